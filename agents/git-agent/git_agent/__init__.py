@@ -1,0 +1,1 @@
+"""git tools over MCP."""

@@ -1,0 +1,1 @@
+"""logs tools over MCP."""
