@@ -1,20 +1,30 @@
-"""`create_mcp_server()`: a FastMCP server whose tool surface every launch and every request can cut down."""
+"""`create_mcp_server()`: what a server author calls, and all that one needs to call."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from fastmcp import FastMCP
+from agent_utilities.mcp.server import AgentServer
+from agent_utilities.mcp.surface import Surface
 
 
-class AgentServer(FastMCP[Any]):
-    """A `FastMCP` server with a bounded tool surface."""
+def create_mcp_server(
+    name: str,
+    instructions: str | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    **options: Any,
+) -> AgentServer:
+    """Return a FastMCP server with a bounded tool surface, four channels, a command line and HTTP routes.
 
-    def cli(self) -> None:
-        """Run the server's command line."""
-        self.run(show_banner=False)
+    The surface that a caller sees is the operator's (environment and command line), cut down by the request's URL
+    query and headers; a caller can narrow it and never widen it.
 
-
-def create_mcp_server(name: str, instructions: str | None = None, **options: Any) -> AgentServer:
-    """Return a FastMCP server whose tool surface can be bounded per launch and per request."""
-    return AgentServer(name, instructions, **options)
+    Args:
+        name: the server's name, as clients see it.
+        instructions: what the server is for, as models read it.
+        environ: the environment to read `MCP_*` variables from; the process's by default, read when first needed.
+        options: anything that `fastmcp.FastMCP` takes: `auth`, `lifespan`, `middleware`, `tools`, ...
+    """
+    return AgentServer(name, instructions, surface=Surface(environ), **options)

@@ -1,0 +1,91 @@
+"""The catalog: what the policy needs to know of each component, and a digest that changes when they do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import blake2b
+from typing import Literal
+
+from agent_utilities.selection.model import fold
+
+Kind = Literal["tool", "prompt", "resource", "template"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One component of a catalog.
+
+    Args:
+        kind: tool, prompt, resource or template.
+        name: the name that callers see; for resources and templates the URI.
+        identifiers: every folded name a selection may use: name, and URI where there is one.
+        tags: folded tags.
+        read_only: whether `readOnlyHint` is true; reading a prompt or a resource always is.
+        content: text that identifies the component's version, description and schemas, for the digest.
+    """
+
+    kind: Kind
+    name: str
+    identifiers: tuple[str, ...]
+    tags: frozenset[str]
+    read_only: bool
+    content: str = ""
+
+
+def entry(
+    kind: Kind,
+    name: str,
+    *,
+    tags: Iterable[str] = (),
+    read_only: bool | None = None,
+    aliases: Iterable[str] = (),
+    content: str = "",
+) -> Entry:
+    """Return an entry with its names and tags folded.
+
+    Args:
+        kind: tool, prompt, resource or template.
+        name: the name that callers see.
+        tags: tags as the author wrote them.
+        read_only: the `readOnlyHint` of a tool; None counts as false for tools, and as true for what is only read.
+        aliases: further names a selection may use, such as a resource's short name.
+        content: text that changes when the component does.
+    """
+    return Entry(
+        kind=kind,
+        name=name,
+        identifiers=tuple(dict.fromkeys([fold(name), *map(fold, aliases)])),
+        tags=frozenset(map(fold, tags)),
+        read_only=kind != "tool" if read_only is None else read_only,
+        content=content,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Catalog:
+    """The components of one kind that a server has, in the server's order.
+
+    Equal digests mean equal catalogs, in every process; the digest is the catalog's identity.
+    """
+
+    entries: tuple[Entry, ...] = field(default=())
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash over every entry, 32 hex digits, independent of hash seeds."""
+        state = blake2b(digest_size=16)
+        for each in self.entries:
+            state.update(
+                repr((each.kind, each.name, sorted(each.tags), each.read_only, each.content)).encode()
+            )
+        return state.hexdigest()
+
+    @cached_property
+    def identifiers(self) -> frozenset[str]:
+        """Every folded name that a selection may use."""
+        return frozenset(name for each in self.entries for name in each.identifiers)
+
+    def __len__(self) -> int:
+        return len(self.entries)

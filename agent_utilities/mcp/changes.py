@@ -1,0 +1,111 @@
+"""Telling clients that the catalog changed: on their session, or on their `subscriptions/listen` stream."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from weakref import WeakSet
+
+from fastmcp.prompts.base import Prompt
+from fastmcp.server.providers import Provider
+from fastmcp.server.providers.aggregate import AggregateProvider
+from fastmcp.server.providers.fastmcp_provider import FastMCPProvider
+from fastmcp.server.providers.local_provider import LocalProvider
+from fastmcp.server.providers.wrapped_provider import _WrappedProvider
+from fastmcp.tools.base import Tool
+from mcp.server.connection import Connection
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    ListenHandler,
+    PromptsListChanged,
+    ResourcesListChanged,
+    ServerEvent,
+    ToolsListChanged,
+)
+
+logger = logging.getLogger("agent_utilities.changes")
+
+_EVENTS: dict[str, type[ServerEvent]] = {
+    "tools": ToolsListChanged,
+    "prompts": PromptsListChanged,
+    "resources": ResourcesListChanged,
+}
+ALL = frozenset(_EVENTS)
+
+
+class Changes:
+    """Collects changes from any thread and sends `list_changed` from the server's own task.
+
+    Changes that come together are sent as one notice a list. Before the server runs nobody listens, and nothing
+    is kept.
+    """
+
+    def __init__(self) -> None:
+        self.connections: WeakSet[Connection] = WeakSet()
+        self.bus = InMemorySubscriptionBus()
+        self.listen = ListenHandler(self.bus)
+        self._pending: set[str] = set()
+        self._wake: asyncio.Event | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def note(self, lists: Iterable[str] = ALL) -> None:
+        """Note that lists (`tools`, `prompts`, `resources`) changed; safe to call from any thread."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._note, frozenset(lists))
+
+    def _note(self, lists: frozenset[str]) -> None:
+        self._pending |= lists
+        if self._wake is not None:
+            self._wake.set()
+
+    async def run(self) -> None:
+        """Send notices until cancelled; one task of the server's lifespan."""
+        self._loop, self._wake = asyncio.get_running_loop(), asyncio.Event()
+        try:
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                lists, self._pending = sorted(self._pending), set()
+                for name in lists:
+                    await self.bus.publish(_EVENTS[name]())
+                    for connection in list(self.connections):
+                        await connection.notify(f"notifications/{name}/list_changed", None)
+        finally:
+            self._loop = self._wake = None
+            self.listen.close()
+
+    def watch(self, provider: Provider) -> None:
+        """Note every component that is added to or removed from a provider, or a server mounted through it."""
+        match provider:
+            case LocalProvider():
+                self._watch_local(provider)
+            case FastMCPProvider():
+                self.watch(provider.server)
+            case _WrappedProvider():
+                self.watch(provider._inner)
+            case AggregateProvider():
+                for inner in provider.providers:
+                    self.watch(inner)
+
+    def _watch_local(self, provider: LocalProvider) -> None:
+        add, remove = provider._add_component, provider._remove_component
+
+        def adding(component):  # type: ignore[no-untyped-def]
+            added = add(component)
+            self.note({_list_of(component)})
+            return added
+
+        def removing(key: str) -> None:
+            component = provider._get_component(key)
+            remove(key)
+            self.note({_list_of(component)})
+
+        provider._add_component = adding  # type: ignore[method-assign]
+        provider._remove_component = removing  # type: ignore[method-assign]
+
+
+def _list_of(component: object) -> str:
+    if isinstance(component, Tool):
+        return "tools"
+    return "prompts" if isinstance(component, Prompt) else "resources"

@@ -1,0 +1,63 @@
+"""Putting the HTTP application together: both wires beside each other, and the selection read before either."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import fastmcp
+from fastmcp.server.context import reset_transport, set_transport
+from fastmcp.server.http import StarletteWithLifespan
+from starlette.middleware import Middleware
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from agent_utilities.mcp.request import SelectionMiddleware
+
+_SSE_OPTIONS = ("host_origin_protection", "allowed_hosts", "allowed_origins")
+
+
+def selection_middleware(path: str | None, transport: str) -> Middleware:
+    """Return the middleware that reads the selection of requests to the MCP paths and `/tools`.
+
+    Args:
+        path: the MCP endpoint's path, or None for FastMCP's own setting.
+        transport: the transport that `path` belongs to.
+    """
+    sse = path if transport == "sse" and path is not None else fastmcp.settings.sse_path
+    streamable = path if transport != "sse" and path is not None else fastmcp.settings.streamable_http_path
+    paths = (sse, streamable, fastmcp.settings.message_path, "/tools")
+    return Middleware(SelectionMiddleware, paths=paths, sse_path=sse)
+
+
+def sse_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of `http_app` that the SSE transport takes too."""
+    return {name: options[name] for name in _SSE_OPTIONS if name in options}
+
+
+def sse_routes(app: StarletteWithLifespan) -> list[BaseRoute]:
+    """Return the legacy SSE routes of an SSE application, to be served beside streamable HTTP.
+
+    The application around them already guards host, origin and auth; only the transport's name is set here.
+    """
+    paths = {fastmcp.settings.sse_path, fastmcp.settings.message_path.rstrip("/")}
+    found: list[BaseRoute] = []
+    for route in app.routes:
+        if isinstance(route, Route | Mount) and route.path in paths:
+            route.app = _OverSse(route.app)
+            found.append(route)
+    return found
+
+
+class _OverSse:
+    """Serves an ASGI application with FastMCP's transport name set to `sse`."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        token = set_transport("sse")
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            reset_transport(token)

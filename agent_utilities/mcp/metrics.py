@@ -1,0 +1,86 @@
+"""Counts and times for Prometheus. Every label has a fixed set of values, so no caller can grow the series."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+from agent_utilities.catalog.model import Kind
+from agent_utilities.visibility.decision import Decision
+
+METHODS = frozenset(
+    {
+        "completion/complete",
+        "initialize",
+        "ping",
+        "prompts/get",
+        "prompts/list",
+        "resources/list",
+        "resources/read",
+        "resources/templates/list",
+        "server/discover",
+        "subscriptions/listen",
+        "tools/call",
+        "tools/list",
+    }
+)
+_COUNTS = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
+_SECONDS = (1e-5, 5e-5, 1e-4, 5e-4, 1e-3, 5e-3, 1e-2, 5e-2, 0.1)
+
+
+class Metrics:
+    """The metrics of one server, in a registry of its own."""
+
+    content_type = CONTENT_TYPE_LATEST
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "mcp_requests", "MCP requests served.", ["method", "outcome"], registry=self._registry
+        )
+        self._decisions = Histogram(
+            "mcp_decision_seconds",
+            "Time to decide on a catalog, where no memo held the decision.",
+            buckets=_SECONDS,
+            registry=self._registry,
+        )
+        self._listed = {
+            name: Histogram(
+                f"mcp_listed_tools_{name}", f"Tools {name}, a list.", buckets=_COUNTS, registry=self._registry
+            )
+            for name in ("permitted", "visible", "denied")
+        }
+        self._refused = Counter(
+            "mcp_refused_lookups",
+            "Lookups of a component that exists and is denied.",
+            ["kind"],
+            registry=self._registry,
+        )
+        self._fallbacks = Counter(
+            "mcp_fallbacks", "Queried lists that showed all permitted tools.", ["cause"], registry=self._registry
+        )
+
+    def served(self, method: str, outcome: str) -> None:
+        """Count a request by method (unknown ones as `other`) and outcome: `ok` or `error`."""
+        self._requests.labels(method if method in METHODS else "other", outcome).inc()
+
+    def decided(self, seconds: float) -> None:
+        """Record how long a decision took, in seconds."""
+        self._decisions.observe(seconds)
+
+    def listed(self, decision: Decision) -> None:
+        """Record a tool list's size, and its fallback where a query did not narrow it."""
+        n_permitted = len(decision.permitted)
+        self._listed["permitted"].observe(n_permitted)
+        self._listed["visible"].observe(len(decision.visible))
+        self._listed["denied"].observe(len(decision.catalog) - n_permitted)
+        if decision.effective.query is not None and decision.status not in ("fresh", "stale"):
+            self._fallbacks.labels(decision.status).inc()
+
+    def refused(self, kind: Kind) -> None:
+        """Count a lookup of a denied component."""
+        self._refused.labels(kind).inc()
+
+    def text(self) -> bytes:
+        """Return the exposition in Prometheus' text format."""
+        return generate_latest(self._registry)

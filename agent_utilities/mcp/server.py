@@ -1,0 +1,212 @@
+"""`AgentServer`: a FastMCP server that holds one verdict on every wire."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import mcp_types
+from fastmcp import FastMCP
+from fastmcp.exceptions import NotFoundError
+from fastmcp.prompts.base import Prompt
+from fastmcp.resources.base import Resource, ResourceResult
+from fastmcp.resources.template import ResourceTemplate
+from fastmcp.server.http import StarletteWithLifespan
+from fastmcp.server.providers import Provider
+from fastmcp.server.transforms import Transform
+from fastmcp.tools.base import Tool
+from fastmcp.utilities.components import FastMCPComponent
+from fastmcp.utilities.versions import VersionSpec
+from starlette.middleware import Middleware
+from typing_extensions import Self
+
+from agent_utilities.catalog.model import Catalog, Kind
+from agent_utilities.mcp.changes import Changes
+from agent_utilities.mcp.http import selection_middleware, sse_options, sse_routes
+from agent_utilities.mcp.lifespan import with_background
+from agent_utilities.mcp.routes import routes
+from agent_utilities.mcp.surface import KINDS, Surface, Verdict
+from agent_utilities.mcp.visibility_transform import DynamicVisibilityTransform
+from agent_utilities.mcp.wire import WireMiddleware
+from agent_utilities.selection.model import Selection
+from agent_utilities.visibility.decision import borne, decide, revision
+
+_PREFAB = "ui://prefab/tool/"
+
+
+class AgentServer(FastMCP[Any]):
+    """A `FastMCP` server whose surface every launch and every request can cut down.
+
+    Made by `create_mcp_server`. Everything FastMCP offers keeps working: mounting, auth, middleware, tasks, apps and
+    `fastmcp run`.
+    """
+
+    surface: Surface
+    changes: Changes
+
+    def __init__(self, name: str, instructions: str | None = None, *, surface: Surface, **options: Any) -> None:
+        self.surface = surface
+        self.changes = Changes()
+        self._visibility = DynamicVisibilityTransform(surface)
+        lifespan = options.pop("lifespan", None)
+        super().__init__(name, instructions, lifespan=with_background(self.changes.run, lifespan), **options)
+        self._mcp_server.middleware.append(WireMiddleware(self))
+        self._mcp_server.add_request_handler(
+            "subscriptions/listen", mcp_types.SubscriptionsListenRequestParams, self.changes.listen
+        )
+
+    @property
+    def transforms(self) -> list[Transform]:
+        """All transforms, the visibility transform outermost: it judges the names that callers see."""
+        return [*super().transforms, self._visibility]
+
+    def cli(self, argv: Sequence[str] | None = None) -> None:
+        """Run the server's command line; the entry point of its package.
+
+        Args:
+            argv: arguments without the program's name; the process's by default.
+        """
+        from agent_utilities.mcp.server_cli import run
+
+        run(self, argv)
+
+    # -- what a request is told ------------------------------------------------------------------------------------
+
+    async def revision(self, verdict: Verdict, kind: Kind = "tool") -> str:
+        """Return the revision of the surface that a verdict holds on."""
+        if self.surface.readers[kind].last is None:
+            await self._list(kind)
+        catalog = verdict.decision.catalog if verdict.decision is not None else self.surface.readers[kind].last
+        return revision(catalog or Catalog(), verdict.effective)
+
+    async def summary(self, verdict: Verdict) -> dict[str, Any]:
+        """Return what a caller is told of the last decision: nothing that tells a denied name from an unknown one."""
+        decision = verdict.decision or decide(Catalog(), verdict.effective)
+        summary: dict[str, Any] = {
+            "revision": await self.revision(verdict),
+            "permitted": len(decision.permitted),
+            "visible": len(decision.visible),
+            "status": decision.status,
+        }
+        unknown = decision.unknown
+        for kind in KINDS:
+            if unknown:
+                known = await self._known(kind)
+                unknown = {name: near for name, near in unknown.items() if not borne(name, known)}
+        return {**summary, "unknown": unknown} if unknown else summary
+
+    async def _known(self, kind: Kind) -> frozenset[str]:
+        if (known := self.surface.known(kind)) is None:
+            with self.surface.under_verdict(self.surface.verdict(Selection(), curated=False)):
+                await self._list(kind)
+            known = self.surface.known(kind)
+        return known or frozenset()
+
+    async def _list(self, kind: Kind) -> Sequence[FastMCPComponent]:
+        match kind:
+            case "tool":
+                return await self.list_tools(run_middleware=False)
+            case "prompt":
+                return await self.list_prompts(run_middleware=False)
+            case "resource":
+                return await self.list_resources(run_middleware=False)
+            case "template":
+                return await self.list_resource_templates(run_middleware=False)
+
+    # -- every listing is under one verdict: the request's, or with no request the operator's alone ----------------
+
+    async def list_tools(self, *, run_middleware: bool = True) -> Sequence[Tool]:
+        """Return the visible tools; see `FastMCP.list_tools`."""
+        with self.surface.under_verdict():
+            return await super().list_tools(run_middleware=run_middleware)
+
+    async def list_prompts(self, *, run_middleware: bool = True) -> Sequence[Prompt]:
+        """Return the permitted prompts; see `FastMCP.list_prompts`."""
+        with self.surface.under_verdict():
+            return await super().list_prompts(run_middleware=run_middleware)
+
+    async def list_resources(self, *, run_middleware: bool = True) -> Sequence[Resource]:
+        """Return the permitted resources; see `FastMCP.list_resources`."""
+        with self.surface.under_verdict():
+            listed = await super().list_resources(run_middleware=run_middleware)
+            if not any(str(each.uri).startswith(_PREFAB) for each in listed):
+                return listed
+            shown = await self._prefab_uris()
+            return [each for each in listed if not str(each.uri).startswith(_PREFAB) or str(each.uri) in shown]
+
+    async def list_resource_templates(self, *, run_middleware: bool = True) -> Sequence[ResourceTemplate]:
+        """Return the permitted resource templates; see `FastMCP.list_resource_templates`."""
+        with self.surface.under_verdict():
+            return await super().list_resource_templates(run_middleware=run_middleware)
+
+    async def read_resource(
+        self, uri: str, *, version: VersionSpec | None = None, run_middleware: bool = True
+    ) -> ResourceResult:
+        """Read a permitted resource; see `FastMCP.read_resource`."""
+        with self.surface.under_verdict():
+            if uri.startswith(_PREFAB) and uri not in await self._prefab_uris():
+                raise NotFoundError(f"Unknown resource: {uri!r}")
+            return await super().read_resource(uri, version=version, run_middleware=run_middleware)
+
+    async def get_tasks(self) -> Sequence[FastMCPComponent]:
+        """Return the task-enabled components that the operator permits; see `FastMCP.get_tasks`."""
+        with self.surface.under_verdict():
+            return await super().get_tasks()
+
+    async def _prefab_uris(self) -> frozenset[str]:
+        """The pages that FastMCP makes for permitted tools' apps: made beside the transforms, they need their own look."""
+        tools = await super().list_tools(run_middleware=False)
+        return frozenset(str(((tool.meta or {}).get("ui") or {}).get("resourceUri")) for tool in tools)
+
+    def _injected_tools(self) -> list[Tool]:
+        return [tool for tool in super()._injected_tools() if self.surface.permits("tool", tool)]
+
+    def _get_injected_tool(self, name: str) -> Tool | None:
+        tool = super()._get_injected_tool(name)
+        return tool if tool is None or self.surface.permits("tool", tool) else None
+
+    # -- changes of the catalog while the server runs --------------------------------------------------------------
+
+    def add_provider(self, provider: Provider, *, namespace: str = "") -> None:
+        """Add a provider, under the same verdict as the server's own components; see `FastMCP.add_provider`."""
+        super().add_provider(provider, namespace=namespace)
+        self.changes.watch(provider)
+        self.changes.note()
+
+    def add_transform(self, transform: Transform) -> None:
+        """Add a transform inside the visibility transform; see `FastMCP.add_transform`."""
+        super().add_transform(transform)
+        self.changes.note()
+
+    def enable(self, **criteria: Any) -> Self:
+        """Enable components; the bounds still hold. See `FastMCP.enable`."""
+        super().enable(**criteria)
+        self.changes.note()
+        return self
+
+    def disable(self, **criteria: Any) -> Self:
+        """Disable components; see `FastMCP.disable`."""
+        super().disable(**criteria)
+        self.changes.note()
+        return self
+
+    # -- HTTP ------------------------------------------------------------------------------------------------------
+
+    def http_app(
+        self,
+        path: str | None = None,
+        middleware: list[Middleware] | None = None,
+        *args: Any,
+        transport: Literal["http", "streamable-http", "sse"] = "http",
+        **options: Any,
+    ) -> StarletteWithLifespan:
+        """Return the ASGI application: MCP, `/sse` beside it, and the routes; see `FastMCP.http_app`."""
+        own = selection_middleware(path, transport)
+        app = super().http_app(path, [*(middleware or []), own], *args, transport=transport, **options)
+        if transport != "sse":
+            app.router.routes.extend(sse_routes(super().http_app(transport="sse", **sse_options(options))))
+        from agent_utilities.mcp.metrics import Metrics
+
+        self.surface.metrics = self.surface.metrics or Metrics()
+        app.router.routes.extend(routes(self, self.surface.metrics))
+        return app

@@ -1,0 +1,182 @@
+"""One server's tool surface: the operator's selection, and the decision for each request."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from agent_utilities.catalog.model import Catalog, Kind
+from agent_utilities.mcp.components import CatalogReader, entry_of
+from agent_utilities.selection.merge import Effective, effective, merge
+from agent_utilities.selection.model import Selection
+from agent_utilities.selection.parse import read_env
+from agent_utilities.selection.resolution import Resolution
+from agent_utilities.settings import VARIABLES, Settings, read_settings
+from agent_utilities.visibility.bounds import Bounds
+from agent_utilities.visibility.decision import Decision, decide
+
+if TYPE_CHECKING:
+    from agent_utilities.mcp.metrics import Metrics
+
+logger = logging.getLogger("agent_utilities.surface")
+
+_MEMO = 1024
+KINDS: tuple[Kind, ...] = ("tool", "prompt", "resource", "template")
+
+
+@dataclass
+class Verdict:
+    """What holds for one request, from its first read to its last byte.
+
+    Args:
+        surface: the surface of the server that the request reached; a server mounted in it passes all through.
+        effective: the settings that hold.
+        bounds: the rules they come to.
+        curated: whether preferences apply: only where tools are listed to a caller.
+        resolution: the answer to the query.
+        by_caller: whether the caller gave any setting.
+        decision: the last one made under this verdict, for the result's `_meta`.
+    """
+
+    surface: Surface
+    effective: Effective
+    bounds: Bounds
+    curated: bool = False
+    resolution: Resolution = Resolution()
+    by_caller: bool = False
+    decision: Decision | None = None
+
+
+_verdict: ContextVar[Verdict | None] = ContextVar("agent_utilities_verdict", default=None)
+
+
+class Surface:
+    """Decides for one server; holds what the decisions need between requests.
+
+    Args:
+        environ: the environment to read the operator's selection and settings from; the process's by default.
+    """
+
+    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+        self._environ = environ
+        self._launch = Selection()
+        self._operator: Selection | None = None
+        self._settings: Settings | None = None
+        self._effective: OrderedDict[Selection, tuple[Effective, Bounds]] = OrderedDict()
+        self._decisions: OrderedDict[tuple[str, Effective, Resolution], Decision] = OrderedDict()
+        self.readers: dict[Kind, CatalogReader] = {kind: CatalogReader(kind) for kind in KINDS}
+        self.metrics: Metrics | None = None
+
+    @property
+    def operator(self) -> Selection:
+        """The operator's selection: environment and command line.
+
+        Raises:
+            SelectionError: an environment variable can't be read; nothing is served until it can (law L5).
+        """
+        if self._operator is None:
+            environ = os.environ if self._environ is None else self._environ
+            self._operator = merge(read_env(environ, known=VARIABLES), self._launch)
+        return self._operator
+
+    @property
+    def settings(self) -> Settings:
+        """The operator's settings.
+
+        Raises:
+            SettingsError: a value can't be read.
+        """
+        if self._settings is None:
+            self._settings = read_settings(os.environ if self._environ is None else self._environ)
+        return self._settings
+
+    def launch(self, selection: Selection, **settings: Any) -> None:
+        """Set the command line's selection and settings for all requests to come."""
+        self._launch, self._operator = selection, None
+        self._settings = self.settings.model_copy(update=settings)
+        self._effective.clear()
+        self._decisions.clear()
+
+    def holds(self, caller: Selection) -> tuple[Effective, Bounds]:
+        """Return the effective settings and bounds for a caller's selection."""
+        found = self._effective.get(caller)
+        if found is None:
+            settled = effective(merge(self.operator, caller), self.settings.selection_policy)
+            found = settled, Bounds(settled)
+            _remember(self._effective, caller, found)
+        return found
+
+    def verdict(self, caller: Selection, *, curated: bool, resolution: Resolution | None = None) -> Verdict:
+        """Return a new verdict for one request of a caller."""
+        settled, bounds = self.holds(caller)
+        return Verdict(self, settled, bounds, curated, resolution or Resolution(), bool(caller))
+
+    def decide(self, kind: Kind, components: Sequence[Any], verdict: Verdict) -> Decision:
+        """Return the decision on a listing; the same inputs are decided once (law L6)."""
+        verdict.decision = self._decide(kind, self.readers[kind].read(components), verdict)
+        return verdict.decision
+
+    def known(self, kind: Kind) -> frozenset[str] | None:
+        """Return every name and tag of a kind that the operator permits, or None before it was first listed."""
+        catalog = self.readers[kind].last
+        if catalog is None:
+            return None
+        decision = self._decide(kind, catalog, self.verdict(Selection(), curated=False))
+        return frozenset(name for each in decision.open_entries for name in (*each.identifiers, *each.tags))
+
+    def _decide(self, kind: Kind, catalog: Catalog, verdict: Verdict) -> Decision:
+        curated = verdict.curated and kind == "tool"
+        settled = verdict.effective if curated else verdict.effective.bounds_only
+        resolution = verdict.resolution if curated else Resolution()
+        key = (catalog.digest, settled, resolution)
+        decision = self._decisions.get(key)
+        if decision is None:
+            started = time.perf_counter()
+            decision = decide(catalog, settled, resolution)
+            if self.metrics is not None:
+                self.metrics.decided(time.perf_counter() - started)
+            _remember(self._decisions, key, decision)
+        return decision
+
+    def shown(self, kind: Kind, components: Sequence[Any]) -> Sequence[Any]:
+        """Return the visible components of a listing, in its order."""
+        with self.under_verdict() as verdict:
+            if verdict.surface is not self:
+                return components
+            decision = self.decide(kind, components, verdict)
+            return components if decision.shows_all else [components[i] for i in decision.visible]
+
+    def permits(self, kind: Kind, component: Any) -> bool:
+        """Whether the current request may list, search and call a component."""
+        with self.under_verdict() as verdict:
+            if verdict.surface is not self:
+                return True
+            return verdict.bounds.refusal(entry_of(kind, component)) is None
+
+    @contextmanager
+    def under_verdict(self, verdict: Verdict | None = None) -> Iterator[Verdict]:
+        """Hold a verdict for a block: the one given, else the one in force, else the operator's alone."""
+        if verdict is None:
+            current = _verdict.get()
+            if current is not None:
+                yield current
+                return
+            verdict = self.verdict(Selection(), curated=False)
+        token = _verdict.set(verdict)
+        try:
+            yield verdict
+        finally:
+            _verdict.reset(token)
+
+
+def _remember(memo: OrderedDict[Any, Any], key: Any, value: Any) -> None:
+    memo[key] = value
+    if len(memo) > _MEMO:
+        memo.popitem(last=False)

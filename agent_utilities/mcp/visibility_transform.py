@@ -1,0 +1,135 @@
+"""The transform that holds the verdict on every listing and every lookup."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from fastmcp.exceptions import AuthorizationError
+from fastmcp.prompts.base import Prompt
+from fastmcp.resources.base import Resource
+from fastmcp.resources.template import ResourceTemplate
+from fastmcp.server.auth import AccessToken, AuthContext, run_auth_checks
+from fastmcp.server.context import _current_transport
+from fastmcp.server.dependencies import get_access_token
+from fastmcp.server.transforms import (
+    GetPromptNext,
+    GetResourceNext,
+    GetResourceTemplateNext,
+    GetToolNext,
+    Transform,
+)
+from fastmcp.tools.base import Tool
+from fastmcp.utilities.versions import VersionSpec, parse_version_key
+
+from agent_utilities.catalog.model import Kind
+from agent_utilities.mcp.components import Component
+from agent_utilities.mcp.surface import Surface
+
+_C = TypeVar("_C", bound=Component)
+
+
+class DynamicVisibilityTransform(Transform):
+    """Lists what is visible and serves what is permitted (law L1).
+
+    It must be the outermost transform, so that it judges the names callers see. It parses nothing: the request's
+    verdict is set before it runs; with no request, at start-up, the operator's selection alone holds.
+
+    Args:
+        surface: the surface that decides.
+    """
+
+    def __init__(self, surface: Surface) -> None:
+        self._surface = surface
+
+    async def list_tools(self, tools: Sequence[Tool]) -> Sequence[Tool]:
+        """Return the visible tools."""
+        return self._surface.shown("tool", await _authorized(tools))
+
+    async def list_prompts(self, prompts: Sequence[Prompt]) -> Sequence[Prompt]:
+        """Return the permitted prompts."""
+        return self._surface.shown("prompt", await _authorized(prompts))
+
+    async def list_resources(self, resources: Sequence[Resource]) -> Sequence[Resource]:
+        """Return the permitted resources."""
+        return self._surface.shown("resource", await _authorized(resources))
+
+    async def list_resource_templates(self, templates: Sequence[ResourceTemplate]) -> Sequence[ResourceTemplate]:
+        """Return the permitted resource templates."""
+        return self._surface.shown("template", await _authorized(templates))
+
+    async def get_tool(
+        self, name: str, call_next: GetToolNext, *, version: VersionSpec | None = None
+    ) -> Tool | None:
+        """Return a tool if it is permitted, visible or not."""
+        found: Tool | None = await self._permitted("tool", name, call_next, version)
+        return found
+
+    async def get_prompt(
+        self, name: str, call_next: GetPromptNext, *, version: VersionSpec | None = None
+    ) -> Prompt | None:
+        """Return a prompt if it is permitted."""
+        found: Prompt | None = await self._permitted("prompt", name, call_next, version)
+        return found
+
+    async def get_resource(
+        self, uri: str, call_next: GetResourceNext, *, version: VersionSpec | None = None
+    ) -> Resource | None:
+        """Return a resource if it is permitted.
+
+        Raises:
+            AuthorizationError: it exists and is denied; FastMCP then answers as for an unknown one, and no template
+                is tried for its URI.
+        """
+        found: Resource | None = await self._permitted("resource", uri, call_next, version)
+        return found
+
+    async def get_resource_template(
+        self, uri: str, call_next: GetResourceTemplateNext, *, version: VersionSpec | None = None
+    ) -> ResourceTemplate | None:
+        """Return the template that serves a URI if it is permitted."""
+        found: ResourceTemplate | None = await self._permitted("template", uri, call_next, version)
+        return found
+
+    async def _permitted(self, kind: Kind, name: str, call_next: Any, version: VersionSpec | None) -> Any:
+        """Resolve a component, then judge it: the highest permitted version answers, as in the listing."""
+        with self._surface.under_verdict():
+            component = found = await call_next(name, version=version)
+            while component is not None and not self._surface.permits(kind, component):
+                component = await _lower(name, component.version, call_next, version)
+        if component is None and found is not None:
+            if self._surface.metrics is not None:
+                self._surface.metrics.refused(kind)
+            if kind == "resource":
+                raise AuthorizationError(f"Unknown resource: {name!r}")
+        return component
+
+
+async def _authorized(components: Sequence[_C]) -> Sequence[_C]:
+    """Return the components whose own `auth` check admits the caller.
+
+    FastMCP drops the others after the transforms; judged before, they count nowhere and their names stay unknown.
+    """
+    if all(each.auth is None for each in components) or _current_transport.get() == "stdio":
+        return components
+    token = get_access_token()
+    return [each for each in components if each.auth is None or await _admits(each, token)]
+
+
+async def _admits(component: Component, token: AccessToken | None) -> bool:
+    assert component.auth is not None
+    try:
+        return await run_auth_checks(component.auth, AuthContext(token=token, component=component))
+    except AuthorizationError:
+        return False
+
+
+async def _lower(name: str, version: str | None, call_next: Any, asked: VersionSpec | None) -> Any:
+    """Return the highest version below one that was refused, or None."""
+    if version is None or (asked is not None and asked.eq is not None):
+        return None
+    below = VersionSpec(gte=asked.gte if asked is not None else None, lt=version)
+    component = await call_next(name, version=below)
+    if component is None or not parse_version_key(component.version) < parse_version_key(version):
+        return None
+    return component

@@ -1,0 +1,142 @@
+"""Merging selections, and what the merged selection comes to under a policy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import blake2b
+
+from agent_utilities.selection.model import (
+    CHANNELS,
+    SIDES,
+    FieldName,
+    Names,
+    Policy,
+    Selection,
+    Setting,
+    Slot,
+    Value,
+)
+
+_CALLER = tuple(channel for channel in CHANNELS if SIDES[channel] == "caller")
+_OPERATOR = tuple(channel for channel in CHANNELS if SIDES[channel] == "operator")
+
+
+def merge(*selections: Selection) -> Selection:
+    """Return one selection that holds every channel's settings.
+
+    Associative, with `Selection()` as identity, and independent of hash seeds (law L4). Settings of one field in
+    one channel are united: names by union, read-only by either, top_k by the smaller, query texts in order.
+    """
+    given = [selection for selection in selections if selection.slots]
+    if len(given) == 1:
+        return given[0]
+    slots: dict[Slot, Setting] = {}
+    for selection in given:
+        for slot, setting in selection.slots:
+            held = slots.get(slot)
+            slots[slot] = setting if held is None else _unite(held, setting)
+    return Selection(tuple(sorted(slots.items(), key=lambda entry: entry[0])))
+
+
+def _unite(first: Setting, second: Setting) -> Setting:
+    origins = tuple(sorted({*first.origins, *second.origins}))
+    return Setting(_unite_values(first.value, second.value), origins, first.side)
+
+
+def _unite_values(first: Value, second: Value) -> Value:
+    match first, second:
+        case Names(), Names():
+            return first | second
+        case bool(), bool():
+            return first or second
+        case int(), int():
+            return min(first, second)
+        case tuple(), tuple():
+            return tuple(dict.fromkeys(first + second))
+    raise TypeError(f"settings of one field differ in type: {first!r}, {second!r}")
+
+
+@dataclass(frozen=True)
+class Effective:
+    """The settings that hold: each must be kept by a permitted component.
+
+    Args:
+        allow_tools: allow-lists by name; a component needs every one of them.
+        allow_tags: allow-lists by tag; a component needs every one of them.
+        deny_tools: denies by name; one that matches is enough.
+        deny_tags: denies by tag; one that matches is enough.
+        read_only: set where any channel that holds asks for it.
+        query: the user's words, a preference.
+        top_k: how many tools to show, a preference.
+    """
+
+    allow_tools: tuple[Setting, ...] = ()
+    allow_tags: tuple[Setting, ...] = ()
+    deny_tools: tuple[Setting, ...] = ()
+    deny_tags: tuple[Setting, ...] = ()
+    read_only: Setting | None = None
+    query: Setting | None = None
+    top_k: Setting | None = None
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of all values, the same in every process; origins do not count."""
+        parts = [
+            [_canonical(setting.value) for setting in settings]
+            for settings in (self.allow_tools, self.allow_tags, self.deny_tools, self.deny_tags)
+        ]
+        single = [_canonical(s.value) if s else None for s in (self.read_only, self.query, self.top_k)]
+        return blake2b(repr((parts, single)).encode(), digest_size=16).hexdigest()
+
+    @cached_property
+    def bounds_only(self) -> Effective:
+        """The same bounds without preferences: what holds where nothing is being shown."""
+        return replace(self, query=None, top_k=None)
+
+    @property
+    def query_text(self) -> str | None:
+        """The query as one text, or None."""
+        return " ".join(self.query.value) if self.query and isinstance(self.query.value, tuple) else None
+
+
+def effective(selection: Selection, policy: Policy = "narrow") -> Effective:
+    """Return what a merged selection comes to.
+
+    Denies and read-only add up over all channels (law L2). Allow-lists: within a side the higher channel replaces
+    the lower; across the trust boundary both sides' lists hold, so a caller only narrows (law L3). Under
+    `override` the highest channel's allow-list holds alone. Preferences follow plain order in either policy.
+
+    Args:
+        selection: operator's and caller's settings together.
+        policy: `narrow`, or `override` where the operator trusts every caller.
+    """
+    held = dict(selection.slots)
+
+    def highest(field: FieldName, channels: tuple[str, ...]) -> Setting | None:
+        return next((held[slot] for c in reversed(channels) if (slot := (field, c)) in held), None)  # type: ignore[comparison-overlap]
+
+    def allowed(field: FieldName) -> tuple[Setting, ...]:
+        sides = (CHANNELS,) if policy == "override" else (_OPERATOR, _CALLER)
+        found = (highest(field, side) for side in sides)
+        return tuple(setting for setting in found if setting is not None)
+
+    def denied(field: FieldName) -> tuple[Setting, ...]:
+        return tuple(held[slot] for c in CHANNELS if (slot := (field, c)) in held)
+
+    by_side = (highest("read_only", side) for side in (_OPERATOR, _CALLER))
+    return Effective(
+        allow_tools=allowed("allow_tools"),
+        allow_tags=allowed("allow_tags"),
+        deny_tools=denied("deny_tools"),
+        deny_tags=denied("deny_tags"),
+        read_only=next((s for s in by_side if s is not None and s.value is True), None),
+        query=highest("query", CHANNELS),
+        top_k=highest("top_k", CHANNELS),
+    )
+
+
+def _canonical(value: Value) -> object:
+    if isinstance(value, Names):
+        return ("all" if value.everything else "", sorted(value.names), sorted(value.toolsets))
+    return value

@@ -1,0 +1,111 @@
+"""The values of a selection: what each channel asks for, and where it came from."""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+Channel = Literal["env", "cli", "query", "header"]
+Side = Literal["operator", "caller"]
+Policy = Literal["narrow", "override"]
+FieldName = Literal[
+    "allow_tools", "deny_tools", "allow_tags", "deny_tags", "read_only", "query", "top_k"
+]
+
+CHANNELS: tuple[Channel, ...] = ("env", "cli", "query", "header")
+"""Lowest first: within a side the later channel replaces the earlier one."""
+
+SIDES: dict[Channel, Side] = {"env": "operator", "cli": "operator", "query": "caller", "header": "caller"}
+
+
+def fold(name: str) -> str:
+    """Return the form under which names and tags compare: NFKC, then case-folded.
+
+    Compatibility forms fold together so that a deny can't be dodged by writing a name in another width or case.
+    """
+    if name.isascii():
+        return name.lower()
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """A set of folded names and `*` globs, as one channel gives it.
+
+    Args:
+        names: match a component's name or URI, and nothing else.
+        toolsets: match a component's name or URI, or any of its tags.
+        everything: `all` was given: every component, tagged or not.
+    """
+
+    names: frozenset[str] = frozenset()
+    toolsets: frozenset[str] = frozenset()
+    everything: bool = False
+
+    def __or__(self, other: Names) -> Names:
+        """Return the union: associative and commutative, with `Names()` (`none`) as identity."""
+        return Names(
+            self.names | other.names, self.toolsets | other.toolsets, self.everything or other.everything
+        )
+
+    def spelled(self) -> tuple[str, ...]:
+        """Return the names in a fixed order; `("none",)` for the empty set."""
+        listed = (*(("all",) if self.everything else ()), *sorted(self.names | self.toolsets))
+        return listed or ("none",)
+
+
+Value = Names | bool | int | tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One field's value from one channel.
+
+    Args:
+        value: `Names` for tools and tags, `bool` for read-only, a tuple of texts for the query, `int` for top_k.
+        origins: the spellings it came by, such as `("header x-mcp-enabled-tools",)`, sorted.
+        side: which side of the trust boundary gave it.
+    """
+
+    value: Value
+    origins: tuple[str, ...]
+    side: Side = "operator"
+
+
+Slot = tuple[FieldName, Channel]
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """What the channels ask for, each field kept with its channel; `Selection()` asks for nothing.
+
+    Nothing is resolved here: which channel holds is a question of policy, answered by `effective`.
+    Keeping every channel's value is what makes `merge` a monoid (law L4).
+    """
+
+    slots: tuple[tuple[Slot, Setting], ...] = ()
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self.slots)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return isinstance(other, Selection) and self.slots == other.slots
+
+    def __bool__(self) -> bool:
+        return bool(self.slots)
+
+    def get(self, field: FieldName, channel: Channel) -> Setting | None:
+        """Return the setting of a field in a channel, or None where that channel leaves it unset."""
+        return next((setting for slot, setting in self.slots if slot == (field, channel)), None)
+
+    def of(self, side: Side) -> Selection:
+        """Return the part that one side of the trust boundary gave."""
+        return Selection(tuple(entry for entry in self.slots if SIDES[entry[0][1]] == side))

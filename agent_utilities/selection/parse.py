@@ -1,0 +1,174 @@
+"""Reading a selection from each channel. Bad input is refused whole, with a `SelectionError` (law L5)."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from urllib.parse import parse_qsl
+
+from agent_utilities.errors import SelectionError
+from agent_utilities.selection.channels import Field, field_of, near_miss
+from agent_utilities.selection.merge import merge
+from agent_utilities.selection.model import SIDES, Channel, Names, Selection, Setting, Value, fold
+
+MAX_BYTES = 8192
+"""The most bytes of selection values that one channel may give."""
+MAX_NAMES = 512
+"""The most names that one field of one channel may give."""
+MAX_GLOBS = 64
+"""The most names with a `*` that one field of one channel may give; each costs a scan of the catalog."""
+
+_TRUE = frozenset({"1", "true", "yes", "on"})
+_FALSE = frozenset({"0", "false", "no", "off"})
+_COUNT = re.compile(r"[0-9]{1,9}")
+_LABEL: dict[Channel, str] = {"env": "env", "cli": "option", "query": "query", "header": "header"}
+
+
+def read_env(environ: Mapping[str, str], *, known: Iterable[str] = ()) -> Selection:
+    """Return the selection in environment variables.
+
+    Args:
+        environ: the variables; those that do not begin with `MCP_` are passed over.
+        known: further `MCP_*` names in use, never taken for a misspelling.
+
+    Raises:
+        SelectionError: a value can't be read, or an unknown `MCP_*` name is a near miss of a known one.
+    """
+    others = frozenset(known)
+    given = sorted((key, environ[key]) for key in environ if key.startswith("MCP_") and key not in others)
+    return _read(given, "env")
+
+
+def read_cli(options: Iterable[tuple[str, str]]) -> Selection:
+    """Return the selection in command-line options, given as (`--option`, value) pairs.
+
+    Raises:
+        SelectionError: a value can't be read.
+    """
+    return _read(options, "cli")
+
+
+@lru_cache(maxsize=1024)
+def read_request(query_string: bytes, headers: tuple[tuple[bytes, bytes], ...]) -> Selection:
+    """Return the selection of one HTTP request; the same request bytes give the same object.
+
+    Args:
+        query_string: the raw query string, percent-encoded UTF-8.
+        headers: the raw `x-mcp-*` headers in order, names in lower case.
+
+    Raises:
+        SelectionError: a value can't be read, or a key is a near miss of a known one.
+    """
+    pairs = _query_pairs(query_string)
+    decoded = [(_text(key, "header"), _text(value, f"header {_shown(key)}")) for key, value in headers]
+    return merge(_read(pairs, "query"), _read(decoded, "header"))
+
+
+def _query_pairs(query_string: bytes) -> list[tuple[str, str]]:
+    if not query_string:
+        return []
+    if len(query_string) > 8 * MAX_BYTES:
+        hint = f"send at most {8 * MAX_BYTES} bytes"
+        raise SelectionError("the query string is too long", f"{len(query_string)} bytes", "URL query", hint)
+    text = _text(query_string, "URL query")
+    try:
+        return parse_qsl(text, keep_blank_values=True, encoding="utf-8", errors="strict")
+    except ValueError:
+        raise SelectionError("the query string is not UTF-8", text, "URL query", "percent-encode UTF-8") from None
+
+
+def _text(raw: bytes, source: str) -> str:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        raise SelectionError("not UTF-8", _shown(raw), source, "send UTF-8") from None
+
+
+def _shown(raw: bytes) -> str:
+    return raw.decode("utf-8", "backslashreplace")
+
+
+def _read(pairs: Iterable[tuple[str, str]], channel: Channel) -> Selection:
+    found: list[Selection] = []
+    n_bytes = 0
+    for key, value in pairs:
+        field = field_of(key, channel)
+        if field is None:
+            if (meant := near_miss(key, channel)) is not None:
+                source = f"{_LABEL[channel]} {key}"
+                raise SelectionError(f"unknown {_LABEL[channel]} name", key, source, f"did you mean {meant}?")
+            continue
+        source = f"{_LABEL[channel]} {key.lower() if channel == 'header' else key}"
+        n_bytes += len(value.encode("utf-8", "surrogatepass"))
+        if n_bytes > MAX_BYTES:
+            raise SelectionError("too long", value, source, f"give at most {MAX_BYTES} bytes in one channel")
+        read = _value(value, field, key, source)
+        if read is not None:
+            found.append(Selection((((field.name, channel), Setting(read, (source,), SIDES[channel])),)))
+    merged = merge(*found)
+    for (name, _), setting in merged.slots:
+        if isinstance(setting.value, Names):
+            _check_counts(setting.value, name, ", ".join(setting.origins))
+    return merged
+
+
+def _value(text: str, field: Field, key: str, source: str) -> Value | None:
+    """Return the value of one spelling, or None for blank, which means not set."""
+    _check_characters(text, field, source)
+    text = text.strip()
+    if not text:
+        return None
+    match field.kind:
+        case "names" | "tags":
+            return _names(text, field, toolsets="toolsets" in key.lower(), source=source)
+        case "flag":
+            return _flag(text, source)
+        case "count":
+            return _count(text, source)
+        case "text":
+            return (text,)
+
+
+def _check_characters(text: str, field: Field, source: str) -> None:
+    refused = ("Cc", "Cs") if field.kind == "text" else ("Cc", "Cs", "Cf")
+    if text.isascii() and text.isprintable():
+        return
+    for character in text:
+        if unicodedata.category(character) in refused:
+            what = f"control character U+{ord(character):04X}"
+            raise SelectionError(what, text.encode("unicode_escape").decode(), source, "remove it")
+
+
+def _names(text: str, field: Field, *, toolsets: bool, source: str) -> Names:
+    names = frozenset(fold(name) for part in text.split(",") if (name := part.strip()))
+    if not names:
+        raise SelectionError("no name between the commas", text, source, "give names, or none for nothing")
+    # A tool without tags has a name but no tag, so `*` is everything for names only.
+    every = {"all"} if field.kind == "tags" else {"all", "*"}
+    everything = not names.isdisjoint(every)
+    names -= {*every, "none"}
+    return Names(frozenset(), names, everything) if toolsets else Names(names, frozenset(), everything)
+
+
+def _flag(text: str, source: str) -> bool:
+    lowered = text.lower()
+    if lowered not in _TRUE | _FALSE:
+        raise SelectionError("not true or false", text, source, "use true or false")
+    return lowered in _TRUE
+
+
+def _count(text: str, source: str) -> int:
+    if not _COUNT.fullmatch(text) or int(text) == 0:
+        raise SelectionError("not a positive integer", text, source, "use a whole number from 1 up, such as 5")
+    return int(text)
+
+
+def _check_counts(names: Names, name: str, source: str) -> None:
+    given: Sequence[str] = [*names.names, *names.toolsets]
+    if len(given) > MAX_NAMES:
+        raise SelectionError("too many names", f"{len(given)} names", source, f"give at most {MAX_NAMES}")
+    n_globs = sum("*" in each for each in given)
+    if n_globs > MAX_GLOBS:
+        raise SelectionError("too many globs", f"{n_globs} globs", source, f"give at most {MAX_GLOBS} with a *")

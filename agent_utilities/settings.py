@@ -1,0 +1,63 @@
+"""The operator's settings that are not selection fields, read from `MCP_*` environment variables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from agent_utilities.errors import SettingsError
+from agent_utilities.selection.model import Policy
+
+
+class Settings(BaseModel):
+    """Settings of one server; every field's variable is `MCP_` and its name in capitals."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    selection_policy: Policy = Field(
+        default="narrow",
+        description="`narrow`: a caller's allow-lists only narrow the operator's. "
+        "`override`: for trusted networks, header > query > CLI > env; denies still add up.",
+    )
+    list_ttl_ms: int = Field(
+        default=60_000,
+        ge=0,
+        le=86_400_000,
+        description="Milliseconds that a client of the 2026-07-28 protocol may keep a list.",
+    )
+    queried_list_ttl_ms: int = Field(
+        default=5_000,
+        ge=0,
+        le=86_400_000,
+        description="The same for a list that a query has cut.",
+    )
+
+
+def variable(field: str) -> str:
+    """Return the environment variable of a settings field."""
+    return f"MCP_{field.upper()}"
+
+
+VARIABLES: tuple[str, ...] = tuple(variable(field) for field in Settings.model_fields)
+
+
+def read_settings(environ: Mapping[str, str]) -> Settings:
+    """Return the settings in environment variables; blank means not set.
+
+    Raises:
+        SettingsError: a value can't be read.
+    """
+    given = {
+        field: text
+        for field in Settings.model_fields
+        if (text := environ.get(variable(field), "").strip().lower())
+    }
+    try:
+        return Settings.model_validate(given)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = str(first["loc"][0])
+        raise SettingsError(
+            f"{field} can't be read", given[field], f"env {variable(field)}", first["msg"].lower()
+        ) from None

@@ -1,0 +1,135 @@
+"""Bounds: which components a caller may list, search and call, and the rule that refuses each other one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from agent_utilities.catalog.model import Entry
+from agent_utilities.selection.merge import Effective
+from agent_utilities.selection.model import Names, Setting
+
+RuleName = Literal["denied_tool", "denied_tag", "not_read_only", "not_allowed_tool", "not_allowed_tag"]
+
+_TEXT: dict[RuleName, str] = {
+    "denied_tool": "denied by name",
+    "denied_tag": "denied by tag",
+    "not_read_only": "not annotated readOnlyHint: true",
+    "not_allowed_tool": "not among the allowed tools",
+    "not_allowed_tag": "bears none of the allowed tags",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One bound: `refuses` answers whether it keeps a component from the caller.
+
+    Args:
+        name: which kind of bound.
+        setting: the setting it enforces, with its side and origins.
+        refuses: pure and total over entries.
+    """
+
+    name: RuleName
+    setting: Setting
+    refuses: Callable[[Entry], bool]
+
+    @property
+    def text(self) -> str:
+        """What a person reads: the rule and where it was set."""
+        return f"{_TEXT[self.name]} ({', '.join(self.setting.origins)})"
+
+
+class Bounds:
+    """The rules of one effective selection; a component is permitted when none refuses it (laws L2, L3).
+
+    Args:
+        effective: the settings that hold.
+    """
+
+    def __init__(self, effective: Effective) -> None:
+        rules: list[Rule] = []
+        for setting in effective.deny_tools:
+            rules.append(Rule("denied_tool", setting, _matches_name(_names(setting))))
+        for setting in effective.deny_tags:
+            rules.append(Rule("denied_tag", setting, _matches_tag(_names(setting))))
+        if effective.read_only is not None:
+            rules.append(Rule("not_read_only", effective.read_only, lambda entry: not entry.read_only))
+        for setting in effective.allow_tools:
+            if not (names := _names(setting)).everything:
+                rules.append(Rule("not_allowed_tool", setting, _not(_matches_name(names))))
+        for setting in effective.allow_tags:
+            if not (names := _names(setting)).everything:
+                rules.append(Rule("not_allowed_tag", setting, _not(_matches_tag(names))))
+        # The operator's rules come first, so that a refusal on the caller's side tells nothing of the operator's.
+        self.rules = tuple(sorted(rules, key=lambda rule: rule.setting.side != "operator"))
+
+    def refusal(self, entry: Entry) -> Rule | None:
+        """Return the first rule that refuses an entry, the operator's first, or None where it is permitted."""
+        for rule in self.rules:
+            if rule.refuses(entry):
+                return rule
+        return None
+
+
+def _names(setting: Setting) -> Names:
+    assert isinstance(setting.value, Names)
+    return setting.value
+
+
+def _not(matches: Callable[[Entry], bool]) -> Callable[[Entry], bool]:
+    return lambda entry: not matches(entry)
+
+
+def _matches_name(names: Names) -> Callable[[Entry], bool]:
+    by_name = matcher(names.names | names.toolsets)
+    by_tag = matcher(names.toolsets)
+    if names.everything:
+        return lambda entry: True
+    if not names.toolsets:
+        return lambda entry: by_name(entry.identifiers)
+    return lambda entry: by_name(entry.identifiers) or by_tag(entry.tags)
+
+
+def _matches_tag(names: Names) -> Callable[[Entry], bool]:
+    if names.everything:
+        return lambda entry: True
+    by_tag = matcher(names.names)
+    return lambda entry: by_tag(entry.tags)
+
+
+def matcher(patterns: frozenset[str]) -> Callable[[Iterable[str]], bool]:
+    """Return a test of whether any of some folded names matches a pattern; time is linear in each name's length.
+
+    Args:
+        patterns: folded names, where `*` stands for any run of characters.
+    """
+    exact = frozenset(pattern for pattern in patterns if "*" not in pattern)
+    if len(exact) == len(patterns):
+        return lambda names: not exact.isdisjoint(names)
+    globs = [pattern for pattern in patterns if "*" in pattern]
+    prefixes = tuple(glob[:-1] for glob in globs if glob.index("*") == len(glob) - 1)
+    others = [glob.split("*") for glob in globs if glob.index("*") != len(glob) - 1]
+
+    def matches(names: Iterable[str]) -> bool:
+        for name in names:
+            if name in exact or name.startswith(prefixes) or any(_fits(name, parts) for parts in others):
+                return True
+        return False
+
+    return matches
+
+
+def _fits(name: str, parts: list[str]) -> bool:
+    """Whether a name is the parts in order with anything between; greedy, so without backtracking."""
+    first, *middle, last = parts
+    if not name.startswith(first) or len(name) < len(first) + len(last) or not name.endswith(last):
+        return False
+    start, end = len(first), len(name) - len(last)
+    for part in middle:
+        found = name.find(part, start, end)
+        if found < 0:
+            return False
+        start = found + len(part)
+    return True
