@@ -1,5 +1,16 @@
 """Build MCP servers whose tool surface is small, right and bounded."""
 
+from agent_utilities.errors import AgentUtilitiesError, SelectionError, SettingsError
+from agent_utilities.mcp.server import AgentServer
 from agent_utilities.mcp.server_factory import create_mcp_server
+from agent_utilities.selection.caller import selection_headers, selection_url
 
-__all__ = ["create_mcp_server"]
+__all__ = [
+    "AgentServer",
+    "AgentUtilitiesError",
+    "SelectionError",
+    "SettingsError",
+    "create_mcp_server",
+    "selection_headers",
+    "selection_url",
+]

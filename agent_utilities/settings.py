@@ -49,9 +49,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         SettingsError: a value can't be read.
     """
     given = {
-        field: text
-        for field in Settings.model_fields
-        if (text := environ.get(variable(field), "").strip().lower())
+        field: text for field in Settings.model_fields if (text := environ.get(variable(field), "").strip().lower())
     }
     try:
         return Settings.model_validate(given)

@@ -77,9 +77,7 @@ class Catalog:
         """A hash over every entry, 32 hex digits, independent of hash seeds."""
         state = blake2b(digest_size=16)
         for each in self.entries:
-            state.update(
-                repr((each.kind, each.name, sorted(each.tags), each.read_only, each.content)).encode()
-            )
+            state.update(repr((each.kind, each.name, sorted(each.tags), each.read_only, each.content)).encode())
         return state.hexdigest()
 
     @cached_property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from weakref import WeakSet
 
 from fastmcp.prompts.base import Prompt
@@ -26,7 +26,7 @@ from mcp.server.subscriptions import (
 
 logger = logging.getLogger("agent_utilities.changes")
 
-_EVENTS: dict[str, type[ServerEvent]] = {
+_EVENTS: dict[str, Callable[[], ServerEvent]] = {
     "tools": ToolsListChanged,
     "prompts": PromptsListChanged,
     "resources": ResourcesListChanged,

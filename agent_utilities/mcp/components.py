@@ -52,7 +52,7 @@ class CatalogReader:
     def __init__(self, kind: Kind) -> None:
         self._kind: Kind = kind
         self._snapshots: OrderedDict[tuple[int, ...], _Snapshot] = OrderedDict()
-        self.last: Catalog | None = None
+        self._last: Catalog | None = None
 
     def read(self, components: Sequence[Any]) -> Catalog:
         """Return the catalog of a listing, in its order."""
@@ -63,13 +63,13 @@ class CatalogReader:
             self._snapshots[key] = snapshot
             if len(self._snapshots) > _SNAPSHOTS:
                 self._snapshots.popitem(last=False)
-        self.last = snapshot.catalog
+        self._last = snapshot.catalog
         return snapshot.catalog
 
     def _snapshot(self, components: Sequence[Any]) -> _Snapshot:
         catalog = Catalog(tuple(entry_of(self._kind, each, _content(self._kind, each)) for each in components))
-        if self.last is not None and self.last.digest == catalog.digest:
-            catalog = self.last
+        if self._last is not None and self._last.digest == catalog.digest:
+            catalog = self._last
         bearings = [(set(tags), read_only) for tags, read_only in self._bearings(components)]
         return _Snapshot(tuple(components), bearings, catalog)
 

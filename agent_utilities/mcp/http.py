@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import fastmcp
 from fastmcp.server.context import reset_transport, set_transport
 from fastmcp.server.http import StarletteWithLifespan
@@ -13,8 +10,6 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from agent_utilities.mcp.request import SelectionMiddleware
-
-_SSE_OPTIONS = ("host_origin_protection", "allowed_hosts", "allowed_origins")
 
 
 def selection_middleware(path: str | None, transport: str) -> Middleware:
@@ -28,11 +23,6 @@ def selection_middleware(path: str | None, transport: str) -> Middleware:
     streamable = path if transport != "sse" and path is not None else fastmcp.settings.streamable_http_path
     paths = (sse, streamable, fastmcp.settings.message_path, "/tools")
     return Middleware(SelectionMiddleware, paths=paths, sse_path=sse)
-
-
-def sse_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of `http_app` that the SSE transport takes too."""
-    return {name: options[name] for name in _SSE_OPTIONS if name in options}
 
 
 def sse_routes(app: StarletteWithLifespan) -> list[BaseRoute]:

@@ -35,9 +35,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        self._requests = Counter(
-            "mcp_requests", "MCP requests served.", ["method", "outcome"], registry=self._registry
-        )
+        self._requests = Counter("mcp_requests", "MCP requests served.", ["method", "outcome"], registry=self._registry)
         self._decisions = Histogram(
             "mcp_decision_seconds",
             "Time to decide on a catalog, where no memo held the decision.",
@@ -50,14 +48,18 @@ class Metrics:
             )
             for name in ("permitted", "visible", "denied")
         }
+        # Denied and unknown count alike: a count that told them apart would let a caller guess names.
         self._refused = Counter(
             "mcp_refused_lookups",
-            "Lookups of a component that exists and is denied.",
+            "Lookups by name of a tool or prompt that is denied or unknown.",
             ["kind"],
             registry=self._registry,
         )
         self._fallbacks = Counter(
-            "mcp_fallbacks", "Queried lists that showed all permitted tools.", ["cause"], registry=self._registry
+            "mcp_fallbacks",
+            "Queried lists that showed all permitted tools.",
+            ["cause"],
+            registry=self._registry,
         )
 
     def served(self, method: str, outcome: str) -> None:
@@ -78,7 +80,7 @@ class Metrics:
             self._fallbacks.labels(decision.status).inc()
 
     def refused(self, kind: Kind) -> None:
-        """Count a lookup of a denied component."""
+        """Count a lookup that found nothing permitted."""
         self._refused.labels(kind).inc()
 
     def text(self) -> bytes:

@@ -59,12 +59,12 @@ async def _tools(server: AgentServer, caller: Selection) -> dict[str, Any]:
     verdict = server.surface.verdict(caller, curated=True)
     with server.surface.under_verdict(verdict):
         listed = dedupe_with_versions(list(await server.list_tools()), lambda tool: tool.name)
-        summary = await server.summary(verdict)
+        summary = await server.summary(verdict, "tool")
     definitions = [tool.to_mcp_tool(name=tool.name) for tool in listed]
     tools = [
         {
             "name": tool.name,
-            "title": tool.title,
+            "title": definition.title,
             "description": tool.description,
             "tags": sorted(tool.tags),
             "readOnly": bool(tool.annotations and tool.annotations.read_only_hint),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import mcp_types
 from fastmcp import FastMCP
@@ -17,12 +17,12 @@ from fastmcp.server.transforms import Transform
 from fastmcp.tools.base import Tool
 from fastmcp.utilities.components import FastMCPComponent
 from fastmcp.utilities.versions import VersionSpec
+from mcp.server.streamable_http import EventStore
 from starlette.middleware import Middleware
-from typing_extensions import Self
 
 from agent_utilities.catalog.model import Catalog, Kind
 from agent_utilities.mcp.changes import Changes
-from agent_utilities.mcp.http import selection_middleware, sse_options, sse_routes
+from agent_utilities.mcp.http import selection_middleware, sse_routes
 from agent_utilities.mcp.lifespan import with_background
 from agent_utilities.mcp.routes import routes
 from agent_utilities.mcp.surface import KINDS, Surface, Verdict
@@ -74,35 +74,37 @@ class AgentServer(FastMCP[Any]):
 
     async def revision(self, verdict: Verdict, kind: Kind = "tool") -> str:
         """Return the revision of the surface that a verdict holds on."""
-        if self.surface.readers[kind].last is None:
-            await self._list(kind)
-        catalog = verdict.decision.catalog if verdict.decision is not None else self.surface.readers[kind].last
-        return revision(catalog or Catalog(), verdict.effective)
+        if kind not in verdict.decisions and kind not in self.surface.catalogs:
+            await self.components(kind)
+        made = verdict.decisions.get(kind)
+        catalog = made.catalog if made is not None else self.surface.catalogs.get(kind, Catalog())
+        return revision(catalog, verdict.effective)
 
-    async def summary(self, verdict: Verdict) -> dict[str, Any]:
-        """Return what a caller is told of the last decision: nothing that tells a denied name from an unknown one."""
-        decision = verdict.decision or decide(Catalog(), verdict.effective)
+    async def summary(self, verdict: Verdict, kind: Kind) -> dict[str, Any]:
+        """Return what a caller is told of a list: nothing that tells a denied name from an unknown one."""
+        decision = verdict.decisions.get(kind) or decide(Catalog(), verdict.effective)
         summary: dict[str, Any] = {
-            "revision": await self.revision(verdict),
+            "revision": await self.revision(verdict, kind),
             "permitted": len(decision.permitted),
             "visible": len(decision.visible),
             "status": decision.status,
         }
         unknown = decision.unknown
-        for kind in KINDS:
-            if unknown:
-                known = await self._known(kind)
+        for other in KINDS:
+            if unknown and other != kind:
+                known = await self._known(other)
                 unknown = {name: near for name, near in unknown.items() if not borne(name, known)}
         return {**summary, "unknown": unknown} if unknown else summary
 
     async def _known(self, kind: Kind) -> frozenset[str]:
         if (known := self.surface.known(kind)) is None:
             with self.surface.under_verdict(self.surface.verdict(Selection(), curated=False)):
-                await self._list(kind)
+                await self.components(kind)
             known = self.surface.known(kind)
         return known or frozenset()
 
-    async def _list(self, kind: Kind) -> Sequence[FastMCPComponent]:
+    async def components(self, kind: Kind) -> Sequence[FastMCPComponent]:
+        """Return the components of a kind under the verdict in force, without middleware."""
         match kind:
             case "tool":
                 return await self.list_tools(run_middleware=False)
@@ -117,17 +119,17 @@ class AgentServer(FastMCP[Any]):
 
     async def list_tools(self, *, run_middleware: bool = True) -> Sequence[Tool]:
         """Return the visible tools; see `FastMCP.list_tools`."""
-        with self.surface.under_verdict():
+        with self.surface.listing("tool"):
             return await super().list_tools(run_middleware=run_middleware)
 
     async def list_prompts(self, *, run_middleware: bool = True) -> Sequence[Prompt]:
         """Return the permitted prompts; see `FastMCP.list_prompts`."""
-        with self.surface.under_verdict():
+        with self.surface.listing("prompt"):
             return await super().list_prompts(run_middleware=run_middleware)
 
     async def list_resources(self, *, run_middleware: bool = True) -> Sequence[Resource]:
         """Return the permitted resources; see `FastMCP.list_resources`."""
-        with self.surface.under_verdict():
+        with self.surface.listing("resource"):
             listed = await super().list_resources(run_middleware=run_middleware)
             if not any(str(each.uri).startswith(_PREFAB) for each in listed):
                 return listed
@@ -136,7 +138,7 @@ class AgentServer(FastMCP[Any]):
 
     async def list_resource_templates(self, *, run_middleware: bool = True) -> Sequence[ResourceTemplate]:
         """Return the permitted resource templates; see `FastMCP.list_resource_templates`."""
-        with self.surface.under_verdict():
+        with self.surface.listing("template"):
             return await super().list_resource_templates(run_middleware=run_middleware)
 
     async def read_resource(
@@ -154,7 +156,7 @@ class AgentServer(FastMCP[Any]):
             return await super().get_tasks()
 
     async def _prefab_uris(self) -> frozenset[str]:
-        """The pages that FastMCP makes for permitted tools' apps: made beside the transforms, they need their own look."""
+        """The pages that FastMCP makes for permitted tools' apps; it makes them beside the transforms."""
         tools = await super().list_tools(run_middleware=False)
         return frozenset(str(((tool.meta or {}).get("ui") or {}).get("resourceUri")) for tool in tools)
 
@@ -196,17 +198,37 @@ class AgentServer(FastMCP[Any]):
         self,
         path: str | None = None,
         middleware: list[Middleware] | None = None,
-        *args: Any,
+        json_response: bool | None = None,
+        stateless_http: bool | None = None,
         transport: Literal["http", "streamable-http", "sse"] = "http",
-        **options: Any,
+        event_store: EventStore | None = None,
+        retry_interval: int | None = None,
+        host_origin_protection: bool | Literal["auto"] | None = None,
+        allowed_hosts: list[str] | None = None,
+        allowed_origins: list[str] | None = None,
+        session_idle_timeout: float | Literal["auto"] | None = None,
     ) -> StarletteWithLifespan:
         """Return the ASGI application: MCP, `/sse` beside it, and the routes; see `FastMCP.http_app`."""
-        own = selection_middleware(path, transport)
-        app = super().http_app(path, [*(middleware or []), own], *args, transport=transport, **options)
-        if transport != "sse":
-            app.router.routes.extend(sse_routes(super().http_app(transport="sse", **sse_options(options))))
         from agent_utilities.mcp.metrics import Metrics
 
+        guards: dict[str, Any] = {
+            "host_origin_protection": host_origin_protection,
+            "allowed_hosts": allowed_hosts,
+            "allowed_origins": allowed_origins,
+        }
+        app = super().http_app(
+            path,
+            [*(middleware or []), selection_middleware(path, transport)],
+            json_response,
+            stateless_http,
+            transport,
+            event_store,
+            retry_interval,
+            session_idle_timeout=session_idle_timeout,
+            **guards,
+        )
+        if transport != "sse":
+            app.router.routes.extend(sse_routes(super().http_app(transport="sse", **guards)))
         self.surface.metrics = self.surface.metrics or Metrics()
         app.router.routes.extend(routes(self, self.surface.metrics))
         return app

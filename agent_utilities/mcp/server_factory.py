@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from agent_utilities.mcp.server import AgentServer
@@ -22,9 +23,19 @@ def create_mcp_server(
     query and headers; a caller can narrow it and never widen it.
 
     Args:
-        name: the server's name, as clients see it.
+        name: the server's name, as clients see it; where a package of this name is installed, its version is the
+            server's unless `version` is given.
         instructions: what the server is for, as models read it.
         environ: the environment to read `MCP_*` variables from; the process's by default, read when first needed.
         options: anything that `fastmcp.FastMCP` takes: `auth`, `lifespan`, `middleware`, `tools`, ...
     """
+    if "version" not in options:
+        options["version"] = _installed_version(name)
     return AgentServer(name, instructions, surface=Surface(environ), **options)
+
+
+def _installed_version(name: str) -> str | None:
+    try:
+        return version(name)
+    except (PackageNotFoundError, ValueError):
+        return None

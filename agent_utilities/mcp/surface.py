@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from agent_utilities.catalog.model import Catalog, Kind
@@ -42,16 +42,16 @@ class Verdict:
         curated: whether preferences apply: only where tools are listed to a caller.
         resolution: the answer to the query.
         by_caller: whether the caller gave any setting.
-        decision: the last one made under this verdict, for the result's `_meta`.
+        decisions: the last one made on each kind of component, for the result's `_meta`.
     """
 
     surface: Surface
     effective: Effective
     bounds: Bounds
     curated: bool = False
-    resolution: Resolution = Resolution()
+    resolution: Resolution = field(default_factory=Resolution)
     by_caller: bool = False
-    decision: Decision | None = None
+    decisions: dict[Kind, Decision] = field(default_factory=dict)
 
 
 _verdict: ContextVar[Verdict | None] = ContextVar("agent_utilities_verdict", default=None)
@@ -71,7 +71,8 @@ class Surface:
         self._settings: Settings | None = None
         self._effective: OrderedDict[Selection, tuple[Effective, Bounds]] = OrderedDict()
         self._decisions: OrderedDict[tuple[str, Effective, Resolution], Decision] = OrderedDict()
-        self.readers: dict[Kind, CatalogReader] = {kind: CatalogReader(kind) for kind in KINDS}
+        self._readers: dict[Kind, CatalogReader] = {kind: CatalogReader(kind) for kind in KINDS}
+        self.catalogs: dict[Kind, Catalog] = {}
         self.metrics: Metrics | None = None
 
     @property
@@ -120,12 +121,20 @@ class Surface:
 
     def decide(self, kind: Kind, components: Sequence[Any], verdict: Verdict) -> Decision:
         """Return the decision on a listing; the same inputs are decided once (law L6)."""
-        verdict.decision = self._decide(kind, self.readers[kind].read(components), verdict)
-        return verdict.decision
+        decision = verdict.decisions[kind] = self._decide(kind, self._readers[kind].read(components), verdict)
+        return decision
+
+    @contextmanager
+    def listing(self, kind: Kind) -> Iterator[Verdict]:
+        """Hold the verdict for a whole listing, whose catalog is then the server's."""
+        with self.under_verdict() as verdict:
+            yield verdict
+            if verdict.surface is self and kind in verdict.decisions:
+                self.catalogs[kind] = verdict.decisions[kind].catalog
 
     def known(self, kind: Kind) -> frozenset[str] | None:
         """Return every name and tag of a kind that the operator permits, or None before it was first listed."""
-        catalog = self.readers[kind].last
+        catalog = self.catalogs.get(kind)
         if catalog is None:
             return None
         decision = self._decide(kind, catalog, self.verdict(Selection(), curated=False))

@@ -58,9 +58,7 @@ class DynamicVisibilityTransform(Transform):
         """Return the permitted resource templates."""
         return self._surface.shown("template", await _authorized(templates))
 
-    async def get_tool(
-        self, name: str, call_next: GetToolNext, *, version: VersionSpec | None = None
-    ) -> Tool | None:
+    async def get_tool(self, name: str, call_next: GetToolNext, *, version: VersionSpec | None = None) -> Tool | None:
         """Return a tool if it is permitted, visible or not."""
         found: Tool | None = await self._permitted("tool", name, call_next, version)
         return found
@@ -97,11 +95,10 @@ class DynamicVisibilityTransform(Transform):
             component = found = await call_next(name, version=version)
             while component is not None and not self._surface.permits(kind, component):
                 component = await _lower(name, component.version, call_next, version)
-        if component is None and found is not None:
-            if self._surface.metrics is not None:
-                self._surface.metrics.refused(kind)
-            if kind == "resource":
-                raise AuthorizationError(f"Unknown resource: {name!r}")
+        if component is None and kind in ("tool", "prompt") and self._surface.metrics is not None:
+            self._surface.metrics.refused(kind)
+        if component is None and found is not None and kind == "resource":
+            raise AuthorizationError(f"Unknown resource: {name!r}")
         return component
 
 

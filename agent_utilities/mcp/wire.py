@@ -15,11 +15,12 @@ from agent_utilities.catalog.model import Kind
 from agent_utilities.errors import SelectionError
 from agent_utilities.mcp.request import selection_of
 from agent_utilities.mcp.surface import Verdict
+from agent_utilities.visibility.decision import Decision
 
 if TYPE_CHECKING:
     from agent_utilities.mcp.server import AgentServer
 
-logger = logging.getLogger("agent_utilities.calls")
+logger = logging.getLogger("agent_utilities.wire")
 
 META_KEY = "agent-utilities/selection"
 """The key of a list result's `_meta` that tells what was decided."""
@@ -67,17 +68,15 @@ class WireMiddleware:
         self._count(ctx, "error" if failed else "ok")
         return result
 
-    async def _serve(
-        self, ctx: ServerRequestContext[Any, Any], call_next: CallNext, verdict: Verdict
-    ) -> HandlerResult:
+    async def _serve(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext, verdict: Verdict) -> HandlerResult:
         if ctx.method == "tools/call":
             await self._tie(ctx, verdict)
         if ctx.method == "completion/complete" and not await self._completes(ctx.params):
             return _NO_COMPLETION
         result = await call_next(ctx)
         kind = _LISTS.get(ctx.method)
-        if kind is not None and isinstance(result, dict) and verdict.decision is not None:
-            await self._stamp(ctx, result, verdict)
+        if kind is not None and isinstance(result, dict):
+            await self._stamp(ctx, result, verdict, kind)
         return result
 
     async def _tie(self, ctx: ServerRequestContext[Any, Any], verdict: Verdict) -> None:
@@ -98,18 +97,26 @@ class WireMiddleware:
         listed = await self._server.list_resource_templates(run_middleware=False)
         if any(each.uri_template == uri for each in listed):
             return True
-        found = await self._server.get_resource(uri) or await self._server.get_resource_template(uri)
+        found, exists = await self._server._lookup_resource(uri)
+        if found is None and not exists:
+            return await self._server.get_resource_template(uri) is not None
         return found is not None
 
     async def _stamp(
-        self, ctx: ServerRequestContext[Any, Any], result: dict[str, Any], verdict: Verdict
+        self, ctx: ServerRequestContext[Any, Any], result: dict[str, Any], verdict: Verdict, kind: Kind
     ) -> None:
-        result["_meta"] = {**(result.get("_meta") or {}), META_KEY: await self._server.summary(verdict)}
+        result["_meta"] = {**(result.get("_meta") or {}), META_KEY: await self._server.summary(verdict, kind)}
         if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
             self._set_cache(ctx.method, result, verdict)
-        metrics = self._server.surface.metrics
-        if ctx.method == "tools/list" and metrics is not None and verdict.decision is not None and self._is_own(ctx):
-            metrics.listed(verdict.decision)
+        decision = verdict.decisions.get(kind)
+        if kind == "tool" and decision is not None and self._is_own(ctx):
+            self._tell(decision, result["_meta"][META_KEY])
+
+    def _tell(self, decision: Decision, summary: dict[str, Any]) -> None:
+        """Tell the operator of a tool list: one log line, and its counts."""
+        logger.info("tools/list %s", " ".join(f"{key}={value}" for key, value in summary.items()))
+        if self._server.surface.metrics is not None:
+            self._server.surface.metrics.listed(decision)
 
     def _set_cache(self, method: str, result: dict[str, Any], verdict: Verdict) -> None:
         """Say how long and by whom a list may be kept: one cut by its caller is the caller's alone."""

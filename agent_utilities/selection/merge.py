@@ -114,7 +114,7 @@ def effective(selection: Selection, policy: Policy = "narrow") -> Effective:
     held = dict(selection.slots)
 
     def highest(field: FieldName, channels: tuple[str, ...]) -> Setting | None:
-        return next((held[slot] for c in reversed(channels) if (slot := (field, c)) in held), None)  # type: ignore[comparison-overlap]
+        return next((held[slot] for c in reversed(channels) if (slot := (field, c)) in held), None)
 
     def allowed(field: FieldName) -> tuple[Setting, ...]:
         sides = (CHANNELS,) if policy == "override" else (_OPERATOR, _CALLER)

@@ -10,9 +10,7 @@ from typing import Literal
 Channel = Literal["env", "cli", "query", "header"]
 Side = Literal["operator", "caller"]
 Policy = Literal["narrow", "override"]
-FieldName = Literal[
-    "allow_tools", "deny_tools", "allow_tags", "deny_tags", "read_only", "query", "top_k"
-]
+FieldName = Literal["allow_tools", "deny_tools", "allow_tags", "deny_tags", "read_only", "query", "top_k"]
 
 CHANNELS: tuple[Channel, ...] = ("env", "cli", "query", "header")
 """Lowest first: within a side the later channel replaces the earlier one."""
@@ -46,9 +44,7 @@ class Names:
 
     def __or__(self, other: Names) -> Names:
         """Return the union: associative and commutative, with `Names()` (`none`) as identity."""
-        return Names(
-            self.names | other.names, self.toolsets | other.toolsets, self.everything or other.everything
-        )
+        return Names(self.names | other.names, self.toolsets | other.toolsets, self.everything or other.everything)
 
     def spelled(self) -> tuple[str, ...]:
         """Return the names in a fixed order; `("none",)` for the empty set."""

@@ -16,7 +16,5 @@ def nearest(name: str, choices: Iterable[str], cutoff: float = 70) -> str | None
     from rapidfuzz import process
     from rapidfuzz.distance import Indel
 
-    found = process.extractOne(
-        name, sorted(choices), scorer=Indel.normalized_similarity, score_cutoff=cutoff / 100
-    )
+    found = process.extractOne(name, sorted(choices), scorer=Indel.normalized_similarity, score_cutoff=cutoff / 100)
     return None if found is None else found[0]

@@ -62,7 +62,10 @@ def read_request(query_string: bytes, headers: tuple[tuple[bytes, bytes], ...]) 
         SelectionError: a value can't be read, or a key is a near miss of a known one.
     """
     pairs = _query_pairs(query_string)
-    decoded = [(_text(key, "header"), _text(value, f"header {_shown(key)}")) for key, value in headers]
+    decoded = [
+        (name, _text(value, f"header {name}") if field_of(name, "header") else "")
+        for name, value in ((key.decode("latin-1"), value) for key, value in headers)
+    ]
     return merge(_read(pairs, "query"), _read(decoded, "header"))
 
 

@@ -1,0 +1,85 @@
+"""The `agent-utilities` command."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import anyio
+import typer
+
+from agent_utilities.errors import AgentUtilitiesError, InputError
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    help="Make an MCP server's tool surface small, right and bounded.",
+)
+
+
+def main() -> None:
+    """Run the command and exit: 0 when done, 1 when the other end failed, 2 for bad input."""
+    try:
+        code = app(standalone_mode=False)
+    except typer.TyperException as error:
+        _refuse(error.format_message(), 2)
+    except InputError as error:
+        _refuse(str(error), 2)
+    except AgentUtilitiesError as error:
+        _refuse(str(error), 1)
+    except (KeyboardInterrupt, typer.Abort):
+        sys.exit(130)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _refuse(message: str, code: int) -> None:
+    if message:
+        print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(code)
+
+
+@app.command()
+def demo() -> None:
+    """Start a real agent and show what each channel, a hostile caller and each transport see."""
+    from agent_utilities.cli.demo import run_demo
+
+    anyio.run(run_demo)
+
+
+@app.command()
+def explain(
+    url: Annotated[str, typer.Argument(help="A running server, such as http://127.0.0.1:8001/mcp?tools=git_log.")],
+    header: Annotated[list[str] | None, typer.Option(help="A header to send, as name=value; may be repeated.")] = None,
+    query: Annotated[
+        list[str] | None, typer.Option(help="A URL query item to send, as key=value; may be repeated.")
+    ] = None,
+    tool: Annotated[str | None, typer.Option(help="Say why this tool is or isn't there.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Ask a running server what a caller sees, and say why."""
+    from agent_utilities.cli.explain import explain_url
+
+    explain_url(url, _pairs(header, "--header"), _pairs(query, "--query"), tool, as_json)
+
+
+@app.command()
+def new(
+    name: Annotated[str, typer.Argument(help="The package's name, such as weather-agent.")],
+    directory: Annotated[Path, typer.Option(help="Where to make its folder.")] = Path("."),
+) -> None:
+    """Make a new server package that passes its own tests."""
+    from agent_utilities.cli.new import make_package
+
+    made = make_package(name, directory)
+    print(f"made {made}; next: cd {made} && python -m pip install -e . pytest && python -m pytest")
+
+
+def _pairs(given: list[str] | None, option: str) -> list[tuple[str, str]]:
+    pairs = []
+    for each in given or []:
+        key, separator, value = each.partition("=")
+        if not separator or not key.strip():
+            raise InputError("not name=value", each, f"option {option}", "write it as name=value")
+        pairs.append((key.strip(), value))
+    return pairs

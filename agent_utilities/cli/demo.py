@@ -1,0 +1,206 @@
+"""`agent-utilities demo`: a real agent, and what each channel, a hostile caller and each transport see of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+from fastmcp import Client
+from fastmcp.client.transports import SSETransport, StdioTransport, StreamableHttpTransport
+from rich.console import Console
+from rich.table import Table
+
+from agent_utilities.catalog.tokens import n_tokens
+from agent_utilities.errors import AgentUtilitiesError
+from agent_utilities.selection.caller import selection_headers, selection_url
+
+_AGENT = "logs-agent-mcp"
+_START_S = 30
+_NAMED = 3
+_LINES = [
+    "2026-07-28T12:00:00Z INFO request served in 12 ms",
+    "2026-07-28T12:00:01Z ERROR upstream timed out after 3000 ms",
+    "2026-07-28T12:00:02Z WARNING retrying request 7",
+]
+
+
+class DemoError(AgentUtilitiesError):
+    """The demo could not be run here."""
+
+
+async def run_demo() -> None:
+    """Start the logs agent, print three tables, and stop everything that was started.
+
+    Raises:
+        DemoError: the agent is not installed, or does not start.
+    """
+    console = Console()
+    command = _command()
+    with tempfile.TemporaryDirectory(prefix="agent-utilities-demo-") as folder:
+        (Path(folder) / "app.log").write_text("\n".join(_LINES) + "\n", encoding="utf-8")
+        await _show_channels(console, command, folder)
+        await _show_hostile_caller(console, command, folder)
+        await _show_transports(console, command, folder)
+    console.print("Everything that was started has been stopped.")
+
+
+def _command() -> str:
+    beside = Path(sys.executable).parent / _AGENT
+    found = str(beside) if beside.exists() else shutil.which(_AGENT)
+    if found is None:
+        raise DemoError(f"{_AGENT} is not installed here; install the logs-agent package, or run the README's command")
+    return found
+
+
+async def _show_channels(console: Console, command: str, folder: str) -> None:
+    table = _table("1. Four channels, one surface", "who", "asks for", "visible tools", "n", "≈ tokens", "saved")
+    async with _stdio(command, folder) as client:
+        everything = await _listed(client)
+    full = _cost(everything)
+    async with _stdio(command, folder, env={"MCP_READ_ONLY": "true"}) as client:
+        _row(table, "operator, env", "MCP_READ_ONLY=true", await _listed(client), full)
+    async with _stdio(command, folder, "--tools", "tail_log,search_logs,rotate_log") as client:
+        _row(table, "operator, CLI", "--tools tail_log,search_logs,rotate_log", await _listed(client), full)
+    async with _serving(command, folder) as base:
+        async with Client(selection_url(f"{base}/mcp", tools=["tail_log", "search_logs"])) as client:
+            _row(table, "caller, URL", "?tools=tail_log,search_logs", await _listed(client), full)
+        async with _http(f"{base}/mcp", disabled_tags=["write", "delete"]) as client:
+            _row(table, "caller, header", "x-mcp-disabled-tags: write,delete", await _listed(client), full)
+    _row(table, "nobody", "nothing", everything, full)
+    console.print(table)
+
+
+async def _show_hostile_caller(console: Console, command: str, folder: str) -> None:
+    table = _table("2. A caller that tries to widen what --disabled-tags write,delete left", "tries", "gets")
+    async with _serving(command, folder, "--disabled-tags", "write,delete") as base:
+        tries: dict[str, dict[str, list[str]]] = {
+            "x-mcp-enabled-tools: all": {"tools": ["all"]},
+            "x-mcp-enabled-tools: delete_log,rotate_log": {"tools": ["delete_log", "rotate_log"]},
+            "x-mcp-enabled-tags: write,delete": {"tags": ["write", "delete"]},
+            "x-mcp-disabled-tags: none": {"disabled_tags": []},
+        }
+        for label, asked in tries.items():
+            async with _http(f"{base}/mcp", **asked) as client:
+                names = [tool.name for tool in await _listed(client)]
+                gained = sorted({"delete_log", "rotate_log"} & set(names))
+                table.add_row(label, f"{len(names)} tools, {', '.join(gained) if gained else 'none that writes'}")
+        async with _http(f"{base}/mcp", tools=["all"]) as client:
+            for name in ("delete_log", "no_such_tool"):
+                answer = await client.call_tool(name, {"path": "app.log"}, raise_on_error=False)
+                table.add_row(f"calls {name}", str(getattr(answer.content[0], "text", "")))
+        async with httpx2.AsyncClient() as web:
+            refused = await web.get(f"{base}/tools?disabled_tag=read")
+            table.add_row("GET /tools?disabled_tag=read", f"{refused.status_code}: {refused.json()['error']['hint']}")
+    console.print(table)
+
+
+async def _show_transports(console: Console, command: str, folder: str) -> None:
+    table = _table("3. Every transport shows the same", "transport", "protocol", "visible tools", "n")
+    wanted = ["tail_log", "count_by_level"]
+    async with _stdio(command, folder, "--tools", ",".join(wanted)) as client:
+        _transport_row(table, "stdio", client, await _listed(client))
+    async with _serving(command, folder) as base:
+        async with _http(f"{base}/mcp", tools=wanted) as client:
+            _transport_row(table, "streamable HTTP, stateless", client, await _listed(client))
+        async with _http(f"{base}/mcp", mode="legacy", tools=wanted) as client:
+            _transport_row(table, "streamable HTTP, handshake", client, await _listed(client))
+        async with Client(SSETransport(selection_url(f"{base}/sse", tools=wanted))) as client:
+            _transport_row(table, "SSE", client, await _listed(client))
+        async with httpx2.AsyncClient() as web:
+            answer = (await web.get(selection_url(f"{base}/tools", tools=wanted))).json()
+            names = [tool["name"] for tool in answer["tools"]]
+            table.add_row("GET /tools", "plain JSON", ", ".join(names), str(len(names)))
+    console.print(table)
+
+
+def _table(title: str, *headings: str) -> Table:
+    table = Table(title=title, title_justify="left", header_style="bold")
+    for heading in headings:
+        table.add_column(heading, overflow="fold", justify="right" if heading in ("n", "≈ tokens", "saved") else "left")
+    return table
+
+
+def _row(table: Table, who: str, asks: str, tools: list[Any], full: int) -> None:
+    cost = _cost(tools)
+    names = [tool.name for tool in tools]
+    some = ", ".join(names[:_NAMED]) + (f", … {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+    table.add_row(who, asks, some, str(len(tools)), str(cost), f"{1 - cost / full:.0%}")
+
+
+def _transport_row(table: Table, label: str, client: Client[Any], tools: list[Any]) -> None:
+    names = ", ".join(tool.name for tool in tools)
+    table.add_row(label, str(client.session.protocol_version), names, str(len(tools)))
+
+
+def _cost(tools: list[Any]) -> int:
+    return sum(n_tokens(tool.model_dump(mode="json", by_alias=True, exclude_none=True)) for tool in tools)
+
+
+async def _listed(client: Client[Any]) -> list[Any]:
+    return list(await client.list_tools())
+
+
+def _environment(folder: str, more: dict[str, str] | None = None) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("MCP_")}
+    return {**kept, "LOGS_AGENT_ROOTS": folder, **(more or {})}
+
+
+@asynccontextmanager
+async def _stdio(command: str, folder: str, *options: str, env: dict[str, str] | None = None) -> AsyncIterator[Any]:
+    arguments = ["-t", "stdio", "--log-level", "error", *options]
+    transport = StdioTransport(command, arguments, env=_environment(folder, env), keep_alive=False)
+    async with Client(transport) as client:
+        yield client
+
+
+@asynccontextmanager
+async def _http(url: str, mode: Any = "auto", **asked: Any) -> AsyncIterator[Any]:
+    async with Client(StreamableHttpTransport(url, headers=selection_headers(**asked)), mode=mode) as client:
+        yield client
+
+
+@asynccontextmanager
+async def _serving(command: str, folder: str, *options: str) -> AsyncIterator[str]:
+    with _free_port() as port:
+        arguments = [command, "-t", "http", "-p", str(port), "--log-level", "error", *options]
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(  # noqa: ASYNC220 - Popen returns at once
+            arguments, env=_environment(folder), stdout=subprocess.DEVNULL, stderr=errors
+        )
+        try:
+            base = f"http://127.0.0.1:{port}"
+            await _ready(base, process, errors)
+            yield base
+        finally:
+            process.terminate()
+            await anyio.to_thread.run_sync(process.wait)
+
+
+@contextmanager
+def _free_port() -> Iterator[int]:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        yield int(listener.getsockname()[1])
+
+
+async def _ready(base: str, process: subprocess.Popen[bytes], errors: Any) -> None:
+    async with httpx2.AsyncClient() as web:
+        with anyio.move_on_after(_START_S):
+            while process.poll() is None:
+                try:
+                    if (await web.get(f"{base}/ready")).status_code == 200:
+                        return
+                except httpx2.TransportError:
+                    await anyio.sleep(0.05)
+    errors.seek(0)
+    raise DemoError(f"{_AGENT} did not start within {_START_S} s: {errors.read().decode(errors='replace').strip()}")

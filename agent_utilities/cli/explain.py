@@ -1,0 +1,152 @@
+"""`agent-utilities explain`: what a caller sees of a running server, and why.
+
+The server tells nothing of what it denies, so the reasons are worked out here: the tools it shows a caller without
+bounds are judged by the same pure decision, under the caller's own selection.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import httpx2
+from rich.console import Console
+from rich.table import Table
+
+from agent_utilities.catalog.model import Catalog, entry
+from agent_utilities.errors import AgentUtilitiesError, InputError
+from agent_utilities.selection.channels import field_of
+from agent_utilities.selection.merge import effective
+from agent_utilities.selection.model import fold
+from agent_utilities.selection.nearest import nearest
+from agent_utilities.selection.parse import read_request
+from agent_utilities.visibility.decision import decide
+
+_ENDPOINTS = ("/mcp", "/sse", "/tools")
+_TIMEOUT_S = 10
+Pairs = list[tuple[str, str]]
+
+
+class ServerError(AgentUtilitiesError):
+    """The server could not be asked, or did not answer as one of ours."""
+
+
+def explain_url(url: str, headers: Pairs, query: Pairs, tool: str | None, as_json: bool) -> None:
+    """Print what a caller sees of a server and why.
+
+    Args:
+        url: the server's base, `/mcp`, `/sse` or `/tools` URL; a selection in its query counts.
+        headers: headers to send; those that are no selection (authorization) are sent with every question.
+        query: further query items.
+        tool: say why this one is or isn't there, instead of the table.
+        as_json: print JSON.
+
+    Raises:
+        InputError: the server refused the selection, or the URL can't be used.
+        ServerError: the server could not be asked.
+    """
+    base, items = _parted(url)
+    items += query
+    seen = _ask(base, items, headers)
+    neutral = [pair for pair in headers if field_of(pair[0], "header") is None]
+    all_items = [pair for pair in items if field_of(pair[0], "query") is None]
+    open_to_caller = _ask(base, all_items, neutral)
+    rows = _rows(open_to_caller["tools"], seen["tools"], items, headers)
+    if tool is not None:
+        rows = [row for row in rows if fold(row["name"]) == fold(tool)] or [_unknown(tool, rows)]
+    answer = {"server": seen["server"], "selection": seen["selection"], "tools": rows}
+    if as_json:
+        json.dump(answer, sys.stdout)
+        print()
+    elif tool is not None:
+        _print_one(rows[0])
+    else:
+        _print_table(answer)
+
+
+def _parted(url: str) -> tuple[str, Pairs]:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise InputError("not an HTTP URL", url, "argument URL", "give one such as http://127.0.0.1:8001/mcp")
+    path = parts.path.rstrip("/")
+    for endpoint in _ENDPOINTS:
+        path = path.removesuffix(endpoint)
+    return urlunsplit((parts.scheme, parts.netloc, f"{path}/tools", "", "")), parse_qsl(
+        parts.query, keep_blank_values=True
+    )
+
+
+def _ask(url: str, query: Pairs, headers: Pairs) -> dict[str, Any]:
+    try:
+        asked = f"{url}?{urlencode(query)}" if query else url
+        response = httpx2.get(asked, headers=[(k, v) for k, v in headers], timeout=_TIMEOUT_S)
+        body = response.json() if response.status_code in (200, 400) else {}
+    except (httpx2.HTTPError, httpx2.InvalidURL, UnicodeEncodeError, ValueError) as error:
+        raise ServerError(f"can't ask {url!r}: {error or type(error).__name__}; is the server running?") from None
+    if response.status_code == 400 and isinstance(body.get("error"), dict):
+        raise InputError(**{key: str(body["error"].get(key)) for key in ("what", "value", "source", "hint")})
+    if "tools" not in body:
+        hint = "send --header authorization=…" if response.status_code in (401, 403) else "is it one of ours?"
+        raise ServerError(f"{url!r} answered {response.status_code} without a tool list; {hint}")
+    return dict(body)
+
+
+def _rows(
+    known: list[dict[str, Any]], seen: list[dict[str, Any]], query: Pairs, headers: Pairs
+) -> list[dict[str, Any]]:
+    raw = tuple((key.lower().encode(), value.encode()) for key, value in headers)
+    settled = effective(read_request(urlencode(query).encode(), raw))
+    catalog = Catalog(tuple(entry("tool", t["name"], tags=t["tags"], read_only=t["readOnly"]) for t in known))
+    refusals = decide(catalog, settled.bounds_only).refusals
+    visible = {tool["name"] for tool in seen}
+    rows = []
+    for tool, rule in zip(known, refusals, strict=True):
+        if tool["name"] in visible:
+            verdict, reason = "visible", ""
+        elif rule is not None:
+            verdict, reason = "denied", rule.text
+        else:
+            verdict, reason = "deferred", "permitted and can be called; the query or top_k left it out"
+        rows.append({"name": tool["name"], "verdict": verdict, "reason": reason, "tokens": tool["tokens"]})
+    return rows
+
+
+def _unknown(name: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    near = nearest(name, [row["name"] for row in rows])
+    reason = "no tool of this name is open to callers: there is none, or the operator does not permit it"
+    return {
+        "name": name,
+        "verdict": "unknown",
+        "reason": reason + (f"; nearest: {near}" if near else ""),
+        "tokens": 0,
+    }
+
+
+def _print_one(row: dict[str, Any]) -> None:
+    reason = f": {row['reason']}" if row["reason"] else ""
+    Console().print(f"{row['name']} is {row['verdict']}{reason}", highlight=False, markup=False)
+
+
+def _print_table(answer: dict[str, Any]) -> None:
+    console = Console()
+    rows, selection = answer["tools"], answer["selection"]
+    table = Table(title=f"{answer['server']}: what this caller sees", title_justify="left", header_style="bold")
+    for heading in ("tool", "verdict", "why"):
+        table.add_column(heading, overflow="fold")
+    table.add_column("≈ tokens", justify="right")
+    styles = {"visible": "green", "deferred": "yellow", "denied": "red"}
+    for row in rows:
+        table.add_row(row["name"], f"[{styles[row['verdict']]}]{row['verdict']}[/]", row["reason"], str(row["tokens"]))
+    console.print(table)
+    shown = sum(row["tokens"] for row in rows if row["verdict"] == "visible")
+    console.print(
+        f"{selection['visible']} visible, {selection['permitted']} permitted, {len(rows)} open to callers; "
+        f"about {shown} of {sum(row['tokens'] for row in rows)} tokens on every turn; "
+        f"query: {selection['status']}; revision {selection['revision']}",
+        highlight=False,
+    )
+    for name, near in selection.get("unknown", {}).items():
+        hint = f"; did you mean {near!r}?" if near else ""
+        console.print(f"[yellow]no tool open to callers bears the name {name!r}{hint}[/]", highlight=False)

@@ -1,0 +1,103 @@
+"""For calling agents: a selection as headers or as a URL, from keyword arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TypedDict, Unpack
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from agent_utilities.errors import SelectionError
+from agent_utilities.selection.channels import FIELDS, field_of
+from agent_utilities.selection.parse import read_request
+
+
+class CallerSelection(TypedDict, total=False):
+    """What a calling agent asks for; each key left out asks for nothing.
+
+    An empty sequence means none at all, as an agent that was granted no tool must see none.
+    """
+
+    tools: Sequence[str]
+    toolsets: Sequence[str]
+    disabled_tools: Sequence[str]
+    disabled_toolsets: Sequence[str]
+    tags: Sequence[str]
+    disabled_tags: Sequence[str]
+    read_only: bool
+    query: str
+    top_k: int
+
+
+_HEADERS = {
+    "tools": "x-mcp-enabled-tools",
+    "toolsets": "x-mcp-toolsets",
+    "disabled_tools": "x-mcp-disabled-tools",
+    "tags": "x-mcp-enabled-tags",
+    "disabled_tags": "x-mcp-disabled-tags",
+    "read_only": "x-mcp-read-only",
+    "query": "x-mcp-query",
+    "top_k": "x-mcp-top-k",
+}
+_URL_ONLY = {"disabled_toolsets"}
+
+
+def selection_headers(**selection: Unpack[CallerSelection]) -> dict[str, str]:
+    """Return the headers that ask for a selection, for `StreamableHttpTransport(url, headers=...)` or SSE.
+
+    Raises:
+        SelectionError: a value can't be sent, such as a name with a comma, or text that is not ASCII; a URL takes it.
+    """
+    headers: dict[str, str] = {}
+    for key, value in _texts(selection):
+        if key in _URL_ONLY:
+            raise SelectionError("no header spells this", key, "selection_headers", "use selection_url")
+        if not value.isascii():
+            raise SelectionError("not ASCII", value, _HEADERS[key], "use selection_url, which encodes it")
+        headers[_HEADERS[key]] = value
+    read_request(b"", tuple((key.encode(), value.encode()) for key, value in headers.items()))
+    return headers
+
+
+def selection_url(url: str, **selection: Unpack[CallerSelection]) -> str:
+    """Return a URL that asks for a selection; its own other query keys are kept, its selection keys replaced.
+
+    Args:
+        url: the server's `/mcp`, `/sse` or `/tools` URL.
+        selection: what to ask for.
+
+    Raises:
+        SelectionError: a value can't be sent.
+    """
+    parts = urlsplit(url)
+    texts = dict(_texts(selection))
+    replaced = {field.name for key in texts if (field := field_of(key, "query"))}
+    kept = [
+        (key, value)
+        for key, value in parse_qsl(parts.query, keep_blank_values=True)
+        if (field := field_of(key, "query")) is None or field.name not in replaced
+    ]
+    query = urlencode([*kept, *texts.items()])
+    read_request(query.encode(), ())
+    return urlunsplit(parts._replace(query=query))
+
+
+def _texts(selection: CallerSelection) -> Iterator[tuple[str, str]]:
+    known = {key for field in FIELDS for key in field.query} & set(CallerSelection.__annotations__)
+    for key, value in selection.items():
+        if key not in known:
+            raise SelectionError("unknown selection key", key, "keyword argument", f"use one of {sorted(known)}")
+        if isinstance(value, bool):
+            yield key, "true" if value else "false"
+        elif isinstance(value, int):
+            yield key, str(value)
+        elif isinstance(value, str):
+            yield key, value
+        elif isinstance(value, Sequence):
+            yield key, _joined(key, value)
+
+
+def _joined(key: str, names: Sequence[str]) -> str:
+    for name in names:
+        if "," in name or not name.strip():
+            raise SelectionError("not a name that can be sent", name, key, "names are not blank and have no comma")
+    return ",".join(names) or "none"

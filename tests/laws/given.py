@@ -1,0 +1,186 @@
+"""Generated catalogs and selections, and the plain reading of the contract that the laws are checked against.
+
+Selections are generated as text and read by the real readers, so that a law covers parsing too.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass, field
+from urllib.parse import urlencode
+
+from hypothesis import strategies as st
+
+from agent_utilities.catalog.model import Catalog, Entry, entry
+from agent_utilities.selection.channels import FIELDS
+from agent_utilities.selection.merge import merge
+from agent_utilities.selection.model import CHANNELS, Channel, FieldName, Selection
+from agent_utilities.selection.parse import read_cli, read_env, read_request
+from agent_utilities.selection.resolution import Resolution
+
+NAMES = [
+    "git_log",
+    "Git_Push",
+    "git_push",
+    "ls",
+    "rm",
+    "rm_all",
+    "straße",
+    "ﬁle",
+    "file",
+    "İstanbul",
+    "x.y",
+    "日本",
+]
+TAGS = ["read", "write", "Delete", "git", "fs", "ls", "ﬁle"]
+PATTERNS = [
+    *NAMES,
+    *TAGS,
+    "GIT_LOG",
+    "git*",
+    "*push",
+    "*i*",
+    "r*l",
+    "**",
+    "*",
+    "all",
+    "none",
+    "nonesuch",
+    "STRASSE",
+]
+
+entries = st.builds(
+    lambda name, tags, read_only, version: entry("tool", name, tags=tags, read_only=read_only, content=str(version)),
+    st.sampled_from(NAMES),
+    st.sets(st.sampled_from(TAGS), max_size=3),
+    st.sampled_from([None, True, False]),
+    st.integers(0, 3),
+)
+catalogs = st.lists(entries, max_size=8).map(lambda found: Catalog(tuple(found)))
+name_lists = st.lists(st.sampled_from(PATTERNS), min_size=1, max_size=3).map(",".join)
+resolutions = st.builds(
+    Resolution,
+    st.sampled_from(["off", "fresh", "stale", "no_match", "unavailable"]),
+    st.lists(st.sampled_from([*NAMES, "gone"]), max_size=6, unique=True).map(tuple),
+)
+
+
+@dataclass(frozen=True)
+class Spelled:
+    """One setting as a person writes it."""
+
+    channel: Channel
+    key: str
+    text: str
+
+
+@dataclass
+class Asked:
+    """The plain reading of a field in a channel: patterns by name, patterns by name or tag, or everything."""
+
+    names: set[str] = field(default_factory=set)
+    toolsets: set[str] = field(default_factory=set)
+    everything: bool = False
+
+
+@st.composite
+def settings_in(draw: st.DrawFn, channels: tuple[Channel, ...] = CHANNELS) -> Spelled:
+    """One setting in one of some channels, by any of its spellings."""
+    channel = draw(st.sampled_from(channels))
+    row = draw(st.sampled_from(FIELDS))
+    key = draw(st.sampled_from(row.spellings(channel)))
+    if row.kind in ("names", "tags"):
+        text = draw(name_lists)
+    elif row.kind == "flag":
+        text = draw(st.sampled_from(["true", "false", "1", "0", "ON"]))
+    elif row.kind == "count":
+        text = str(draw(st.integers(1, 9)))
+    else:
+        text = draw(st.sampled_from(["logs", "git history", "日本"]))
+    if channel == "query":
+        key = draw(st.sampled_from([key, key.upper(), key.replace("_", "-")]))
+    elif channel == "header":
+        key = draw(st.sampled_from([key, key.title()]))
+    return Spelled(channel, key, text)
+
+
+def spelled_lists(*channels: Channel) -> st.SearchStrategy[list[Spelled]]:
+    """Lists of settings in some channels; in env a key stands once."""
+    found = st.lists(settings_in(channels or CHANNELS), max_size=6)
+    return found.map(lambda given: [s for i, s in enumerate(given) if s.channel != "env" or not _again(given, i)])
+
+
+def _again(given: list[Spelled], i: int) -> bool:
+    return any(given[i].channel == s.channel and given[i].key == s.key for s in given[:i])
+
+
+def read(given: list[Spelled]) -> Selection:
+    """Read settings by the real readers of their channels."""
+    by = {channel: [(s.key, s.text) for s in given if s.channel == channel] for channel in CHANNELS}
+    headers = tuple((key.lower().encode(), value.encode()) for key, value in by["header"])
+    return merge(read_env(dict(by["env"])), read_cli(by["cli"]), read_request(urlencode(by["query"]).encode(), headers))
+
+
+def plain(given: list[Spelled], name: FieldName, channel: Channel) -> Asked | None:
+    """Read a names field by the words of the contract, without the code under test."""
+    row = next(row for row in FIELDS if row.name == name)
+    asked: Asked | None = None
+    for s in given:
+        if s.channel != channel or _plain_key(s.key) not in map(_plain_key, row.spellings(channel)):
+            continue
+        asked = asked or Asked()
+        parts = {_folded(part) for part in s.text.split(",")}
+        if "all" in parts or ("*" in parts and row.kind == "names"):
+            asked.everything = True
+        parts -= {"all", "none"} | ({"*"} if row.kind == "names" else set())
+        (asked.toolsets if "toolsets" in s.key.lower() else asked.names).update(parts)
+    return asked
+
+
+def plain_permits(given: list[Spelled], tool: Entry) -> bool:
+    """Whether a tool is permitted under `narrow`, by the words of the contract."""
+    for channel in CHANNELS:
+        if (asked := plain(given, "deny_tools", channel)) and _named(asked, tool):
+            return False
+        if (asked := plain(given, "deny_tags", channel)) and _tagged(asked, tool):
+            return False
+    for side in (("cli", "env"), ("header", "query")):
+        flags = [_flag(given, channel) for channel in side]
+        if next((flag for flag in flags if flag is not None), False) and not tool.read_only:
+            return False
+        allowed = next((a for c in side if (a := plain(given, "allow_tools", c)) is not None), None)
+        if allowed is not None and not _named(allowed, tool):
+            return False
+        tagged = next((a for c in side if (a := plain(given, "allow_tags", c)) is not None), None)
+        if tagged is not None and not _tagged(tagged, tool):
+            return False
+    return True
+
+
+def _flag(given: list[Spelled], channel: str) -> bool | None:
+    keys = {_plain_key(k) for row in FIELDS if row.name == "read_only" for k in row.spellings(channel)}  # type: ignore[arg-type]
+    texts = [s.text for s in given if s.channel == channel and _plain_key(s.key) in keys]
+    return any(text.lower() in ("true", "1", "on") for text in texts) if texts else None
+
+
+def _plain_key(key: str) -> str:
+    return key.lower().replace("-", "_")
+
+
+def _folded(text: str) -> str:
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text.strip()).casefold())
+
+
+def _fits(pattern: str, name: str) -> bool:
+    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), name, re.DOTALL) is not None
+
+
+def _named(asked: Asked, tool: Entry) -> bool:
+    name, tags = _folded(tool.name), {_folded(tag) for tag in tool.tags}
+    by_name = any(_fits(pattern, name) for pattern in asked.names | asked.toolsets)
+    return asked.everything or by_name or any(_fits(p, tag) for p in asked.toolsets for tag in tags)
+
+
+def _tagged(asked: Asked, tool: Entry) -> bool:
+    return asked.everything or any(_fits(p, _folded(tag)) for p in asked.names for tag in tool.tags)

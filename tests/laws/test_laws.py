@@ -1,0 +1,131 @@
+"""Laws L1 to L6, over generated catalogs, selections and channels."""
+
+from __future__ import annotations
+
+from hypothesis import given
+
+from agent_utilities.catalog.model import Catalog
+from agent_utilities.selection.merge import effective, merge
+from agent_utilities.selection.model import Selection
+from agent_utilities.selection.resolution import Resolution
+from agent_utilities.visibility.decision import decide, revision
+from tests.laws.given import Spelled, catalogs, plain_permits, read, resolutions, spelled_lists
+
+OPERATOR, CALLER = spelled_lists("env", "cli"), spelled_lists("query", "header")
+
+
+class TestL1Nested:
+    @given(catalogs, spelled_lists(), resolutions)
+    def test_catalog_holds_permitted_holds_visible(
+        self, catalog: Catalog, asked: list[Spelled], resolution: Resolution
+    ) -> None:
+        decision = decide(catalog, effective(read(asked)), resolution)
+        assert set(range(len(catalog))) >= set(decision.permitted) >= set(decision.visible)
+
+    @given(catalogs, spelled_lists())
+    def test_permitted_is_what_the_contract_says(self, catalog: Catalog, asked: list[Spelled]) -> None:
+        expected = tuple(i for i, tool in enumerate(catalog.entries) if plain_permits(asked, tool))
+        assert decide(catalog, effective(read(asked))).permitted == expected
+
+    @given(catalogs, OPERATOR, CALLER)
+    def test_unknown_names_tell_nothing_of_what_the_operator_denies(
+        self, catalog: Catalog, operator: list[Spelled], caller: list[Spelled]
+    ) -> None:
+        both = decide(catalog, effective(read(operator + caller)))
+        hidden = set(both.refused_by("operator"))
+        rest = Catalog(tuple(each for i, each in enumerate(catalog.entries) if i not in hidden))
+        assert both.unknown == decide(rest, effective(read(operator + caller))).unknown
+
+
+class TestL2DenyWins:
+    @given(catalogs, spelled_lists(), spelled_lists())
+    def test_nothing_added_lifts_a_deny(self, catalog: Catalog, asked: list[Spelled], more: list[Spelled]) -> None:
+        before = decide(catalog, effective(read(asked)))
+        after = decide(catalog, effective(merge(read(asked), read(more))))
+        denied = {i for i, rule in enumerate(before.refusals) if rule and rule.name.startswith("denied")}
+        assert denied.isdisjoint(after.permitted)
+
+    @given(catalogs, spelled_lists())
+    def test_denies_hold_under_override_too(self, catalog: Catalog, asked: list[Spelled]) -> None:
+        narrow = decide(catalog, effective(read(asked), "narrow"))
+        override = decide(catalog, effective(read(asked), "override"))
+        denied = {i for i, rule in enumerate(narrow.refusals) if rule and rule.name.startswith("denied")}
+        assert denied.isdisjoint(override.permitted)
+
+
+class TestL3TrustBoundary:
+    @given(catalogs, OPERATOR, CALLER)
+    def test_permitted_is_the_operators_and_the_callers(
+        self, catalog: Catalog, operator: list[Spelled], caller: list[Spelled]
+    ) -> None:
+        both = decide(catalog, effective(read(operator + caller)))
+        own = [decide(catalog, effective(read(side))) for side in (operator, caller)]
+        assert set(both.permitted) == set(own[0].permitted) & set(own[1].permitted)
+
+
+class TestL4Monoid:
+    @given(spelled_lists(), spelled_lists(), spelled_lists())
+    def test_merge_is_associative(self, a: list[Spelled], b: list[Spelled], c: list[Spelled]) -> None:
+        x, y, z = read(a), read(b), read(c)
+        assert merge(merge(x, y), z) == merge(x, merge(y, z)) == merge(x, y, z)
+
+    @given(spelled_lists())
+    def test_the_empty_selection_is_the_identity(self, asked: list[Spelled]) -> None:
+        selection = read(asked)
+        assert merge(selection, Selection()) == selection == merge(Selection(), selection)
+
+    @given(spelled_lists())
+    def test_every_value_remembers_the_spellings_it_came_by(self, asked: list[Spelled]) -> None:
+        origins = {origin for _, setting in read(asked).slots for origin in setting.origins}
+        written = {s.key.lower() if s.channel == "header" else s.key for s in asked}
+        assert {origin.split(" ", 1)[1] for origin in origins} == written
+
+
+class TestL5PreferencesFailOpenBoundsFailClosed:
+    @given(catalogs, spelled_lists(), resolutions)
+    def test_preferences_never_change_what_is_permitted(
+        self, catalog: Catalog, asked: list[Spelled], resolution: Resolution
+    ) -> None:
+        settled = effective(read(asked))
+        assert decide(catalog, settled, resolution).permitted == decide(catalog, settled.bounds_only).permitted
+
+    @given(catalogs, spelled_lists(), resolutions)
+    def test_an_unanswered_query_shows_everything_permitted(
+        self, catalog: Catalog, asked: list[Spelled], resolution: Resolution
+    ) -> None:
+        settled = effective(read([*asked, Spelled("header", "x-mcp-query", "logs")]))
+        decision = decide(catalog, settled, resolution)
+        if decision.status not in ("fresh", "stale"):
+            assert decision.visible == decision.permitted
+
+    @given(catalogs, spelled_lists(), resolutions)
+    def test_a_preference_leaves_nobody_empty_handed(
+        self, catalog: Catalog, asked: list[Spelled], resolution: Resolution
+    ) -> None:
+        decision = decide(catalog, effective(read(asked)), resolution)
+        assert bool(decision.visible) == bool(decision.permitted)
+
+
+class TestL6PureDecision:
+    @given(catalogs, spelled_lists(), resolutions)
+    def test_equal_inputs_give_equal_answers(
+        self, catalog: Catalog, asked: list[Spelled], resolution: Resolution
+    ) -> None:
+        again = Catalog(tuple(catalog.entries))
+        first, second = (
+            decide(catalog, effective(read(asked)), resolution),
+            decide(again, effective(read(asked)), resolution),
+        )
+        assert (first.permitted, first.visible, first.status, first.unknown) == (
+            second.permitted,
+            second.visible,
+            second.status,
+            second.unknown,
+        )
+        assert revision(catalog, first.effective) == revision(again, second.effective)
+
+    @given(catalogs, spelled_lists(), resolutions)
+    def test_lists_keep_catalog_order(self, catalog: Catalog, asked: list[Spelled], resolution: Resolution) -> None:
+        decision = decide(catalog, effective(read(asked)), resolution)
+        assert decision.visible == tuple(sorted(decision.visible))
+        assert decision.permitted == tuple(sorted(decision.permitted))

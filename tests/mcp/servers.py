@@ -1,0 +1,76 @@
+"""Servers that the tests of the host share, and how a caller of one is made without a socket."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx2
+from fastmcp import Client
+from fastmcp.client.transports import StreamableHttpTransport
+
+from agent_utilities import AgentServer, create_mcp_server
+
+
+def log_server(**options: Any) -> AgentServer:
+    """A server with two tools that read, two that write, and one of every other kind of component."""
+    mcp = create_mcp_server("logs", environ=options.pop("environ", {}), **options)
+
+    @mcp.tool(tags={"logs", "read"}, annotations={"readOnlyHint": True})
+    def tail_log(path: str = "app.log") -> str:
+        """Show the last lines of a log."""
+        return f"tail of {path}"
+
+    @mcp.tool(tags={"logs", "read"}, annotations={"readOnlyHint": True})
+    def search_logs(text: str = "") -> str:
+        """Find lines."""
+        return f"lines with {text}"
+
+    @mcp.tool(tags={"logs", "write"})
+    def rotate_log(path: str = "app.log") -> str:
+        """Start a new file."""
+        return "rotated"
+
+    @mcp.tool(tags={"logs", "write", "delete"})
+    def delete_log(path: str = "app.log") -> str:
+        """Remove a log."""
+        return "deleted"
+
+    @mcp.prompt(tags={"read"})
+    def triage() -> str:
+        """How to look at an incident."""
+        return "look"
+
+    @mcp.prompt(tags={"write"})
+    def cleanup() -> str:
+        """How to free space."""
+        return "clean"
+
+    @mcp.resource("log://status", tags={"read"})
+    def status() -> str:
+        return "fine"
+
+    @mcp.resource("log://keys", tags={"write"})
+    def keys() -> str:
+        return "secret"
+
+    @mcp.resource("log://{name}", tags={"read"})
+    def by_name(name: str) -> str:
+        return f"by name: {name}"
+
+    return mcp
+
+
+def over_http(server: AgentServer, *, url: str = "/mcp", headers: dict[str, str] | None = None, mode: str = "auto"):
+    """A client over the server's real ASGI application, with no socket between; the app's lifespan is the test's."""
+    app = server.http_app(host_origin_protection=False)
+
+    def factory(**options: Any) -> httpx2.AsyncClient:
+        options.setdefault("timeout", None)
+        return httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), **options)
+
+    transport = StreamableHttpTransport(f"http://127.0.0.1{url}", headers=headers, httpx_client_factory=factory)
+    return app, Client(transport, mode=mode)
+
+
+async def tool_names(client: Client) -> list[str]:
+    return [tool.name for tool in await client.list_tools()]

@@ -1,0 +1,84 @@
+"""Which channel holds, by field and policy."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent_utilities.selection.merge import Effective, effective, merge
+from agent_utilities.selection.model import Names, Policy, Selection
+from agent_utilities.selection.parse import read_cli, read_env, read_request
+
+
+def given(*, env: str = "", cli: str = "", query: str = "", header: str = "") -> Selection:
+    return merge(
+        read_env({"MCP_ENABLED_TOOLS": env}),
+        read_cli([("--tools", cli)]),
+        read_request(f"tools={query}".encode(), ((b"x-mcp-tools", header.encode()),)),
+    )
+
+
+def allowed(selection: Selection, policy: Policy = "narrow") -> list[frozenset[str]]:
+    return [s.value.names for s in effective(selection, policy).allow_tools if isinstance(s.value, Names)]
+
+
+class TestNarrow:
+    def test_cli_replaces_env(self):
+        assert allowed(given(env="a", cli="b")) == [{"b"}]
+
+    def test_header_replaces_query(self):
+        assert allowed(given(query="a", header="b")) == [{"b"}]
+
+    def test_both_sides_hold(self):
+        assert allowed(given(env="a", header="b")) == [{"a"}, {"b"}]
+
+    def test_all_from_the_command_line_lifts_the_environments_list(self):
+        (setting,) = effective(given(env="a", cli="all")).allow_tools
+        assert setting.value == Names(everything=True)
+
+
+class TestOverride:
+    @pytest.mark.parametrize(
+        ("channels", "held"),
+        [
+            ({"env": "a", "cli": "b", "query": "c", "header": "d"}, {"d"}),
+            ({"env": "a", "cli": "b", "query": "c"}, {"c"}),
+            ({"env": "a", "cli": "b"}, {"b"}),
+            ({"env": "a"}, {"a"}),
+        ],
+    )
+    def test_the_highest_channel_holds_alone(self, channels, held):
+        assert allowed(given(**channels), "override") == [held]
+
+
+class TestReadOnly:
+    @pytest.mark.parametrize("policy", ["narrow", "override"])
+    def test_a_caller_can_not_lift_the_operators(self, policy):
+        selection = merge(read_env({"MCP_READ_ONLY": "1"}), read_request(b"read_only=false", ()))
+        assert effective(selection, policy).read_only.origins == ("env MCP_READ_ONLY",)
+
+    def test_the_command_line_lifts_the_environments(self):
+        selection = merge(read_env({"MCP_READ_ONLY": "1"}), read_cli([("--read-only", "false")]))
+        assert effective(selection).read_only is None
+
+    def test_a_caller_can_ask_for_it(self):
+        assert effective(read_request(b"", ((b"x-mcp-readonly", b"1"),))).read_only is not None
+
+
+class TestPreferences:
+    def test_the_callers_query_replaces_the_operators(self):
+        selection = merge(read_env({"MCP_QUERY": "git"}), read_request(b"q=logs", ()))
+        assert effective(selection).query_text == "logs"
+
+    def test_the_header_replaces_the_url(self):
+        assert effective(read_request(b"top_k=3", ((b"x-mcp-top-k", b"9"),))).top_k.value == 9
+
+
+class TestDigest:
+    def test_does_not_depend_on_where_values_came_from(self):
+        assert effective(given(env="a")).digest == effective(given(cli="a")).digest
+
+    def test_tells_a_list_of_nothing_from_no_list(self):
+        assert effective(given(env="none")).digest != Effective().digest
+
+    def test_tells_sides_apart(self):
+        assert effective(given(env="a", header="b")).digest != effective(given(env="a,b")).digest

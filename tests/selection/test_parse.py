@@ -1,0 +1,144 @@
+"""Reading values: what is taken, what means not set, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent_utilities.errors import SelectionError
+from agent_utilities.selection.model import Names, Selection
+from agent_utilities.selection.parse import MAX_BYTES, MAX_GLOBS, MAX_NAMES, read_cli, read_env, read_request
+
+
+def header(name: str, value: str | bytes) -> Selection:
+    return read_request(b"", ((name.encode(), value if isinstance(value, bytes) else value.encode()),))
+
+
+def names(text: str) -> Names:
+    value = header("x-mcp-enabled-tools", text).get("allow_tools", "header").value
+    assert isinstance(value, Names)
+    return value
+
+
+class TestNames:
+    def test_are_split_at_commas_and_stripped(self):
+        assert names(" a , b,, c ") == Names(frozenset({"a", "b", "c"}))
+
+    def test_fold_case_and_width(self):
+        assert names("GIT_Log,ｌｓ,STRASSE") == Names(frozenset({"git_log", "ls", "strasse"}))
+
+    def test_all_means_everything(self):
+        assert names("all") == Names(everything=True)
+
+    def test_a_star_alone_means_every_name(self):
+        assert names("*") == Names(everything=True)
+
+    def test_a_star_among_tags_means_any_tag(self):
+        value = header("x-mcp-enabled-tags", "*").get("allow_tags", "header").value
+        assert value == Names(frozenset({"*"}))
+
+    def test_none_means_nothing(self):
+        assert names("NONE") == Names()
+
+    def test_repeated_keys_and_aliases_are_united(self):
+        given = read_request(b"tools=a&tools=b&toolsets=c", ())
+        setting = given.get("allow_tools", "query")
+        assert setting.value == Names(frozenset({"a", "b"}), frozenset({"c"}))
+        assert setting.origins == ("query tools", "query toolsets")
+
+
+class TestNotSet:
+    @pytest.mark.parametrize("text", ["", "   "])
+    def test_blank_is_not_set(self, text):
+        assert header("x-mcp-enabled-tools", text) == Selection()
+
+    def test_blank_variables_are_not_set(self):
+        assert read_env({"MCP_ENABLED_TOOLS": "", "MCP_READ_ONLY": " ", "PATH": "/bin"}) == Selection()
+
+    def test_other_keys_and_headers_are_passed_over(self):
+        assert read_request(b"session_id=1&token=%00", ((b"x-mcp-other", b"\xff"),)) == Selection()
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        ("query", "what"),
+        [
+            (b"tools=a%00b", "control character U+0000"),
+            (b"q=a%0d%0ab", "control character U+000D"),
+            (b"tools=git%E2%80%8B_push", "control character U+200B"),
+            (b"tools=%FF", "the query string is not UTF-8"),
+            (b"tools=\xff", "not UTF-8"),
+            (b"tools=,", "no name between the commas"),
+            (b"top_k=0", "not a positive integer"),
+            (b"top_k=-1", "not a positive integer"),
+            (b"top_k=1.5", "not a positive integer"),
+            (b"top_k=%D9%A3", "not a positive integer"),
+            (b"top_k=9999999999", "not a positive integer"),
+            (b"read_only=maybe", "not true or false"),
+            (b"disabled_tool=x", "unknown query name"),
+            (b"tools=" + b"a," * (MAX_BYTES // 2 + 1), "too long"),
+            (b"tools=" + b",".join(b"%d" % i for i in range(MAX_NAMES + 1)), "too many names"),
+            (b"tools=" + b",".join(b"%d*" % i for i in range(MAX_GLOBS + 1)), "too many globs"),
+            (b"x=" + b"a" * 9 * MAX_BYTES, "the query string is too long"),
+        ],
+        ids=lambda value: value if isinstance(value, str) else None,
+    )
+    def test_with_what_is_wrong(self, query, what):
+        with pytest.raises(SelectionError) as caught:
+            read_request(query, ())
+        assert caught.value.what == what
+
+    def test_with_value_source_and_hint(self):
+        with pytest.raises(SelectionError) as caught:
+            header("x-mcp-top-k", "many")
+        assert caught.value.as_dict() == {
+            "what": "not a positive integer",
+            "value": "many",
+            "source": "header x-mcp-top-k",
+            "hint": "use a whole number from 1 up, such as 5",
+        }
+
+    def test_header_bytes_that_are_not_utf8(self):
+        with pytest.raises(SelectionError, match="not UTF-8"):
+            header("x-mcp-query", b"\xe9t\xe9")
+
+    def test_a_long_value_is_shortened_in_the_message(self):
+        with pytest.raises(SelectionError) as caught:
+            header("x-mcp-top-k", "9" * 500)
+        assert len(caught.value.value) == 120
+
+    @pytest.mark.parametrize("n_bytes", [MAX_BYTES, MAX_BYTES - 1])
+    def test_nothing_within_the_limit(self, n_bytes):
+        assert header("x-mcp-query", "q" * n_bytes)
+
+    def test_the_limit_counts_all_values_of_a_channel(self):
+        half = b"q" * (MAX_BYTES // 2 + 1)
+        with pytest.raises(SelectionError, match="too long"):
+            read_request(b"", ((b"x-mcp-query", half), (b"x-mcp-search", half)))
+
+
+class TestUnions:
+    def test_the_smaller_top_k_holds_within_a_channel(self):
+        assert read_request(b"top_k=5&top_k=3", ()).get("top_k", "query").value == 3
+
+    def test_read_only_holds_if_either_asks(self):
+        assert read_request(b"read_only=false&read_only=true", ()).get("read_only", "query").value is True
+
+    def test_query_texts_are_joined_in_order(self):
+        assert read_request(b"q=b&search=a&q=b", ()).get("query", "query").value == ("b", "a")
+
+
+class TestOtherReaders:
+    def test_options_are_read_in_turn(self):
+        given = read_cli([("--tools", "a"), ("--tools", "b"), ("--read-only", "true")])
+        assert given.get("allow_tools", "cli").value == Names(frozenset({"a", "b"}))
+        assert given.get("read_only", "cli").value is True
+
+    def test_a_misspelt_variable_is_refused(self):
+        with pytest.raises(SelectionError, match="did you mean MCP_DISABLED_TAGS"):
+            read_env({"MCP_DISABLED_TAG": "write"})
+
+    def test_known_variables_are_not_misspellings(self):
+        assert read_env({"MCP_TOP_KS": "1"}, known={"MCP_TOP_KS"}) == Selection()
+
+    def test_the_same_request_gives_the_same_object(self):
+        assert read_request(b"tools=same", ()) is read_request(b"tools=same", ())

@@ -1,0 +1,89 @@
+"""Matching names, tags and globs, and the rule that is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent_utilities.catalog.model import entry
+from agent_utilities.selection.merge import effective, merge
+from agent_utilities.selection.parse import read_cli, read_env, read_request
+from agent_utilities.visibility.bounds import Bounds, matcher
+
+
+def refusal(tool, *options, **env):
+    rule = Bounds(effective(merge(read_env(env), read_cli(options)))).refusal(tool)
+    return rule.text if rule else None
+
+
+PUSH = entry("tool", "git_push", tags={"git", "Write"})
+
+
+class TestMatcher:
+    @pytest.mark.parametrize(
+        ("pattern", "name", "fits"),
+        [
+            ("git*", "git_push", True),
+            ("*push", "git_push", True),
+            ("g*_*h", "git_push", True),
+            ("*", "", True),
+            ("a*a", "a", False),
+            ("ab*ba", "aba", False),
+            ("**i**", "git", True),
+            ("git?push", "git_push", False),
+            ("[g]it*", "git_push", False),
+            ("a*b*c", "abxc", True),
+            ("a*b*c", "acb", False),
+        ],
+    )
+    def test_star_is_the_only_wildcard(self, pattern, name, fits):
+        assert matcher(frozenset({pattern}))([name]) is fits
+
+    @pytest.mark.timeout(20)
+    def test_a_hostile_glob_does_not_backtrack(self):
+        assert not matcher(frozenset({"a*" * 200 + "b"}))(["a" * 20_000])
+
+    def test_no_pattern_matches_nothing(self):
+        assert not matcher(frozenset())(["a"])
+
+
+class TestReasons:
+    def test_a_deny_by_tag_names_its_origin(self):
+        assert refusal(PUSH, MCP_DISABLED_TAGS="WRITE") == "denied by tag (env MCP_DISABLED_TAGS)"
+
+    def test_a_toolset_is_a_tag_or_a_name(self):
+        assert refusal(PUSH, ("--toolsets", "write")) is None
+        assert refusal(PUSH, ("--toolsets", "git_push")) is None
+
+    def test_a_tool_name_is_not_a_tag(self):
+        assert refusal(PUSH, ("--tools", "write")) == "not among the allowed tools (option --tools)"
+
+    def test_allowed_tools_and_allowed_tags_are_both_needed(self):
+        assert refusal(PUSH, ("--tools", "git_push"), ("--tags", "read")) == (
+            "bears none of the allowed tags (option --tags)"
+        )
+
+    def test_an_unannotated_tool_does_not_only_read(self):
+        assert refusal(PUSH, ("--read-only", "true")) == ("not annotated readOnlyHint: true (option --read-only)")
+
+    def test_prompts_and_resources_only_read(self):
+        assert refusal(entry("prompt", "p"), ("--read-only", "true")) is None
+
+    def test_a_tool_both_sides_refuse_is_the_operators(self):
+        caller = read_request(b"disabled_tools=git_push", ())
+        operator = read_cli([("--tags", "read")])
+        rule = Bounds(effective(merge(operator, caller))).refusal(PUSH)
+        assert rule.setting.side == "operator"
+
+
+class TestAll:
+    def test_allows_tools_without_tags(self):
+        assert refusal(entry("tool", "bare"), ("--tags", "all")) is None
+
+    def test_denies_every_tool_where_it_is_denied(self):
+        assert refusal(PUSH, ("--disabled-tools", "all")) == "denied by name (option --disabled-tools)"
+
+    def test_none_denies_nothing(self):
+        assert refusal(PUSH, ("--disabled-tools", "none")) is None
+
+    def test_a_star_among_tags_needs_a_tag(self):
+        assert refusal(entry("tool", "bare"), ("--tags", "*")) is not None

@@ -1,0 +1,117 @@
+"""From catalog and selection to what is shown."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from agent_utilities.catalog.model import Catalog, entry
+from agent_utilities.selection.merge import effective, merge
+from agent_utilities.selection.parse import read_cli, read_request
+from agent_utilities.selection.resolution import Resolution
+from agent_utilities.visibility.decision import MAX_UNKNOWN, decide, revision
+
+CATALOG = Catalog(
+    (
+        entry("tool", "tail_log", tags={"logs", "read"}, read_only=True),
+        entry("tool", "search_logs", tags={"logs", "read"}, read_only=True),
+        entry("tool", "rotate_log", tags={"logs", "write"}),
+        entry("tool", "delete_log", tags={"logs", "write", "delete"}),
+    )
+)
+
+
+def decided(query: bytes = b"", *options: tuple[str, str], resolution: Resolution = Resolution()):  # noqa: B008
+    return decide(CATALOG, effective(merge(read_cli(options), read_request(query, ()))), resolution)
+
+
+def shown(decision) -> list[str]:
+    return [CATALOG.entries[i].name for i in decision.visible]
+
+
+class TestTopK:
+    def test_without_a_query_keeps_catalog_order(self):
+        assert shown(decided(b"top_k=2")) == ["tail_log", "search_logs"]
+
+    def test_takes_the_best_of_an_answer_and_lists_them_in_catalog_order(self):
+        answer = Resolution("fresh", ("delete_log", "tail_log", "search_logs"))
+        assert shown(decided(b"q=logs&top_k=2", resolution=answer)) == ["tail_log", "delete_log"]
+
+    def test_does_not_cut_what_a_query_left_unanswered(self):
+        assert len(shown(decided(b"q=logs&top_k=2"))) == 4
+
+    def test_leaves_the_others_permitted(self):
+        assert len(decided(b"top_k=2").permitted) == 4
+
+
+class TestResolution:
+    @pytest.mark.parametrize("status", ["off", "no_match", "unavailable"])
+    def test_that_does_not_answer_shows_all_permitted(self, status):
+        decision = decided(b"q=x&disabled_tags=write", resolution=Resolution(status, ("tail_log",)))
+        assert (shown(decision), decision.status) == (["tail_log", "search_logs"], status)
+
+    @pytest.mark.parametrize("status", ["fresh", "stale"])
+    def test_that_answers_narrows(self, status):
+        decision = decided(b"q=x", resolution=Resolution(status, ("search_logs", "gone")))
+        assert (shown(decision), decision.status) == (["search_logs"], status)
+
+    def test_that_names_only_denied_tools_shows_all_permitted(self):
+        decision = decided(b"q=x&disabled_tags=write", resolution=Resolution("fresh", ("delete_log",)))
+        assert (shown(decision), decision.status) == (["tail_log", "search_logs"], "no_match")
+
+
+class TestUnknown:
+    def test_a_name_comes_with_the_nearest_one(self):
+        assert decided(b"tools=tail_logs,zzz").unknown == {"tail_logs": "tail_log", "zzz": None}
+
+    def test_a_name_the_operator_denies_is_unknown_and_never_the_nearest(self):
+        assert decided(b"tools=delete_log", ("--disabled-tags", "write")).unknown == {"delete_log": None}
+
+    def test_a_name_the_caller_denies_itself_is_known(self):
+        assert decided(b"tools=delete_log&disabled_tools=delete_log").unknown == {}
+
+    def test_the_operators_names_are_not_the_callers_to_know(self):
+        decision = decided(b"", ("--tools", "tail_lok"))
+        assert (decision.unknown, decision.operator_unknown) == ({}, {"tail_lok": "tail_log"})
+
+    def test_are_bounded(self):
+        assert len(decided(("tools=" + ",".join(f"n{i}" for i in range(99))).encode()).unknown) == MAX_UNKNOWN
+
+
+class TestRevision:
+    def test_changes_with_the_selection(self):
+        one, two = decided(b"tools=tail_log"), decided(b"tools=search_logs")
+        assert revision(CATALOG, one.effective) != revision(CATALOG, two.effective)
+
+    @pytest.mark.parametrize(
+        "other",
+        [
+            entry("tool", "tail_log", tags={"logs"}, read_only=True),
+            entry("tool", "tail_log", tags={"logs", "read"}),
+            entry("tool", "tail_log", tags={"logs", "read"}, read_only=True, content="new words"),
+        ],
+    )
+    def test_changes_with_a_tool(self, other):
+        changed = Catalog((other, *CATALOG.entries[1:]))
+        assert revision(changed, decided().effective) != revision(CATALOG, decided().effective)
+
+    def test_is_the_same_in_every_process(self):
+        program = (
+            "from agent_utilities.catalog.model import *; from agent_utilities.selection.merge import *;"
+            "from agent_utilities.selection.parse import *; from agent_utilities.visibility.decision import *;"
+            "c = Catalog((entry('tool', 'a', tags={'x', 'y', 'z'}), entry('tool', 'b')));"
+            "print(revision(c, effective(read_request(b'tools=a,b,c,d&disabled_tags=p,q,r', ()))))"
+        )
+        seen = {
+            subprocess.run(
+                [sys.executable, "-c", program],
+                env={"PYTHONHASHSEED": seed},
+                check=True,
+                capture_output=True,
+                text=True,
+            ).stdout
+            for seed in ("1", "2", "3")
+        }
+        assert len(seen) == 1
