@@ -1,0 +1,92 @@
+"""Asking a running server why, over a real socket."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import uvicorn
+
+from tests.mcp.servers import log_server
+
+COMMAND = Path(sys.executable).parent / "agent-utilities"
+
+
+@pytest.fixture(scope="module")
+def base() -> Iterator[str]:
+    app = log_server(environ={"MCP_DISABLED_TAGS": "delete"}).http_app()
+    started = threading.Event()
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets=None) -> None:
+            await super().startup(sockets)
+            started.set()
+
+    server = Server(uvicorn.Config(app, port=0, log_level="error", ws="none"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    assert started.wait(30)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    server.should_exit = True
+    thread.join()
+
+
+def explain(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([COMMAND, "explain", *arguments], capture_output=True, text=True, check=False, timeout=60)
+
+
+def verdicts(*arguments: str) -> dict[str, tuple[str, str]]:
+    rows = json.loads(explain("--json", *arguments).stdout)["tools"]
+    return {row["name"]: (row["verdict"], row["reason"]) for row in rows}
+
+
+class TestReasons:
+    def test_name_the_header_that_denies(self, base):
+        found = verdicts(base, "--header", "x-mcp-disabled-tags=write")
+        assert found["rotate_log"] == ("denied", "denied by tag (header x-mcp-disabled-tags)")
+
+    def test_name_the_query_key_in_the_url(self, base):
+        found = verdicts(f"{base}/mcp?tools=tail_log")
+        assert found["search_logs"] == ("denied", "not among the allowed tools (query tools)")
+        assert found["tail_log"] == ("visible", "")
+
+    def test_tell_deferred_from_denied(self, base):
+        assert verdicts(base, "--query", "top_k=1")["search_logs"][0] == "deferred"
+
+    def test_tell_nothing_of_what_the_operator_denies(self, base):
+        assert "delete_log" not in verdicts(base)
+        for name in ("delete_log", "absent_log"):
+            assert explain(base, "--tool", name).stdout.startswith(f"{name} is unknown: no tool of this name is open")
+
+    def test_answer_for_one_tool(self, base):
+        told = explain(base, "--tool", "rotate_log", "--header", "x-mcp-read-only=1").stdout
+        assert "rotate_log is denied: not annotated readOnlyHint: true (header" in told
+
+
+class TestTable:
+    def test_sums_up_what_is_seen(self, base):
+        told = explain(base, "--query", "tools=tail_logs,tail_log").stdout
+        assert "1 visible, 1 permitted, 3 open to callers" in told
+        assert "did you mean 'tail_log'?" in told
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        ("arguments", "code", "message"),
+        [
+            (["not-a-url"], 2, "not an HTTP URL"),
+            (["http://127.0.0.1:1"], 1, "is the server running?"),
+            (["{base}", "--header", "novalue"], 2, "write it as name=value"),
+            (["{base}", "--query", "disabled_tag=x"], 2, "did you mean disabled_tags?"),
+            (["{base}/elsewhere"], 1, "is it one of ours?"),
+        ],
+    )
+    def test_with_one_line_and_a_code(self, base, arguments, code, message):
+        done = explain(*(argument.format(base=base) for argument in arguments))
+        assert (done.returncode, done.stderr.count("\n")) == (code, 1)
+        assert message in done.stderr

@@ -1,0 +1,59 @@
+"""Tables of README.md that are made from the code; `python -m tests.docs.tables` writes them in."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from agent_utilities.selection.channels import FIELDS, Field
+from agent_utilities.settings import Settings, variable
+
+README = Path(__file__).parents[2] / "README.md"
+
+
+def channels() -> str:
+    """The table of selection fields by channel."""
+    rows = ["| field | env | CLI | URL query | header |", "|---|---|---|---|---|"]
+    rows += [f"| {_title(field)} | {_cells(field)} |" for field in FIELDS]
+    return "\n".join(rows)
+
+
+def settings() -> str:
+    """The table of the operator's other settings."""
+    rows = ["| variable | default | what it does |", "|---|---|---|"]
+    for name, field in Settings.model_fields.items():
+        rows.append(f"| `{variable(name)}` | `{field.default}` | {field.description} |")
+    return "\n".join(rows)
+
+
+TABLES = {"channels": channels, "settings": settings}
+
+
+def with_tables(text: str) -> str:
+    """Return a page with every marked table made anew."""
+
+    def made(match: re.Match[str]) -> str:
+        return f"{match[1]}\n{TABLES[match[2]]()}\n{match[3]}"
+
+    return re.sub(r"(<!-- table: (\w+) -->)\n.*?(<!-- end -->)", made, text, flags=re.DOTALL)
+
+
+def _title(field: Field) -> str:
+    return {
+        "allow_tools": "allow tools",
+        "deny_tools": "deny tools",
+        "allow_tags": "allow tags",
+        "deny_tags": "deny tags",
+        "read_only": "read-only",
+        "query": "query (preference)",
+        "top_k": "top_k (preference)",
+    }[field.name]
+
+
+def _cells(field: Field) -> str:
+    channels = (field.env, field.cli, field.query, field.header)
+    return " | ".join(", ".join(f"`{spelling}`" for spelling in spellings) for spellings in channels)
+
+
+if __name__ == "__main__":
+    README.write_text(with_tables(README.read_text(encoding="utf-8")), encoding="utf-8")

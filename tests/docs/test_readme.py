@@ -1,0 +1,128 @@
+"""The README, run as written."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx2
+import pytest
+from fastmcp import Client
+from fastmcp.client.transports import StdioTransport
+
+from tests.docs.tables import README, TABLES, with_tables
+
+ROOT = README.parent
+TEXT = README.read_text(encoding="utf-8")
+BIN = Path(sys.executable).parent
+
+
+def example(name: str) -> str:
+    """The code of a marked example."""
+    match = re.search(rf"<!-- example: {re.escape(name)} -->\n```\w+\n(.*?)```", TEXT, re.DOTALL)
+    assert match is not None, f"the README has no example {name!r}"
+    return match[1].strip()
+
+
+def environment(**more: str) -> dict[str, str]:
+    return {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", **more}
+
+
+@contextmanager
+def serving(name: str, folder: Path) -> Iterator[None]:
+    """Run a server example on the port that the README names, until its block ends."""
+    command = shlex.split(example(name))
+    port = int(command[command.index("-p") + 1])
+    with socket.socket() as probe:
+        if probe.connect_ex(("127.0.0.1", port)) == 0:
+            pytest.skip(f"port {port}, which the README names, is taken on this machine")
+    roots = {f"{agent}_AGENT_ROOTS": str(folder) for agent in ("GIT", "FILESYSTEM", "LOGS")}
+    with (folder / "stderr").open("w") as errors:
+        process = subprocess.Popen(command, env=environment(**roots), stdout=subprocess.DEVNULL, stderr=errors)
+        try:
+            while process.poll() is None:
+                try:
+                    if httpx2.get(f"http://127.0.0.1:{port}/ready").status_code == 200:
+                        break
+                except httpx2.TransportError:
+                    continue
+            assert process.poll() is None, (folder / "stderr").read_text()
+            yield
+        finally:
+            process.terminate()
+            process.wait()
+
+
+class TestExamples:
+    @pytest.mark.anyio
+    async def test_a_shows_exactly_two_tools(self, tmp_path):
+        command, *arguments = shlex.split(example("A"))
+        transport = StdioTransport(
+            str(BIN / command), arguments, env=environment(GIT_AGENT_ROOTS=str(tmp_path)), keep_alive=False
+        )
+        async with Client(transport) as client:
+            assert [tool.name for tool in await client.list_tools()] == ["clone_repo", "git_status"]
+
+    def test_b_shows_exactly_two_tools(self, tmp_path):
+        with serving("B server", tmp_path):
+            done = subprocess.run(
+                [sys.executable, "-c", example("B client")],
+                env=environment(),
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+        assert sorted(re.findall(r"\w+", done.stdout)) == ["edit_file", "view_file"]
+
+    @pytest.mark.skipif(shutil.which("curl") is None, reason="curl, which the README's example C uses, is not here")
+    def test_c_shows_no_tool_that_writes_or_deletes(self, tmp_path):
+        with serving("C server", tmp_path):
+            done = subprocess.run(
+                ["bash", "-c", example("C client")], env=environment(), capture_output=True, text=True, check=True
+            )
+            everything = httpx2.get("http://127.0.0.1:8001/tools").json()["tools"]
+        tools = json.loads(done.stdout)["tools"]
+        writing = {tool["name"] for tool in everything if {"write", "delete"} & set(tool["tags"])}
+        assert writing == {"rotate_log", "delete_log"}
+        assert {tool["name"] for tool in tools} == {tool["name"] for tool in everything} - writing
+
+    def test_a_callers_selection_is_what_it_says(self):
+        scope: dict[str, object] = {}
+        exec(compile(example("caller"), "README.md", "exec"), scope)
+        assert scope["headers"] == {
+            "x-mcp-enabled-tools": "git_log,git_diff",
+            "x-mcp-disabled-tags": "write",
+            "x-mcp-top-k": "5",
+        }
+        assert scope["sub_agents_url"] == ("http://127.0.0.1:8001/mcp?query=what+changed+last+week%3F&read_only=true")
+
+    def test_the_first_example_is_a_server(self):
+        (code,) = re.findall(r"```python\n(from agent_utilities import create_mcp_server.*?)```", TEXT, re.DOTALL)
+        scope: dict[str, object] = {}
+        exec(compile(code, "README.md", "exec"), scope)
+        assert callable(scope["main"])
+
+
+class TestPage:
+    def test_its_tables_are_those_of_the_code(self):
+        assert with_tables(TEXT) == TEXT, "run python3 tasks.py format"
+
+    def test_every_table_is_on_it(self):
+        assert sorted(re.findall(r"<!-- table: (\w+) -->", TEXT)) == sorted(TABLES)
+
+    def test_its_two_commands_are_tasks(self):
+        commands = re.findall(r"```sh\npython3 tasks.py (\w+)\n```", TEXT)
+        assert commands == ["demo", "test"]
+
+    def test_its_links_lead_somewhere(self):
+        links = re.findall(r"\]\((?!https?:)([^)#]+)", TEXT)
+        assert [link for link in links if not (ROOT / link).exists()] == []

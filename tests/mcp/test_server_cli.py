@@ -1,0 +1,132 @@
+"""The command line of every server, as an operator's shell sees it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from agent_utilities.selection.channels import spellings
+
+SERVER = """
+from agent_utilities import create_mcp_server
+mcp = create_mcp_server("ten-lines", instructions="Counts.")
+
+@mcp.tool(tags={"count", "read"}, annotations={"readOnlyHint": True})
+def total(numbers: list[int]) -> int: return sum(numbers)
+
+@mcp.tool(tags={"count", "write"})
+def reset() -> str: return "reset"
+
+main = mcp.cli
+main()
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    path = tmp_path_factory.mktemp("server") / "ten_lines.py"
+    path.write_text(SERVER)
+    return path
+
+
+@pytest.fixture
+def shell(server):
+    def run(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+        import os
+
+        env = {**os.environ, "COLUMNS": "200", **environ}
+        command = [sys.executable, str(server), *arguments]
+        return subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=60)
+
+    return run
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        ("arguments", "environ", "hint"),
+        [
+            (["--tool", "total"], {}, "--tools"),
+            (["--top-k", "0"], {}, "use a whole number from 1 up"),
+            (["--tools", ","], {}, "give names"),
+            (["-t", "carrier-pigeon"], {}, "stdio"),
+            (["--selection-policy", "wide"], {}, "narrow"),
+            (["-p", "70000"], {}, "65535"),
+            (["stray"], {}, "unexpected"),
+            ([], {"MCP_READ_ONLY": "perhaps"}, "use true or false"),
+            ([], {"MCP_DISABLED_TAG": "write"}, "did you mean MCP_DISABLED_TAGS?"),
+            ([], {"MCP_SELECTION_POLICY": "wide"}, "narrow"),
+            ([], {"MCP_LIST_TTL_MS": "soon"}, "MCP_LIST_TTL_MS"),
+        ],
+    )
+    def test_with_code_2_and_one_line_on_stderr(self, shell, arguments, environ, hint):
+        done = shell(*arguments, **environ)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+        assert done.stderr.startswith("error: ")
+        assert hint in done.stderr
+
+
+class TestList:
+    def test_shows_verdicts_reasons_and_cost(self, shell):
+        out = shell("--list", "--disabled-tags", "write").stdout
+        assert "denied by tag (option --disabled-tags)" in out
+        assert "1 of 2 tools visible, 1 permitted; about" in out
+
+    def test_prints_json_for_machines(self, shell):
+        listed = json.loads(shell("--list", "--json", "--read-only", "--tools", "total,totl").stdout)
+        assert [(row["name"], row["verdict"]) for row in listed["components"]] == [
+            ("total", "visible"),
+            ("reset", "denied"),
+        ]
+        assert listed["unknown"] == {"totl": "total"}
+        assert listed["totals"]["visible_tokens"] < listed["totals"]["tokens"]
+
+    def test_the_command_line_replaces_the_environment(self, shell):
+        listed = json.loads(shell("--list", "--json", "--tools", "reset", MCP_ENABLED_TOOLS="total").stdout)
+        assert [row["verdict"] for row in listed["components"]] == ["denied", "visible"]
+
+    def test_a_tool_past_top_k_is_deferred(self, shell):
+        listed = json.loads(shell("--list", "--json", "--top-k", "1").stdout)
+        assert [row["verdict"] for row in listed["components"]] == ["visible", "deferred"]
+
+
+class TestHelp:
+    def test_names_every_flag_of_the_table(self, shell):
+        out = shell("--help").stdout
+        assert [flag for flag, _ in spellings("cli") if flag not in out] == []
+
+    def test_version(self, shell):
+        assert shell("--version").stdout.startswith("ten-lines ")
+
+
+class TestOpenAddress:
+    def test_a_public_address_without_auth_is_warned_of(self, server):
+        command = [sys.executable, str(server), "-t", "http", "--host", "192.0.2.1", "-p", "0"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        assert "WARNING: ten_lines.py binds 192.0.2.1:0 without auth" in done.stderr
+
+
+class TestStdio:
+    def test_only_the_protocol_is_on_stdout(self, server):
+        request = {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "initialize",
+            "params": {
+                "protocolVersion": "2025-11-25",
+                "capabilities": {},
+                "clientInfo": {"name": "t", "version": "0"},
+            },
+        }
+        done = subprocess.run(
+            [sys.executable, str(server), "--log-level", "debug"],
+            input=json.dumps(request) + "\n",
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        (line,) = done.stdout.splitlines()
+        assert json.loads(line)["result"]["serverInfo"]["name"] == "ten-lines"
