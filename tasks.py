@@ -37,7 +37,7 @@ def run(*command: str | Path) -> None:
 
 def set_up() -> None:
     """Make `.venv` with everything the tasks need; does nothing where it is up to date."""
-    if sys.version_info < (3, 11):
+    if sys.version_info < (3, 11):  # noqa: UP036 - this file is what an older Python is first asked to run
         sys.exit(f"error: Python 3.11 or newer is needed, this is {sys.version.split()[0]}; run python3.11 tasks.py")
     wanted = hashlib.sha256(b"".join(path.read_bytes() for path in INPUTS)).hexdigest()
     stamp = VENV / "set-up.sha256"

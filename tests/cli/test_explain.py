@@ -5,35 +5,20 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import uvicorn
 
-from tests.mcp.servers import log_server
+from tests.mcp.servers import log_server, running
 
 COMMAND = Path(sys.executable).parent / "agent-utilities"
 
 
 @pytest.fixture(scope="module")
 def base() -> Iterator[str]:
-    app = log_server(environ={"MCP_DISABLED_TAGS": "delete"}).http_app()
-    started = threading.Event()
-
-    class Server(uvicorn.Server):
-        async def startup(self, sockets=None) -> None:
-            await super().startup(sockets)
-            started.set()
-
-    server = Server(uvicorn.Config(app, port=0, log_level="error", ws="none"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    assert started.wait(30)
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    server.should_exit = True
-    thread.join()
+    with running(log_server(environ={"MCP_DISABLED_TAGS": "delete"})) as url:
+        yield url
 
 
 def explain(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import httpx2
+import uvicorn
 from fastmcp import Client
 from fastmcp.client.transports import StreamableHttpTransport
 
@@ -70,6 +74,27 @@ def over_http(server: AgentServer, *, url: str = "/mcp", headers: dict[str, str]
 
     transport = StreamableHttpTransport(f"http://127.0.0.1{url}", headers=headers, httpx_client_factory=factory)
     return app, Client(transport, mode=mode)
+
+
+@contextmanager
+def running(server: AgentServer) -> Iterator[str]:
+    """Serve over HTTP on a free port of this machine for a block; yields the base URL."""
+    started = threading.Event()
+
+    class Announced(uvicorn.Server):
+        async def startup(self, sockets: Any = None) -> None:
+            await super().startup(sockets)
+            started.set()
+
+    serving = Announced(uvicorn.Config(server.http_app(), port=0, log_level="error", ws="none"))
+    thread = threading.Thread(target=serving.run)
+    thread.start()
+    try:
+        assert started.wait(30), "the server did not start"
+        yield f"http://127.0.0.1:{serving.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        serving.should_exit = True
+        thread.join()
 
 
 async def tool_names(client: Client) -> list[str]:
