@@ -1,1 +1,1 @@
-"""filesystem tools over MCP."""
+"""File tools over MCP, confined to the directories the operator allows."""

@@ -1,0 +1,312 @@
+"""Nothing outside the allowed roots is read, written or told about."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+
+import pytest
+from fastmcp.exceptions import ToolError
+
+from git_agent.text import checked_path
+
+READS = [
+    ("git_status", {}),
+    ("git_log", {}),
+    ("git_diff", {}),
+    ("git_show", {}),
+    ("git_branches", {}),
+    ("git_blame", {"path": "a.txt"}),
+]
+WRITES = [
+    ("git_checkout", {"revision": "main"}),
+    ("git_add", {"all": True}),
+    ("git_commit", {"message": "m", "allow_empty": True}),
+    ("git_push", {}),
+    ("git_stash", {"action": "push"}),
+]
+every_tool = pytest.mark.parametrize(("tool", "arguments"), READS + WRITES, ids=lambda v: str(v)[:14])
+
+
+@pytest.fixture
+def foreign(make_repo, outside):
+    """A repository outside the root, with a commit."""
+    repo = make_repo(outside / "foreign")
+    repo.commit("a.txt", "foreign secret\n", "foreign message")
+    return repo
+
+
+class TestPathsOfRepositories:
+    @every_tool
+    def test_leading_out_by_a_link_are_refused_by_every_tool(self, root, foreign, refusal, tool, arguments):
+        (root / "link").symlink_to(foreign.path)
+        assert "outside the allowed roots" in refusal(tool, repo="link", **arguments)
+
+    @pytest.mark.parametrize("path", ["../outside/foreign", "repo/../../outside/foreign", "/", ".."])
+    def test_leading_out_are_refused(self, repo, foreign, refusal, path):
+        assert "outside the allowed roots" in refusal("git_log", repo=path)
+
+    def test_outside_answer_alike_whether_they_exist_or_not(self, root, foreign, refusal):
+        there = refusal("git_status", repo=str(foreign.path)).replace(str(foreign.path), "X")
+        nowhere = refusal("git_status", repo="/no/such").replace("/no/such", "X")
+        assert there == nowhere
+
+    def test_that_only_start_like_a_root_are_refused(self, root, make_repo, refusal):
+        make_repo(root.parent / "root2").commit()
+        assert "outside the allowed roots" in refusal("git_status", repo=str(root.parent / "root2"))
+
+    @pytest.mark.parametrize("path", ["-C", "--git-dir=/x", "a\0b", "a\nb", "a\x1b[0m", " ", "x" * 4097])
+    def test_that_are_no_clean_names_are_refused(self, root, refusal, path):
+        assert refusal("git_status", repo=path)
+
+    def test_are_not_searched_upwards(self, root, repo, refusal):
+        repo.commit("dir/a.txt")
+        message = refusal("git_status", repo="repo/dir")
+        assert message == "not the top of a git repository: 'repo/dir'; the repository above it is 'repo'"
+
+    def test_are_not_searched_above_the_root(self, root, make_repo, refusal):
+        make_repo(root.parent).commit()
+        assert refusal("git_status", repo=".") == "not the top of a git repository: '.'"
+
+    def test_that_are_nearly_right_name_the_neighbour(self, repo, refusal):
+        assert refusal("git_status", repo="rep") == "no such folder: 'rep'; did you mean 'repo'?"
+
+    def test_inside_a_second_root_work(self, root, make_repo, call, monkeypatch):
+        make_repo(root.parent / "second" / "here").commit()
+        monkeypatch.setenv("GIT_AGENT_ROOTS", os.pathsep.join([str(root), str(root.parent / "second")]))
+        assert call("git_status", repo="here")["clean"] is True
+
+    def test_default_to_the_working_folder(self, root, repo, call, monkeypatch):
+        monkeypatch.delenv("GIT_AGENT_ROOTS")
+        monkeypatch.chdir(repo.path)
+        assert call("git_status")["branch"] == "main"
+
+    def test_may_use_a_root_that_is_itself_a_link(self, root, repo, call, monkeypatch):
+        (root.parent / "alias").symlink_to(root)
+        monkeypatch.setenv("GIT_AGENT_ROOTS", str(root.parent / "alias"))
+        assert call("git_status", repo="repo")["branch"] == "main"
+
+
+class TestPathsOfFiles:
+    @pytest.mark.parametrize(
+        "path",
+        ["/etc/passwd", "../x", "d/../../x", "-x", "a\0", "a\nb", "", ".git/config", "d/.GIT/hooks/x", "\ud800"],
+    )
+    def test_leading_elsewhere_are_refused(self, path):
+        with pytest.raises(ToolError, match=r"^path "):
+            checked_path(path)
+
+    @pytest.mark.parametrize(
+        ("tool", "name"),
+        [
+            ("git_diff", "paths"),
+            ("git_log", "paths"),
+            ("git_add", "paths"),
+            ("git_blame", "path"),
+            ("git_show", "path"),
+        ],
+    )
+    def test_are_checked_by_every_tool(self, repo, refusal, tool, name):
+        assert refusal(tool, repo="repo", **{name: ["../x"] if name == "paths" else "../x"}).startswith("path ")
+
+    def test_two_outside_are_not_compared_by_diff(self, repo, outside, refusal):
+        repo.commit()
+        (outside / "x").write_text("secret")
+        (outside / "y").write_text("other")
+        assert "must not contain '..'" in refusal("git_diff", repo="repo", paths=["../../outside/x", "../../outside/y"])
+
+    def test_through_a_link_in_the_tree_are_not_followed(self, repo, outside, refusal, call):
+        repo.commit()
+        (outside / "x").write_text("secret")
+        (repo.path / "link").symlink_to(outside)
+        assert "beyond a symbolic link" in refusal("git_add", repo="repo", paths=["link/x"])
+
+    def test_that_became_links_are_shown_as_links(self, repo, outside, call):
+        path = repo.path / "a.txt"
+        repo.commit("a.txt")
+        (outside / "x").write_text("secret")
+        path.unlink()
+        path.symlink_to(outside / "x")
+        assert "secret" not in call("git_diff", repo="repo")["patch"]
+
+
+class TestPartsOfARepository:
+    def refused(self, refusal, outside):
+        message = refusal("git_log", repo="repo")
+        assert str(outside) not in message
+        assert "foreign" not in message
+        return message
+
+    def test_a_git_file_pointing_out_is_refused(self, root, foreign, refusal, outside):
+        (root / "repo").mkdir()
+        (root / "repo" / ".git").write_text(f"gitdir: {foreign.path}/.git\n")
+        assert self.refused(refusal, outside) == ("repository refused: its .git file points outside the allowed roots")
+
+    def test_a_git_link_pointing_out_is_refused(self, root, foreign, refusal, outside):
+        (root / "repo").mkdir()
+        (root / "repo" / ".git").symlink_to(foreign.path / ".git")
+        assert "its .git points outside" in self.refused(refusal, outside)
+
+    def test_a_worktree_of_a_repository_outside_is_refused(self, root, foreign, refusal, outside):
+        foreign.git("worktree", "add", "-q", str(root / "repo"))
+        assert "its .git file points outside" in self.refused(refusal, outside)
+
+    def test_a_worktree_inside_works(self, root, repo, call):
+        repo.commit()
+        repo.git("worktree", "add", "-q", "-b", "side", str(root / "side"))
+        assert call("git_status", repo="side")["branch"] == "side"
+
+    def test_a_commondir_pointing_out_is_refused(self, repo, foreign, refusal, outside):
+        (repo.path / ".git" / "commondir").write_text(f"{foreign.path}/.git\n")
+        assert "its commondir points outside" in self.refused(refusal, outside)
+
+    def test_a_gitdir_pointing_out_is_refused(self, repo, foreign, refusal, outside):
+        (repo.path / ".git" / "gitdir").write_text(f"{foreign.path}/.git\n")
+        assert "its gitdir points outside" in self.refused(refusal, outside)
+
+    @pytest.mark.parametrize("lead", ["", "{root}/", "# x\n"])
+    def test_alternates_pointing_out_are_refused(self, repo, root, foreign, refusal, outside, lead):
+        up = lead.format(root=root) + ("../../../../outside" if not lead.endswith("/") else "../outside")
+        (repo.path / ".git" / "objects" / "info" / "alternates").write_text(f"{up}/foreign/.git/objects\n")
+        assert "its alternates points outside" in self.refused(refusal, outside)
+
+    def test_quoted_alternates_are_refused(self, repo, refusal, outside):
+        (repo.path / ".git" / "objects" / "info" / "alternates").write_text('"/etc"\n')
+        assert "its alternates are malformed" in self.refused(refusal, outside)
+
+    def test_alternates_of_alternates_pointing_out_are_refused(self, repo, make_repo, foreign, refusal, outside):
+        middle = make_repo("middle")
+        (repo.path / ".git/objects/info/alternates").write_text(f"{middle.path}/.git/objects\n")
+        (middle.path / ".git/objects/info/alternates").write_text(f"{foreign.path}/.git/objects\n")
+        assert "its alternates points outside" in self.refused(refusal, outside)
+
+    def test_alternates_inside_work(self, repo, make_repo, call):
+        make_repo("shared").commit(message="shared")
+        repo.git("fetch", "-q", "../shared", "main:main", "--update-head-ok")
+        (repo.path / ".git/objects/info/alternates").write_text("../../../shared/.git/objects\n")
+        assert call("git_log", repo="repo")["commits"][0]["message"] == "shared"
+
+    @pytest.mark.parametrize(
+        "name",
+        ["objects", "refs", "logs", "logs/HEAD", "COMMIT_EDITMSG", "index", "config", "info", "objects/ab"],
+    )
+    def test_a_link_out_of_the_git_folder_is_refused(self, repo, foreign, refusal, outside, name):
+        path = repo.path / ".git" / name
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+        path.parent.mkdir(exist_ok=True)
+        path.symlink_to(foreign.path / ".git" / name)
+        assert "points outside" in self.refused(refusal, outside)
+
+    def test_a_commit_does_not_write_through_a_link(self, repo, outside, refusal):
+        victim = outside / "profile"
+        victim.write_text("mine\n")
+        (repo.path / ".git" / "logs").mkdir(exist_ok=True)
+        (repo.path / ".git" / "logs" / "HEAD").symlink_to(victim)
+        (repo.path / ".git" / "COMMIT_EDITMSG").symlink_to(victim)
+        refusal("git_commit", repo="repo", message="evil", allow_empty=True)
+        assert victim.read_text() == "mine\n"
+
+    def test_a_link_out_behind_a_link_inside_is_refused(self, repo, root, outside, refusal):
+        decoy = root / "decoy"
+        decoy.mkdir()
+        (decoy / "HEAD").symlink_to(outside / "profile")
+        (repo.path / ".git" / "logs").symlink_to(decoy)
+        assert "points outside" in refusal("git_commit", repo="repo", message="evil", allow_empty=True)
+
+    def test_a_pipe_for_a_git_file_does_not_hang(self, root, refusal):
+        (root / "repo").mkdir()
+        os.mkfifo(root / "repo" / ".git")
+        assert "not a regular file" in refusal("git_status", repo="repo")
+
+    def test_a_working_tree_named_by_its_config_must_be_itself(self, repo, outside, refusal):
+        repo.commit()
+        repo.git("config", "core.worktree", str(outside))
+        assert "'core.worktree' to another folder" in self.refused(refusal, outside)
+
+    def test_a_folder_that_is_both_kinds_is_refused(self, repo, make_repo, refusal):
+        make_repo("repo2", bare=True)
+        make_repo("repo3")
+        shutil.copytree(repo.path.parent / "repo3" / ".git", repo.path.parent / "repo2" / ".git")
+        assert "both a working tree and a bare repository" in refusal("git_log", repo="repo2")
+
+    def test_a_git_folder_with_another_inside_is_refused(self, repo, refusal):
+        (repo.path / ".git" / ".git").mkdir()
+        assert "holds another one" in refusal("git_log", repo="repo")
+
+
+def point_index_at(repo, entry: bytes, target: bytes) -> None:
+    """Rewrite a path in the index file, and its checksum."""
+    assert len(entry) == len(target)
+    index = repo.path / ".git" / "index"
+    data = index.read_bytes()[:-20].replace(entry, target)
+    index.write_bytes(data + hashlib.sha1(data).digest())
+
+
+class TestIndex:
+    @pytest.mark.parametrize(
+        ("tool", "arguments"), [("git_status", {}), ("git_diff", {}), ("git_add", {"all": True}), WRITES[4]]
+    )
+    @pytest.mark.parametrize("target", [b"../../outside/x", b"dir/../../../xx", b".git/objects/xy"])
+    def test_an_entry_leading_out_is_refused(self, repo, outside, refusal, tool, arguments, target):
+        (outside / "x").write_text("secret\n")
+        entry = b"abcdefghijklmno"
+        repo.commit(entry.decode(), "base\n")
+        point_index_at(repo, entry, target)
+        message = refusal(tool, repo="repo", **arguments)
+        assert message == "repository refused: its index holds a path outside the working tree"
+        assert (outside / "x").read_text() == "secret\n"
+
+
+class TestDestinationsOfClones:
+    @pytest.mark.parametrize("path", ["../copy", "/tmp/copy-of-it", "link/copy", "-x", "a\nb"])
+    def test_leading_out_are_refused(self, root, repo, outside, refusal, path):
+        repo.commit()
+        (root / "link").symlink_to(outside)
+        refusal("clone_repo", url="repo", path=path)
+        assert list(outside.iterdir()) == []
+
+    def test_inside_a_git_folder_are_refused(self, repo, refusal):
+        assert "must not lead into a .git folder" in refusal("clone_repo", url="repo", path="repo/.git/hooks/x")
+
+
+class TestSourcesOfClones:
+    @pytest.mark.parametrize(
+        "form", ["{path}", "file://{path}", "../outside/foreign", "file://localhost{path}", "link"]
+    )
+    def test_outside_are_refused(self, root, foreign, refusal, form):
+        (root / "link").symlink_to(foreign.path)
+        refusal("clone_repo", url=form.format(path=foreign.path), path="copy")
+        assert not (root / "copy").exists()
+
+    def test_inside_but_borrowing_from_outside_are_refused(self, repo, foreign, refusal):
+        (repo.path / ".git/objects/info/alternates").write_text(f"{foreign.path}/.git/objects\n")
+        assert "its alternates points outside" in refusal("clone_repo", url="repo", path="copy")
+
+    def test_that_are_bundles_are_refused(self, repo, root, refusal):
+        repo.commit()
+        repo.git("bundle", "create", "-q", str(root / "x.bundle"), "main")
+        assert "not the top of a git repository" in refusal("clone_repo", url="x.bundle", path="copy")
+
+
+class TestRemotesOfPushes:
+    @pytest.mark.parametrize("url", ["../../outside/bare.git", "{out}/bare.git", "file://{out}/bare.git", "~/x.git"])
+    def test_outside_are_refused(self, repo, make_repo, outside, refusal, url):
+        bare = make_repo(outside / "bare.git", bare=True)
+        repo.commit()
+        repo.git("remote", "add", "origin", url.format(out=outside))
+        message = refusal("git_push", repo="repo")
+        assert (str(outside) in message, bare.git("branch")) == (
+            "{out}" in url and str(outside) in message,
+            "",
+        )
+
+    def test_with_several_urls_are_refused(self, repo, make_repo, refusal):
+        make_repo("up.git", bare=True)
+        repo.commit()
+        repo.git("remote", "add", "origin", "../up.git")
+        repo.git("config", "--add", "remote.origin.url", "ext::sh -c id")
+        assert "exactly one url" in refusal("git_push", repo="repo")

@@ -1,0 +1,170 @@
+"""The official conformance suite passes on `create_mcp_server` wherever it passes on bare FastMCP."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conformance import node
+from tests.wire.processes import HttpProcess
+
+pytestmark = [pytest.mark.node, pytest.mark.timeout(900)]
+
+REVISIONS: dict[str, tuple[str, ...]] = {
+    "2026-07-28": ("--requirements", "2026-07-28"),
+    "2025-11-25": ("--suite", "all", "--spec-version", "2025-11-25"),
+}
+HEALTHY = {"2026-07-28": 40, "2025-11-25": 33}
+"""How many scenarios bare FastMCP passes at least; fewer, and the run or the fixture is broken."""
+
+WORD_FOR_WORD = ("completion-", "elicitation-", "json-schema-", "prompts-", "resources-", "tools-")
+"""Scenarios whose answers hold no id or address that differs from run to run, by how their names begin."""
+
+_RUN_S = 300
+_FIXTURE = Path(__file__).with_name("fixture_server.py")
+_RESULTS = re.compile(r"server-(.+)-\d{4}-\d\d-\d\dT[\d-]+Z")
+_BEST_FIRST = ("SUCCESS", "INFO", "SKIPPED", "WARNING", "FAILURE")
+
+Scenarios = Mapping[str, Mapping[str, str]]
+"""The worst status of each check, by the check's id, by scenario."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of the suite against one server.
+
+    Args:
+        scenarios: what came of each check.
+        answers: what the server answered, as the suite kept it for each check, in order, by scenario.
+        returncode: the suite's own judgement: 0 when nothing it requires failed.
+    """
+
+    scenarios: Scenarios
+    answers: Mapping[str, list[tuple[str, Any]]]
+    returncode: int
+
+    @property
+    def passed(self) -> set[str]:
+        """Scenarios with a check that succeeded, and none that failed or warned."""
+        return {name for name, checks in self.scenarios.items() if "SUCCESS" in checks.values()} - self.failed
+
+    @property
+    def failed(self) -> set[str]:
+        """Scenarios with a check that failed or warned."""
+        return {name for name, checks in self.scenarios.items() if {"FAILURE", "WARNING"} & set(checks.values())}
+
+    @property
+    def succeeded(self) -> set[tuple[str, str]]:
+        """Checks that succeeded, each time they were made."""
+        return {
+            (scenario, check)
+            for scenario, checks in self.scenarios.items()
+            for check, status in checks.items()
+            if status == "SUCCESS"
+        }
+
+
+Runs = Mapping[tuple[str, str], Run]
+"""Runs by maker (`bare`, `factory`) and revision."""
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    suite, folder = node.conformance(), tmp_path_factory.mktemp("conformance")
+
+    def run_all(maker: str) -> dict[tuple[str, str], Run]:
+        with _served(maker) as url:
+            return {
+                (maker, revision): _run([*suite, "server", "--url", url, *flags], folder / maker / revision)
+                for revision, flags in REVISIONS.items()
+            }
+
+    with ThreadPoolExecutor() as pool:
+        bare, factory = pool.map(run_all, ("bare", "factory"))
+    return {**bare, **factory}
+
+
+@contextmanager
+def _served(maker: str) -> Iterator[str]:
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("MCP_")}
+    process = HttpProcess([sys.executable, str(_FIXTURE), maker, "0"], environ)
+    try:
+        process.wait()
+        yield f"{process.url}/mcp"
+    finally:
+        process.stop()
+
+
+def _run(command: list[str], results: Path) -> Run:
+    done = subprocess.run([*command, "--output-dir", str(results)], capture_output=True, text=True, timeout=_RUN_S)
+    assert results.is_dir(), f"the suite wrote no results:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+    scenarios: dict[str, dict[str, str]] = {}
+    answers: dict[str, list[tuple[str, Any]]] = {}
+    for file in sorted(results.glob("*/checks.json")):
+        named = _RESULTS.fullmatch(file.parent.name)
+        assert named is not None, f"not the name of a result: {file.parent.name!r}"
+        checks, answered = scenarios.setdefault(named[1], {}), answers.setdefault(named[1], [])
+        for check in json.loads(file.read_text()):
+            met = checks.get(check["id"], _BEST_FIRST[0])
+            checks[check["id"]] = max(met, check["status"], key=_BEST_FIRST.index)
+            answered.append((check["id"], check.get("details")))
+    return Run(scenarios, answers, done.returncode)
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+class TestAgainstBareFastMCP:
+    def test_every_scenario_that_bare_passes_ours_passes(self, runs: Runs, revision: str) -> None:
+        assert runs["bare", revision].passed - runs["factory", revision].passed == set()
+
+    def test_every_check_that_bare_passes_ours_passes(self, runs: Runs, revision: str) -> None:
+        assert runs["bare", revision].succeeded - runs["factory", revision].succeeded == set()
+
+    def test_ours_answers_word_for_word_as_bare_does(self, runs: Runs, revision: str) -> None:
+        bare, ours = runs["bare", revision].answers, runs["factory", revision].answers
+        compared = [scenario for scenario in bare if scenario.startswith(WORD_FOR_WORD)]
+        assert len(compared) >= 18
+        assert {name: ours.get(name) for name in compared} == {name: bare[name] for name in compared}
+
+    def test_ours_fails_nothing_that_bare_does_not(self, runs: Runs, revision: str) -> None:
+        assert runs["factory", revision].failed - runs["bare", revision].failed == set()
+
+    def test_both_run_the_same_scenarios(self, runs: Runs, revision: str) -> None:
+        assert runs["bare", revision].scenarios.keys() == runs["factory", revision].scenarios.keys()
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+class TestTheRun:
+    def test_bare_passes_a_healthy_number(self, runs: Runs, revision: str) -> None:
+        assert len(runs["bare", revision].passed) >= HEALTHY[revision]
+
+    def test_bare_fails_nothing_but_the_tasks_extension_which_is_optional(self, runs: Runs, revision: str) -> None:
+        assert {name for name in runs["bare", revision].failed if not name.startswith("tasks-")} == set()
+
+    def test_the_suite_itself_finds_ours_conformant(self, runs: Runs, revision: str) -> None:
+        assert runs["factory", revision].returncode == 0
+
+
+def test_the_table(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+    rows: list[tuple[str, ...]] = [
+        ("revision", "server", "scenarios passed", "failed", "not applicable", "checks passed")
+    ]
+    for (maker, revision), run in sorted(runs.items(), key=lambda item: item[0][::-1]):
+        n_passed, n_failed = len(run.passed), len(run.failed)
+        n_other = len(run.scenarios) - n_passed - n_failed
+        rows.append((revision, maker, *map(str, (n_passed, n_failed, n_other, len(run.succeeded)))))
+    with capsys.disabled():
+        print()
+        for row in rows:
+            print("  ".join(cell.ljust(16) for cell in row).rstrip())
+    assert len(rows) == 1 + 2 * len(REVISIONS)

@@ -1,0 +1,108 @@
+"""Servers as real processes, ended by their own process id."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parent
+READY_S = 60
+_URL = re.compile(r"Uvicorn running on (http://127\.0\.0\.1:\d+)")
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How an operator launches a server script.
+
+    Args:
+        env: the `MCP_*` variables set for it; all others are unset.
+        options: its command-line options beside the transport's.
+        script: the script's file name in this folder.
+    """
+
+    env: tuple[tuple[str, str], ...] = ()
+    options: tuple[str, ...] = ()
+    script: str = "bounded_server.py"
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """The whole environment of the process."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("MCP_")}
+        return {**kept, **dict(self.env)}
+
+    def command(self, *options: str) -> list[str]:
+        """Return the command line, with further options."""
+        return [sys.executable, str(HERE / self.script), *options, *self.options]
+
+
+class HttpProcess:
+    """A server process that serves HTTP on a port of its own choice.
+
+    Args:
+        command: the command line; it must log uvicorn's line that names the URL.
+        environ: the process's environment.
+    """
+
+    def __init__(self, command: Sequence[str], environ: Mapping[str, str]) -> None:
+        self.lines: list[str] = []
+        self.url = ""
+        self._listening = threading.Event()
+        self.process = subprocess.Popen(
+            command, env=dict(environ), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace"
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.lines = [*self.lines[-200:], line]
+            if not self.url and (found := _URL.search(line)):
+                self.url = found[1]
+                self._listening.set()
+        self._listening.set()
+
+    def wait(self) -> None:
+        """Return once connections are accepted.
+
+        Raises:
+            RuntimeError: the process ended, or was silent for too long.
+        """
+        self._listening.wait(READY_S)
+        if not self.url:
+            raise RuntimeError("server did not start:\n" + "".join(self.lines))
+
+    def stop(self) -> None:
+        """End the process and wait for it."""
+        self.process.terminate()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self._reader.join(10)
+        assert self.process.stderr is not None
+        self.process.stderr.close()
+
+    def rss_kib(self) -> int:
+        """Return the process's resident memory in KiB."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.search(r"VmRSS:\s+(\d+) kB", status)[1])  # type: ignore[index]
+
+
+@contextmanager
+def served(launch: Launch) -> Iterator[HttpProcess]:
+    """Serve a launch over HTTP for the length of a block."""
+    process = HttpProcess(launch.command("-t", "http", "-p", "0", "--log-level", "info"), launch.environ)
+    try:
+        process.wait()
+        yield process
+    finally:
+        process.stop()
