@@ -20,9 +20,12 @@ from mcp.server.subscriptions import (
     ListenHandler,
     PromptsListChanged,
     ResourcesListChanged,
+    ResourceUpdated,
     ServerEvent,
     ToolsListChanged,
 )
+
+from agent_utilities.mcp.surface import Surface
 
 logger = logging.getLogger("agent_utilities.changes")
 
@@ -34,16 +37,36 @@ _EVENTS: dict[str, Callable[[], ServerEvent]] = {
 ALL = frozenset(_EVENTS)
 
 
+class _BoundedBus(InMemorySubscriptionBus):
+    """Delivers a resource's updates only to streams whose caller may read it (law L1)."""
+
+    def __init__(self, surface: Surface) -> None:
+        super().__init__()
+        self._surface = surface
+
+    def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
+        with self._surface.under_verdict() as verdict:
+
+            def bounded(event: ServerEvent) -> None:
+                if not isinstance(event, ResourceUpdated) or self._surface.permits_uri(event.uri, verdict):
+                    listener(event)
+
+            return super().subscribe(bounded)
+
+
 class Changes:
     """Collects changes from any thread and sends `list_changed` from the server's own task.
 
     Changes that come together are sent as one notice a list. Before the server runs nobody listens, and nothing
     is kept.
+
+    Args:
+        surface: the surface whose verdict holds on what a stream is told.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, surface: Surface) -> None:
         self.connections: WeakSet[Connection] = WeakSet()
-        self.bus = InMemorySubscriptionBus()
+        self.bus = _BoundedBus(surface)
         self.listen = ListenHandler(self.bus)
         self._pending: set[str] = set()
         self._wake: asyncio.Event | None = None

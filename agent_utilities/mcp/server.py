@@ -46,7 +46,7 @@ class AgentServer(FastMCP[Any]):
 
     def __init__(self, name: str, instructions: str | None = None, *, surface: Surface, **options: Any) -> None:
         self.surface = surface
-        self.changes = Changes()
+        self.changes = Changes(surface)
         self._visibility = DynamicVisibilityTransform(surface)
         lifespan = options.pop("lifespan", None)
         super().__init__(name, instructions, lifespan=with_background(self.changes.run, lifespan), **options)

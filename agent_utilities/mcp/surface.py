@@ -169,6 +169,12 @@ class Surface:
                 return True
             return verdict.bounds.refusal(entry_of(kind, component)) is None
 
+    def permits_uri(self, uri: str, verdict: Verdict) -> bool:
+        """Whether a verdict permits the listed resource of a URI; one that is not listed only where no bound is set."""
+        entries = self.catalogs["resource"].entries if "resource" in self.catalogs else ()
+        found = next((each for each in entries if each.name == uri), None)
+        return not verdict.bounds.rules if found is None else verdict.bounds.refusal(found) is None
+
     @contextmanager
     def under_verdict(self, verdict: Verdict | None = None) -> Iterator[Verdict]:
         """Hold a verdict for a block: the one given, else the one in force, else the operator's alone."""

@@ -6,7 +6,7 @@ import anyio
 import pytest
 from fastmcp import Client, FastMCP
 from fastmcp.client.messages import MessageHandler
-from mcp.client.subscriptions import listen
+from mcp.client.subscriptions import ResourceUpdated, listen
 
 from agent_utilities import AgentServer, create_mcp_server
 from tests.mcp.servers import log_server, tool_names
@@ -116,3 +116,13 @@ async def test_capabilities_promise_it_in_both_eras():
     for mode in ("auto", "legacy"):
         async with Client(log_server(), mode=mode) as client:
             assert client.session.server_capabilities.tools.list_changed is True
+
+
+async def test_updates_of_a_denied_resource_are_not_told():
+    server = log_server(environ={"MCP_DISABLED_TAGS": "write"})
+    async with Client(server) as client:
+        await client.list_resources()
+        async with listen(client.session, resource_subscriptions=["log://keys", "log://status"]) as stream:
+            for uri in ("log://keys", "log://status"):
+                await server.changes.bus.publish(ResourceUpdated(uri=uri))
+            assert (await anext(aiter(stream))).uri == "log://status"
