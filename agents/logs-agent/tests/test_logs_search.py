@@ -1,0 +1,115 @@
+"""`search_logs`: literal or by regular expression, bounded."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from logs_agent.searching import MAX_CHARS, MAX_HIT_CHARS
+
+Call = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def log(logs: Path) -> Path:
+    path = logs / "app.log"
+    lines = [
+        f"2025-01-02T10:00:{second:02}Z {'ERROR' if second % 10 == 0 else 'INFO'} item {second}" for second in range(60)
+    ]
+    path.write_text("\n".join([*lines, "2025-01-02T10:01:00Z INFO Total (a+b)* = [7] ÄÖ"]) + "\n")
+    return path
+
+
+def messages(found: dict[str, Any]) -> list[str]:
+    return [hit["text"].split(" ", 2)[2] for hit in found["hits"]]
+
+
+class TestMatching:
+    @pytest.mark.parametrize("query", ["(a+b)* = [7]", "(A+B)*", "äö", "total"])
+    def test_a_query_is_literal_and_caseless_by_default(self, log: Path, call: Call, query: str) -> None:
+        assert call("search_logs", path="app.log", query=query)["matches"] == 1
+
+    @pytest.mark.parametrize("query", ["total", "äö", "(A+B)"])
+    def test_case_can_matter(self, log: Path, call: Call, query: str) -> None:
+        assert call("search_logs", path="app.log", query=query, ignore_case=False)["matches"] == 0
+
+    def test_a_regular_expression_is_one_only_when_asked_for(self, log: Path, call: Call) -> None:
+        query = r"item [45]\d$"
+        assert call("search_logs", path="app.log", query=query)["matches"] == 0
+        assert call("search_logs", path="app.log", query=query, regex=True)["matches"] == 20
+
+    def test_lines_of_a_stack_trace_are_searched(self, log: Path, call: Call) -> None:
+        log.write_text("2025-01-02T10:00:00Z ERROR x\nTraceback (most recent call last):\nKeyError: 'lost'\n")
+        (hit,) = call("search_logs", path="app.log", query="lost")["hits"]
+        assert (hit["line"], hit["level"], hit["text"].count("\n")) == (1, "ERROR", 2)
+
+    def test_level_and_window_narrow_it(self, log: Path, call: Call) -> None:
+        found = call("search_logs", path="app.log", query="item", min_level="ERROR", since="2025-01-02T10:00:30Z")
+        assert messages(found) == ["item 30", "item 40", "item 50"]
+
+
+class TestHostileExpressions:
+    @pytest.mark.parametrize("query", [r"(a+)+$", r"(a|aa)+$", r"(.*)*x", r"(a*)*b", r"^(([a-z])+.)+[A-Z]([a-z])+$"])
+    def test_nothing_backtracks_for_ever(self, log: Path, call: Call, query: str) -> None:
+        log.write_text(("a" * 60_000 + "!\n") * 20)
+        start = time.perf_counter()
+        call("search_logs", path="app.log", query=query, regex=True, ignore_case=False)
+        assert time.perf_counter() - start < 5
+
+    @pytest.mark.parametrize("query", ["(", "[", r"(?=a)", r"(a)\1", "((a{100}){100}){100}", "*", "(?P<n", "\\"])
+    def test_an_expression_it_cannot_run_is_refused_with_the_reason(
+        self, log: Path, refusal: Callable[..., str], query: str
+    ) -> None:
+        assert refusal("search_logs", path="app.log", query=query, regex=True).startswith("not a regular expression")
+
+    @pytest.mark.parametrize("query", [r"\C", r"\pN", r"(?i)ÄÖ", r"\x{c4}", r"[^\x00-\x7f]", "", r"\z"])
+    def test_odd_but_valid_expressions_do_no_harm(self, log: Path, call: Call, query: str) -> None:
+        assert call("search_logs", path="app.log", query=query or "()", regex=True)["matches"] >= 1
+
+
+class TestBounds:
+    def test_the_first_hits_are_shown_and_all_are_counted(self, log: Path, call: Call) -> None:
+        found = call("search_logs", path="app.log", query="item", max_hits=2)
+        assert (messages(found), found["matches"], found["truncated"]) == (["item 0", "item 1"], 60, True)
+
+    def test_the_newest_can_be_shown_instead(self, log: Path, call: Call) -> None:
+        found = call("search_logs", path="app.log", query="item", max_hits=2, newest=True)
+        assert messages(found) == ["item 58", "item 59"]
+
+    def test_as_many_hits_as_asked_for_are_not_truncated(self, log: Path, call: Call) -> None:
+        assert call("search_logs", path="app.log", query="item", max_hits=60)["truncated"] is False
+
+    def test_a_long_record_is_cut_around_its_match(self, log: Path, call: Call) -> None:
+        log.write_text("2025-01-02T10:00:00Z INFO " + "x" * 20_000 + "needle" + "y" * 20_000 + "\n")
+        (hit,) = call("search_logs", path="app.log", query="needle")["hits"]
+        assert "needle" in hit["text"]
+        assert len(hit["text"]) <= MAX_HIT_CHARS + 2
+
+    def test_the_whole_result_is_bounded(self, log: Path, call: Call) -> None:
+        log.write_text(("2025-01-02T10:00:00Z INFO " + "x" * 5_000 + "\n") * 500)
+        found = call("search_logs", path="app.log", query="x", max_hits=200, context=10)
+        assert sum(len(str(hit)) for hit in found["hits"]) < 1.2 * MAX_CHARS
+        assert found["truncated"]
+
+
+class TestContext:
+    def test_records_around_a_hit_are_shown(self, log: Path, call: Call) -> None:
+        (hit,) = call("search_logs", path="app.log", query="item 30", context=2)["hits"]
+        assert [line[-2:] for line in hit["before"]] == ["28", "29"]
+        assert [line[-2:] for line in hit["after"]] == ["31", "32"]
+
+    def test_it_ends_with_the_log(self, log: Path, call: Call) -> None:
+        (hit,) = call("search_logs", path="app.log", query="Total", context=3)["hits"]
+        assert (len(hit["before"]), hit.get("after")) == (3, None)
+
+    def test_neighbouring_hits_share_it(self, log: Path, call: Call) -> None:
+        found = call("search_logs", path="app.log", query=r"item 3[01]$", regex=True, context=1)
+        assert [hit["after"][0][-2:] for hit in found["hits"]] == ["31", "32"]
+
+    def test_it_is_shown_for_the_newest_hits_too(self, log: Path, call: Call) -> None:
+        (hit,) = call("search_logs", path="app.log", query="item", max_hits=1, newest=True, context=1)["hits"]
+        assert hit["after"][0].endswith("ÄÖ")
