@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -31,6 +32,19 @@ class Settings(BaseModel):
         ge=0,
         le=86_400_000,
         description="The same for a list that a query has cut.",
+    )
+    graph: Literal["auto", "off", "embedded", "neo4j"] = Field(
+        default="auto",
+        description="Where queries are resolved. `auto`: Neo4j where `NEO4J_URI` is set, else embedded.",
+    )
+    graph_deadline_ms: int = Field(
+        default=250, ge=1, le=60_000, description="The most milliseconds that a list waits for the graph."
+    )
+    graph_ttl_hours: float = Field(
+        default=24, gt=0, le=8784, description="The age from which the graph's tools are refreshed in the background."
+    )
+    graph_folder: str = Field(
+        default="", description="Where embedded graphs are kept; the user's cache folder where blank."
     )
 
 

@@ -62,9 +62,11 @@ class Changes:
 
     Args:
         surface: the surface whose verdict holds on what a stream is told.
+        on_tools: called when tools changed, before clients are told.
     """
 
-    def __init__(self, surface: Surface) -> None:
+    def __init__(self, surface: Surface, on_tools: Callable[[], None]) -> None:
+        self._on_tools = on_tools
         self.connections: WeakSet[Connection] = WeakSet()
         self.bus = _BoundedBus(surface)
         self.listen = ListenHandler(self.bus)
@@ -90,6 +92,8 @@ class Changes:
                 await self._wake.wait()
                 self._wake.clear()
                 lists, self._pending = sorted(self._pending), set()
+                if "tools" in lists:
+                    self._on_tools()
                 for name in lists:
                     await self.bus.publish(_EVENTS[name]())
                     for connection in list(self.connections):

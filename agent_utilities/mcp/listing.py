@@ -12,10 +12,8 @@ from rich.table import Table
 
 from agent_utilities.catalog.model import Kind
 from agent_utilities.catalog.tokens import n_tokens
-from agent_utilities.mcp.surface import KINDS, Verdict
-from agent_utilities.selection.merge import Effective
+from agent_utilities.mcp.surface import KINDS
 from agent_utilities.selection.model import Selection
-from agent_utilities.visibility.bounds import Bounds
 
 if TYPE_CHECKING:
     from agent_utilities.mcp.server import AgentServer
@@ -71,8 +69,7 @@ async def _rows(server: AgentServer, kind: Kind) -> list[dict[str, Any]]:
 
 
 async def _everything(server: AgentServer, kind: Kind) -> Sequence[Any]:
-    unbounded = Verdict(server.surface, Effective(), Bounds(Effective()))
-    with server.surface.under_verdict(unbounded):
+    with server.surface.under_verdict(server.surface.unbounded()):
         return await server.components(kind)
 
 

@@ -6,6 +6,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from agent_utilities.catalog.model import Kind
+from agent_utilities.selection.resolution import Resolution
 from agent_utilities.visibility.decision import Decision
 
 METHODS = frozenset(
@@ -70,14 +71,14 @@ class Metrics:
         """Record how long a decision took, in seconds."""
         self._decisions.observe(seconds)
 
-    def listed(self, decision: Decision) -> None:
+    def listed(self, decision: Decision, resolution: Resolution) -> None:
         """Record a tool list's size, and its fallback where a query did not narrow it."""
         n_permitted = len(decision.permitted)
         self._listed["permitted"].observe(n_permitted)
         self._listed["visible"].observe(len(decision.visible))
         self._listed["denied"].observe(len(decision.catalog) - n_permitted)
         if decision.effective.query is not None and decision.status not in ("fresh", "stale"):
-            self._fallbacks.labels(decision.status).inc()
+            self._fallbacks.labels(resolution.cause or decision.status).inc()
 
     def refused(self, kind: Kind) -> None:
         """Count a lookup that found nothing permitted."""

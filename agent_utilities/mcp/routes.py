@@ -31,7 +31,7 @@ def routes(server: AgentServer, metrics: Metrics) -> list[BaseRoute]:
 
     async def ready(request: Request) -> Response:
         started = server._started.is_set()
-        body = {"status": "ready" if started else "starting", "server": server.name}
+        body = {"status": "ready" if started else "starting", "server": server.name, "graph": server.resolver.health()}
         return JSONResponse(body, status_code=200 if started else 503)
 
     async def exposition(request: Request) -> Response:
@@ -56,7 +56,7 @@ def _guarded(server: AgentServer, path: str, endpoint: Any) -> Route:
 
 async def _tools(server: AgentServer, caller: Selection) -> dict[str, Any]:
     """Return what `tools/list` would show this caller, as plain JSON."""
-    verdict = server.surface.verdict(caller, curated=True)
+    verdict = await server.verdict(caller, lists_tools=True)
     with server.surface.under_verdict(verdict):
         listed = dedupe_with_versions(list(await server.list_tools()), lambda tool: tool.name)
         summary = await server.summary(verdict, "tool")

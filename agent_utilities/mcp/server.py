@@ -21,9 +21,11 @@ from mcp.server.streamable_http import EventStore
 from starlette.middleware import Middleware
 
 from agent_utilities.catalog.model import Catalog, Kind
+from agent_utilities.graph.base import ToolGraph
 from agent_utilities.mcp.changes import Changes
 from agent_utilities.mcp.http import selection_middleware, sse_routes
 from agent_utilities.mcp.lifespan import with_background
+from agent_utilities.mcp.resolver import Resolver
 from agent_utilities.mcp.routes import routes
 from agent_utilities.mcp.surface import KINDS, Surface, Verdict
 from agent_utilities.mcp.visibility_transform import DynamicVisibilityTransform
@@ -44,12 +46,25 @@ class AgentServer(FastMCP[Any]):
     surface: Surface
     changes: Changes
 
-    def __init__(self, name: str, instructions: str | None = None, *, surface: Surface, **options: Any) -> None:
+    resolver: Resolver
+
+    def __init__(
+        self,
+        name: str,
+        instructions: str | None = None,
+        *,
+        surface: Surface,
+        graph: ToolGraph | None = None,
+        **options: Any,
+    ) -> None:
         self.surface = surface
-        self.changes = Changes(surface)
+        self.resolver = Resolver(self, graph)
+        self.changes = Changes(surface, on_tools=self.resolver.refresh)
         self._visibility = DynamicVisibilityTransform(surface)
         lifespan = options.pop("lifespan", None)
-        super().__init__(name, instructions, lifespan=with_background(self.changes.run, lifespan), **options)
+        super().__init__(
+            name, instructions, lifespan=with_background([self.changes.run, self.resolver.run], lifespan), **options
+        )
         self._mcp_server.middleware.append(WireMiddleware(self))
         self._mcp_server.add_request_handler(
             "subscriptions/listen", mcp_types.SubscriptionsListenRequestParams, self.changes.listen
@@ -72,6 +87,13 @@ class AgentServer(FastMCP[Any]):
 
     # -- what a request is told ------------------------------------------------------------------------------------
 
+    async def verdict(self, caller: Selection, *, lists_tools: bool) -> Verdict:
+        """Return the verdict for one request of a caller, its query resolved where tools are listed."""
+        verdict = self.surface.verdict(caller, curated=lists_tools)
+        if lists_tools and verdict.effective.query is not None:
+            verdict.resolution = await self.resolver.resolve(verdict.effective)
+        return verdict
+
     async def revision(self, verdict: Verdict, kind: Kind = "tool") -> str:
         """Return the revision of the surface that a verdict holds on."""
         if kind not in verdict.decisions and kind not in self.surface.catalogs:
@@ -89,6 +111,8 @@ class AgentServer(FastMCP[Any]):
             "visible": len(decision.visible),
             "status": decision.status,
         }
+        if decision.status == "unavailable":
+            summary["cause"] = verdict.resolution.cause
         unknown = decision.unknown
         for other in KINDS:
             if unknown and other != kind:
@@ -230,5 +254,6 @@ class AgentServer(FastMCP[Any]):
         if transport != "sse":
             app.router.routes.extend(sse_routes(super().http_app(transport="sse", **guards)))
         self.surface.metrics = self.surface.metrics or Metrics()
+        self.resolver.serves_http = True
         app.router.routes.extend(routes(self, self.surface.metrics))
         return app

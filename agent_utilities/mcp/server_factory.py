@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from agent_utilities.graph.base import ToolGraph
 from agent_utilities.mcp.server import AgentServer
 from agent_utilities.mcp.surface import Surface
 
@@ -15,6 +16,7 @@ def create_mcp_server(
     instructions: str | None = None,
     *,
     environ: Mapping[str, str] | None = None,
+    graph: ToolGraph | None = None,
     **options: Any,
 ) -> AgentServer:
     """Return a FastMCP server with a bounded tool surface, four channels, a command line and HTTP routes.
@@ -27,11 +29,12 @@ def create_mcp_server(
             server's unless `version` is given.
         instructions: what the server is for, as models read it.
         environ: the environment to read `MCP_*` variables from; the process's by default, read when first needed.
+        graph: the graph that queries are resolved on, instead of the one that the environment configures.
         options: anything that `fastmcp.FastMCP` takes: `auth`, `lifespan`, `middleware`, `tools`, ...
     """
     if "version" not in options:
         options["version"] = _installed_version(name)
-    return AgentServer(name, instructions, surface=Surface(environ), **options)
+    return AgentServer(name, instructions, surface=Surface(environ), graph=graph, **options)
 
 
 def _installed_version(name: str) -> str | None:

@@ -65,7 +65,7 @@ class Surface:
     """
 
     def __init__(self, environ: Mapping[str, str] | None = None) -> None:
-        self._environ = environ
+        self._given = environ
         self._launch = Selection()
         self._operator: Selection | None = None
         self._settings: Settings | None = None
@@ -76,6 +76,11 @@ class Surface:
         self.metrics: Metrics | None = None
 
     @property
+    def environ(self) -> Mapping[str, str]:
+        """The environment that operator's values are read from."""
+        return os.environ if self._given is None else self._given
+
+    @property
     def operator(self) -> Selection:
         """The operator's selection: environment and command line.
 
@@ -83,8 +88,7 @@ class Surface:
             SelectionError: an environment variable can't be read; nothing is served until it can (law L5).
         """
         if self._operator is None:
-            environ = os.environ if self._environ is None else self._environ
-            self._operator = merge(read_env(environ, known=VARIABLES), self._launch)
+            self._operator = merge(read_env(self.environ, known=VARIABLES), self._launch)
         return self._operator
 
     @property
@@ -95,7 +99,7 @@ class Surface:
             SettingsError: a value can't be read.
         """
         if self._settings is None:
-            self._settings = read_settings(os.environ if self._environ is None else self._environ)
+            self._settings = read_settings(self.environ)
         return self._settings
 
     def launch(self, selection: Selection, **settings: Any) -> None:
@@ -118,6 +122,10 @@ class Surface:
         """Return a new verdict for one request of a caller."""
         settled, bounds = self.holds(caller)
         return Verdict(self, settled, bounds, curated, resolution or Resolution(), bool(caller))
+
+    def unbounded(self) -> Verdict:
+        """Return a verdict that permits everything: for the operator's own eyes, and for introspection."""
+        return Verdict(self, Effective(), Bounds(Effective()))
 
     def decide(self, kind: Kind, components: Sequence[Any], verdict: Verdict) -> Decision:
         """Return the decision on a listing; the same inputs are decided once (law L6)."""

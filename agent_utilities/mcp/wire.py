@@ -52,13 +52,12 @@ class WireMiddleware:
             self._server.changes.connections.add(ctx.session._connection)
         if ctx.request_id is None:
             return await call_next(ctx)
-        surface = self._server.surface
         try:
             caller = selection_of(ctx.request)
         except SelectionError as error:
             raise MCPError(mcp_types.INVALID_PARAMS, str(error), error.as_dict()) from None
-        verdict = surface.verdict(caller, curated=ctx.method == "tools/list")
-        with surface.under_verdict(verdict):
+        verdict = await self._server.verdict(caller, lists_tools=ctx.method == "tools/list")
+        with self._server.surface.under_verdict(verdict):
             try:
                 result = await self._serve(ctx, call_next, verdict)
             except Exception:
@@ -110,13 +109,13 @@ class WireMiddleware:
             self._set_cache(ctx.method, result, verdict)
         decision = verdict.decisions.get(kind)
         if kind == "tool" and decision is not None and self._is_own(ctx):
-            self._tell(decision, result["_meta"][META_KEY])
+            self._tell(decision, verdict, result["_meta"][META_KEY])
 
-    def _tell(self, decision: Decision, summary: dict[str, Any]) -> None:
+    def _tell(self, decision: Decision, verdict: Verdict, summary: dict[str, Any]) -> None:
         """Tell the operator of a tool list: one log line, and its counts."""
         logger.info("tools/list %s", " ".join(f"{key}={value}" for key, value in summary.items()))
         if self._server.surface.metrics is not None:
-            self._server.surface.metrics.listed(decision)
+            self._server.surface.metrics.listed(decision, verdict.resolution)
 
     def _set_cache(self, method: str, result: dict[str, Any], verdict: Verdict) -> None:
         """Say how long and by whom a list may be kept: one cut by its caller is the caller's alone."""
@@ -124,7 +123,8 @@ class WireMiddleware:
         hint = self._server._mcp_server.cache_hints.get(method)
         ttl_ms = hint.ttl_ms if hint is not None else settings.list_ttl_ms
         if verdict.curated and verdict.effective.query is not None:
-            ttl_ms = min(ttl_ms, settings.queried_list_ttl_ms)
+            unanswered = verdict.resolution.status == "unavailable"
+            ttl_ms = 0 if unanswered else min(ttl_ms, settings.queried_list_ttl_ms)
         private = verdict.by_caller or self._server.auth is not None
         scope = hint.scope if hint is not None else "public"
         result["ttlMs"] = ttl_ms

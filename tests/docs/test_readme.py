@@ -46,6 +46,7 @@ def serving(name: str, folder: Path) -> Iterator[None]:
         if probe.connect_ex(("127.0.0.1", port)) == 0:
             pytest.skip(f"port {port}, which the README names, is taken on this machine")
     roots = {f"{agent}_AGENT_ROOTS": str(folder) for agent in ("GIT", "FILESYSTEM", "LOGS")}
+    roots["XDG_CACHE_HOME"] = str(folder / "cache")
     with (folder / "stderr").open("w") as errors:
         process = subprocess.Popen(command, env=environment(**roots), stdout=subprocess.DEVNULL, stderr=errors)
         try:

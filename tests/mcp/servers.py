@@ -17,7 +17,8 @@ from agent_utilities import AgentServer, create_mcp_server
 
 def log_server(**options: Any) -> AgentServer:
     """A server with two tools that read, two that write, and one of every other kind of component."""
-    mcp = create_mcp_server("logs", environ=options.pop("environ", {}), **options)
+    environ = {"MCP_GRAPH": "off", **options.pop("environ", {})}
+    mcp = create_mcp_server("logs", environ=environ, **options)
 
     @mcp.tool(tags={"logs", "read"}, annotations={"readOnlyHint": True})
     def tail_log(path: str = "app.log") -> str:

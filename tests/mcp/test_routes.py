@@ -92,7 +92,11 @@ class TestAuth:
 
 class TestState:
     async def test_ready_while_the_server_runs(self):
-        assert (await get(log_server(), "/ready")).json() == {"status": "ready", "server": "logs"}
+        assert (await get(log_server(), "/ready")).json() == {
+            "status": "ready",
+            "server": "logs",
+            "graph": {"status": "off"},
+        }
 
     async def test_starting_before_it_runs(self):
         app = log_server().http_app(host_origin_protection=False)

@@ -1,0 +1,119 @@
+"""What the graph room speaks of: tool records, a server's state, and the protocol of a backend."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, Literal, Protocol
+
+from agent_utilities.errors import AgentUtilitiesError
+
+Cause = Literal["being filled", "unreachable", "not authorized", "read-only", "too slow", "busy", "failed", "no space"]
+"""Why the graph gave no answer. A fixed set of words: it is told to callers and is a metrics label."""
+
+
+class GraphError(AgentUtilitiesError, OSError):
+    """The graph gave no answer.
+
+    Args:
+        cause: for callers and metrics.
+        detail: for the operator's log; may hold addresses, never secrets.
+    """
+
+    def __init__(self, cause: Cause, detail: object) -> None:
+        self.cause: Cause = cause
+        super().__init__(f"graph {cause}: {detail}")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRecord:
+    """One tool as the graph keeps it; no secrets, commands or environment.
+
+    Args:
+        name: the tool's name, unique on its server.
+        title, description: for people and models; empty where there is none.
+        tags: as the author wrote them, sorted.
+        digest: changes when anything of the tool does.
+        kind: the component's kind.
+        read_only: whether `readOnlyHint` is true.
+    """
+
+    name: str
+    title: str
+    description: str
+    tags: tuple[str, ...]
+    digest: str
+    kind: str
+    read_only: bool
+
+    def row(self, server: str) -> dict[str, Any]:
+        """Return the node's properties; its key is `server/name`."""
+        return {
+            "key": f"{server}/{self.name}",
+            "name": self.name,
+            "title": self.title,
+            "description": self.description,
+            "tags": list(self.tags),
+            "digest": self.digest,
+            "kind": self.kind,
+            "read_only": self.read_only,
+        }
+
+
+def tool_record(
+    name: str, title: str | None, description: str | None, tags: Sequence[str], read_only: bool, content: Any = None
+) -> ToolRecord:
+    """Return a record with its digest.
+
+    Args:
+        content: whatever else makes the tool what it is, such as its schemas; JSON-like.
+    """
+    ordered = tuple(sorted(tags))
+    parts = [name, title, description, ordered, read_only, content]
+    digest = blake2b(json.dumps(parts, sort_keys=True, default=str).encode("utf-8", "surrogatepass"), digest_size=16)
+    return ToolRecord(name, title or "", description or "", ordered, digest.hexdigest(), "tool", read_only)
+
+
+def server_digest(records: Sequence[ToolRecord]) -> str:
+    """Return a digest of a whole tool set, whatever its order."""
+    state = blake2b(digest_size=16)
+    for name, digest in sorted((record.name, record.digest) for record in records):
+        state.update(f"{name}\0{digest}\0".encode("utf-8", "surrogatepass"))
+    return state.hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class ServerState:
+    """A server's node.
+
+    Args:
+        name: the server's name, unique in the graph.
+        digest: of its tool set, as last written.
+        updated_at_ms: UTC epoch milliseconds of the last refresh.
+        n_tools: how many tools it provides.
+    """
+
+    name: str
+    digest: str
+    updated_at_ms: int
+    n_tools: int
+
+
+class ToolGraph(Protocol):
+    """A backend. Every method may raise `GraphError`; none blocks the event loop."""
+
+    backend: str
+
+    async def open(self) -> None:
+        """Connect, and apply the schema; does nothing where it is open."""
+
+    async def close(self) -> None:
+        """Let go of connections and files; does nothing where it is closed."""
+
+    async def read(self, statement: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
+        """Run a read-only statement and return its rows, by column name."""
+
+    async def write(self, statements: Sequence[tuple[str, dict[str, Any]]]) -> None:
+        """Run statements in one transaction: all of them, or none."""

@@ -1,0 +1,75 @@
+"""Every statement that is run on the graph: parameters only, and the same text on every backend."""
+
+MATCH = """
+WITH toLower($query) AS q
+MATCH (s:Server {name: $server_name})-[:PROVIDES]->(t:CallableResource)
+WHERE toLower(t.name) CONTAINS q OR toLower(t.description) CONTAINS q
+   OR any(tag IN t.tags WHERE toLower(tag) CONTAINS q)
+RETURN t.name AS name, t.tags AS tags
+"""
+"""The literal match. The `WITH` is there because the embedded engine takes no parameter inside a list predicate."""
+
+MATCH_PLAIN = """
+MATCH (s:Server {name: $server_name})-[:PROVIDES]->(t:CallableResource)
+WHERE toLower(t.name) CONTAINS toLower($query) OR toLower(t.description) CONTAINS toLower($query)
+   OR any(tag IN t.tags WHERE toLower(tag) CONTAINS toLower($query))
+RETURN t.name AS name, t.tags AS tags
+"""
+"""The same match with the parameter inside its predicates; Neo4j only, to show that both give the same."""
+
+MATCH_TERMS = """
+UNWIND $terms AS q
+MATCH (s:Server {name: $server_name})-[:PROVIDES]->(t:CallableResource)
+WHERE toLower(t.name) CONTAINS q OR toLower(t.description) CONTAINS q
+   OR any(tag IN t.tags WHERE toLower(tag) CONTAINS q)
+RETURN q AS term, t.name AS name
+"""
+"""The match of single terms, in lower case, for a query whose words stand nowhere together."""
+
+SERVER = """
+MATCH (s:Server {name: $server_name})
+OPTIONAL MATCH (s)-[:PROVIDES]->(t:CallableResource)
+RETURN s.name AS name, s.digest AS digest, s.updated_at AS updated_at, count(t) AS n_tools
+"""
+
+SERVERS = """
+MATCH (s:Server)
+OPTIONAL MATCH (s)-[:PROVIDES]->(t:CallableResource)
+RETURN s.name AS name, s.digest AS digest, s.updated_at AS updated_at, count(t) AS n_tools
+ORDER BY name
+"""
+
+TOOL_DIGESTS = """
+MATCH (s:Server {name: $server_name})-[:PROVIDES]->(t:CallableResource)
+RETURN t.name AS name, t.digest AS digest
+"""
+
+PUT_SERVER = """
+MERGE (s:Server {name: $server_name})
+SET s.digest = $digest, s.updated_at = $updated_at
+"""
+
+PUT_TOOLS = """
+MATCH (s:Server {name: $server_name})
+UNWIND $rows AS r
+MERGE (t:CallableResource {key: r.key})
+SET t.server = $server_name, t.name = r.name, t.title = r.title, t.description = r.description,
+    t.tags = r.tags, t.digest = r.digest, t.kind = r.kind, t.read_only = r.read_only
+MERGE (s)-[:PROVIDES]->(t)
+"""
+
+DROP_TOOLS = """
+MATCH (s:Server {name: $server_name})-[:PROVIDES]->(t:CallableResource)
+WHERE t.name IN $names
+DETACH DELETE t
+"""
+
+FORGET_TOOLS = """
+MATCH (s:Server {name: $server_name})-[:PROVIDES]->(t:CallableResource)
+DETACH DELETE t
+"""
+
+FORGET_SERVER = """
+MATCH (s:Server {name: $server_name})
+DETACH DELETE s
+"""

@@ -1,0 +1,57 @@
+"""What a query comes to on the graph: the literal match, and where that is empty the match of its terms."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import defaultdict
+
+from agent_utilities.graph import cypher
+from agent_utilities.graph.base import ToolGraph
+
+_MAX_TERMS = 16
+_KEPT = 1 / 3
+_WORD = re.compile(r"\w+", re.UNICODE)
+_STOPWORDS = frozenset(
+    "a about all an and any are as at be by can could did do does for from get give had has have how i if in into is "
+    "it its let like me my need of on or our out please should show so some tell than that the their them then there "
+    "these they this those to us use using want was we were what when where which while who why will with would you "
+    "your".split()
+)
+
+
+def normalise(query: str) -> str:
+    """Return the form under which queries are one: NFC, lower case, single spaces."""
+    return " ".join(unicodedata.normalize("NFC", query).lower().split())
+
+
+def terms(text: str) -> list[str]:
+    """Return the words of a normalised query that are worth matching, a plural `s` cut off, at most 16."""
+    words = [word for word in _WORD.findall(text) if word not in _STOPWORDS and len(word) > 1]
+    return list(dict.fromkeys(word[:-1] if len(word) > 3 and word.endswith("s") else word for word in words))[
+        :_MAX_TERMS
+    ]
+
+
+async def matching_names(graph: ToolGraph, server: str, text: str) -> tuple[str, ...]:
+    """Return the names of a server's tools that fit a normalised query, best first; empty for no match.
+
+    A query that stands in name, description or tag literally is taken at its word. Where it stands nowhere, its
+    terms are matched one by one, a term counting the more the fewer tools bear it, and tools far behind the best
+    are not claimed.
+    """
+    rows = await graph.read(cypher.MATCH, {"query": text, "server_name": server})
+    if rows:
+        return tuple(sorted({row["name"] for row in rows}))
+    wanted = terms(text)
+    if not wanted or wanted == [text]:
+        return ()
+    found: dict[str, set[str]] = defaultdict(set)
+    for row in await graph.read(cypher.MATCH_TERMS, {"terms": wanted, "server_name": server}):
+        found[row["term"]].add(row["name"])
+    scores: dict[str, float] = defaultdict(float)
+    for names in found.values():
+        for name in names:
+            scores[name] += 1 / len(names)
+    cut = _KEPT * max(scores.values(), default=0.0)
+    return tuple(sorted((name for name in scores if scores[name] >= cut), key=lambda name: (-scores[name], name)))

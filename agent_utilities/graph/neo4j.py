@@ -1,0 +1,133 @@
+"""The tool graph on Neo4j: one for many servers and replicas."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Sequence
+from importlib.resources import files
+from typing import Any, TypeVar
+
+from agent_utilities.graph.base import Cause, GraphError
+
+logger = logging.getLogger("agent_utilities.graph")
+
+_T = TypeVar("_T")
+_POOL = 8
+_CONNECT_S = 1.0
+_CAUSES: tuple[tuple[str, Cause], ...] = (
+    ("Unauthorized", "not authorized"),
+    ("Forbidden", "not authorized"),
+    ("CredentialsExpired", "not authorized"),
+    ("AuthenticationRateLimit", "not authorized"),
+    ("AccessMode", "read-only"),
+    ("ReadOnly", "read-only"),
+    ("NotALeader", "read-only"),
+    ("FailedToRegisterQuery", "no space"),
+)
+
+
+class Neo4jGraph:
+    """The tool graph on a Neo4j server or cluster; the URI's scheme chooses TLS (`neo4j+s`, `bolt+s`).
+
+    Args:
+        uri: where it is.
+        username: whom to log in as; without one no credentials are sent.
+        password: that user's password.
+        database: the database's name; the server's default without one.
+    """
+
+    backend = "neo4j"
+
+    def __init__(
+        self, uri: str, username: str | None = None, password: str | None = None, database: str | None = None
+    ) -> None:
+        self._uri = uri
+        self._auth = (username, password or "") if username else None
+        self._database = database
+        self._driver: Any = None
+        self._neo4j: Any = None
+
+    async def open(self) -> None:
+        """Connect, and apply the schema where this user may."""
+        if self._driver is not None:
+            return
+        self._neo4j = await asyncio.to_thread(_import_driver)
+        try:
+            driver = self._neo4j.AsyncGraphDatabase.driver(
+                self._uri,
+                auth=self._auth,
+                connection_timeout=_CONNECT_S,
+                connection_acquisition_timeout=_CONNECT_S,
+                max_transaction_retry_time=0,
+                max_connection_pool_size=_POOL,
+                liveness_check_timeout=30,
+                notifications_min_severity="OFF",
+                user_agent="agent-utilities",
+            )
+        except Exception as error:
+            raise GraphError("failed", error) from error
+        try:
+            await self._asked(driver.execute_query("RETURN 1", database_=self._database))
+            await self._apply_schema(driver)
+        except BaseException:
+            await driver.close()
+            raise
+        self._driver = driver
+
+    async def _apply_schema(self, driver: Any) -> None:
+        text = (files("agent_utilities.graph") / "schema.cypher").read_text(encoding="utf-8")
+        code = "\n".join(line for line in text.splitlines() if not line.startswith("//"))
+        try:
+            for statement in filter(None, map(str.strip, code.split(";"))):
+                await self._asked(driver.execute_query(statement, database_=self._database))
+        except GraphError as error:
+            logger.warning("can't apply the graph's schema (%s); reading goes on without it", error)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        driver, self._driver = self._driver, None
+        if driver is not None:
+            await driver.close()
+
+    async def read(self, statement: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
+        """Run a read-only statement, refused by the server if it would write; return its rows, by column name."""
+        driver = self._opened()
+        found = await self._asked(
+            driver.execute_query(
+                statement, parameters, routing_=self._neo4j.RoutingControl.READ, database_=self._database
+            )
+        )
+        return [record.data() for record in found.records]
+
+    async def write(self, statements: Sequence[tuple[str, dict[str, Any]]]) -> None:
+        """Run statements in one transaction: all of them, or none."""
+        driver = self._opened()
+
+        async def transact() -> None:
+            async with driver.session(database=self._database) as session, await session.begin_transaction() as tx:
+                for statement, parameters in statements:
+                    await (await tx.run(statement, parameters)).consume()
+                await tx.commit()
+
+        await self._asked(transact())
+
+    def _opened(self) -> Any:
+        if self._driver is None:
+            raise GraphError("unreachable", f"{self._uri} is not open")
+        return self._driver
+
+    async def _asked(self, call: Awaitable[_T]) -> _T:
+        try:
+            return await call
+        except self._neo4j.exceptions.Neo4jError as error:
+            code = str(error.code)
+            raise GraphError(next((cause for part, cause in _CAUSES if part in code), "failed"), error) from error
+        except (self._neo4j.exceptions.DriverError, OSError) as error:
+            raise GraphError("unreachable", error) from error
+
+
+def _import_driver() -> Any:
+    import neo4j
+
+    return neo4j

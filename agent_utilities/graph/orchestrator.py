@@ -1,0 +1,243 @@
+"""`DynamicToolOrchestrator`: answers queries from a cache, and keeps the graph out of everybody's way."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from agent_utilities.graph.base import Cause, GraphError, ServerState, ToolGraph, ToolRecord
+from agent_utilities.graph.breaker import Breaker
+from agent_utilities.graph.matching import matching_names, normalise
+from agent_utilities.graph.sync import server_state, sync
+from agent_utilities.selection.resolution import Resolution
+
+logger = logging.getLogger("agent_utilities.graph")
+
+Introspect = Callable[[str], Awaitable[Sequence[ToolRecord]]]
+Key = tuple[str, str, str]
+Outcome = tuple[str, ...] | GraphError
+"""What a flight brings: names, or why there are none. Never an exception: that would end the whole task group."""
+
+_HOUR_MS = 3_600_000
+_CACHED = 4096
+_AT_ONCE = 8
+_STATEMENT_S = 2.0
+_REFRESH_S = 60.0
+_CLOSE_S = 1.5
+_RETRY_S = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+_CLOCK_SKEW_MS = 5 * 60_000
+
+
+class DynamicToolOrchestrator:
+    """Resolves queries on the tool graph, without an LLM (laws L5, L7).
+
+    A query seen before is answered from memory. Another is asked of the graph once, however many callers wait, and
+    each caller waits no longer than the deadline. The graph is opened, filled and refreshed by `run`, in the
+    background; until it is filled, and whenever it fails, the answer is `unavailable`, which shows everything
+    permitted.
+
+    Args:
+        graph: the backend; opened and closed here.
+        introspect: returns the live tools of a server, by its name; never a command that the graph holds.
+        deadline_ms: the longest that `resolve` waits.
+        ttl_hours: the age from which an answer is `stale`, and a refresh is started behind it.
+        now: UTC epoch seconds; injected by tests.
+        clock: monotonic seconds, for pauses after failures.
+    """
+
+    def __init__(
+        self,
+        graph: ToolGraph,
+        introspect: Introspect,
+        *,
+        deadline_ms: int = 250,
+        ttl_hours: float = 24,
+        now: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.graph = graph
+        self.n_reads = self.n_refreshes = 0
+        self._introspect = introspect
+        self._deadline_s = deadline_ms / 1000
+        self._ttl_ms = ttl_hours * _HOUR_MS
+        self._now, self._clock = now, clock
+        self._states: dict[str, ServerState] = {}
+        self._answers: OrderedDict[Key, tuple[str, ...]] = OrderedDict()
+        self._flights: dict[Key, asyncio.Task[Outcome]] = {}
+        self._refreshes: dict[str, asyncio.Task[None]] = {}
+        self._again: set[str] = set()
+        self._paused_until: dict[str, float] = {}
+        self._group: asyncio.TaskGroup | None = None
+        self._places = asyncio.Semaphore(_AT_ONCE)
+        self._breaker = Breaker(threshold=3, cooldown_s=5.0, clock=clock)
+        self.cause: Cause | None = "being filled"
+        """Why the graph does not answer, or None while it does."""
+
+    # -- answering -----------------------------------------------------------------------------------------------
+
+    async def resolve(self, query: str, server_name: str) -> Resolution:
+        """Return the answer to a query on a server's tools; never fails, never waits past the deadline."""
+        text = normalise(query)
+        if not text:
+            return Resolution("off")
+        state = self._states.get(server_name)
+        if state is None:
+            return Resolution("unavailable", cause=self.cause or "being filled")
+        key = (server_name, text, state.digest)
+        outcome: Outcome | None = self._answers.get(key)
+        if outcome is None:
+            outcome = await self._ask(key)
+        else:
+            self._answers.move_to_end(key)
+        is_stale = self._is_stale(state)
+        if is_stale:
+            self.refresh(server_name)
+        if isinstance(outcome, GraphError):
+            return Resolution("unavailable", cause=outcome.cause)
+        if not outcome:
+            return Resolution("no_match")
+        return Resolution("stale" if is_stale else "fresh", outcome)
+
+    def _is_stale(self, state: ServerState) -> bool:
+        """By age; a time stamp from the future, after a clock was set back, counts as old."""
+        age_ms = self._now() * 1000 - state.updated_at_ms
+        return age_ms > self._ttl_ms or age_ms < -_CLOCK_SKEW_MS
+
+    async def _ask(self, key: Key) -> Outcome:
+        """Ask the graph, once for all who wait on a key, and wait for it up to the deadline."""
+        flight = self._flights.get(key)
+        if flight is None:
+            if self._group is None:
+                return GraphError("being filled", "not running")
+            if not self._breaker.allows():
+                return GraphError(self._breaker.cause or "failed", "left alone for a while after repeated failures")
+            flight = self._flights[key] = self._group.create_task(self._fly(key))
+            flight.add_done_callback(lambda _: self._flights.pop(key, None))
+        done, _ = await asyncio.wait([flight], timeout=self._deadline_s)
+        if not done:
+            return GraphError("too slow", f"no answer within {self._deadline_s * 1000:.0f} ms")
+        return GraphError("failed", "the server is stopping") if flight.cancelled() else flight.result()
+
+    async def _fly(self, key: Key) -> Outcome:
+        server, text, _ = key
+        try:
+            async with self._places, asyncio.timeout(_STATEMENT_S):
+                self.n_reads += 1
+                names = await matching_names(self.graph, server, text)
+        except GraphError as error:
+            return self._failed(error)
+        except TimeoutError:
+            return self._failed(GraphError("too slow", f"no answer within {_STATEMENT_S} s"))
+        except Exception as error:
+            return self._failed(GraphError("failed", error))
+        self._succeeded()
+        self._answers[key] = names
+        if len(self._answers) > _CACHED:
+            self._answers.popitem(last=False)
+        return names
+
+    def _failed(self, error: GraphError) -> GraphError:
+        self._breaker.failed(error.cause)
+        if self.cause in (None, "being filled"):
+            logger.warning("%s; every permitted tool is shown until it answers", error)
+        self.cause = error.cause
+        return error
+
+    def _succeeded(self) -> None:
+        self._breaker.succeeded()
+        if self.cause is not None:
+            logger.info("graph answers (%s)", self.graph.backend)
+        self.cause = None
+
+    # -- in the background ---------------------------------------------------------------------------------------
+
+    async def run(self, server_name: str) -> None:
+        """Open the graph, fill it with a server's tools and keep it, until cancelled; then close within 2 s."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                await self._prepare(server_name)
+                await asyncio.Event().wait()
+        finally:
+            self._group = None
+            try:
+                async with asyncio.timeout(_CLOSE_S):
+                    await self.graph.close()
+            except Exception as error:  # a graph that hangs must not keep the server from stopping
+                logger.warning("graph did not close cleanly: %r", error)
+
+    async def _prepare(self, server_name: str) -> None:
+        """Open and fill, again and again until it is done; what the graph already holds answers meanwhile."""
+        for attempt in range(10**9):
+            try:
+                async with asyncio.timeout(_REFRESH_S):
+                    await self.graph.open()
+                    if server_name not in self._states:
+                        held = await server_state(self.graph, server_name)
+                        if held is not None and held.n_tools:
+                            self._states[server_name] = held
+                            self._succeeded()
+                    await self.refresh_cached_tools(server_name)
+                return
+            except GraphError as error:
+                self._failed(error)
+            except TimeoutError:
+                self._failed(GraphError("too slow", f"not open within {_REFRESH_S} s"))
+            await asyncio.sleep(_RETRY_S[min(attempt, len(_RETRY_S) - 1)])
+
+    def refresh(self, server_name: str, *, is_change: bool = False) -> None:
+        """Start a refresh behind everything, at most one a server; one that failed is not tried again for a while.
+
+        Args:
+            server_name: whose tools to bring in.
+            is_change: the tools are known to have changed: where a refresh runs already, another follows it.
+        """
+        if self._group is None or server_name in self._refreshes or server_name not in self._states:
+            self._again |= {server_name} & self._refreshes.keys() if is_change else set()
+            return
+        if self._clock() < self._paused_until.get(server_name, float("-inf")):
+            return
+        task = self._refreshes[server_name] = self._group.create_task(self._refresh(server_name))
+        task.add_done_callback(lambda _: self._refreshed(server_name))
+
+    def _refreshed(self, server_name: str) -> None:
+        self._refreshes.pop(server_name, None)
+        if server_name in self._again:
+            self._again.discard(server_name)
+            self.refresh(server_name)
+
+    async def _refresh(self, server_name: str) -> None:
+        try:
+            async with asyncio.timeout(_REFRESH_S):
+                await self.refresh_cached_tools(server_name)
+        except Exception as error:
+            self._paused_until[server_name] = self._clock() + _RETRY_S[-1]
+            logger.warning("can't refresh %s in the graph (%s); what it holds is used on", server_name, error)
+
+    async def refresh_cached_tools(self, server_name: str) -> None:
+        """Bring a live server's tools into the graph, in one transaction.
+
+        Raises:
+            GraphError: nothing was changed.
+        """
+        self.n_refreshes += 1
+        records = await self._introspect(server_name)
+        report = await sync(self.graph, server_name, records, int(self._now() * 1000))
+        self._states[server_name] = report.state
+        self._succeeded()
+        logger.info("graph holds %d tools of %s (%d put, %d dropped)", report.state.n_tools, server_name,
+                    report.n_put, report.n_dropped)  # fmt: skip
+
+    def health(self, server_name: str) -> dict[str, Any]:
+        """Return what `/ready` tells of the graph."""
+        state = self._states.get(server_name)
+        health: dict[str, Any] = {"backend": self.graph.backend, "status": "ready" if state else "filling"}
+        if self.cause is not None and self.cause != "being filled":
+            health |= {"status": "unavailable", "cause": self.cause}
+        if state is not None:
+            health |= {"tools": state.n_tools, "age_s": max(0, round(self._now() - state.updated_at_ms / 1000))}
+        return health

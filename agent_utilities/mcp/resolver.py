@@ -1,0 +1,92 @@
+"""The server's side of the graph: what it tells the orchestrator, and what it asks of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from fastmcp.utilities.versions import dedupe_with_versions
+
+from agent_utilities.graph.base import ToolGraph, ToolRecord, tool_record
+from agent_utilities.graph.choose import choose_graph
+from agent_utilities.graph.orchestrator import DynamicToolOrchestrator
+from agent_utilities.selection.merge import Effective, effective
+from agent_utilities.selection.resolution import Resolution
+
+if TYPE_CHECKING:
+    from agent_utilities.mcp.server import AgentServer
+
+logger = logging.getLogger("agent_utilities.graph")
+
+_PER_TURN = 50
+
+
+class Resolver:
+    """Resolves a server's queries; off where nobody can ask one.
+
+    Over stdio no caller can send a query, so the graph is left alone there unless the operator asks for it: by a
+    query of its own, by `MCP_GRAPH`, or by `NEO4J_URI`.
+
+    Args:
+        server: the server whose tools are resolved.
+        graph: a backend to use instead of the configured one.
+    """
+
+    def __init__(self, server: AgentServer, graph: ToolGraph | None = None) -> None:
+        self._server = server
+        self._given = graph
+        self.orchestrator: DynamicToolOrchestrator | None = None
+        self.serves_http = False
+
+    async def resolve(self, settled: Effective) -> Resolution:
+        """Return the answer to a selection's query; never fails, and waits no longer than the deadline."""
+        if settled.query_text is None or self.orchestrator is None:
+            return Resolution()
+        return await self.orchestrator.resolve(settled.query_text, self._server.name)
+
+    async def run(self) -> None:
+        """Keep the graph while the server runs; returns at once where it is not wanted."""
+        graph = self._given or self._chosen()
+        if graph is None:
+            return
+        settings = self._server.surface.settings
+        self.orchestrator = DynamicToolOrchestrator(
+            graph, self._introspect, deadline_ms=settings.graph_deadline_ms, ttl_hours=settings.graph_ttl_hours
+        )
+        try:
+            await self.orchestrator.run(self._server.name)
+        finally:
+            self.orchestrator = None
+
+    def _chosen(self) -> ToolGraph | None:
+        surface = self._server.surface
+        environ = surface.environ
+        asked = surface.settings.graph not in ("auto", "off") or environ.get("NEO4J_URI", "").strip()
+        if not (self.serves_http or asked or effective(surface.operator).query is not None):
+            return None
+        return choose_graph(surface.settings.graph, self._server.name, surface.settings.graph_folder, environ)
+
+    def refresh(self) -> None:
+        """Bring changed tools into the graph, in the background."""
+        if self.orchestrator is not None:
+            self.orchestrator.refresh(self._server.name, is_change=True)
+
+    def health(self) -> dict[str, Any]:
+        """Return what `/ready` tells of the graph."""
+        return {"status": "off"} if self.orchestrator is None else self.orchestrator.health(self._server.name)
+
+    async def _introspect(self, server_name: str) -> Sequence[ToolRecord]:
+        """Return all live tools, whatever the bounds: those are held where tools are shown."""
+        with self._server.surface.under_verdict(self._server.surface.unbounded()):
+            tools = await self._server.list_tools(run_middleware=False)
+        records = []
+        for i, tool in enumerate(dedupe_with_versions(list(tools), lambda tool: tool.name)):
+            if i % _PER_TURN == _PER_TURN - 1:
+                await asyncio.sleep(0)
+            read_only = bool(tool.annotations and tool.annotations.read_only_hint)
+            content = [tool.version, tool.parameters, tool.output_schema]
+            title = tool.title or (tool.annotations.title if tool.annotations else None)
+            records.append(tool_record(tool.name, title, tool.description, sorted(tool.tags), read_only, content))
+        return records
