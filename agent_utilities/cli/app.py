@@ -9,6 +9,7 @@ from typing import Annotated
 import anyio
 import typer
 
+from agent_utilities.cli.graph import graph_app
 from agent_utilities.errors import AgentUtilitiesError, InputError
 
 app = typer.Typer(
@@ -61,6 +62,9 @@ def explain(
     from agent_utilities.cli.explain import explain_url
 
     explain_url(url, _pairs(header, "--header"), _pairs(query, "--query"), tool, as_json)
+
+
+app.add_typer(graph_app, name="graph")
 
 
 @app.command()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Literal, Protocol
@@ -63,17 +63,30 @@ class ToolRecord:
 
 
 def tool_record(
-    name: str, title: str | None, description: str | None, tags: Sequence[str], read_only: bool, content: Any = None
+    name: str, title: str | None, description: str | None, tags: Sequence[str], read_only: bool
 ) -> ToolRecord:
-    """Return a record with its digest.
+    """Return a record with its digest, over all that the graph keeps of the tool."""
+    ordered = tuple(sorted(tags))
+    parts = [name, title or "", description or "", ordered, read_only]
+    digest = blake2b(json.dumps(parts).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return ToolRecord(name, title or "", description or "", ordered, digest, "tool", read_only)
+
+
+def record_of(definition: Mapping[str, Any]) -> ToolRecord:
+    """Return the record of a tool as `tools/list` sends it: the same here as seen from afar.
 
     Args:
-        content: whatever else makes the tool what it is, such as its schemas; JSON-like.
+        definition: the tool's JSON; tags are read from `_meta.fastmcp.tags`.
     """
-    ordered = tuple(sorted(tags))
-    parts = [name, title, description, ordered, read_only, content]
-    digest = blake2b(json.dumps(parts, sort_keys=True, default=str).encode("utf-8", "surrogatepass"), digest_size=16)
-    return ToolRecord(name, title or "", description or "", ordered, digest.hexdigest(), "tool", read_only)
+    annotations = definition.get("annotations") or {}
+    tags = ((definition.get("_meta") or {}).get("fastmcp") or {}).get("tags") or []
+    return tool_record(
+        str(definition["name"]),
+        definition.get("title"),
+        definition.get("description"),
+        [str(tag) for tag in tags],
+        annotations.get("readOnlyHint") is True,
+    )
 
 
 def server_digest(records: Sequence[ToolRecord]) -> str:

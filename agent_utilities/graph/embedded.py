@@ -35,12 +35,14 @@ class EmbeddedGraph:
 
     Args:
         path: the database file, or None for memory only.
+        or_memory: whether memory will do where the file can't be used; else `open` raises `GraphError`.
     """
 
     backend = "embedded"
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, *, or_memory: bool = True) -> None:
         self.path = path
+        self._or_memory = or_memory
         self._database: Any = None
         self._reader: Any = None
         self._writer: Any = None
@@ -101,6 +103,8 @@ class EmbeddedGraph:
             self._use_memory(f"can't make {self.path} anew", second)
 
     def _use_memory(self, what: str, error: Exception) -> None:
+        if not self._or_memory:
+            raise GraphError("busy" if "lock" in str(error).lower() else "failed", f"{what}: {error}") from error
         reason = re.sub(r"\s+", " ", str(error)).split("See the docs")[0].strip()
         logger.warning("%s (%s); the graph is in memory until the next start", what, reason)
         self.path = None
