@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastmcp.utilities.versions import dedupe_with_versions
 
-from agent_utilities.graph.base import ToolGraph, ToolRecord, tool_record
+from agent_utilities.graph.base import ToolGraph, ToolRecord, record_of
 from agent_utilities.graph.choose import choose_graph
 from agent_utilities.graph.orchestrator import DynamicToolOrchestrator
 from agent_utilities.selection.merge import Effective, effective
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("agent_utilities.graph")
 
-_PER_TURN = 50
+_PER_TURN = 20
+_UNUSED = {"input_schema", "output_schema", "icons"}
 
 
 class Resolver:
@@ -85,8 +86,6 @@ class Resolver:
         for i, tool in enumerate(dedupe_with_versions(list(tools), lambda tool: tool.name)):
             if i % _PER_TURN == _PER_TURN - 1:
                 await asyncio.sleep(0)
-            read_only = bool(tool.annotations and tool.annotations.read_only_hint)
-            content = [tool.version, tool.parameters, tool.output_schema]
-            title = tool.title or (tool.annotations.title if tool.annotations else None)
-            records.append(tool_record(tool.name, title, tool.description, sorted(tool.tags), read_only, content))
+            definition = tool.to_mcp_tool(name=tool.name)
+            records.append(record_of(definition.model_dump(mode="json", by_alias=True, exclude=_UNUSED)))
         return records
