@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent_utilities.errors import SelectionError
 from agent_utilities.selection.channels import field_of
-from agent_utilities.selection.model import Selection
+from agent_utilities.selection.model import NOTHING, Selection
 from agent_utilities.selection.parse import read_request
 
 STATE = "agent_utilities.selection"
@@ -33,14 +33,15 @@ def selection_of(request: Any) -> Selection:
         SelectionError: the selection is malformed.
     """
     if not isinstance(request, Request):
-        return Selection()
+        return NOTHING
     held = request.scope.get("state", {}).get(STATE)
     return held if isinstance(held, Selection) else _read(request.scope)
 
 
 def _read(scope: Scope) -> Selection:
     headers = tuple((key.lower(), value) for key, value in scope["headers"] if key.lower().startswith(_PREFIX))
-    return read_request(scope.get("query_string", b""), headers)
+    query_string = scope.get("query_string", b"")
+    return read_request(query_string, headers) if headers or query_string else NOTHING
 
 
 class SelectionMiddleware:

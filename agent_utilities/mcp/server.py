@@ -30,8 +30,8 @@ from agent_utilities.mcp.routes import routes
 from agent_utilities.mcp.surface import KINDS, Surface, Verdict
 from agent_utilities.mcp.visibility_transform import DynamicVisibilityTransform
 from agent_utilities.mcp.wire import WireMiddleware
-from agent_utilities.selection.model import Selection
-from agent_utilities.visibility.decision import borne, decide, revision
+from agent_utilities.selection.model import NOTHING, Selection
+from agent_utilities.visibility.decision import Decision, borne, decide, revision
 
 _PREFAB = "ui://prefab/tool/"
 
@@ -100,7 +100,7 @@ class AgentServer(FastMCP[Any]):
             await self.components(kind)
         made = verdict.decisions.get(kind)
         catalog = made.catalog if made is not None else self.surface.catalogs.get(kind, Catalog())
-        return revision(catalog, verdict.effective)
+        return revision(catalog.digest, verdict.effective.digest)
 
     async def summary(self, verdict: Verdict, kind: Kind) -> dict[str, Any]:
         """Return what a caller is told of a list: nothing that tells a denied name from an unknown one."""
@@ -113,16 +113,22 @@ class AgentServer(FastMCP[Any]):
         }
         if decision.status == "unavailable":
             summary["cause"] = verdict.resolution.cause
+        if verdict.by_caller and (unknown := await self._unknown(decision, kind)):
+            summary["unknown"] = unknown
+        return summary
+
+    async def _unknown(self, decision: Decision, kind: Kind) -> dict[str, str | None]:
+        """Names the caller gave that fit no component of any kind."""
         unknown = decision.unknown
         for other in KINDS:
             if unknown and other != kind:
                 known = await self._known(other)
                 unknown = {name: near for name, near in unknown.items() if not borne(name, known)}
-        return {**summary, "unknown": unknown} if unknown else summary
+        return unknown
 
     async def _known(self, kind: Kind) -> frozenset[str]:
         if (known := self.surface.known(kind)) is None:
-            with self.surface.under_verdict(self.surface.verdict(Selection(), curated=False)):
+            with self.surface.under_verdict(self.surface.verdict(NOTHING, curated=False)):
                 await self.components(kind)
             known = self.surface.known(kind)
         return known or frozenset()
@@ -143,18 +149,23 @@ class AgentServer(FastMCP[Any]):
 
     async def list_tools(self, *, run_middleware: bool = True) -> Sequence[Tool]:
         """Return the visible tools; see `FastMCP.list_tools`."""
-        with self.surface.listing("tool"):
-            return await super().list_tools(run_middleware=run_middleware)
+        with self.surface.under_verdict() as verdict:
+            listed = await super().list_tools(run_middleware=run_middleware)
+            self.surface.listed("tool", verdict)
+            return listed
 
     async def list_prompts(self, *, run_middleware: bool = True) -> Sequence[Prompt]:
         """Return the permitted prompts; see `FastMCP.list_prompts`."""
-        with self.surface.listing("prompt"):
-            return await super().list_prompts(run_middleware=run_middleware)
+        with self.surface.under_verdict() as verdict:
+            listed = await super().list_prompts(run_middleware=run_middleware)
+            self.surface.listed("prompt", verdict)
+            return listed
 
     async def list_resources(self, *, run_middleware: bool = True) -> Sequence[Resource]:
         """Return the permitted resources; see `FastMCP.list_resources`."""
-        with self.surface.listing("resource"):
+        with self.surface.under_verdict() as verdict:
             listed = await super().list_resources(run_middleware=run_middleware)
+            self.surface.listed("resource", verdict)
             if not any(str(each.uri).startswith(_PREFAB) for each in listed):
                 return listed
             shown = await self._prefab_uris()
@@ -162,8 +173,10 @@ class AgentServer(FastMCP[Any]):
 
     async def list_resource_templates(self, *, run_middleware: bool = True) -> Sequence[ResourceTemplate]:
         """Return the permitted resource templates; see `FastMCP.list_resource_templates`."""
-        with self.surface.listing("template"):
-            return await super().list_resource_templates(run_middleware=run_middleware)
+        with self.surface.under_verdict() as verdict:
+            listed = await super().list_resource_templates(run_middleware=run_middleware)
+            self.surface.listed("template", verdict)
+            return listed
 
     async def read_resource(
         self, uri: str, *, version: VersionSpec | None = None, run_middleware: bool = True

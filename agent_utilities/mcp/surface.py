@@ -6,8 +6,7 @@ import logging
 import os
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from agent_utilities.catalog.model import Catalog, Kind
 from agent_utilities.mcp.components import CatalogReader, entry_of
 from agent_utilities.selection.merge import Effective, effective, merge
-from agent_utilities.selection.model import Selection
+from agent_utilities.selection.model import NOTHING, Selection
 from agent_utilities.selection.parse import read_env
 from agent_utilities.selection.resolution import Resolution
 from agent_utilities.settings import VARIABLES, Settings, read_settings
@@ -28,6 +27,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("agent_utilities.surface")
 
 _MEMO = 1024
+_MEMO_LEAST = 16
+_MEMO_ENTRIES = 500_000
+_OFF = Resolution()
 KINDS: tuple[Kind, ...] = ("tool", "prompt", "resource", "template")
 
 
@@ -49,7 +51,7 @@ class Verdict:
     effective: Effective
     bounds: Bounds
     curated: bool = False
-    resolution: Resolution = field(default_factory=Resolution)
+    resolution: Resolution = _OFF
     by_caller: bool = False
     decisions: dict[Kind, Decision] = field(default_factory=dict)
 
@@ -66,7 +68,7 @@ class Surface:
 
     def __init__(self, environ: Mapping[str, str] | None = None) -> None:
         self._given = environ
-        self._launch = Selection()
+        self._launch = NOTHING
         self._operator: Selection | None = None
         self._settings: Settings | None = None
         self._effective: OrderedDict[Selection, tuple[Effective, Bounds]] = OrderedDict()
@@ -121,7 +123,7 @@ class Surface:
     def verdict(self, caller: Selection, *, curated: bool, resolution: Resolution | None = None) -> Verdict:
         """Return a new verdict for one request of a caller."""
         settled, bounds = self.holds(caller)
-        return Verdict(self, settled, bounds, curated, resolution or Resolution(), bool(caller))
+        return Verdict(self, settled, bounds, curated, resolution or _OFF, bool(caller.slots))
 
     def unbounded(self) -> Verdict:
         """Return a verdict that permits everything: for the operator's own eyes, and for introspection."""
@@ -132,26 +134,23 @@ class Surface:
         decision = verdict.decisions[kind] = self._decide(kind, self._readers[kind].read(components), verdict)
         return decision
 
-    @contextmanager
-    def listing(self, kind: Kind) -> Iterator[Verdict]:
-        """Hold the verdict for a whole listing, whose catalog is then the server's."""
-        with self.under_verdict() as verdict:
-            yield verdict
-            if verdict.surface is self and kind in verdict.decisions:
-                self.catalogs[kind] = verdict.decisions[kind].catalog
+    def listed(self, kind: Kind, verdict: Verdict) -> None:
+        """Take the catalog of a whole listing, just made under a verdict, for the server's."""
+        if verdict.surface is self and (decision := verdict.decisions.get(kind)) is not None:
+            self.catalogs[kind] = decision.catalog
 
     def known(self, kind: Kind) -> frozenset[str] | None:
         """Return every name and tag of a kind that the operator permits, or None before it was first listed."""
         catalog = self.catalogs.get(kind)
         if catalog is None:
             return None
-        decision = self._decide(kind, catalog, self.verdict(Selection(), curated=False))
+        decision = self._decide(kind, catalog, self.verdict(NOTHING, curated=False))
         return frozenset(name for each in decision.open_entries for name in (*each.identifiers, *each.tags))
 
     def _decide(self, kind: Kind, catalog: Catalog, verdict: Verdict) -> Decision:
         curated = verdict.curated and kind == "tool"
         settled = verdict.effective if curated else verdict.effective.bounds_only
-        resolution = verdict.resolution if curated else Resolution()
+        resolution = verdict.resolution if curated else _OFF
         key = (catalog.digest, settled, resolution)
         decision = self._decisions.get(key)
         if decision is None:
@@ -159,7 +158,7 @@ class Surface:
             decision = decide(catalog, settled, resolution)
             if self.metrics is not None:
                 self.metrics.decided(time.perf_counter() - started)
-            _remember(self._decisions, key, decision)
+            _remember(self._decisions, key, decision, len(catalog))
         return decision
 
     def shown(self, kind: Kind, components: Sequence[Any]) -> Sequence[Any]:
@@ -183,23 +182,41 @@ class Surface:
         found = next((each for each in entries if each.name == uri), None)
         return not verdict.bounds.rules if found is None else verdict.bounds.refusal(found) is None
 
-    @contextmanager
-    def under_verdict(self, verdict: Verdict | None = None) -> Iterator[Verdict]:
-        """Hold a verdict for a block: the one given, else the one in force, else the operator's alone."""
+    def under_verdict(self, verdict: Verdict | None = None) -> _Under:
+        """Hold a verdict for a `with` block: the one given, else the one in force, else the operator's alone."""
         if verdict is None:
-            current = _verdict.get()
-            if current is not None:
-                yield current
-                return
-            verdict = self.verdict(Selection(), curated=False)
-        token = _verdict.set(verdict)
-        try:
-            yield verdict
-        finally:
-            _verdict.reset(token)
+            verdict = _verdict.get()
+            if verdict is not None:
+                return _Under(verdict, is_set=True)
+            verdict = self.verdict(NOTHING, curated=False)
+        return _Under(verdict, is_set=False)
 
 
-def _remember(memo: OrderedDict[Any, Any], key: Any, value: Any) -> None:
+class _Under:
+    """A block under a verdict; a class, since every listing enters several."""
+
+    __slots__ = ("_is_set", "_token", "_verdict")
+
+    def __init__(self, verdict: Verdict, *, is_set: bool) -> None:
+        self._verdict = verdict
+        self._is_set = is_set
+
+    def __enter__(self) -> Verdict:
+        if not self._is_set:
+            self._token = _verdict.set(self._verdict)
+        return self._verdict
+
+    def __exit__(self, *_: object) -> None:
+        if not self._is_set:
+            _verdict.reset(self._token)
+
+
+def _remember(memo: OrderedDict[Any, Any], key: Any, value: Any, size: int = 1) -> None:
+    """Keep a value among the newest; fewer are kept the larger they are.
+
+    Args:
+        size: about how many entries a value holds.
+    """
     memo[key] = value
-    if len(memo) > _MEMO:
+    while len(memo) > max(_MEMO_LEAST, min(_MEMO, _MEMO_ENTRIES // max(size, 1))):
         memo.popitem(last=False)

@@ -113,7 +113,8 @@ class WireMiddleware:
 
     def _tell(self, decision: Decision, verdict: Verdict, summary: dict[str, Any]) -> None:
         """Tell the operator of a tool list: one log line, and its counts."""
-        logger.info("tools/list %s", " ".join(f"{key}={value}" for key, value in summary.items()))
+        if logger.isEnabledFor(logging.INFO):
+            logger.info("tools/list %s", " ".join(f"{key}={value}" for key, value in summary.items()))
         if self._server.surface.metrics is not None:
             self._server.surface.metrics.listed(decision, verdict.resolution)
 

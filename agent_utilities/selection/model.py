@@ -105,3 +105,7 @@ class Selection:
     def of(self, side: Side) -> Selection:
         """Return the part that one side of the trust boundary gave."""
         return Selection(tuple(entry for entry in self.slots if SIDES[entry[0][1]] == side))
+
+
+NOTHING = Selection()
+"""The selection that asks for nothing."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from hashlib import blake2b
 
 from agent_utilities.catalog.model import Catalog, Entry
@@ -103,10 +103,10 @@ def decide(catalog: Catalog, effective: Effective, resolution: Resolution = Reso
     )
 
 
-def revision(catalog: Catalog, effective: Effective) -> str:
+@lru_cache(maxsize=1024)
+def revision(catalog_digest: str, effective_digest: str) -> str:
     """Return 12 hex digits that tie a list or a call to the catalog and selection it was made under."""
-    text = f"{catalog.digest}:{effective.digest}"
-    return blake2b(text.encode(), digest_size=6).hexdigest()
+    return blake2b(f"{catalog_digest}:{effective_digest}".encode(), digest_size=6).hexdigest()
 
 
 def _unknown(effective: Effective, side: Side, entries: Sequence[Entry]) -> dict[str, str | None]:

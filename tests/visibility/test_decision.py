@@ -83,7 +83,7 @@ class TestUnknown:
 class TestRevision:
     def test_changes_with_the_selection(self):
         one, two = decided(b"tools=tail_log"), decided(b"tools=search_logs")
-        assert revision(CATALOG, one.effective) != revision(CATALOG, two.effective)
+        assert revision(CATALOG.digest, one.effective.digest) != revision(CATALOG.digest, two.effective.digest)
 
     @pytest.mark.parametrize(
         "other",
@@ -95,14 +95,17 @@ class TestRevision:
     )
     def test_changes_with_a_tool(self, other):
         changed = Catalog((other, *CATALOG.entries[1:]))
-        assert revision(changed, decided().effective) != revision(CATALOG, decided().effective)
+        assert revision(changed.digest, decided().effective.digest) != revision(
+            CATALOG.digest, decided().effective.digest
+        )
 
     def test_is_the_same_in_every_process(self):
         program = (
             "from agent_utilities.catalog.model import *; from agent_utilities.selection.merge import *;"
             "from agent_utilities.selection.parse import *; from agent_utilities.visibility.decision import *;"
             "c = Catalog((entry('tool', 'a', tags={'x', 'y', 'z'}), entry('tool', 'b')));"
-            "print(revision(c, effective(read_request(b'tools=a,b,c,d&disabled_tags=p,q,r', ()))))"
+            "e = effective(read_request(b'tools=a,b,c,d&disabled_tags=p,q,r', ()));"
+            "print(revision(c.digest, e.digest))"
         )
         seen = {
             subprocess.run(
