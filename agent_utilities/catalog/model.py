@@ -85,5 +85,10 @@ class Catalog:
         """Every folded name that a selection may use."""
         return frozenset(name for each in self.entries for name in each.identifiers)
 
+    @cached_property
+    def headed(self) -> tuple[Entry, ...]:
+        """The tools whose schemas ask for arguments to be repeated in HTTP headers (`x-mcp-header`)."""
+        return tuple(each for each in self.entries if '"x-mcp-header"' in each.content)
+
     def __len__(self) -> int:
         return len(self.entries)

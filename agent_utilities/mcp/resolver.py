@@ -7,6 +7,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from fastmcp.tools.base import Tool
 from fastmcp.utilities.versions import dedupe_with_versions
 
 from agent_utilities.graph.base import ToolGraph, ToolRecord, record_of
@@ -48,9 +49,11 @@ class Resolver:
         return await self.orchestrator.resolve(settled.query_text, self._server.name)
 
     async def run(self) -> None:
-        """Keep the graph while the server runs; returns at once where it is not wanted."""
+        """Keep the graph while the server runs; where it is not wanted, only make the catalog known."""
         graph = self._given or self._chosen()
         if graph is None:
+            if self.serves_http:
+                await self._tools()
             return
         settings = self._server.surface.settings
         self.orchestrator = DynamicToolOrchestrator(
@@ -80,12 +83,15 @@ class Resolver:
 
     async def _introspect(self, server_name: str) -> Sequence[ToolRecord]:
         """Return all live tools, whatever the bounds: those are held where tools are shown."""
-        with self._server.surface.under_verdict(self._server.surface.unbounded()):
-            tools = await self._server.list_tools(run_middleware=False)
         records = []
-        for i, tool in enumerate(dedupe_with_versions(list(tools), lambda tool: tool.name)):
+        for i, tool in enumerate(dedupe_with_versions(list(await self._tools()), lambda tool: tool.name)):
             if i % _PER_TURN == _PER_TURN - 1:
                 await asyncio.sleep(0)
             definition = tool.to_mcp_tool(name=tool.name)
             records.append(record_of(definition.model_dump(mode="json", by_alias=True, exclude=_UNUSED)))
         return records
+
+    async def _tools(self) -> Sequence[Tool]:
+        """List every tool; the catalog is then known before the first caller asks."""
+        with self._server.surface.under_verdict(self._server.surface.unbounded()):
+            return await self._server.list_tools(run_middleware=False)

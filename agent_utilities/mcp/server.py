@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Literal, Self
 
 import mcp_types
@@ -23,6 +24,7 @@ from starlette.middleware import Middleware
 from agent_utilities.catalog.model import Catalog, Kind
 from agent_utilities.graph.base import ToolGraph
 from agent_utilities.mcp.changes import Changes
+from agent_utilities.mcp.headed import headed_schema
 from agent_utilities.mcp.http import selection_middleware, sse_routes
 from agent_utilities.mcp.lifespan import with_background
 from agent_utilities.mcp.resolver import Resolver
@@ -66,6 +68,7 @@ class AgentServer(FastMCP[Any]):
             name, instructions, lifespan=with_background([self.changes.run, self.resolver.run], lifespan), **options
         )
         self._mcp_server.middleware.append(WireMiddleware(self))
+        self._mcp_server.get_tool_input_schema = partial(headed_schema, surface)
         self._mcp_server.add_request_handler(
             "subscriptions/listen", mcp_types.SubscriptionsListenRequestParams, self.changes.listen
         )

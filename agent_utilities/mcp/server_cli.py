@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import ipaddress
 import logging
@@ -164,6 +165,8 @@ def _parameters(server: AgentServer) -> Iterator[inspect.Parameter]:
 def _serve(server: AgentServer, transport: Transport, host: str, port: int, log_level: LogLevel) -> None:
     _log_to_stderr(log_level)
     _ = server.surface.operator, server.surface.settings
+    # What is loaded now stays: a collector that walks it again and again takes longer than the lists do.
+    gc.freeze()
     try:
         if transport is Transport.STDIO:
             server.run(transport="stdio", show_banner=False, log_level=log_level.upper())

@@ -131,8 +131,17 @@ class Surface:
 
     def decide(self, kind: Kind, components: Sequence[Any], verdict: Verdict) -> Decision:
         """Return the decision on a listing; the same inputs are decided once (law L6)."""
-        decision = verdict.decisions[kind] = self._decide(kind, self._readers[kind].read(components), verdict)
+        reader = self._readers[kind]
+        snapshot = reader.read(components)
+        decision = self._decide(kind, snapshot.catalog, verdict)
+        if verdict.bounds.rules and not reader.holds(snapshot, components, decision.visible):
+            decision = self._decide(kind, reader.renew(components).catalog, verdict)
+        verdict.decisions[kind] = decision
         return decision
+
+    def is_guarded(self, kind: Kind, components: Sequence[Any]) -> bool:
+        """Whether any component of a listing has an `auth` check of its own."""
+        return self._readers[kind].read(components).is_guarded
 
     def listed(self, kind: Kind, verdict: Verdict) -> None:
         """Take the catalog of a whole listing, just made under a verdict, for the server's."""

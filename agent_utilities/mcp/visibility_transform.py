@@ -44,19 +44,19 @@ class DynamicVisibilityTransform(Transform):
 
     async def list_tools(self, tools: Sequence[Tool]) -> Sequence[Tool]:
         """Return the visible tools."""
-        return self._surface.shown("tool", await _authorized(tools))
+        return await self._shown("tool", tools)
 
     async def list_prompts(self, prompts: Sequence[Prompt]) -> Sequence[Prompt]:
         """Return the permitted prompts."""
-        return self._surface.shown("prompt", await _authorized(prompts))
+        return await self._shown("prompt", prompts)
 
     async def list_resources(self, resources: Sequence[Resource]) -> Sequence[Resource]:
         """Return the permitted resources."""
-        return self._surface.shown("resource", await _authorized(resources))
+        return await self._shown("resource", resources)
 
     async def list_resource_templates(self, templates: Sequence[ResourceTemplate]) -> Sequence[ResourceTemplate]:
         """Return the permitted resource templates."""
-        return self._surface.shown("template", await _authorized(templates))
+        return await self._shown("template", templates)
 
     async def get_tool(self, name: str, call_next: GetToolNext, *, version: VersionSpec | None = None) -> Tool | None:
         """Return a tool if it is permitted, visible or not."""
@@ -89,6 +89,11 @@ class DynamicVisibilityTransform(Transform):
         found: ResourceTemplate | None = await self._permitted("template", uri, call_next, version)
         return found
 
+    async def _shown(self, kind: Kind, components: Sequence[_C]) -> Sequence[_C]:
+        if self._surface.is_guarded(kind, components):
+            components = await _authorized(components)
+        return self._surface.shown(kind, components)
+
     async def _permitted(self, kind: Kind, name: str, call_next: Any, version: VersionSpec | None) -> Any:
         """Resolve a component, then judge it: the highest permitted version answers, as in the listing."""
         with self._surface.under_verdict():
@@ -107,7 +112,7 @@ async def _authorized(components: Sequence[_C]) -> Sequence[_C]:
 
     FastMCP drops the others after the transforms; judged before, they count nowhere and their names stay unknown.
     """
-    if all(each.auth is None for each in components) or _current_transport.get() == "stdio":
+    if _current_transport.get() == "stdio":
         return components
     token = get_access_token()
     return [each for each in components if each.auth is None or await _admits(each, token)]

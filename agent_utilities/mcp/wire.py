@@ -108,7 +108,7 @@ class WireMiddleware:
         if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
             self._set_cache(ctx.method, result, verdict)
         decision = verdict.decisions.get(kind)
-        if kind == "tool" and decision is not None and self._is_own(ctx):
+        if kind == "tool" and decision is not None:
             self._tell(decision, verdict, result["_meta"][META_KEY])
 
     def _tell(self, decision: Decision, verdict: Verdict, summary: dict[str, Any]) -> None:
@@ -132,11 +132,5 @@ class WireMiddleware:
         result["cacheScope"] = "private" if private else scope
 
     def _count(self, ctx: ServerRequestContext[Any, Any], outcome: str) -> None:
-        if self._server.surface.metrics is not None and self._is_own(ctx):
+        if self._server.surface.metrics is not None:
             self._server.surface.metrics.served(ctx.method, outcome)
-
-    @staticmethod
-    def _is_own(ctx: ServerRequestContext[Any, Any]) -> bool:
-        """Whether the caller asked for this method; for each call the SDK lists tools once more, for itself."""
-        asked = ctx.request.headers.get("mcp-method") if ctx.request is not None else None
-        return asked is None or asked == ctx.method

@@ -1,0 +1,42 @@
+"""The schema that the SDK checks a call's `Mcp-Param-*` headers against, without listing every tool for each call."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from fastmcp.server.http import _current_http_request
+from fastmcp.utilities.versions import parse_version_key
+
+from agent_utilities.errors import SelectionError
+from agent_utilities.mcp.request import selection_of
+from agent_utilities.mcp.surface import Surface
+
+# Where the traits of a tool, as components.py keeps them in an entry's content, hold what is needed here.
+_GUARDED, _VERSION, _PARAMETERS = 0, 2, 6
+
+
+def headed_schema(surface: Surface, name: str) -> dict[str, Any] | None:
+    """Return a tool's input schema where its headers are to be checked and the caller may call it, else None.
+
+    Only a tool that asks for headers needs the check, so the others cost nothing. One that the caller may not call,
+    or that has an `auth` check of its own, is passed over: the call itself then answers, as for an unknown name.
+
+    Args:
+        surface: the surface of the server that is called.
+        name: the tool's name.
+    """
+    catalog = surface.catalogs.get("tool")
+    entries = [each for each in catalog.headed if each.name == name] if catalog is not None else []
+    if not entries:
+        return None
+    try:
+        _, bounds = surface.holds(selection_of(_current_http_request.get()))
+    except SelectionError:
+        return None
+    kept = [json.loads(each.content) for each in entries if bounds.refusal(each) is None]
+    kept = [traits for traits in kept if not traits[_GUARDED]]
+    if not kept:
+        return None
+    schema: dict[str, Any] = max(kept, key=lambda traits: parse_version_key(traits[_VERSION]))[_PARAMETERS]
+    return schema

@@ -1,0 +1,67 @@
+"""Arguments repeated in HTTP headers are checked, without a listing for each call, and without telling of denied tools."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import anyio.lowlevel
+import httpx2
+import pytest
+from pydantic import Field
+
+from tests.mcp.servers import log_server
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(30)]
+Region = Annotated[str, Field(json_schema_extra={"x-mcp-header": "Region"})]
+
+
+def server(**environ: str):
+    mcp = log_server(environ=environ)
+
+    @mcp.tool(tags={"read"})
+    def routed(region: Region) -> str:
+        """Answer from a region."""
+        return region
+
+    return mcp
+
+
+async def call(server, name: str, header: str | None, **headers: str) -> dict[str, object]:
+    app = server.http_app(host_origin_protection=False)
+    sent = {
+        "accept": "application/json, text/event-stream",
+        "mcp-protocol-version": "2026-07-28",
+        "mcp-method": "tools/call",
+        "mcp-name": name,
+        **({"mcp-param-region": header} if header else {}),
+        **headers,
+    }
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "0"},
+    }
+    params = {"name": name, "arguments": {"region": "eu"}, "_meta": meta}
+    async with (
+        app.router.lifespan_context(app),
+        httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://127.0.0.1") as web,
+    ):
+        while "tool" not in server.surface.catalogs:
+            await anyio.lowlevel.checkpoint()
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        return (await web.post("/mcp", json=body, headers=sent)).json()
+
+
+async def test_a_header_that_fits_is_served():
+    assert (await call(server(), "routed", "eu"))["result"]["content"][0]["text"] == "eu"
+
+
+async def test_a_header_that_does_not_fit_is_refused():
+    assert "error" in await call(server(), "routed", "us")
+
+
+async def test_a_denied_tool_is_unknown_whatever_its_headers():
+    for operator, caller in (({"MCP_DISABLED_TOOLS": "routed"}, {}), ({}, {"x-mcp-disabled-tools": "routed"})):
+        for header in ("us", "eu", None):
+            answer = await call(server(**operator), "routed", header, **caller)
+            assert answer["result"]["content"][0]["text"] == "Unknown tool: 'routed'"
