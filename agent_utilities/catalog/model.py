@@ -23,7 +23,9 @@ class Entry:
         identifiers: every folded name a selection may use: name, and URI where there is one.
         tags: folded tags.
         read_only: whether `readOnlyHint` is true; reading a prompt or a resource always is.
-        content: text that identifies the component's version, description and schemas, for the digest.
+        content: text that identifies the component's description and schemas, for the digest.
+        version: the component's version; one without answers for every version that is asked for.
+        is_guarded: whether it has an `auth` check of its own, so that its name is not everybody's to know.
     """
 
     kind: Kind
@@ -32,6 +34,8 @@ class Entry:
     tags: frozenset[str]
     read_only: bool
     content: str = ""
+    version: str | None = None
+    is_guarded: bool = False
 
 
 def entry(
@@ -42,6 +46,8 @@ def entry(
     read_only: bool | None = None,
     aliases: Iterable[str] = (),
     content: str = "",
+    version: str | None = None,
+    is_guarded: bool = False,
 ) -> Entry:
     """Return an entry with its names and tags folded.
 
@@ -52,6 +58,8 @@ def entry(
         read_only: the `readOnlyHint` of a tool; None counts as false for tools, and as true for what is only read.
         aliases: further names a selection may use, such as a resource's short name.
         content: text that changes when the component does.
+        version: the component's version.
+        is_guarded: whether it has an `auth` check of its own.
     """
     return Entry(
         kind=kind,
@@ -60,6 +68,8 @@ def entry(
         tags=frozenset(map(fold, tags)),
         read_only=kind != "tool" if read_only is None else read_only,
         content=content,
+        version=version,
+        is_guarded=is_guarded,
     )
 
 
@@ -77,7 +87,8 @@ class Catalog:
         """A hash over every entry, 32 hex digits, independent of hash seeds."""
         state = blake2b(digest_size=16)
         for each in self.entries:
-            state.update(repr((each.kind, each.name, sorted(each.tags), each.read_only, each.content)).encode())
+            parts = (each.kind, each.name, sorted(each.tags), each.read_only, each.version, each.content)
+            state.update(repr(parts).encode())
         return state.hexdigest()
 
     @cached_property

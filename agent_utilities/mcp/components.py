@@ -22,12 +22,24 @@ _SNAPSHOTS = 4
 
 def entry_of(kind: Kind, component: Any, content: str = "") -> Entry:
     """Return the catalog entry of a FastMCP component, read afresh: what it bears now is what is judged."""
-    if kind == "resource":
-        return entry(kind, str(component.uri), tags=component.tags, aliases=[component.name], content=content)
-    if kind == "template":
-        return entry(kind, component.uri_template, tags=component.tags, aliases=[component.name], content=content)
-    read_only = _read_only(component) if kind == "tool" else None
-    return entry(kind, component.name, tags=component.tags, read_only=read_only, content=content)
+    name, read_only = component.name, None
+    aliases: tuple[str, ...] = ()
+    if kind == "tool":
+        read_only = _read_only(component)
+    elif kind == "resource":
+        name, aliases = str(component.uri), (component.name,)
+    elif kind == "template":
+        name, aliases = component.uri_template, (component.name,)
+    return entry(
+        kind,
+        name,
+        tags=component.tags,
+        read_only=read_only,
+        aliases=aliases,
+        content=content,
+        version=component.version,
+        is_guarded=component.auth is not None,
+    )
 
 
 def _read_only(tool: Any) -> bool:
@@ -112,8 +124,8 @@ def _traits(kind: Kind, component: Any) -> tuple[Any, ...]:
 
 
 def _content(traits: tuple[Any, ...]) -> str:
-    """Return traits as text that is the same in every process."""
-    return json.dumps(traits[2:], sort_keys=True, default=_plain)
+    """Return traits as text that is the same in every process; tags and hint are the entry's own."""
+    return json.dumps(traits[3:], sort_keys=True, default=_plain)
 
 
 def _plain(value: Any) -> Any:

@@ -12,8 +12,8 @@ from agent_utilities.errors import SelectionError
 from agent_utilities.mcp.request import selection_of
 from agent_utilities.mcp.surface import Surface
 
-# Where the traits of a tool, as components.py keeps them in an entry's content, hold what is needed here.
-_GUARDED, _VERSION, _PARAMETERS = 0, 2, 6
+_PARAMETERS = 5
+"""Where the traits of a tool, as components.py keeps them in an entry's content, hold its input schema."""
 
 
 def headed_schema(surface: Surface, name: str) -> dict[str, Any] | None:
@@ -34,9 +34,9 @@ def headed_schema(surface: Surface, name: str) -> dict[str, Any] | None:
         _, bounds = surface.holds(selection_of(_current_http_request.get()))
     except SelectionError:
         return None
-    kept = [json.loads(each.content) for each in entries if bounds.refusal(each) is None]
-    kept = [traits for traits in kept if not traits[_GUARDED]]
+    kept = [each for each in entries if not each.is_guarded and bounds.refusal(each) is None]
     if not kept:
         return None
-    schema: dict[str, Any] = max(kept, key=lambda traits: parse_version_key(traits[_VERSION]))[_PARAMETERS]
+    best = max(kept, key=lambda each: parse_version_key(each.version))
+    schema: dict[str, Any] = json.loads(best.content)[_PARAMETERS]
     return schema

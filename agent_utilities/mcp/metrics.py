@@ -5,7 +5,6 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-from agent_utilities.catalog.model import Kind
 from agent_utilities.selection.resolution import Resolution
 from agent_utilities.visibility.decision import Decision
 
@@ -49,13 +48,6 @@ class Metrics:
             )
             for name in ("permitted", "visible", "denied")
         }
-        # Denied and unknown count alike: a count that told them apart would let a caller guess names.
-        self._refused = Counter(
-            "mcp_refused_lookups",
-            "Lookups by name of a tool or prompt that is denied or unknown.",
-            ["kind"],
-            registry=self._registry,
-        )
         self._fallbacks = Counter(
             "mcp_fallbacks",
             "Queried lists that showed all permitted tools.",
@@ -79,10 +71,6 @@ class Metrics:
         self._listed["denied"].observe(len(decision.catalog) - n_permitted)
         if decision.effective.query is not None and decision.status not in ("fresh", "stale"):
             self._fallbacks.labels(resolution.cause or decision.status).inc()
-
-    def refused(self, kind: Kind) -> None:
-        """Count a lookup that found nothing permitted."""
-        self._refused.labels(kind).inc()
 
     def text(self) -> bytes:
         """Return the exposition in Prometheus' text format."""

@@ -13,13 +13,14 @@ from fastmcp.prompts.base import Prompt
 from fastmcp.resources.base import Resource, ResourceResult
 from fastmcp.resources.template import ResourceTemplate
 from fastmcp.server.http import StarletteWithLifespan
+from fastmcp.server.middleware import Middleware
 from fastmcp.server.providers import Provider
 from fastmcp.server.transforms import Transform
 from fastmcp.tools.base import Tool
 from fastmcp.utilities.components import FastMCPComponent
 from fastmcp.utilities.versions import VersionSpec
 from mcp.server.streamable_http import EventStore
-from starlette.middleware import Middleware
+from starlette.middleware import Middleware as ASGIMiddleware
 
 from agent_utilities.catalog.model import Catalog, Kind
 from agent_utilities.graph.base import ToolGraph
@@ -62,7 +63,7 @@ class AgentServer(FastMCP[Any]):
         self.surface = surface
         self.resolver = Resolver(self, graph)
         self.changes = Changes(surface, on_tools=self.resolver.refresh)
-        self._visibility = DynamicVisibilityTransform(surface)
+        self._visibility = DynamicVisibilityTransform(surface, super()._injected_tools)
         lifespan = options.pop("lifespan", None)
         super().__init__(
             name, instructions, lifespan=with_background([self.changes.run, self.resolver.run], lifespan), **options
@@ -72,6 +73,21 @@ class AgentServer(FastMCP[Any]):
         self._mcp_server.add_request_handler(
             "subscriptions/listen", mcp_types.SubscriptionsListenRequestParams, self.changes.listen
         )
+
+    @property
+    def middleware(self) -> list[Middleware]:
+        """The author's FastMCP middleware; without a response cache for callers that select.
+
+        A cache answers before any bound is held, and its keys know nothing of selections.
+        """
+        verdict = self.surface.in_force()
+        if verdict is None or not verdict.by_caller:
+            return self._author_middleware
+        return [each for each in self._author_middleware if type(each).__name__ != "ResponseCachingMiddleware"]
+
+    @middleware.setter
+    def middleware(self, value: list[Middleware]) -> None:
+        self._author_middleware = value
 
     @property
     def transforms(self) -> list[Transform]:
@@ -201,7 +217,7 @@ class AgentServer(FastMCP[Any]):
         return frozenset(str(((tool.meta or {}).get("ui") or {}).get("resourceUri")) for tool in tools)
 
     def _injected_tools(self) -> list[Tool]:
-        return [tool for tool in super()._injected_tools() if self.surface.permits("tool", tool)]
+        return []  # The visibility transform has put them into the catalog already.
 
     def _get_injected_tool(self, name: str) -> Tool | None:
         tool = super()._get_injected_tool(name)
@@ -237,7 +253,7 @@ class AgentServer(FastMCP[Any]):
     def http_app(
         self,
         path: str | None = None,
-        middleware: list[Middleware] | None = None,
+        middleware: list[ASGIMiddleware] | None = None,
         json_response: bool | None = None,
         stateless_http: bool | None = None,
         transport: Literal["http", "streamable-http", "sse"] = "http",

@@ -149,12 +149,17 @@ class Surface:
             self.catalogs[kind] = decision.catalog
 
     def known(self, kind: Kind) -> frozenset[str] | None:
-        """Return every name and tag of a kind that the operator permits, or None before it was first listed."""
+        """Return every name and tag of a kind that the operator permits, or None before it was first listed.
+
+        Left out are components with an `auth` check of their own: whoever listed last may have been let in to more.
+        """
         catalog = self.catalogs.get(kind)
         if catalog is None:
             return None
         decision = self._decide(kind, catalog, self.verdict(NOTHING, curated=False))
-        return frozenset(name for each in decision.open_entries for name in (*each.identifiers, *each.tags))
+        return frozenset(
+            name for each in decision.open_entries if not each.is_guarded for name in (*each.identifiers, *each.tags)
+        )
 
     def _decide(self, kind: Kind, catalog: Catalog, verdict: Verdict) -> Decision:
         curated = verdict.curated and kind == "tool"
@@ -165,7 +170,7 @@ class Surface:
         if decision is None:
             started = time.perf_counter()
             decision = decide(catalog, settled, resolution)
-            if self.metrics is not None:
+            if self.metrics is not None and verdict.curated:
                 self.metrics.decided(time.perf_counter() - started)
             _remember(self._decisions, key, decision, len(catalog))
         return decision
@@ -184,6 +189,10 @@ class Surface:
             if verdict.surface is not self:
                 return True
             return verdict.bounds.refusal(entry_of(kind, component)) is None
+
+    def in_force(self) -> Verdict | None:
+        """Return the verdict of the request that is being served, or None without one."""
+        return _verdict.get()
 
     def permits_uri(self, uri: str, verdict: Verdict) -> bool:
         """Whether a verdict permits the listed resource of a URI; one that is not listed only where no bound is set."""

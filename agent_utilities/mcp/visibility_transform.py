@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from fastmcp.exceptions import AuthorizationError
@@ -37,13 +37,18 @@ class DynamicVisibilityTransform(Transform):
 
     Args:
         surface: the surface that decides.
+        injected: returns the tools that `ToolInjectionMiddleware` adds: they are of the catalog too.
     """
 
-    def __init__(self, surface: Surface) -> None:
+    def __init__(self, surface: Surface, injected: Callable[[], Sequence[Tool]] = tuple) -> None:
         self._surface = surface
+        self._injected = injected
 
     async def list_tools(self, tools: Sequence[Tool]) -> Sequence[Tool]:
         """Return the visible tools."""
+        if injected := self._injected():
+            claimed = {tool.name for tool in injected}
+            tools = [*injected, *(tool for tool in tools if tool.name not in claimed)]
         return await self._shown("tool", tools)
 
     async def list_prompts(self, prompts: Sequence[Prompt]) -> Sequence[Prompt]:
@@ -96,15 +101,29 @@ class DynamicVisibilityTransform(Transform):
 
     async def _permitted(self, kind: Kind, name: str, call_next: Any, version: VersionSpec | None) -> Any:
         """Resolve a component, then judge it: the highest permitted version answers, as in the listing."""
-        with self._surface.under_verdict():
+        with self._surface.under_verdict() as verdict:
             component = found = await call_next(name, version=version)
+            if verdict.surface is not self._surface or not verdict.bounds.rules:
+                return component
+            if component is not None and component.version is None and version is not None:
+                # It would pass the version on to a server behind it, which may resolve another component.
+                component = None
             while component is not None and not self._surface.permits(kind, component):
                 component = await _lower(name, component.version, call_next, version)
-        if component is None and kind in ("tool", "prompt") and self._surface.metrics is not None:
-            self._surface.metrics.refused(kind)
         if component is None and found is not None and kind == "resource":
             raise AuthorizationError(f"Unknown resource: {name!r}")
         return component
+
+
+async def _lower(name: str, version: str | None, call_next: Any, asked: VersionSpec | None) -> Any:
+    """Return the highest version below one that was refused, or None; never one without a version, which is any."""
+    if version is None or (asked is not None and asked.eq is not None):
+        return None
+    below = VersionSpec(gte=asked.gte if asked is not None else None, lt=version)
+    component = await call_next(name, version=below)
+    if component is None or component.version is None:
+        return None
+    return component if parse_version_key(component.version) < parse_version_key(version) else None
 
 
 async def _authorized(components: Sequence[_C]) -> Sequence[_C]:
@@ -124,14 +143,3 @@ async def _admits(component: Component, token: AccessToken | None) -> bool:
         return await run_auth_checks(component.auth, AuthContext(token=token, component=component))
     except AuthorizationError:
         return False
-
-
-async def _lower(name: str, version: str | None, call_next: Any, asked: VersionSpec | None) -> Any:
-    """Return the highest version below one that was refused, or None."""
-    if version is None or (asked is not None and asked.eq is not None):
-        return None
-    below = VersionSpec(gte=asked.gte if asked is not None else None, lt=version)
-    component = await call_next(name, version=below)
-    if component is None or not parse_version_key(component.version) < parse_version_key(version):
-        return None
-    return component

@@ -70,8 +70,9 @@ class WireMiddleware:
     async def _serve(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext, verdict: Verdict) -> HandlerResult:
         if ctx.method == "tools/call":
             await self._tie(ctx, verdict)
-        if ctx.method == "completion/complete" and not await self._completes(ctx.params):
-            return _NO_COMPLETION
+        if ctx.method == "completion/complete" and self._server._completion_handler is not None:
+            if not await self._completes(ctx.params):
+                return _NO_COMPLETION
         result = await call_next(ctx)
         kind = _LISTS.get(ctx.method)
         if kind is not None and isinstance(result, dict):

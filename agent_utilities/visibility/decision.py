@@ -81,7 +81,7 @@ def decide(catalog: Catalog, effective: Effective, resolution: Resolution = Reso
         resolution: the answer to the query; `off` where there was none.
     """
     bounds = Bounds(effective)
-    refusals = tuple(map(bounds.refusal, catalog.entries)) if bounds.rules else (None,) * len(catalog)
+    refusals = _refusals(bounds, catalog) if bounds.rules else (None,) * len(catalog)
     permitted = tuple(i for i, rule in enumerate(refusals) if rule is None)
     top_k = effective.top_k.value if effective.top_k is not None else None
     curated = curate(
@@ -101,6 +101,27 @@ def decide(catalog: Catalog, effective: Effective, resolution: Resolution = Reso
         visible=curated,
         status="no_match" if lost else resolution.status,
     )
+
+
+def _refusals(bounds: Bounds, catalog: Catalog) -> tuple[Rule | None, ...]:
+    """Judge every entry, and with each the others that a call by its name could reach instead.
+
+    Of two entries of one name and version the first answers, and an entry without a version answers for every
+    version of its name; so a refusal of the one refuses the other (law L1: what is listed can be called).
+    """
+    refusals = [bounds.refusal(each) for each in catalog.entries]
+    first: dict[tuple[str, str | None], Rule | None] = {}
+    versioned: dict[str, Rule] = {}
+    for each, rule in zip(catalog.entries, refusals, strict=True):
+        first.setdefault((each.name, each.version), rule)
+        if rule is not None and each.version is not None:
+            versioned.setdefault(each.name, rule)
+    if len(first) == len(refusals) and not versioned:
+        return tuple(refusals)
+    for i, each in enumerate(catalog.entries):
+        if refusals[i] is None:
+            refusals[i] = first[each.name, each.version] or (versioned.get(each.name) if each.version is None else None)
+    return tuple(refusals)
 
 
 @lru_cache(maxsize=1024)

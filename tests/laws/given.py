@@ -51,11 +51,11 @@ PATTERNS = [
 ]
 
 entries = st.builds(
-    lambda name, tags, read_only, version: entry("tool", name, tags=tags, read_only=read_only, content=str(version)),
+    lambda name, tags, read_only, version: entry("tool", name, tags=tags, read_only=read_only, version=version),
     st.sampled_from(NAMES),
     st.sets(st.sampled_from(TAGS), max_size=3),
     st.sampled_from([None, True, False]),
-    st.integers(0, 3),
+    st.sampled_from([None, None, "1", "2"]),
 )
 catalogs = st.lists(entries, max_size=8).map(lambda found: Catalog(tuple(found)))
 name_lists = st.lists(st.sampled_from(PATTERNS), min_size=1, max_size=3).map(",".join)
@@ -156,6 +156,20 @@ def plain_permits(given: list[Spelled], tool: Entry) -> bool:
         if tagged is not None and not _tagged(tagged, tool):
             return False
     return True
+
+
+def plain_permitted(given: list[Spelled], catalog: Catalog) -> tuple[int, ...]:
+    """The permitted indexes: an entry that a call of another's name could reach is permitted only with it."""
+    alone = [plain_permits(given, tool) for tool in catalog.entries]
+    kept = []
+    for i, tool in enumerate(catalog.entries):
+        same = [j for j, other in enumerate(catalog.entries) if other.name == tool.name]
+        first = next(j for j in same if catalog.entries[j].version == tool.version)
+        versions = [j for j in same if catalog.entries[j].version is not None]
+        reached = [i, first, *(versions if tool.version is None else [])]
+        if all(alone[j] for j in reached):
+            kept.append(i)
+    return tuple(kept)
 
 
 def _flag(given: list[Spelled], channel: str) -> bool | None:
