@@ -79,6 +79,42 @@ def new(
     print(f"made {made}; next: cd {made} && python -m pip install -e . pytest && python -m pytest")
 
 
+@app.command("eval")
+def evaluate(
+    queries: Annotated[Path, typer.Option(help="JSON lines of requests: id, query, and relevant tool ids or groups.")],
+    tools: Annotated[
+        Path | None, typer.Option(help="JSON lines of tools: id, name, description, input_schema.")
+    ] = None,
+    server: Annotated[str | None, typer.Option(help="A running server's URL, in place of --tools.")] = None,
+    negatives: Annotated[Path | None, typer.Option(help="Requests that no tool need answer.")] = None,
+    usage: Annotated[Path | None, typer.Option(help="Past requests and the tools that answered them.")] = None,
+    ranker: Annotated[str, typer.Option(help="lexical, embedding or hybrid.")] = "hybrid",
+    provider: Annotated[str, typer.Option(help="minilm, fastembed[:MODEL], or an endpoint as URL#MODEL.")] = "minilm",
+    cache: Annotated[Path | None, typer.Option(help="A file to keep vectors in between runs.")] = None,
+    top_k: Annotated[int, typer.Option(min=1, help="How many tools an agent is shown, for the tokens saved.")] = 15,
+    ranks_out: Annotated[Path | None, typer.Option(help="Write a JSON line for each request here.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw a plot here: .png, .svg or .pdf.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Rank the tools that answer requests, and say how well."""
+    from agent_utilities.cli.evaluate import evaluate as run
+
+    run(
+        tools=tools,
+        server=server,
+        queries=queries,
+        negatives=negatives,
+        usage=usage,
+        ranker=ranker,
+        provider=provider,
+        cache=cache,
+        top_k=top_k,
+        ranks_out=ranks_out,
+        plot_to=plot,
+        as_json=as_json,
+    )
+
+
 def _pairs(given: list[str] | None, option: str) -> list[tuple[str, str]]:
     pairs = []
     for each in given or []:

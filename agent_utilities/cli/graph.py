@@ -19,7 +19,7 @@ from agent_utilities.errors import AgentUtilitiesError, InputError
 from agent_utilities.graph.base import GraphError, ToolGraph, record_of
 from agent_utilities.graph.choose import choose_graph, embedded_path
 from agent_utilities.graph.embedded import EmbeddedGraph
-from agent_utilities.graph.matching import matching_names, normalise
+from agent_utilities.graph.matching import match, names_of, normalise
 from agent_utilities.graph.sync import forget, server_state, server_states, sync
 from agent_utilities.settings import Settings, read_settings
 
@@ -116,7 +116,7 @@ async def _query(words: str, server: str) -> None:
         held = await server_state(graph, server)
         if held is None:
             raise _unknown(server)
-        names = await matching_names(graph, server, normalise(words))
+        names = names_of(await match(graph, server, normalise(words)))
     print("\n".join(names) if names else f"no match: a caller is shown all permitted of its {held.n_tools} tools")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import defaultdict
+from dataclasses import dataclass
 
 from agent_utilities.graph import cypher
 from agent_utilities.graph.base import ToolGraph
@@ -33,25 +34,53 @@ def terms(text: str) -> list[str]:
     ]
 
 
-async def matching_names(graph: ToolGraph, server: str, text: str) -> tuple[str, ...]:
-    """Return the names of a server's tools that fit a normalised query, best first; empty for no match.
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """What the graph holds for a query, before anything is known of who asks.
 
-    A query that stands in name, description or tag literally is taken at its word. Where it stands nowhere, its
-    terms are matched one by one, a term counting the more the fewer tools bear it, and tools far behind the best
-    are not claimed.
+    Args:
+        literal: names of the tools that bear the query as it stands.
+        by_term: names of the tools that bear each term.
     """
+
+    literal: tuple[str, ...]
+    by_term: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+async def match(graph: ToolGraph, server: str, text: str) -> Matches:
+    """Return the matches of a normalised query: literally, and where it has several words by each of its terms."""
     rows = await graph.read(cypher.MATCH, {"query": text, "server_name": server})
-    if rows:
-        return tuple(sorted({row["name"] for row in rows}))
+    literal = tuple(sorted({row["name"] for row in rows}))
     wanted = terms(text)
     if not wanted or wanted == [text]:
-        return ()
-    found: dict[str, set[str]] = defaultdict(set)
+        return Matches(literal, ())
+    found: dict[str, set[str]] = {term: set() for term in wanted}
     for row in await graph.read(cypher.MATCH_TERMS, {"terms": wanted, "server_name": server}):
         found[row["term"]].add(row["name"])
+    return Matches(literal, tuple((term, tuple(sorted(names))) for term, names in found.items() if names))
+
+
+def names_of(matches: Matches, permitted: frozenset[str] | None = None) -> tuple[str, ...]:
+    """Return the names that answer a query, best first; empty for no match.
+
+    A query that stands in name, description or tag literally is taken at its word. Where it stands nowhere, a term
+    counts the more the fewer tools bear it, and tools far behind the best are not claimed. Only permitted tools are
+    matched and weighed: what is denied leaves no trace in what is shown (law L1).
+
+    Args:
+        matches: what the graph holds.
+        permitted: the names to choose from; None for all.
+    """
+
+    def kept(names: tuple[str, ...]) -> list[str]:
+        return [name for name in names if permitted is None or name in permitted]
+
+    if literal := kept(matches.literal):
+        return tuple(literal)
     scores: dict[str, float] = defaultdict(float)
-    for names in found.values():
-        for name in names:
-            scores[name] += 1 / len(names)
+    for _, names in matches.by_term:
+        bearing = kept(names)
+        for name in bearing:
+            scores[name] += 1 / len(bearing)
     cut = _KEPT * max(scores.values(), default=0.0)
     return tuple(sorted((name for name in scores if scores[name] >= cut), key=lambda name: (-scores[name], name)))

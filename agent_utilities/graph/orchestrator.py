@@ -7,11 +7,12 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from agent_utilities.graph.base import Cause, GraphError, ServerState, ToolGraph, ToolRecord
 from agent_utilities.graph.breaker import Breaker
-from agent_utilities.graph.matching import matching_names, normalise
+from agent_utilities.graph.matching import Matches, match, names_of, normalise
 from agent_utilities.graph.sync import server_state, sync
 from agent_utilities.selection.resolution import Resolution
 
@@ -19,8 +20,22 @@ logger = logging.getLogger("agent_utilities.graph")
 
 Introspect = Callable[[str], Awaitable[Sequence[ToolRecord]]]
 Key = tuple[str, str, str]
-Outcome = tuple[str, ...] | GraphError
-"""What a flight brings: names, or why there are none. Never an exception: that would end the whole task group."""
+Outcome = Matches | GraphError
+"""What a flight brings: matches, or why there are none. Never an exception: that would end the whole task group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The tools that one caller may use.
+
+    Args:
+        digest: the same for equal scopes.
+        names: returns their names; called only where no answer in this scope is remembered.
+    """
+
+    digest: str
+    names: Callable[[], frozenset[str]]
+
 
 _HOUR_MS = 3_600_000
 _CACHED = 4096
@@ -66,7 +81,8 @@ class DynamicToolOrchestrator:
         self._ttl_ms = ttl_hours * _HOUR_MS
         self._now, self._clock = now, clock
         self._states: dict[str, ServerState] = {}
-        self._answers: OrderedDict[Key, tuple[str, ...]] = OrderedDict()
+        self._matches: OrderedDict[Key, Matches] = OrderedDict()
+        self._names: OrderedDict[tuple[Key, str], tuple[str, ...]] = OrderedDict()
         self._flights: dict[Key, asyncio.Task[Outcome]] = {}
         self._refreshes: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
@@ -79,8 +95,14 @@ class DynamicToolOrchestrator:
 
     # -- answering -----------------------------------------------------------------------------------------------
 
-    async def resolve(self, query: str, server_name: str) -> Resolution:
-        """Return the answer to a query on a server's tools; never fails, never waits past the deadline."""
+    async def resolve(self, query: str, server_name: str, scope: Scope | None = None) -> Resolution:
+        """Return the answer to a query on a server's tools; never fails, never waits past the deadline.
+
+        Args:
+            query: the user's words.
+            server_name: whose tools to choose from.
+            scope: those of them that the caller may use; None for all.
+        """
         text = normalise(query)
         if not text:
             return Resolution("off")
@@ -88,19 +110,29 @@ class DynamicToolOrchestrator:
         if state is None:
             return Resolution("unavailable", cause=self.cause or "being filled")
         key = (server_name, text, state.digest)
-        outcome: Outcome | None = self._answers.get(key)
+        outcome: Outcome | None = self._matches.get(key)
         if outcome is None:
             outcome = await self._ask(key)
         else:
-            self._answers.move_to_end(key)
+            self._matches.move_to_end(key)
         is_stale = self._is_stale(state)
         if is_stale:
             self.refresh(server_name)
         if isinstance(outcome, GraphError):
             return Resolution("unavailable", cause=outcome.cause)
-        if not outcome:
+        names = self._chosen(key, outcome, scope)
+        if not names:
             return Resolution("no_match")
-        return Resolution("stale" if is_stale else "fresh", outcome)
+        return Resolution("stale" if is_stale else "fresh", names)
+
+    def _chosen(self, key: Key, matches: Matches, scope: Scope | None) -> tuple[str, ...]:
+        """Return the names of an answer within a scope, from memory where that was asked before."""
+        chosen = (key, scope.digest if scope is not None else "")
+        names = self._names.get(chosen)
+        if names is None:
+            names = names_of(matches, scope.names() if scope is not None else None)
+            _remember(self._names, chosen, names)
+        return names
 
     def _is_stale(self, state: ServerState) -> bool:
         """By age; a time stamp from the future, after a clock was set back, counts as old."""
@@ -127,7 +159,7 @@ class DynamicToolOrchestrator:
         try:
             async with self._places, asyncio.timeout(_STATEMENT_S):
                 self.n_reads += 1
-                names = await matching_names(self.graph, server, text)
+                matches = await match(self.graph, server, text)
         except GraphError as error:
             return self._failed(error)
         except TimeoutError:
@@ -135,10 +167,8 @@ class DynamicToolOrchestrator:
         except Exception as error:
             return self._failed(GraphError("failed", error))
         self._succeeded()
-        self._answers[key] = names
-        if len(self._answers) > _CACHED:
-            self._answers.popitem(last=False)
-        return names
+        _remember(self._matches, key, matches)
+        return matches
 
     def _failed(self, error: GraphError) -> GraphError:
         self._breaker.failed(error.cause)
@@ -239,5 +269,11 @@ class DynamicToolOrchestrator:
         if self.cause is not None and self.cause != "being filled":
             health |= {"status": "unavailable", "cause": self.cause}
         if state is not None:
-            health |= {"tools": state.n_tools, "age_s": max(0, round(self._now() - state.updated_at_ms / 1000))}
+            health |= {"age_s": max(0, round(self._now() - state.updated_at_ms / 1000))}
         return health
+
+
+def _remember(memo: OrderedDict[Any, Any], key: Any, value: Any) -> None:
+    memo[key] = value
+    if len(memo) > _CACHED:
+        memo.popitem(last=False)

@@ -13,11 +13,13 @@ from fastmcp.utilities.versions import dedupe_with_versions
 from agent_utilities.graph.base import ToolGraph, ToolRecord, record_of
 from agent_utilities.graph.choose import choose_graph
 from agent_utilities.graph.orchestrator import DynamicToolOrchestrator
-from agent_utilities.selection.merge import Effective, effective
+from agent_utilities.selection.merge import effective
+from agent_utilities.selection.model import NOTHING
 from agent_utilities.selection.resolution import Resolution
 
 if TYPE_CHECKING:
     from agent_utilities.mcp.server import AgentServer
+    from agent_utilities.mcp.surface import Verdict
 
 logger = logging.getLogger("agent_utilities.graph")
 
@@ -42,11 +44,15 @@ class Resolver:
         self.orchestrator: DynamicToolOrchestrator | None = None
         self.serves_http = False
 
-    async def resolve(self, settled: Effective) -> Resolution:
-        """Return the answer to a selection's query; never fails, and waits no longer than the deadline."""
-        if settled.query_text is None or self.orchestrator is None:
+    async def resolve(self, verdict: Verdict) -> Resolution:
+        """Return the answer to a verdict's query; never fails, and waits no longer than the deadline."""
+        query = verdict.effective.query_text
+        if query is None or self.orchestrator is None:
             return Resolution()
-        return await self.orchestrator.resolve(settled.query_text, self._server.name)
+        scope = self._server.surface.scope(verdict)
+        if scope is None:
+            return Resolution("unavailable", cause="being filled")
+        return await self.orchestrator.resolve(query, self._server.name, scope)
 
     async def run(self) -> None:
         """Keep the graph while the server runs; where it is not wanted, only make the catalog known."""
@@ -82,9 +88,18 @@ class Resolver:
         return {"status": "off"} if self.orchestrator is None else self.orchestrator.health(self._server.name)
 
     async def _introspect(self, server_name: str) -> Sequence[ToolRecord]:
-        """Return all live tools, whatever the bounds: those are held where tools are shown."""
+        """Return the live tools, whatever the bounds, since those are held where tools are shown.
+
+        Of several versions the one that the operator permits is taken: a denied one's words must find nothing.
+        """
+        surface = self._server.surface
+        tools = await self._tools()
+        with surface.under_verdict(surface.verdict(NOTHING, curated=False)):
+            permitted = [tool for tool in tools if tool.version is None or surface.permits("tool", tool)]
+        names = {tool.name for tool in permitted}
+        kept = [*permitted, *(tool for tool in tools if tool.name not in names)]
         records = []
-        for i, tool in enumerate(dedupe_with_versions(list(await self._tools()), lambda tool: tool.name)):
+        for i, tool in enumerate(dedupe_with_versions(kept, lambda tool: tool.name)):
             if i % _PER_TURN == _PER_TURN - 1:
                 await asyncio.sleep(0)
             definition = tool.to_mcp_tool(name=tool.name)

@@ -110,7 +110,7 @@ class AgentServer(FastMCP[Any]):
         """Return the verdict for one request of a caller, its query resolved where tools are listed."""
         verdict = self.surface.verdict(caller, curated=lists_tools)
         if lists_tools and verdict.effective.query is not None:
-            verdict.resolution = await self.resolver.resolve(verdict.effective)
+            verdict.resolution = await self.resolver.resolve(verdict)
         return verdict
 
     async def revision(self, verdict: Verdict, kind: Kind = "tool") -> str:

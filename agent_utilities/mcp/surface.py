@@ -8,10 +8,11 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from agent_utilities.catalog.model import Catalog, Kind
+from agent_utilities.graph.orchestrator import Scope
 from agent_utilities.mcp.components import CatalogReader, entry_of
 from agent_utilities.selection.merge import Effective, effective, merge
 from agent_utilities.selection.model import NOTHING, Selection
@@ -138,6 +139,19 @@ class Surface:
             decision = self._decide(kind, reader.renew(components).catalog, verdict)
         verdict.decisions[kind] = decision
         return decision
+
+    def scope(self, verdict: Verdict) -> Scope | None:
+        """Return the tools that a verdict permits, as a query is resolved on them, or None before tools were listed."""
+        catalog = self.catalogs.get("tool")
+        if catalog is None:
+            return None
+        settled = verdict.effective.bounds_only
+
+        def names() -> frozenset[str]:
+            decision = self._decide("tool", catalog, replace(verdict, curated=False, decisions={}))
+            return frozenset(catalog.entries[i].name for i in decision.permitted)
+
+        return Scope(f"{catalog.digest}:{settled.digest}", names)
 
     def is_guarded(self, kind: Kind, components: Sequence[Any]) -> bool:
         """Whether any component of a listing has an `auth` check of its own."""
