@@ -14,6 +14,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 READY_S = 60
+_LOG_KEPT = 100_000
 _URL = re.compile(r"Uvicorn running on (http://127\.0\.0\.1:\d+)")
 
 
@@ -22,7 +23,7 @@ class Launch:
     """How an operator launches a server script.
 
     Args:
-        env: the `MCP_*` variables set for it; all others are unset.
+        env: the `MCP_*` variables set for it; all others are unset, and the graph is off unless it is set.
         options: its command-line options beside the transport's.
         script: the script's file name in this folder.
     """
@@ -35,7 +36,7 @@ class Launch:
     def environ(self) -> dict[str, str]:
         """The whole environment of the process."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("MCP_")}
-        return {**kept, **dict(self.env)}
+        return {**kept, "MCP_GRAPH": "off", **dict(self.env)}
 
     def command(self, *options: str) -> list[str]:
         """Return the command line, with further options."""
@@ -51,9 +52,10 @@ class HttpProcess:
     """
 
     def __init__(self, command: Sequence[str], environ: Mapping[str, str]) -> None:
-        self.lines: list[str] = []
         self.url = ""
-        self._listening = threading.Event()
+        self._log = ""
+        self._ended = False
+        self._news = threading.Condition()
         self.process = subprocess.Popen(
             command, env=dict(environ), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace"
         )
@@ -63,21 +65,29 @@ class HttpProcess:
     def _read(self) -> None:
         assert self.process.stderr is not None
         for line in self.process.stderr:
-            self.lines = [*self.lines[-200:], line]
-            if not self.url and (found := _URL.search(line)):
-                self.url = found[1]
-                self._listening.set()
-        self._listening.set()
+            with self._news:
+                self._log = (self._log + line)[-_LOG_KEPT:]
+                self._news.notify_all()
+        with self._news:
+            self._ended = True
+            self._news.notify_all()
 
     def wait(self) -> None:
-        """Return once connections are accepted.
+        """Return once connections are accepted."""
+        self.url = self.wait_for(_URL)[1]
+
+    def wait_for(self, pattern: re.Pattern[str]) -> re.Match[str]:
+        """Return the first match in what the server logs, once it is there.
 
         Raises:
-            RuntimeError: the process ended, or was silent for too long.
+            RuntimeError: the process ended, or did not log it in time.
         """
-        self._listening.wait(READY_S)
-        if not self.url:
-            raise RuntimeError("server did not start:\n" + "".join(self.lines))
+        with self._news:
+            self._news.wait_for(lambda: self._ended or pattern.search(self._log), READY_S)
+            found = pattern.search(self._log)
+        if found is None:
+            raise RuntimeError(f"the server did not log {pattern.pattern!r}:\n{self._log}")
+        return found
 
     def stop(self) -> None:
         """End the process and wait for it."""

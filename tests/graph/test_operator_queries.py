@@ -1,0 +1,50 @@
+"""The ten queries of graph/README.md, run as written on a real Neo4j."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent_utilities.graph.base import ToolGraph, tool_record
+from agent_utilities.graph.sync import sync
+
+TEXT = (Path(__file__).parents[2] / "graph" / "README.md").read_text(encoding="utf-8")
+QUERIES = [part.strip() for part in TEXT.partition("<!-- queries -->\n```cypher\n")[2].partition("```")[0].split(";")]
+
+TOOLS = [
+    tool_record("tail_log", "Tail", "Show the last lines of a log.", ["logs", "read"], True),
+    tool_record("delete_log", "Delete", "Remove a log.", ["logs", "write"], False),
+    tool_record("peek", "Peek", "", ["read"], False),
+    tool_record("bare", "", "No tag.", [], True),
+]
+# What each must find in a graph of two servers, one of them refreshed in 1970.
+FOUND = [
+    [{"server": "a", "tools": 4}, {"server": "b", "tools": 1}],
+    [{"server": "b"}],
+    [{"server": "a", "tools": ["delete_log", "peek"]}],
+    [{"server": "a", "tool": "bare"}],
+    [{"server": "a", "tool": "peek"}],
+    [{"tool": "tail_log", "servers": ["a", "b"]}],
+    [{"tag": "logs", "tools": 3}, {"tag": "read", "tools": 3}, {"tag": "write", "tools": 1}],
+    [{"server": "a", "tool": "peek"}],
+    [{"server": "a", "tool": "tail_log", "characters": 29}],
+    [{"server": "a", "tool": "delete_log"}, {"server": "a", "tool": "tail_log"}, {"server": "b", "tool": "tail_log"}],
+]
+
+
+def test_there_are_ten() -> None:
+    assert [query.partition(".")[0] for query in QUERIES if query] == [f"// {i}" for i in range(1, 11)]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("backend", ["neo4j"], indirect=True)
+@pytest.mark.parametrize("number", range(1, 11))
+async def test_each_finds_what_it_says(graph: ToolGraph, number: int) -> None:
+    await sync(graph, "a", TOOLS, 4_000_000_000_000)
+    await sync(graph, "b", TOOLS[:1], 0)
+    rows = await graph.read(QUERIES[number - 1], {})
+    expected = FOUND[number - 1]
+    keys = expected[0].keys()
+    told = [{k: sorted(v) if isinstance(v, list) else v for k, v in row.items() if k in keys} for row in rows]
+    assert [row for row in told if row in expected] == expected

@@ -1,0 +1,80 @@
+"""Queries are answered from a graph that holds every tool; what is denied must not show through the answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing
+from urllib.parse import quote
+
+import pytest
+
+from tests.wire.expected import LAUNCHES, TOOLS
+from tests.wire.processes import Launch, served
+from tests.wire.wires import Access, WireName, names
+
+REGISTERED = [name for name in TOOLS if name != "added_peek"]
+SUMMARY = "agent-utilities/selection"
+FILLED = re.compile(r"graph holds \d+ tools of bounded")
+
+
+@pytest.fixture(scope="module")
+def graphs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Access]]:
+    """The bounded server with an embedded graph that is filled, once for each launch."""
+    with ExitStack() as stack:
+        found = {}
+        for name, launch in LAUNCHES.items():
+            folder = str(tmp_path_factory.mktemp(name))
+            env = (*launch.env, ("MCP_GRAPH", "embedded"), ("MCP_GRAPH_FOLDER", folder))
+            process = stack.enter_context(served(Launch(env=env, options=launch.options)))
+            process.wait_for(FILLED)
+            found[name] = stack.enter_context(closing(Access(process.url)))
+        yield found
+
+
+@pytest.fixture(scope="module")
+def graph(graphs: Mapping[str, Access], launch: str) -> Access:
+    """A way into the server with a graph, under each launch."""
+    return graphs[launch]
+
+
+def seen(access: Access, wire: WireName, query: str) -> tuple[list[str], str]:
+    """Return the tools that a query shows, but for an injected one, and the status it is given."""
+    with access.calling(wire, f"?q={quote(query)}") as caller:
+        shown = [name for name in names(caller, "tools/list") if name in REGISTERED]
+        return shown, caller.ask("tools/list").result["_meta"][SUMMARY]["status"]
+
+
+def test_a_query_shows_what_it_fits(graph: Access, http_wire: WireName) -> None:
+    assert seen(graph, http_wire, "look") == (["far_look"], "fresh")
+
+
+@pytest.mark.parametrize("query", ["wipe", "wipe_notes", "burn", "stray_tool", "delete", "sealed"])
+def test_a_query_for_what_is_denied_shows_all_that_is_permitted(graph: Access, http_wire: WireName, query: str) -> None:
+    assert seen(graph, http_wire, query)[0] == REGISTERED
+
+
+@pytest.mark.parametrize("query", ["wipe", "wipe_notes", "wipe_", "burn", "stray_tool", "delete", "sealed"])
+def test_a_query_for_what_is_denied_reads_like_one_for_nothing(graph: Access, http_wire: WireName, query: str) -> None:
+    assert seen(graph, http_wire, query) == seen(graph, http_wire, query[:-1] + "qq")
+
+
+@pytest.mark.parametrize("start", ["wipe_n", "write_", "append_note", "stray_t", "panel_w", "burn"])
+def test_a_denied_name_cannot_be_guessed_letter_by_letter(graph: Access, http_wire: WireName, start: str) -> None:
+    assert seen(graph, http_wire, f"{start} read") == seen(graph, http_wire, f"{start[:-1]}qq read")
+
+
+def test_the_words_of_a_denied_version_find_nothing(graph: Access, http_wire: WireName) -> None:
+    assert seen(graph, http_wire, "leaked") == seen(graph, http_wire, "leakqq")
+
+
+def test_readiness_names_no_tool(graph: Access) -> None:
+    body = graph.http.get("/ready").body.decode()
+    assert [name for name in TOOLS if name in body] == []
+
+
+@pytest.mark.parametrize(
+    "query", ["'; MATCH (n) DETACH DELETE n //", "$query", "*", "%", "\\", '"', "`", "}) RETURN 1 //"]
+)
+def test_a_query_is_text_and_nothing_else(graph: Access, http_wire: WireName, query: str) -> None:
+    assert (seen(graph, http_wire, query)[0], seen(graph, http_wire, "look")[0]) == (REGISTERED, ["far_look"])

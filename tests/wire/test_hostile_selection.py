@@ -1,0 +1,177 @@
+"""No header and no query, however spelled, lifts a bound that the operator set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.parse import quote
+
+import pytest
+
+from agent_utilities.selection.channels import FIELDS, Field, field_of, spellings
+from agent_utilities.selection.model import Channel
+from tests.wire.expected import LAUNCHES, LEAKED, PROMPTS, RESOURCES, TEMPLATES, TOOLS
+from tests.wire.http_raw import Reply
+from tests.wire.wires import HTTP_WIRES, Access, Answer, Caller, WireName, names
+
+BY_KIND = {
+    "names": [
+        "all", "*", "wipe_notes", "*wipe*", "ALL", "**", "wipe*", "*_wipe", "none", "WIPE_NOTES", "wipe",
+        "write_note,wipe_notes", "wipe_notes,wipe_notes", ",wipe_notes,", " wipe_notes ", "all,wipe_notes", "none,all",
+        "\uff57\uff49\uff50\uff45\uff3f\uff4e\uff4f\uff54\uff45\uff53", "w\u0131pe_notes", "W\u0130PE_NOTES",
+        "\ufb06ray_tool", "delete", "write", "sealed_note@2", "edit_note@2", "plan://secret", "note://hidden",
+        "vault://{key}", "plot", "!wipe_notes", "-delete",
+    ],
+    "tags": [
+        "all", "*", "none", "delete", "WRITE,delete", "d*", "\uff44\uff45\uff4c\uff45\uff54\uff45", "delete ",
+        "all,none",
+    ],
+    "flag": ["false", "FALSE", "0", "off", "no", "true"],
+    "text": ["wipe_notes", "delete", "all", "*", "wipe notes now"],
+    "count": ["999999999", "1"],
+}  # fmt: skip
+"""Values to try for each kind of field, the broadest first."""
+
+FEW = 3
+
+
+def sent(channel: Channel) -> Iterator[tuple[str, str, str, str]]:
+    """Yield wire, launch, spelling and value: every spelling with the broadest values everywhere, with all once."""
+    for key, field in spellings(channel):
+        for i, value in enumerate(BY_KIND[field.kind]):
+            for wire in HTTP_WIRES:
+                for launch in LAUNCHES:
+                    everywhere, once = (
+                        i < FEW,
+                        (wire, launch) == ("modern", "env") and key == field.spellings(channel)[0],
+                    )
+                    if everywhere or once:
+                        yield wire, launch, key, value
+
+
+def cases(channel: Channel) -> pytest.MarkDecorator:
+    """Return the mark that gives a test its wire, launch, spelling and value."""
+    given = [pytest.param(*case, id="-".join(map(ascii, case))) for case in sent(channel)]
+    return pytest.mark.parametrize(("http_wire", "launch", "key", "value"), given, indirect=["http_wire", "launch"])
+
+
+LISTS = {
+    "tools/list": TOOLS,
+    "prompts/list": PROMPTS,
+    "resources/list": RESOURCES,
+    "resources/templates/list": TEMPLATES,
+}
+
+
+def widened(caller: Caller, *methods: str) -> list[str]:
+    """Return what a caller sees beyond the operator's bounds; a selection that is refused whole shows nothing."""
+    first = caller.ask(methods[0])
+    if first.status == 400 and "error" in first.message and "what" in first.message["error"]:
+        return []
+    beyond = [name for method in methods for name in names(caller, method) if name not in LISTS[method]]
+    called = caller.ask("tools/call", {"name": "wipe_notes"})
+    return [*beyond, *([] if called.refused and LEAKED.encode() not in called.raw else ["a call of wipe_notes"])]
+
+
+@cases("query")
+def test_no_query_widens(http_wire: WireName, access: Access, key: str, value: str) -> None:
+    with access.calling(http_wire, f"?{key}={quote(value)}") as caller:
+        assert widened(caller, "tools/list") == []
+
+
+@cases("header")
+def test_no_header_widens(http_wire: WireName, access: Access, key: str, value: str) -> None:
+    with access.calling(http_wire, headers=[(key, value)]) as caller:
+        assert widened(caller, "tools/list") == []
+
+
+COMBINED: dict[str, tuple[str, list[tuple[str, str]]]] = {
+    "query-and-header-all": ("?tools=all", [("x-mcp-enabled-tools", "all")]),
+    "query-and-header-name": ("?tools=wipe_notes", [("x-mcp-enabled-tools", "wipe_notes")]),
+    "query-key-twice": ("?tools=read_note&tools=wipe_notes", []),
+    "query-aliases": ("?tools=wipe_notes&toolsets=delete&tags=delete,read", []),
+    "query-key-case": ("?TOOLS=wipe_notes&Tags=delete", []),
+    "query-key-dash": ("?disabled-tools=none&disabled-tags=none&read-only=false", []),
+    "query-key-encoded": ("?%74ools=wipe_notes&disabled%5Ftags=none", []),
+    "query-array": ("?tools[]=wipe_notes&tools%5B0%5D=wipe_notes", []),
+    "query-semicolons": ("?tools=read_note;tools=wipe_notes", []),
+    "header-twice": ("", [("x-mcp-enabled-tools", "read_note"), ("x-mcp-enabled-tools", "wipe_notes")]),
+    "header-aliases": (
+        "",
+        [("x-mcp-tools", "wipe_notes"), ("X-MCP-Toolsets", "delete"), ("x-mcp-enabled-tags", "all")],
+    ),
+    "header-case": ("", [("X-McP-EnAbLeD-TOOLS", "wipe_notes"), ("X-MCP-ENABLED-TAGS", "delete")]),
+    "header-underscores": ("", [("x_mcp_enabled_tools", "wipe_notes")]),
+    "undeny-all": ("?disabled_tools=none&disabled_tags=none", [("x-mcp-disabled-tools", "none")]),
+    "readonly-both-ways": ("?read_only=true", [("x-mcp-read-only", "false"), ("X-MCP-Readonly", "0")]),
+    "policy-header": ("", [("x-mcp-selection-policy", "override"), ("x-mcp-enabled-tools", "all")]),
+    "policy-query": ("?selection_policy=override&policy=override&tools=all", []),
+    "policy-env-names": ("?MCP_SELECTION_POLICY=override", [("MCP-SELECTION-POLICY", "override")]),
+    "env-names": ("?MCP_ENABLED_TOOLS=wipe_notes&MCP_DISABLED_TAGS=", [("mcp-disabled-tags", "none")]),
+    "forwarded": ("?tools=all", [("x-forwarded-for", "127.0.0.1"), ("x-original-url", "/mcp?tools=wipe_notes")]),
+    "method-override": ("", [("x-http-method-override", "GET"), ("x-rewrite-url", "/tools?tools=wipe_notes")]),
+}
+
+
+@pytest.mark.parametrize("attack", COMBINED)
+def test_no_combination_widens(http_wire: WireName, access: Access, attack: str) -> None:
+    with access.calling(http_wire, *COMBINED[attack]) as caller:
+        assert widened(caller, *LISTS) == []
+
+
+@pytest.mark.parametrize("attack", COMBINED)
+def test_no_combination_widens_the_plain_list(access: Access, attack: str) -> None:
+    query, headers = COMBINED[attack]
+    assert plainly_widened(access.http.get(f"/tools{query}", headers)) == []
+
+
+@pytest.mark.parametrize("key", [key for key, _ in spellings("query")])
+def test_no_query_widens_the_plain_list(access: Access, key: str) -> None:
+    value = BY_KIND[known(key, "query").kind][0]
+    assert plainly_widened(access.http.get(f"/tools?{key}={value}")) == []
+
+
+@pytest.mark.parametrize("key", [key for key, _ in spellings("header")])
+def test_no_header_widens_the_plain_list(access: Access, key: str) -> None:
+    value = BY_KIND[known(key, "header").kind][0]
+    assert plainly_widened(access.http.get("/tools", [(key, value)])) == []
+
+
+def known(key: str, channel: Channel) -> Field:
+    field = field_of(key, channel)
+    assert field is not None
+    return field
+
+
+def plainly_widened(reply: Reply) -> list[str]:
+    """Return what `GET /tools` shows beyond the operator's bounds; a refused selection shows nothing."""
+    body = reply.json
+    if reply.status == 400:
+        return []
+    return [tool["name"] for tool in body["tools"] if tool["name"] not in TOOLS or LEAKED in str(tool)]
+
+
+@pytest.mark.parametrize("field", FIELDS, ids=lambda field: field.name)
+def test_every_field_has_values_to_try(field: Field) -> None:
+    assert BY_KIND[field.kind]
+
+
+TAMPERED = [
+    "/messages/?session_id={id}",
+    "/messages/?session_id={id}&tools=all",
+    "/messages/?session_id={id}&tools=wipe_notes&disabled_tags=none",
+    "/messages/?tools=wipe_notes&session_id={id}&tools=read_note",
+    "/messages/?session_id={id}&selection_policy=override&tools=all",
+    "/messages/x?session_id={id}&tools=wipe_notes",
+    "/messages//?session_id={id}&tools=wipe_notes",
+    "/messages/..%2fmcp?session_id={id}&tools=wipe_notes",
+]
+
+
+@pytest.mark.parametrize("endpoint", TAMPERED)
+def test_a_tampered_sse_endpoint_does_not_permit_a_call(access: Access, endpoint: str) -> None:
+    with access.calling("sse", "?tools=read_note") as caller:
+        session = caller.endpoint.partition("session_id=")[2].partition("&")[0]  # type: ignore[attr-defined]
+        caller.endpoint = endpoint.format(id=session)  # type: ignore[attr-defined]
+        answer: Answer = caller.ask("tools/call", {"name": "wipe_notes", "arguments": {}})
+        assert answer.status >= 400 or answer.refused
+        assert LEAKED.encode() not in answer.raw
