@@ -62,9 +62,8 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
     Raises:
         SettingsError: a value can't be read.
     """
-    given = {
-        field: text for field in Settings.model_fields if (text := environ.get(variable(field), "").strip().lower())
-    }
+    texts = {field: environ.get(variable(field), "").strip() for field in Settings.model_fields}
+    given = {field: text if field == "graph_folder" else text.lower() for field, text in texts.items() if text}
     try:
         return Settings.model_validate(given)
     except ValidationError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -49,9 +50,10 @@ class ToolRecord:
     read_only: bool
 
     def row(self, server: str) -> dict[str, Any]:
-        """Return the node's properties; its key is `server/name`."""
+        """Return the node's properties; its key is `server/name`, with `%` and `/` in the server's name encoded."""
+        encoded = server.replace("%", "%25").replace("/", "%2F")
         return {
-            "key": f"{server}/{self.name}",
+            "key": f"{encoded}/{self.name}",
             "name": self.name,
             "title": self.title,
             "description": self.description,
@@ -65,11 +67,16 @@ class ToolRecord:
 def tool_record(
     name: str, title: str | None, description: str | None, tags: Sequence[str], read_only: bool
 ) -> ToolRecord:
-    """Return a record with its digest, over all that the graph keeps of the tool."""
-    ordered = tuple(sorted(tags))
-    parts = [name, title or "", description or "", ordered, read_only]
+    """Return a record with its digest, over all that the graph keeps of the tool; its texts in NFC, on one line."""
+    ordered = tuple(sorted(map(_text, tags)))
+    title, description = _text(title or ""), _text(description or "")
+    parts = [name, title, description, ordered, read_only]
     digest = blake2b(json.dumps(parts).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
-    return ToolRecord(name, title or "", description or "", ordered, digest, "tool", read_only)
+    return ToolRecord(name, title, description, ordered, digest, "tool", read_only)
+
+
+def _text(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFC", text).split()).encode("utf-8", "replace").decode()
 
 
 def record_of(definition: Mapping[str, Any]) -> ToolRecord:

@@ -58,9 +58,9 @@ SET t.server = $server_name, t.name = r.name, t.title = r.title, t.description =
 MERGE (s)-[:PROVIDES]->(t)
 """
 
-DROP_TOOLS = """
+KEEP_TOOLS = """
 MATCH (s:Server {name: $server_name})-[:PROVIDES]->(t:CallableResource)
-WHERE t.name IN $names
+WHERE NOT t.name IN $names
 DETACH DELETE t
 """
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
+import errno
 import logging
+import os
 import re
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +23,7 @@ _T = TypeVar("_T")
 _MAX_BYTES = 1 << 30
 _POOL_BYTES = 64 << 20
 _CHUNK = 50
+_SPARE_BYTES = 16 << 20
 _DDL = (
     "CREATE NODE TABLE IF NOT EXISTS Server(name STRING PRIMARY KEY, digest STRING, updated_at INT64)",
     "CREATE NODE TABLE IF NOT EXISTS CallableResource(key STRING PRIMARY KEY, server STRING, name STRING, "
@@ -55,15 +60,28 @@ class EmbeddedGraph:
         if self._database is None:
             await self._in(self._writing, self._open)
 
+    def _check_space(self) -> None:
+        """The engine ends the whole process when a write fails for want of space, so it is looked for before.
+
+        Raises:
+            OSError: the disk is as good as full.
+        """
+        if self.path is not None and shutil.disk_usage(self.path.parent).free < _SPARE_BYTES:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
+
     async def close(self) -> None:
         """Close the database; statements that still run are interrupted."""
         database, self._database = self._database, None
         if database is not None:
+            try:
+                self._check_space()
+            except OSError:
+                return self._abandon(database)
             await asyncio.get_running_loop().run_in_executor(None, self._close, database)
 
     async def read(self, statement: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
         """Run a read-only statement and return its rows, by column name."""
-        return await self._in(self._reading, lambda: _rows(self._reader.execute(statement, parameters)))
+        return await self._in(self._reading, lambda: self._read(statement, parameters))
 
     async def write(self, statements: Sequence[tuple[str, dict[str, Any]]]) -> None:
         """Run statements in one transaction; where the disk is full, once more in memory."""
@@ -77,17 +95,31 @@ class EmbeddedGraph:
         except Exception as error:  # the engine raises RuntimeError for everything
             raise GraphError("failed", error) from error
 
+    def _read(self, statement: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
+        self._reader.execute("BEGIN TRANSACTION READ ONLY")
+        try:
+            return _rows(self._reader.execute(statement, parameters))
+        finally:
+            self._reader.execute("ROLLBACK")
+
     def _open(self) -> None:
         if self.path is None:
             return self._use(":memory:")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._check_space()
             self._use(str(self.path))
         except Exception as error:
-            if "not a valid" in str(error).lower() or "corrupt" in str(error).lower():
+            if self._is_damaged(error):
                 self._set_aside(error)
             else:
                 self._use_memory(f"can't use {self.path}", error)
+
+    def _is_damaged(self, error: Exception) -> bool:
+        """Whether the file itself is to blame: it is there, can be written, and no other process holds it."""
+        if self.path is None or isinstance(error, OSError) or "lock" in str(error).lower():
+            return False
+        return self.path.is_file() and os.access(self.path, os.R_OK | os.W_OK)
 
     def _set_aside(self, error: Exception) -> None:
         assert self.path is not None
@@ -137,13 +169,19 @@ class EmbeddedGraph:
 
     def _write(self, statements: Sequence[tuple[str, dict[str, Any]]]) -> None:
         try:
+            self._check_space()
             self._transact(statements)
         except Exception as error:
             if self.path is None or "space" not in str(error).lower():
                 raise
-            self._database.close()
+            self._abandon(self._database)
             self._use_memory(f"can't write {self.path}", error)
             self._transact(statements)
+
+    def _abandon(self, database: Any) -> None:
+        """Leave a database open for good: closing it writes, and on a full disk that would end the process."""
+        for each in (database, self._reader, self._writer):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(each))
 
     def _transact(self, statements: Sequence[tuple[str, dict[str, Any]]]) -> None:
         self._writer.execute("BEGIN TRANSACTION")

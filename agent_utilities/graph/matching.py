@@ -22,8 +22,9 @@ _STOPWORDS = frozenset(
 
 
 def normalise(query: str) -> str:
-    """Return the form under which queries are one: NFC, lower case, single spaces."""
-    return " ".join(unicodedata.normalize("NFC", query).lower().split())
+    """Return the form under which queries are one: NFC, lower case, single spaces, no unpaired surrogates."""
+    text = " ".join(unicodedata.normalize("NFC", query).lower().split())
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def terms(text: str) -> list[str]:

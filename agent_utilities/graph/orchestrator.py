@@ -6,19 +6,19 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from agent_utilities.graph.base import Cause, GraphError, ServerState, ToolGraph, ToolRecord
+from agent_utilities.graph.base import Cause, GraphError, ServerState, ToolGraph
 from agent_utilities.graph.breaker import Breaker
 from agent_utilities.graph.matching import Matches, match, names_of, normalise
-from agent_utilities.graph.sync import server_state, sync
+from agent_utilities.graph.refresh import Introspect, Refresher
+from agent_utilities.graph.sync import server_state
 from agent_utilities.selection.resolution import Resolution
 
 logger = logging.getLogger("agent_utilities.graph")
 
-Introspect = Callable[[str], Awaitable[Sequence[ToolRecord]]]
 Key = tuple[str, str, str]
 Outcome = Matches | GraphError
 """What a flight brings: matches, or why there are none. Never an exception: that would end the whole task group."""
@@ -41,9 +41,7 @@ _HOUR_MS = 3_600_000
 _CACHED = 4096
 _AT_ONCE = 8
 _STATEMENT_S = 2.0
-_REFRESH_S = 60.0
 _CLOSE_S = 1.5
-_RETRY_S = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 _CLOCK_SKEW_MS = 5 * 60_000
 
 
@@ -75,18 +73,15 @@ class DynamicToolOrchestrator:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.graph = graph
-        self.n_reads = self.n_refreshes = 0
-        self._introspect = introspect
+        self.n_reads = 0
+        self._refresher = Refresher(graph, introspect, now, clock)
         self._deadline_s = deadline_ms / 1000
         self._ttl_ms = ttl_hours * _HOUR_MS
-        self._now, self._clock = now, clock
-        self._states: dict[str, ServerState] = {}
+        self._now = now
+        self._states = self._refresher.states
         self._matches: OrderedDict[Key, Matches] = OrderedDict()
         self._names: OrderedDict[tuple[Key, str], tuple[str, ...]] = OrderedDict()
         self._flights: dict[Key, asyncio.Task[Outcome]] = {}
-        self._refreshes: dict[str, asyncio.Task[None]] = {}
-        self._again: set[str] = set()
-        self._paused_until: dict[str, float] = {}
         self._group: asyncio.TaskGroup | None = None
         self._places = asyncio.Semaphore(_AT_ONCE)
         self._breaker = Breaker(threshold=3, cooldown_s=5.0, clock=clock)
@@ -116,7 +111,8 @@ class DynamicToolOrchestrator:
         else:
             self._matches.move_to_end(key)
         is_stale = self._is_stale(state)
-        if is_stale:
+        # Whoever waited may find that a refresh is over by now, and starts no other.
+        if self._is_stale(self._states.get(server_name, state)) or self._refresher.is_due(server_name):
             self.refresh(server_name)
         if isinstance(outcome, GraphError):
             return Resolution("unavailable", cause=outcome.cause)
@@ -160,6 +156,8 @@ class DynamicToolOrchestrator:
             async with self._places, asyncio.timeout(_STATEMENT_S):
                 self.n_reads += 1
                 matches = await match(self.graph, server, text)
+                if not matches.literal and not matches.by_term:
+                    await self._check_held(key)
         except GraphError as error:
             return self._failed(error)
         except TimeoutError:
@@ -169,6 +167,18 @@ class DynamicToolOrchestrator:
         self._succeeded()
         _remember(self._matches, key, matches)
         return matches
+
+    async def _check_held(self, key: Key) -> None:
+        """Make sure that nothing was found in the tools that were meant: another process may have changed them.
+
+        Raises:
+            GraphError: the graph holds other tools; they are being refreshed.
+        """
+        server, _, digest = key
+        held = await server_state(self.graph, server)
+        if held is None or held.digest != digest or held.n_tools == 0 < self._states[server].n_tools:
+            self.refresh(server, is_change=True)
+            raise GraphError("being filled", f"it no longer holds the tools of {server}")
 
     def _failed(self, error: GraphError) -> GraphError:
         self._breaker.failed(error.cause)
@@ -190,63 +200,23 @@ class DynamicToolOrchestrator:
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
-                await self._prepare(server_name)
-                await asyncio.Event().wait()
+                try:
+                    await self._refresher.fill(server_name, self._failed, self._succeeded)
+                    if self._refresher.is_due(server_name):
+                        self.refresh(server_name)
+                    await asyncio.Event().wait()
+                finally:
+                    self._group = None
         finally:
-            self._group = None
             try:
                 async with asyncio.timeout(_CLOSE_S):
                     await self.graph.close()
             except Exception as error:  # a graph that hangs must not keep the server from stopping
                 logger.warning("graph did not close cleanly: %r", error)
 
-    async def _prepare(self, server_name: str) -> None:
-        """Open and fill, again and again until it is done; what the graph already holds answers meanwhile."""
-        for attempt in range(10**9):
-            try:
-                async with asyncio.timeout(_REFRESH_S):
-                    await self.graph.open()
-                    if server_name not in self._states:
-                        held = await server_state(self.graph, server_name)
-                        if held is not None and held.n_tools:
-                            self._states[server_name] = held
-                            self._succeeded()
-                    await self.refresh_cached_tools(server_name)
-                return
-            except GraphError as error:
-                self._failed(error)
-            except TimeoutError:
-                self._failed(GraphError("too slow", f"not open within {_REFRESH_S} s"))
-            await asyncio.sleep(_RETRY_S[min(attempt, len(_RETRY_S) - 1)])
-
     def refresh(self, server_name: str, *, is_change: bool = False) -> None:
-        """Start a refresh behind everything, at most one a server; one that failed is not tried again for a while.
-
-        Args:
-            server_name: whose tools to bring in.
-            is_change: the tools are known to have changed: where a refresh runs already, another follows it.
-        """
-        if self._group is None or server_name in self._refreshes or server_name not in self._states:
-            self._again |= {server_name} & self._refreshes.keys() if is_change else set()
-            return
-        if self._clock() < self._paused_until.get(server_name, float("-inf")):
-            return
-        task = self._refreshes[server_name] = self._group.create_task(self._refresh(server_name))
-        task.add_done_callback(lambda _: self._refreshed(server_name))
-
-    def _refreshed(self, server_name: str) -> None:
-        self._refreshes.pop(server_name, None)
-        if server_name in self._again:
-            self._again.discard(server_name)
-            self.refresh(server_name)
-
-    async def _refresh(self, server_name: str) -> None:
-        try:
-            async with asyncio.timeout(_REFRESH_S):
-                await self.refresh_cached_tools(server_name)
-        except Exception as error:
-            self._paused_until[server_name] = self._clock() + _RETRY_S[-1]
-            logger.warning("can't refresh %s in the graph (%s); what it holds is used on", server_name, error)
+        """Start a refresh behind everything, at most one a server; see `Refresher.start`."""
+        self._refresher.start(self._group, server_name, is_change=is_change)
 
     async def refresh_cached_tools(self, server_name: str) -> None:
         """Bring a live server's tools into the graph, in one transaction.
@@ -254,13 +224,16 @@ class DynamicToolOrchestrator:
         Raises:
             GraphError: nothing was changed.
         """
-        self.n_refreshes += 1
-        records = await self._introspect(server_name)
-        report = await sync(self.graph, server_name, records, int(self._now() * 1000))
-        self._states[server_name] = report.state
-        self._succeeded()
-        logger.info("graph holds %d tools of %s (%d put, %d dropped)", report.state.n_tools, server_name,
-                    report.n_put, report.n_dropped)  # fmt: skip
+        await self._refresher.refresh(server_name)
+
+    @property
+    def n_refreshes(self) -> int:
+        """How many refreshes were started."""
+        return self._refresher.n_refreshes
+
+    @property
+    def _refreshes(self) -> dict[str, asyncio.Task[None] | None]:
+        return self._refresher.running
 
     def health(self, server_name: str) -> dict[str, Any]:
         """Return what `/ready` tells of the graph."""

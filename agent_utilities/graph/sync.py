@@ -62,16 +62,17 @@ async def sync(graph: ToolGraph, server: str, records: Sequence[ToolRecord], now
         await graph.write([put_server])
         return SyncReport(state, 0, 0)
     digests = {row["name"]: row["digest"] for row in await graph.read(cypher.TOOL_DIGESTS, {"server_name": server})}
-    changed = [record.row(server) for record in records if digests.get(record.name) != record.digest]
-    gone = sorted(digests.keys() - {record.name for record in records})
+    n_put = sum(digests.get(record.name) != record.digest for record in records)
+    names = [record.name for record in records]
+    # The server's node is written first: that locks it, and two processes that sync at once follow one another. All
+    # tools are put, changed or not, since the other may have written between the reading above and this transaction.
     statements: list[tuple[str, dict[str, Any]]] = [put_server]
-    if gone:
-        statements.append((cypher.DROP_TOOLS, {"server_name": server, "names": gone}))
-    for start in range(0, len(changed), _BATCH):
-        rows = changed[start : start + _BATCH]
+    statements.append((cypher.KEEP_TOOLS, {"server_name": server, "names": names or [""]}))
+    for start in range(0, len(records), _BATCH):
+        rows = [record.row(server) for record in records[start : start + _BATCH]]
         statements.append((cypher.PUT_TOOLS, {"server_name": server, "rows": rows}))
     await graph.write(statements)
-    return SyncReport(state, len(changed), len(gone))
+    return SyncReport(state, n_put, len(digests.keys() - set(names)))
 
 
 async def forget(graph: ToolGraph, server: str) -> None:

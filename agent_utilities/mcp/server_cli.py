@@ -6,6 +6,7 @@ import gc
 import inspect
 import ipaddress
 import logging
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
@@ -164,6 +165,8 @@ def _parameters(server: AgentServer) -> Iterator[inspect.Parameter]:
 
 def _serve(server: AgentServer, transport: Transport, host: str, port: int, log_level: LogLevel) -> None:
     _log_to_stderr(log_level)
+    # Uvicorn raises the signal again when it is done; the lifespan still has to close what it opened.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     _ = server.surface.operator, server.surface.settings
     # What is loaded now stays: a collector that walks it again and again takes longer than the lists do.
     gc.freeze()

@@ -1,0 +1,140 @@
+"""Keeping the graph: one refresh a server at a time, behind everything, and again until it succeeds."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+from agent_utilities.graph.base import GraphError, ServerState, ToolGraph, ToolRecord
+from agent_utilities.graph.sync import server_state, sync
+
+logger = logging.getLogger("agent_utilities.graph")
+
+Introspect = Callable[[str], Awaitable[Sequence[ToolRecord]]]
+
+RETRY_S = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+"""Seconds between tries to fill the graph; the last also between refreshes after one that failed."""
+
+_REFRESH_S = 60.0
+
+
+class Refresher:
+    """Brings servers' tools into the graph, and knows what state each is in.
+
+    Args:
+        graph: the backend.
+        introspect: returns the live tools of a server, by its name; never a command that the graph holds.
+        now: UTC epoch seconds.
+        clock: monotonic seconds, for pauses after failures.
+    """
+
+    def __init__(
+        self, graph: ToolGraph, introspect: Introspect, now: Callable[[], float], clock: Callable[[], float]
+    ) -> None:
+        self.states: dict[str, ServerState] = {}
+        self.n_refreshes = 0
+        self.running: dict[str, asyncio.Task[None] | None] = {}
+        self._graph = graph
+        self._introspect = introspect
+        self._now, self._clock = now, clock
+        self._changed: set[str] = set()
+        self._warned: set[str] = set()
+        self._paused_until: dict[str, float] = {}
+
+    async def fill(self, server: str, failed: Callable[[GraphError], object], succeeded: Callable[[], object]) -> None:
+        """Open the graph and fill it, again and again until it is done; what it already holds answers meanwhile.
+
+        Args:
+            server: whose tools to bring in.
+            failed: called with each failure.
+            succeeded: called when the graph can answer.
+        """
+        self.running[server] = None
+        for attempt in range(10**9):
+            try:
+                async with asyncio.timeout(_REFRESH_S):
+                    await self._graph.open()
+                    if server not in self.states:
+                        held = await server_state(self._graph, server)
+                        if held is not None and held.n_tools:
+                            self.states[server] = held
+                            succeeded()
+                    await self.refresh(server)
+                    succeeded()
+                    break
+            except Exception as error:
+                if server in self.states:
+                    self._warn(server, error)
+                else:
+                    failed(_as_graph_error(error))
+            await asyncio.sleep(RETRY_S[min(attempt, len(RETRY_S) - 1)])
+        del self.running[server]
+
+    def start(self, group: asyncio.TaskGroup | None, server: str, *, is_change: bool = False) -> None:
+        """Start a refresh, unless one runs or one failed a short while ago.
+
+        Args:
+            group: the task group that owns it; without one nothing is started.
+            server: whose tools to bring in.
+            is_change: the tools are known to have changed: it is not forgotten until a refresh has succeeded.
+        """
+        if is_change:
+            self._changed.add(server)
+        if group is None or server in self.running or server not in self.states:
+            return
+        if self._clock() < self._paused_until.get(server, float("-inf")):
+            return
+        task = self.running[server] = group.create_task(self._run(server))
+        task.add_done_callback(lambda _: self.running.pop(server, None))
+
+    def is_due(self, server: str) -> bool:
+        """Whether a change waits for a refresh."""
+        return server in self._changed and server not in self.running
+
+    async def _run(self, server: str) -> None:
+        """Refresh, and once more where the tools changed meanwhile."""
+        try:
+            while True:
+                async with asyncio.timeout(_REFRESH_S):
+                    await self.refresh(server)
+                if server not in self._changed:
+                    return
+        except Exception as error:
+            self._paused_until[server] = self._clock() + RETRY_S[-1]
+            self._warn(server, error)
+
+    def _warn(self, server: str, error: Exception) -> None:
+        """Say once that a refresh failed, until one succeeds."""
+        if server not in self._warned:
+            self._warned.add(server)
+            logger.warning("can't refresh %s in the graph (%s); what it holds is used on", server, error)
+
+    async def refresh(self, server: str) -> None:
+        """Bring a live server's tools into the graph, in one transaction.
+
+        Raises:
+            GraphError: nothing was changed.
+        """
+        self.n_refreshes += 1
+        was_changed = server in self._changed
+        self._changed.discard(server)
+        try:
+            records = await self._introspect(server)
+            report = await sync(self._graph, server, records, int(self._now() * 1000))
+        except BaseException:
+            if was_changed:
+                self._changed.add(server)
+            raise
+        self.states[server] = report.state
+        self._warned.discard(server)
+        n_tools, n_put, n_dropped = report.state.n_tools, report.n_put, report.n_dropped
+        logger.info("graph holds %d tools of %s (%d put, %d dropped)", n_tools, server, n_put, n_dropped)
+
+
+def _as_graph_error(error: Exception) -> GraphError:
+    if isinstance(error, GraphError):
+        return error
+    if isinstance(error, TimeoutError):
+        return GraphError("too slow", f"not filled within {_REFRESH_S} s")
+    return GraphError("failed", repr(error))

@@ -1,0 +1,87 @@
+"""The breaker: a graph that keeps failing is left alone, then tried by one request."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_utilities.graph.breaker import Breaker
+from agent_utilities.graph.embedded import EmbeddedGraph
+from agent_utilities.selection.resolution import Resolution
+from tests.graph.records import record
+from tests.graph.wrapped import Held, Live, patient, running
+
+pytestmark = pytest.mark.anyio
+
+FAILED = Resolution("unavailable", cause="failed")
+
+
+async def test_opens_after_three_failures_and_half_opens_for_one(tmp_path: Path) -> None:
+    seconds, real = [0.0], EmbeddedGraph(tmp_path / "g.lbdb")
+    graph = Held(real)
+    orchestrator = patient(graph, Live([record("dns_read")]), clock=lambda: seconds[0])
+    async with running(orchestrator):
+        await orchestrator.resolve("dns", "s")
+        await real.close()
+        before = graph.n_reads
+        for number in range(10):
+            assert await orchestrator.resolve(f"closed {number}", "s") == FAILED
+        assert graph.n_reads - before == 3
+        assert await orchestrator.resolve("dns", "s") == Resolution("fresh", ("dns_read",)), "the cache still answers"
+        assert orchestrator.health("s")["cause"] == "failed"
+
+        seconds[0] += 5.1
+        for number in range(10):
+            assert await orchestrator.resolve(f"half open {number}", "s") == FAILED
+        assert graph.n_reads - before == 4
+
+        await real.open()
+        assert await orchestrator.resolve("still closed", "s") == FAILED
+        seconds[0] += 5.1
+        assert await orchestrator.resolve("dns_", "s") == Resolution("fresh", ("dns_read",))
+        assert await orchestrator.resolve("again", "s") == Resolution("no_match")
+        assert "cause" not in orchestrator.health("s")
+
+
+async def test_one_warning_when_it_fails_and_one_line_when_it_answers(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    seconds, real = [0.0], EmbeddedGraph(tmp_path / "g.lbdb")
+    orchestrator = patient(real, Live([record("dns_read")]), clock=lambda: seconds[0])
+    async with running(orchestrator):
+        caplog.clear()
+        caplog.set_level("INFO", "agent_utilities.graph")
+        await real.close()
+        for number in range(10):
+            seconds[0] += 6
+            await orchestrator.resolve(f"closed {number}", "s")
+        await real.open()
+        seconds[0] += 6
+        await orchestrator.resolve("open", "s")
+        assert [each.levelname for each in caplog.records] == ["WARNING", "INFO"]
+        assert "graph failed" in caplog.records[0].message
+        assert caplog.records[1].message == "graph answers (embedded)"
+
+
+@given(st.lists(st.tuples(st.sampled_from(["ok", "fail"]), st.floats(0, 4))))
+def test_any_course_of_events_keeps_its_rules(events: list[tuple[str, float]]) -> None:
+    """It lets everything through until three failures in a row, then one call for each five seconds."""
+    seconds, in_a_row, probed_at = [0.0], 0, float("-inf")
+    breaker = Breaker(3, 5.0, lambda: seconds[0])
+    for outcome, pause_s in events:
+        seconds[0] += pause_s
+        allowed = breaker.allows()
+        assert allowed == (in_a_row < 3 or seconds[0] - probed_at >= 5.0)
+        if not allowed:
+            continue
+        if outcome == "ok":
+            in_a_row = 0
+            breaker.succeeded()
+        else:
+            in_a_row += 1
+            breaker.failed("failed")
+        probed_at = seconds[0]
+        assert breaker.is_open == (in_a_row >= 3)

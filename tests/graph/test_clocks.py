@@ -1,0 +1,124 @@
+"""Age: by UTC epoch, whatever the time zone, and whichever way the clock is set."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent_utilities.graph.embedded import EmbeddedGraph
+from agent_utilities.graph.sync import server_state
+from agent_utilities.selection.resolution import Resolution
+from tests.graph.conftest import NewGraph
+from tests.graph.records import record
+from tests.graph.wrapped import Live, patient, running, until
+
+pytestmark = pytest.mark.anyio
+
+START_S = 1_800_000_000.0
+HOUR_S = 3600.0
+TOOLS = [record("dns_read", "dns")]
+ANSWER = ("dns_read",)
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self, seconds: float = START_S) -> None:
+        self.seconds = seconds
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture(params=["UTC", "Pacific/Kiritimati", "America/Adak", "Asia/Kathmandu"])
+def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The process's time zone."""
+    monkeypatch.setenv("TZ", request.param)
+    time.tzset()
+    yield request.param
+    monkeypatch.undo()
+    time.tzset()
+
+
+class TestAge:
+    @pytest.mark.parametrize(
+        ("hours", "status"),
+        [(0, "fresh"), (23.9, "fresh"), (24.1, "stale"), (9_000, "stale"), (-0.05, "fresh"), (-1, "stale")],
+    )
+    async def test_a_day_is_fresh_and_a_clock_that_stepped_makes_it_old(
+        self, tmp_path: Path, hours: float, status: str
+    ) -> None:
+        now = Clock()
+        orchestrator = patient(EmbeddedGraph(tmp_path / "g.lbdb"), Live(TOOLS), now=now)
+        async with running(orchestrator):
+            now.seconds += hours * HOUR_S
+            assert await orchestrator.resolve("dns", "s") == Resolution(status, ANSWER)  # type: ignore[arg-type]
+
+    async def test_the_time_to_live_is_the_operators(self, tmp_path: Path) -> None:
+        now = Clock()
+        graph = EmbeddedGraph(tmp_path / "g.lbdb")
+        orchestrator = patient(graph, Live(TOOLS), now=now, ttl_hours=0.5)
+        async with running(orchestrator):
+            now.seconds += 0.6 * HOUR_S
+            assert (await orchestrator.resolve("dns", "s")).status == "stale"
+
+    async def test_is_the_same_in_every_time_zone(self, tmp_path: Path, zone: str) -> None:
+        now, path = Clock(), tmp_path / "g.lbdb"
+        async with running(patient(EmbeddedGraph(path), Live(TOOLS), now=now)):
+            pass
+        time.tzset()
+        graph = EmbeddedGraph(path)
+        await graph.open()
+        state = await server_state(graph, "s")
+        await graph.close()
+        assert state is not None
+        assert state.updated_at_ms == START_S * 1000
+        now.seconds += 23.9 * HOUR_S
+        live = Live(TOOLS)
+        live.hold()
+        orchestrator = patient(EmbeddedGraph(path), live, now=now)
+        async with running(orchestrator, wait=False):
+            await live.reached.wait()
+            assert await orchestrator.resolve("dns", "s") == Resolution("fresh", ANSWER)
+            assert orchestrator.health("s")["age_s"] == round(23.9 * HOUR_S)
+            live.release()
+
+
+class TestStale:
+    @pytest.mark.parametrize("step_s", [25 * HOUR_S, -2 * HOUR_S])
+    async def test_answers_now_and_refreshes_behind_once(self, new_graph: NewGraph, step_s: float) -> None:
+        now, live = Clock(), Live(TOOLS)
+        orchestrator = patient(new_graph(), live, now=now)
+        async with running(orchestrator):
+            now.seconds += step_s
+            live.hold()
+            for _ in range(20):
+                assert await orchestrator.resolve("dns", "s") == Resolution("stale", ANSWER)
+            await live.reached.wait()
+            assert orchestrator.n_refreshes == 2
+            live.release()
+            await until(lambda: not orchestrator._refreshes, "refreshed")
+            assert await orchestrator.resolve("dns", "s") == Resolution("fresh", ANSWER)
+            assert orchestrator.n_refreshes == 2
+            assert orchestrator.health("s")["age_s"] == 0
+
+    async def test_a_refresh_that_fails_is_not_tried_at_once_again(self, tmp_path: Path) -> None:
+        now, clock, live = Clock(), Clock(0), Live(TOOLS)
+        graph = EmbeddedGraph(tmp_path / "g.lbdb")
+        orchestrator = patient(graph, live, now=now, clock=clock)
+        async with running(orchestrator):
+            await orchestrator.resolve("dns", "s")
+            now.seconds += 25 * HOUR_S
+            await graph.close()
+            for _ in range(5):
+                assert await orchestrator.resolve("dns", "s") == Resolution("stale", ANSWER)
+                await until(lambda: not orchestrator._refreshes, "refresh failed")
+            assert orchestrator.n_refreshes == 2
+            await graph.open()
+            clock.seconds += 60
+            assert await orchestrator.resolve("dns", "s") == Resolution("stale", ANSWER)
+            await until(lambda: not orchestrator._refreshes, "refreshed")
+            assert await orchestrator.resolve("dns", "s") == Resolution("fresh", ANSWER)

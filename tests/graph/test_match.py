@@ -1,0 +1,162 @@
+"""What a query finds: the same on both backends, and with the plain form of the match on Neo4j."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from agent_utilities.graph import cypher
+from agent_utilities.graph.base import ToolGraph, ToolRecord
+from agent_utilities.graph.matching import normalise, terms
+from agent_utilities.graph.sync import sync
+from tests.graph.conftest import NEO4J_AT_NIGHT, NewGraph
+from tests.graph.neo4j_servers import Access
+from tests.graph.records import examples, matching_names, numbered, record, texts, toolsets, words
+
+pytestmark = pytest.mark.anyio
+
+TOOLS = [
+    record("dns_lookup", "Resolve a host's address.", ["network", "Read"]),
+    record("git_log", "Show commits.", ["git", "read"]),
+    record("git_push", "Send commits to a remote.", ["git", "write"]),
+    record("tail_log", "Show the last lines of a file.", ["logs", "read"]),
+    record("rotate", "Start a new FILE for the records of a service.", ["Logs", "write"]),
+    record("bare"),
+]
+
+SIGMA = "ΟΔΟΣ ΑΘΗΝΑ"
+CASES = {
+    "dns": {"dns_lookup"},
+    "GIT": {"git_log", "git_push"},
+    "git_": {"git_log", "git_push"},
+    "log": {"git_log", "tail_log", "rotate"},
+    "logs": {"tail_log", "rotate"},
+    "LOGS": {"tail_log", "rotate"},
+    "file": {"tail_log", "rotate"},
+    "a new file": {"rotate"},
+    "  a   NEW\tfile ": {"rotate"},
+    "commits to": {"git_push"},
+    "host's": {"dns_lookup"},
+    "network": {"dns_lookup"},
+    "write": {"git_push", "rotate"},
+    "bare": {"bare"},
+    "nonesuch": set(),
+    "l": {"dns_lookup", "git_log", "tail_log", "rotate"},
+}
+
+
+class TestLiteral:
+    @pytest.mark.parametrize("query", CASES)
+    async def test_finds_names_descriptions_and_tags_in_any_case(self, graph: ToolGraph, query: str) -> None:
+        await sync(graph, "s", TOOLS, 1)
+        assert set(await matching_names(graph, "s", normalise(query))) == CASES[query]
+
+    async def test_asks_of_one_server_only(self, graph: ToolGraph) -> None:
+        await sync(graph, "s", TOOLS, 1)
+        await sync(graph, "other", [record("dns_other", "dns")], 1)
+        assert await matching_names(graph, "s", "dns") == ("dns_lookup",)
+        assert await matching_names(graph, "nobody", "dns") == ()
+
+    @pytest.mark.parametrize(
+        ("text", "query"),
+        [
+            ("Öffne die TÜR", "tür"),
+            ("STRAßE", "straße"),
+            ("日本の空", "本の"),
+            ("emoji 🚀 launch", "🚀"),
+            (SIGMA, "οδος"),
+            ("cafe\u0301", "caf\u00e9"),
+            ("lines\n  of logs", "lines of logs"),
+        ],
+    )
+    async def test_finds_letters_beyond_ascii_in_any_form(
+        self, graph: ToolGraph, text: str, query: str, request: pytest.FixtureRequest
+    ) -> None:
+        if text == SIGMA and graph.backend == "embedded":
+            reason = "the embedded engine lowers a final sigma by letter, Python by word"
+            request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
+        await sync(graph, "s", [record("it", text), record("decoy", "of logs")], 1)
+        assert await matching_names(graph, "s", normalise(query)) == ("it",)
+
+
+class TestTerms:
+    async def test_rare_terms_count_more(self, graph: ToolGraph) -> None:
+        await sync(graph, "s", TOOLS, 1)
+        assert (await matching_names(graph, "s", normalise("show me the address")))[0] == "dns_lookup"
+        assert (await matching_names(graph, "s", normalise("rotate logs")))[0] == "rotate"
+
+    async def test_tools_far_behind_the_best_are_not_claimed(self, graph: ToolGraph) -> None:
+        await sync(graph, "s", [*numbered(20, "common thing {}"), record("rare", "unicorn")], 1)
+        assert await matching_names(graph, "s", normalise("unicorn or common")) == ("rare",)
+
+    async def test_words_that_say_nothing_find_nothing(self, graph: ToolGraph) -> None:
+        await sync(graph, "s", [record("the_tool", "a tool of and for the")], 1)
+        assert await matching_names(graph, "s", normalise("what should I use?")) == ()
+
+    @NEO4J_AT_NIGHT
+    async def test_ten_thousand_tools(self, graph: ToolGraph) -> None:
+        tools = [*numbered(9_999), record("rotate", "records of a service")]
+        await sync(graph, "s", tools, 1)
+        assert await matching_names(graph, "s", "number 4711") == ("tool_4711",)
+        assert (await matching_names(graph, "s", "service 4711 records"))[0] == "rotate"
+
+    @given(texts)
+    def test_terms_are_few_and_never_empty(self, text: str) -> None:
+        found = terms(normalise(text * 20))
+        assert len(found) <= 16
+        assert all(found)
+
+    @given(texts)
+    def test_normalising_twice_changes_nothing(self, text: str) -> None:
+        once = normalise(text)
+        assert normalise(once) == once
+
+
+class TestEveryQuery:
+    def test_the_match_finds_exactly_what_contains_the_query(self, new_graph: NewGraph) -> None:
+        """Checked against plain Python, on letters whose lower case is one letter everywhere."""
+        with asyncio.Runner() as runner:
+            graph = new_graph()
+            runner.run(graph.open())
+
+            @examples(25)
+            @given(toolsets(), st.lists(words | texts, min_size=1, max_size=6))
+            def check(tools: list[ToolRecord], queries: list[str]) -> None:
+                async def ask() -> None:
+                    await sync(graph, "s", tools, 1)
+                    for text in filter(None, map(normalise, queries)):
+                        rows = await graph.read(cypher.MATCH, {"query": text, "server_name": "s"})
+                        assert sorted(row["name"] for row in rows) == sorted(
+                            each.name
+                            for each in tools
+                            if any(text in part.lower() for part in (each.name, each.description, *each.tags))
+                        )
+
+                runner.run(ask())
+
+            check()
+            runner.run(graph.close())
+
+    def test_the_plain_form_of_the_match_finds_the_same(self, neo4j_server: Access) -> None:
+        with asyncio.Runner() as runner:
+            graph = neo4j_server.graph()
+            runner.run(graph.open())
+
+            @examples(25)
+            @given(toolsets(), st.lists(st.text(max_size=4) | words | texts, min_size=1, max_size=6))
+            @example([record("\u0130stanbul", "ΟΔΟΣ")], ["\u0130", "ος", "οσ", ""])
+            def check(tools: list[ToolRecord], queries: list[str]) -> None:
+                async def ask() -> None:
+                    await sync(graph, "s", tools, 1)
+                    for query in queries:
+                        given = {"query": query, "server_name": "s"}
+                        match, plain = [await graph.read(each, given) for each in (cypher.MATCH, cypher.MATCH_PLAIN)]
+                        assert sorted(row["name"] for row in match) == sorted(row["name"] for row in plain)
+
+                runner.run(ask())
+
+            check()
+            runner.run(graph.close())

@@ -1,0 +1,229 @@
+"""Answering: from a cache, once however many ask, within the deadline, and what each status means."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from agent_utilities.graph import orchestrator as module
+from agent_utilities.graph.base import ToolGraph, ToolRecord
+from agent_utilities.graph.embedded import EmbeddedGraph
+from agent_utilities.graph.sync import server_state, sync
+from agent_utilities.selection.resolution import Resolution
+from tests.graph.conftest import NewGraph
+from tests.graph.records import held, n_held, numbered, record
+from tests.graph.wrapped import Held, Live, patient, running, until
+
+pytestmark = pytest.mark.anyio
+
+TOOLS = [record("dns_read", "dns"), record("git_read", "git", ["tagged"])]
+
+
+class TestStatus:
+    async def test_a_blank_query_is_off(self, new_graph: NewGraph) -> None:
+        orchestrator = patient(new_graph(), Live(TOOLS))
+        async with running(orchestrator):
+            assert await orchestrator.resolve(" \t\n", "s") == Resolution("off")
+
+    async def test_before_it_runs_it_is_being_filled(self, new_graph: NewGraph) -> None:
+        orchestrator = patient(new_graph(), Live(TOOLS))
+        assert await orchestrator.resolve("dns", "s") == Resolution("unavailable", cause="being filled")
+
+    async def test_while_it_is_filled_first_nobody_waits(self, new_graph: NewGraph) -> None:
+        graph = Held(new_graph(), writes=True)
+        orchestrator = patient(graph, Live(TOOLS))
+        async with running(orchestrator, wait=False):
+            await graph.reached.wait()
+            started = time.perf_counter()
+            assert await orchestrator.resolve("dns", "s") == Resolution("unavailable", cause="being filled")
+            assert time.perf_counter() - started < 0.1
+            assert orchestrator.health("s")["status"] == "filling"
+            graph.release()
+            await until(lambda: orchestrator.health("s")["status"] == "ready", "filled")
+            assert await orchestrator.resolve("dns", "s") == Resolution("fresh", ("dns_read",))
+
+    async def test_answered_is_fresh_and_nothing_found_is_no_match(self, new_graph: NewGraph) -> None:
+        orchestrator = patient(new_graph(), Live(TOOLS))
+        async with running(orchestrator):
+            assert await orchestrator.resolve("TAGGED", "s") == Resolution("fresh", ("git_read",))
+            assert await orchestrator.resolve("nonesuch", "s") == Resolution("no_match")
+            assert (await orchestrator.resolve("dns", "another")).status == "unavailable"
+
+    async def test_what_the_graph_already_holds_answers_while_it_is_refreshed(self, new_graph: NewGraph) -> None:
+        graph = new_graph()
+        await graph.open()
+        await sync(graph, "s", TOOLS, int(time.time() * 1000))
+        await graph.close()
+        live = Live(TOOLS)
+        live.hold()
+        orchestrator = patient(new_graph(), live)
+        async with running(orchestrator, wait=False):
+            await live.reached.wait()
+            assert await orchestrator.resolve("dns", "s") == Resolution("fresh", ("dns_read",))
+            live.release()
+
+
+class TestCache:
+    async def test_one_flight_for_all_who_ask_the_same(self, new_graph: NewGraph) -> None:
+        graph = Held(new_graph())
+        orchestrator = patient(graph, Live(TOOLS))
+        async with running(orchestrator):
+            graph.hold(reads=True)
+            before = graph.n_reads
+            spellings = ["dns", " DNS ", "Dns", "dns\t"] * 25
+            asked = [asyncio.create_task(orchestrator.resolve(each, "s")) for each in spellings]
+            await graph.reached.wait()
+            asked[0].cancel()
+            graph.release()
+            answers = await asyncio.gather(*asked[1:])
+            assert set(answers) == {Resolution("fresh", ("dns_read",))}
+            assert graph.n_reads - before == 1 == orchestrator.n_reads
+
+    async def test_a_query_seen_before_is_not_asked_of_the_graph(self, new_graph: NewGraph) -> None:
+        graph = Held(new_graph())
+        orchestrator = patient(graph, Live(TOOLS))
+        async with running(orchestrator):
+            first = [await orchestrator.resolve(each, "s") for each in ("dns", "nonesuch")]
+            before = graph.n_reads
+            assert [await orchestrator.resolve(each, "s") for each in ("DNS", "nonesuch")] == first
+            assert graph.n_reads == before
+
+    async def test_holds_so_many_answers_the_latest_used(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "_CACHED", 8)
+        orchestrator = patient(EmbeddedGraph(tmp_path / "g.lbdb"), Live(TOOLS))
+        async with running(orchestrator):
+            for number in range(8):
+                await orchestrator.resolve(f"q{number}", "s")
+            await orchestrator.resolve("q0", "s")
+            await orchestrator.resolve("q8", "s")
+            assert orchestrator.n_reads == 9
+            await orchestrator.resolve("q0", "s")
+            assert orchestrator.n_reads == 9
+            await orchestrator.resolve("q1", "s")
+            assert orchestrator.n_reads == 10
+
+
+class TestDeadline:
+    async def test_a_late_answer_is_kept_for_the_next(self, new_graph: NewGraph) -> None:
+        graph = Held(new_graph())
+        orchestrator = patient(graph, Live(TOOLS), deadline_ms=50)
+        async with running(orchestrator):
+            graph.hold(reads=True)
+            started = time.perf_counter()
+            assert await orchestrator.resolve("dns", "s") == Resolution("unavailable", cause="too slow")
+            assert 0.045 < time.perf_counter() - started < 0.5
+            graph.release()
+            answer = Resolution("fresh", ("dns_read",))
+
+            async def answered() -> bool:
+                return await orchestrator.resolve("dns", "s") == answer
+
+            await until(answered, "answered")
+            assert orchestrator.n_reads == 1
+
+
+class TestChange:
+    async def test_a_changed_tool_set_is_answered_from_at_once(self, new_graph: NewGraph) -> None:
+        live = Live(TOOLS)
+        orchestrator = patient(new_graph(), live)
+        async with running(orchestrator):
+            assert await orchestrator.resolve("dns", "s") == Resolution("fresh", ("dns_read",))
+            live.tools = [record("dns_write", "dns"), *TOOLS[1:]]
+            orchestrator.refresh("s", is_change=True)
+            await until(lambda: orchestrator.n_refreshes == 2 and not orchestrator._refreshes, "refreshed")
+            assert await orchestrator.resolve("dns", "s") == Resolution("fresh", ("dns_write",))
+
+    async def test_a_change_during_a_refresh_is_followed_by_another(self, new_graph: NewGraph) -> None:
+        live, graph = Live(TOOLS), Held(new_graph())
+        orchestrator = patient(graph, live)
+        async with running(orchestrator):
+            graph.hold(writes=True)
+            orchestrator.refresh("s", is_change=True)
+            await graph.reached.wait()
+            live.tools = [record("late", "dns")]
+            for _ in range(3):
+                orchestrator.refresh("s", is_change=True)
+            graph.release()
+            await until(lambda: orchestrator.n_refreshes == 3 and not orchestrator._refreshes, "refreshed")
+            assert await orchestrator.resolve("dns", "s") == Resolution("fresh", ("late",))
+
+    async def test_a_change_during_the_first_fill_is_followed_by_another(self, new_graph: NewGraph) -> None:
+        live, graph = Live(TOOLS), Held(new_graph(), writes=True)
+        orchestrator = patient(graph, live)
+
+        async def late_is_there() -> bool:
+            return await n_held(graph, "s") == 3
+
+        async with running(orchestrator, wait=False):
+            await graph.reached.wait()
+            live.tools = [*TOOLS, record("late")]
+            orchestrator.refresh("s", is_change=True)
+            graph.release()
+            await until(late_is_there, "the late tool is there", seconds=2)
+
+    async def test_a_stale_start_is_refreshed_once(self, new_graph: NewGraph) -> None:
+        graph = new_graph()
+        await graph.open()
+        await sync(graph, "s", TOOLS, 1)
+        await graph.close()
+        live = Live(TOOLS)
+        live.hold()
+        orchestrator = patient(new_graph(), live)
+        async with running(orchestrator, wait=False):
+            await live.reached.wait()
+            assert (await orchestrator.resolve("dns", "s")).status == "stale"
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            assert orchestrator.n_refreshes == 1
+            live.release()
+
+    async def test_a_change_while_the_graph_is_down_reaches_it_later(self, tmp_path: Path) -> None:
+        live, seconds = Live(TOOLS), [0.0]
+        graph = EmbeddedGraph(tmp_path / "g.lbdb")
+        orchestrator = patient(graph, live, clock=lambda: seconds[0])
+
+        async def late_is_there() -> bool:
+            return await n_held(graph, "s") == 3
+
+        async with running(orchestrator):
+            await graph.close()
+            live.tools = [*TOOLS, record("late", "dns")]
+            orchestrator.refresh("s", is_change=True)
+            await until(lambda: orchestrator.n_refreshes == 2 and not orchestrator._refreshes, "refresh failed")
+            await graph.open()
+            seconds[0] += 3600
+            await orchestrator.resolve("git", "s")
+            await until(late_is_there, "the late tool is there", seconds=2)
+
+    async def test_a_graph_that_was_emptied_is_filled_again(self, new_graph: NewGraph) -> None:
+        orchestrator = patient(new_graph(), Live(TOOLS))
+        async with running(orchestrator):
+            await orchestrator.graph.write([("MATCH (n:CallableResource) DETACH DELETE n", {})])
+            await orchestrator.graph.write([("MATCH (n:Server) DETACH DELETE n", {})])
+            assert (await orchestrator.resolve("dns", "s")).status != "no_match"
+
+
+class TestFill:
+    async def test_a_server_that_can_not_be_listed_at_first_is_tried_again(self, new_graph: NewGraph) -> None:
+        class Flaky(Live):
+            async def __call__(self, server_name: str) -> Sequence[ToolRecord]:
+                if self.n_calls == 0:
+                    self.n_calls += 1
+                    raise ConnectionError("upstream is down")
+                return await super().__call__(server_name)
+
+        orchestrator = patient(new_graph(), Flaky(TOOLS))
+        async with running(orchestrator, wait=False) as task:
+            await until(lambda: task.done() or orchestrator.health("s")["status"] == "ready", "filled", seconds=5)
+            assert not task.done()
+
+    async def test_a_tool_set_of_any_size_is_held_whole(self, graph: ToolGraph) -> None:
+        for n_tools in (1, 249, 250, 251, 501):
+            await sync(graph, "s", numbered(n_tools), n_tools)
+            state = await server_state(graph, "s")
+            assert state is not None
+            assert state.n_tools == n_tools == len(await held(graph, "s"))
