@@ -33,7 +33,7 @@ def decision_rounds(n_tools: int, budget_s: float) -> Rounds:
     tools: Sequence[Any] = list(asyncio.run(server.list_tools(run_middleware=False)))
     surface = Surface({})
     reader = CatalogReader("tool")
-    catalog = reader.read(tools)
+    catalog = reader.read(tools).catalog
     chosen = ",".join(tool_name(i) for i in range(5))
     by_names = read_request(b"", ((b"x-mcp-enabled-tools", chosen.encode()),))
     by_tag = read_request(b"", ((b"x-mcp-enabled-tags", b"group_3"),))
@@ -47,7 +47,7 @@ def decision_rounds(n_tools: int, budget_s: float) -> Rounds:
         "decide, no selection": lambda: decide(catalog, effective(Selection())),
         "decide, 5 names": lambda: decide(catalog, effective(by_names)),
         "decide, by tag": lambda: decide(catalog, effective(by_tag)),
-        "CatalogReader.read, tools never seen, with digest": lambda: CatalogReader("tool").read(tools).digest,
+        "CatalogReader.read, tools never seen, with digest": lambda: CatalogReader("tool").read(tools).catalog.digest,
     }
     return interleave({name: _lane(call) for name, call in lanes.items()}, budget_s=budget_s, block_s=0.005)
 

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 
 # Examples for each law: together at least 5,000 in every run, and 100,000 at night.
 settings.register_profile("ci", max_examples=700, deadline=None, derandomize=True, print_blob=True)
-settings.register_profile("nightly", max_examples=13_000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("nightly", max_examples=7_500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

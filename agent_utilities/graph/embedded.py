@@ -21,7 +21,7 @@ logger = logging.getLogger("agent_utilities.graph")
 
 _T = TypeVar("_T")
 _MAX_BYTES = 1 << 30
-_POOL_BYTES = 64 << 20
+_POOL_BYTES = 256 << 20
 _CHUNK = 50
 _SPARE_BYTES = 16 << 20
 _DDL = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import unicodedata
 from collections import defaultdict
 from dataclasses import dataclass
@@ -41,24 +42,39 @@ class Matches:
 
     Args:
         literal: names of the tools that bear the query as it stands.
-        by_term: names of the tools that bear each term.
+        by_term: names of the tools that bear each of its terms.
     """
 
-    literal: tuple[str, ...]
-    by_term: tuple[tuple[str, tuple[str, ...]], ...]
+    literal: tuple[str, ...] = ()
+    by_term: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    @property
+    def n_names(self) -> int:
+        """How many names are held."""
+        return len(self.literal) + sum(len(names) for _, names in self.by_term)
+
+
+async def match_literally(graph: ToolGraph, server: str, text: str) -> Matches:
+    """Return the tools that bear a normalised query as it stands."""
+    rows = await graph.read(cypher.MATCH, {"query": text, "server_name": server})
+    return Matches(literal=tuple(sorted({sys.intern(row["name"]) for row in rows})))
+
+
+async def match_terms(graph: ToolGraph, server: str, text: str) -> Matches:
+    """Return the tools that bear the terms of a normalised query; nothing where it is one term."""
+    wanted = terms(text)
+    if not wanted or wanted == [text]:
+        return Matches()
+    found: dict[str, set[str]] = {term: set() for term in wanted}
+    for row in await graph.read(cypher.MATCH_TERMS, {"terms": wanted, "server_name": server}):
+        found[row["term"]].add(sys.intern(row["name"]))
+    return Matches(by_term=tuple((term, tuple(sorted(names))) for term, names in found.items() if names))
 
 
 async def match(graph: ToolGraph, server: str, text: str) -> Matches:
-    """Return the matches of a normalised query: literally, and where it has several words by each of its terms."""
-    rows = await graph.read(cypher.MATCH, {"query": text, "server_name": server})
-    literal = tuple(sorted({row["name"] for row in rows}))
-    wanted = terms(text)
-    if not wanted or wanted == [text]:
-        return Matches(literal, ())
-    found: dict[str, set[str]] = {term: set() for term in wanted}
-    for row in await graph.read(cypher.MATCH_TERMS, {"terms": wanted, "server_name": server}):
-        found[row["term"]].add(row["name"])
-    return Matches(literal, tuple((term, tuple(sorted(names))) for term, names in found.items() if names))
+    """Return the matches of a normalised query: literally, and where nothing bears it by its terms."""
+    literal = await match_literally(graph, server, text)
+    return literal if literal.literal else await match_terms(graph, server, text)
 
 
 def names_of(matches: Matches, permitted: frozenset[str] | None = None) -> tuple[str, ...]:

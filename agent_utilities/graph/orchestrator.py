@@ -5,21 +5,23 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from agent_utilities.graph.base import Cause, GraphError, ServerState, ToolGraph
 from agent_utilities.graph.breaker import Breaker
-from agent_utilities.graph.matching import Matches, match, names_of, normalise
+from agent_utilities.graph.matching import Matches, match_literally, match_terms, names_of, normalise
+from agent_utilities.graph.memory import Memory
 from agent_utilities.graph.refresh import Introspect, Refresher
 from agent_utilities.graph.sync import server_state
 from agent_utilities.selection.resolution import Resolution
 
 logger = logging.getLogger("agent_utilities.graph")
 
-Key = tuple[str, str, str]
+Key = tuple[str, str, str, bool]
+"""Server, normalised query, digest of the server's tools, and whether its terms are matched or the query as it is."""
+
 Outcome = Matches | GraphError
 """What a flight brings: matches, or why there are none. Never an exception: that would end the whole task group."""
 
@@ -38,7 +40,6 @@ class Scope:
 
 
 _HOUR_MS = 3_600_000
-_CACHED = 4096
 _AT_ONCE = 8
 _STATEMENT_S = 2.0
 _CLOSE_S = 1.5
@@ -74,13 +75,15 @@ class DynamicToolOrchestrator:
     ) -> None:
         self.graph = graph
         self.n_reads = 0
+        """How many queries were asked of the graph; one whose words stand nowhere together takes two statements."""
         self._refresher = Refresher(graph, introspect, now, clock)
         self._deadline_s = deadline_ms / 1000
         self._ttl_ms = ttl_hours * _HOUR_MS
         self._now = now
         self._states = self._refresher.states
-        self._matches: OrderedDict[Key, Matches] = OrderedDict()
-        self._names: OrderedDict[tuple[Key, str], tuple[str, ...]] = OrderedDict()
+        self._matches: Memory[Key, Matches] = Memory()
+        self._names: Memory[tuple[Key, str], tuple[str, ...]] = Memory()
+        self._too_slow: Memory[Key, GraphError] = Memory()
         self._flights: dict[Key, asyncio.Task[Outcome]] = {}
         self._group: asyncio.TaskGroup | None = None
         self._places = asyncio.Semaphore(_AT_ONCE)
@@ -104,30 +107,32 @@ class DynamicToolOrchestrator:
         state = self._states.get(server_name)
         if state is None:
             return Resolution("unavailable", cause=self.cause or "being filled")
-        key = (server_name, text, state.digest)
-        outcome: Outcome | None = self._matches.get(key)
-        if outcome is None:
-            outcome = await self._ask(key)
-        else:
-            self._matches.move_to_end(key)
+        names: tuple[str, ...] | GraphError = ()
+        for by_term in (False, True):
+            names = await self._answer((server_name, text, state.digest, by_term), scope)
+            if names:
+                break
         is_stale = self._is_stale(state)
         # Whoever waited may find that a refresh is over by now, and starts no other.
         if self._is_stale(self._states.get(server_name, state)) or self._refresher.is_due(server_name):
             self.refresh(server_name)
-        if isinstance(outcome, GraphError):
-            return Resolution("unavailable", cause=outcome.cause)
-        names = self._chosen(key, outcome, scope)
+        if isinstance(names, GraphError):
+            return Resolution("unavailable", cause=names.cause)
         if not names:
             return Resolution("no_match")
         return Resolution("stale" if is_stale else "fresh", names)
 
-    def _chosen(self, key: Key, matches: Matches, scope: Scope | None) -> tuple[str, ...]:
+    async def _answer(self, key: Key, scope: Scope | None) -> tuple[str, ...] | GraphError:
         """Return the names of an answer within a scope, from memory where that was asked before."""
         chosen = (key, scope.digest if scope is not None else "")
         names = self._names.get(chosen)
         if names is None:
-            names = names_of(matches, scope.names() if scope is not None else None)
-            _remember(self._names, chosen, names)
+            held = self._matches.get(key)
+            outcome: Outcome = held if held is not None else await self._ask(key)
+            if isinstance(outcome, GraphError):
+                return outcome
+            names = names_of(outcome, scope.names() if scope is not None else None)
+            self._names.keep(chosen, names, len(names))
         return names
 
     def _is_stale(self, state: ServerState) -> bool:
@@ -137,6 +142,8 @@ class DynamicToolOrchestrator:
 
     async def _ask(self, key: Key) -> Outcome:
         """Ask the graph, once for all who wait on a key, and wait for it up to the deadline."""
+        if (slow := self._too_slow.get(key)) is not None:
+            return slow
         flight = self._flights.get(key)
         if flight is None:
             if self._group is None:
@@ -151,22 +158,33 @@ class DynamicToolOrchestrator:
         return GraphError("failed", "the server is stopping") if flight.cancelled() else flight.result()
 
     async def _fly(self, key: Key) -> Outcome:
-        server, text, _ = key
+        server, text, _, by_term = key
         try:
             async with self._places, asyncio.timeout(_STATEMENT_S):
-                self.n_reads += 1
-                matches = await match(self.graph, server, text)
-                if not matches.literal and not matches.by_term:
+                self.n_reads += not by_term
+                matches = await (match_terms if by_term else match_literally)(self.graph, server, text)
+                if by_term and not matches.by_term:
                     await self._check_held(key)
         except GraphError as error:
             return self._failed(error)
         except TimeoutError:
-            return self._failed(GraphError("too slow", f"no answer within {_STATEMENT_S} s"))
+            return await self._timed_out(key)
         except Exception as error:
             return self._failed(GraphError("failed", error))
         self._succeeded()
-        _remember(self._matches, key, matches)
+        self._matches.keep(key, matches, matches.n_names)
         return matches
+
+    async def _timed_out(self, key: Key) -> GraphError:
+        """Tell a query that is too much for the graph, and is left alone, from a graph that does not answer."""
+        error = GraphError("too slow", f"no answer within {_STATEMENT_S} s")
+        try:
+            async with asyncio.timeout(self._deadline_s):
+                await self.graph.read("RETURN 1 AS one", {})
+        except (GraphError, TimeoutError):
+            return self._failed(error)
+        self._too_slow.keep(key, error, 1)
+        return error
 
     async def _check_held(self, key: Key) -> None:
         """Make sure that nothing was found in the tools that were meant: another process may have changed them.
@@ -174,7 +192,7 @@ class DynamicToolOrchestrator:
         Raises:
             GraphError: the graph holds other tools; they are being refreshed.
         """
-        server, _, digest = key
+        server, _, digest, _ = key
         held = await server_state(self.graph, server)
         if held is None or held.digest != digest or held.n_tools == 0 < self._states[server].n_tools:
             self.refresh(server, is_change=True)
@@ -244,9 +262,3 @@ class DynamicToolOrchestrator:
         if state is not None:
             health |= {"age_s": max(0, round(self._now() - state.updated_at_ms / 1000))}
         return health
-
-
-def _remember(memo: OrderedDict[Any, Any], key: Any, value: Any) -> None:
-    memo[key] = value
-    if len(memo) > _CACHED:
-        memo.popitem(last=False)

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 from agent_utilities.graph.base import GraphError, ServerState, ToolGraph, ToolRecord
+from agent_utilities.graph.matching import match_literally, match_terms
 from agent_utilities.graph.sync import server_state, sync
 
 logger = logging.getLogger("agent_utilities.graph")
@@ -61,6 +62,7 @@ class Refresher:
                             self.states[server] = held
                             succeeded()
                     await self.refresh(server)
+                    await self._warm(server)
                     succeeded()
                     break
             except Exception as error:
@@ -70,6 +72,11 @@ class Refresher:
                     failed(_as_graph_error(error))
             await asyncio.sleep(RETRY_S[min(attempt, len(RETRY_S) - 1)])
         del self.running[server]
+
+    async def _warm(self, server: str) -> None:
+        """Run each statement once: the first time costs many times the others, and no caller should pay it."""
+        await match_literally(self._graph, server, "warm up")
+        await match_terms(self._graph, server, "warm up")
 
     def start(self, group: asyncio.TaskGroup | None, server: str, *, is_change: bool = False) -> None:
         """Start a refresh, unless one runs or one failed a short while ago.

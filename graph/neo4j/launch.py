@@ -13,6 +13,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from dataclasses import dataclass
@@ -124,7 +125,9 @@ class Neo4jServer:
         until = time.monotonic() + _START_S
         while time.monotonic() < until and self.process.poll() is None:
             try:
-                with neo4j.GraphDatabase.driver(self.uri, auth=("neo4j", first), connection_timeout=1, max_transaction_retry_time=0) as driver:
+                with neo4j.GraphDatabase.driver(
+                    self.uri, auth=("neo4j", first), connection_timeout=1, max_transaction_retry_time=0
+                ) as driver:
                     if first != self.password:
                         change = "ALTER CURRENT USER SET PASSWORD FROM $old TO $new"
                         driver.execute_query(change, {"old": first, "new": self.password}, database_="system")
@@ -168,6 +171,7 @@ def new_server(home: Path) -> Neo4jServer:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with tempfile.TemporaryDirectory() as folder, new_server(Path(folder)) as server:
         print(f"NEO4J_URI={server.uri} NEO4J_USERNAME=neo4j NEO4J_PASSWORD={server.password}", flush=True)
         signal.pause()

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_utilities.graph import orchestrator as module
 from agent_utilities.graph.base import ToolGraph, ToolRecord
 from agent_utilities.graph.embedded import EmbeddedGraph
+from agent_utilities.graph.memory import Memory
 from agent_utilities.graph.sync import server_state, sync
 from agent_utilities.selection.resolution import Resolution
 from tests.graph.conftest import NewGraph
@@ -92,19 +92,21 @@ class TestCache:
             assert [await orchestrator.resolve(each, "s") for each in ("DNS", "nonesuch")] == first
             assert graph.n_reads == before
 
-    async def test_holds_so_many_answers_the_latest_used(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(module, "_CACHED", 8)
-        orchestrator = patient(EmbeddedGraph(tmp_path / "g.lbdb"), Live(TOOLS))
-        async with running(orchestrator):
-            for number in range(8):
-                await orchestrator.resolve(f"q{number}", "s")
-            await orchestrator.resolve("q0", "s")
-            await orchestrator.resolve("q8", "s")
-            assert orchestrator.n_reads == 9
-            await orchestrator.resolve("q0", "s")
-            assert orchestrator.n_reads == 9
-            await orchestrator.resolve("q1", "s")
-            assert orchestrator.n_reads == 10
+    def test_holds_so_many_entries_the_latest_used(self) -> None:
+        memory: Memory[int, str] = Memory(n_entries=3, n_names=100)
+        for key in (1, 2, 3):
+            memory.keep(key, "held", 1)
+        memory.get(1)
+        memory.keep(4, "held", 1)
+        assert [key for key in (1, 2, 3, 4) if memory.get(key)] == [1, 3, 4]
+
+    def test_holds_so_many_names_together(self) -> None:
+        memory: Memory[int, str] = Memory(n_entries=100, n_names=10)
+        for key in (1, 2, 3):
+            memory.keep(key, "held", 4)
+        assert [key for key in (1, 2, 3) if memory.get(key)] == [2, 3]
+        memory.keep(4, "large", 1_000)
+        assert [key for key in (1, 2, 3, 4) if memory.get(key)] == [4]
 
 
 class TestDeadline:

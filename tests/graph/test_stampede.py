@@ -168,7 +168,7 @@ class TestLists:
             assert orchestrator is not None
             await until(lambda: not orchestrator._refreshes, "idle")
             before = orchestrator.n_refreshes
-            orchestrator._now = lambda: time.time() + 2 * DAY_S
+            orchestrator._now = orchestrator._refresher._now = lambda: time.time() + 2 * DAY_S
 
             async def one(number: int) -> None:
                 started = time.perf_counter()

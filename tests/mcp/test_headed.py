@@ -1,4 +1,4 @@
-"""Arguments repeated in HTTP headers are checked, without a listing for each call, and without telling of denied tools."""
+"""Arguments repeated in HTTP headers are checked without a listing, and without telling of denied tools."""
 
 from __future__ import annotations
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from agent_utilities import create_mcp_server
 from fastmcp import Client
 from fastmcp.server import create_proxy
 
+from agent_utilities import create_mcp_server
 from tests.mcp.servers import log_server, over_http, running, tool_names
 
 pytestmark = pytest.mark.anyio

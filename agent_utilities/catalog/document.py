@@ -1,0 +1,117 @@
+"""What a ranker may know of a tool: the one place that decides its text and fields."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+_TEXT_LIMIT = 20_000
+_N_TRIGGERS_LIMIT = 200
+_BORDER = re.compile(
+    r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])|[_\W]+"
+)
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s|[\u3002\uff01\uff1f\n]")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDocument:
+    """One tool as a ranker reads it; equal documents rank alike.
+
+    Args:
+        name: the name that callers see.
+        title: for people; empty where there is none.
+        description: what it does.
+        parameters: (name, description) of each parameter, in the schema's order.
+        tags: its labels.
+        server: the server it comes from; empty where there is only one.
+        hints: search hints of its author (`anthropic/searchHint`).
+        triggers: past requests that it answered, oldest first.
+    """
+
+    name: str
+    title: str = ""
+    description: str = ""
+    parameters: tuple[tuple[str, str], ...] = ()
+    tags: tuple[str, ...] = ()
+    server: str = ""
+    hints: tuple[str, ...] = ()
+    triggers: tuple[str, ...] = ()
+
+    def fields(self) -> dict[str, str]:
+        """Return the text of each field, whose names are those of the lexical ranker's weights."""
+        return {
+            "name": self.name,
+            "title": self.title,
+            "description": self.description,
+            "hints": "\n".join(self.hints),
+            "parameters": " ".join(name for name, _ in self.parameters),
+            "parameter_descriptions": "\n".join(text for _, text in self.parameters)[:_TEXT_LIMIT],
+            "tags": " ".join(self.tags),
+            "server": self.server,
+            "triggers": "\n".join(self.triggers),
+        }
+
+    def aspects(self) -> tuple[str, str, str]:
+        """Return what embeddings are made of: the whole, its first sentence, and the name alone.
+
+        A long description drowns what the tool is for, and a name says it best; their mean vector finds more than
+        the vector of any one of them.
+        """
+        name = " ".join(part for part in (split_identifier(self.name), self.title) if part)
+        text = "\n".join(part for part in (self.description, *self.hints) if part)
+        first = _SENTENCE_END.split(text.strip(), maxsplit=1)[0]
+        return f"{split_identifier(self.server)} {name}: {text}".strip(), f"{name}: {first}".strip(), name
+
+    def remembering(self, requests: Iterable[str]) -> ToolDocument:
+        """Return it with further past requests; only the newest 200 are kept."""
+        known = (*self.triggers, *(text[:_TEXT_LIMIT] for text in requests))
+        return replace(self, triggers=known[-_N_TRIGGERS_LIMIT:])
+
+
+def document(definition: Mapping[str, Any], server: str = "", tags: Iterable[str] = ()) -> ToolDocument:
+    """Return the document of a tool as `tools/list` sends it; whatever isn't text where text belongs is left out.
+
+    Of each text the first 20,000 characters are read.
+
+    Args:
+        definition: name, title, description, inputSchema, annotations and `_meta`.
+        server: the server it comes from.
+        tags: its tags, where they are not in `_meta`.
+    """
+    meta = _mapping(definition.get("_meta") or definition.get("meta"))
+    host = _mapping(meta.get("fastmcp")) or _mapping(meta.get("_fastmcp"))
+    properties = _mapping(_mapping(definition.get("inputSchema")).get("properties"))
+    annotated = _text(_mapping(definition.get("annotations")).get("title"))
+    return ToolDocument(
+        name=_text(definition.get("name")),
+        title=_text(definition.get("title")) or annotated,
+        description=_text(definition.get("description")),
+        parameters=tuple((_text(name), _text(_mapping(each).get("description"))) for name, each in properties.items()),
+        tags=tuple(sorted({*_texts(host.get("tags")), *tags})),
+        server=server,
+        hints=_texts(meta.get("anthropic/searchHint")),
+    )
+
+
+def split_identifier(name: str) -> str:
+    """Return the words of an identifier: split by case, digits, underscores, dots and other punctuation.
+
+    >>> split_identifier("getHTTPStatus.v2")
+    'get HTTP Status v 2'
+    """
+    return " ".join(part for part in _BORDER.split(name) if part)
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _text(value: object) -> str:
+    return value[:_TEXT_LIMIT] if isinstance(value, str) else ""
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    given = value if isinstance(value, (list, tuple, set, frozenset)) else [value]
+    return tuple(text for each in given if (text := _text(each)))

@@ -1,0 +1,72 @@
+"""Rankers and providers by name, each importing what it needs when it is opened."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from agent_utilities.errors import InputError
+from agent_utilities.ranking.base import Ranker
+from agent_utilities.ranking.embedding import Provider
+
+
+def open_ranker(kind: str, provider: str = "minilm", cache: Path | None = None) -> Ranker:
+    """Return a ranker; no model is loaded before its first index.
+
+    Args:
+        kind: lexical, embedding or hybrid.
+        provider: what embeds: see `open_provider`.
+        cache: the file where vectors are kept between processes, or None.
+
+    Raises:
+        InputError: no such ranker or provider.
+    """
+    if kind == "lexical":
+        from agent_utilities.ranking.lexical import LexicalRanker
+
+        return LexicalRanker()
+    if kind not in ("embedding", "hybrid"):
+        raise InputError("no such ranker", kind, "ranker", "give lexical, embedding or hybrid")
+    from agent_utilities.ranking.fusion import LEXICAL_WEIGHT, HybridRanker
+    from agent_utilities.ranking.vectors import VectorStore
+
+    check_provider(provider)
+    store = VectorStore(cache) if cache else None
+    return HybridRanker(lambda: open_provider(provider), store, LEXICAL_WEIGHT if kind == "hybrid" else 0.0)
+
+
+def check_provider(text: str) -> None:
+    """Refuse a provider that can't be meant.
+
+    Raises:
+        InputError: no such provider.
+    """
+    name = text.partition(":")[0]
+    if name in ("http", "https"):
+        if not text.partition("#")[2]:
+            hint = "write it as http://127.0.0.1:11434/v1#all-minilm"
+            raise InputError("an endpoint without a model", text, "provider", hint)
+    elif text != "minilm" and name != "fastembed":
+        raise InputError("no such provider", text, "provider", "give minilm, fastembed[:model] or an endpoint's URL")
+
+
+def open_provider(text: str) -> Provider:
+    """Return a provider: `minilm`, `fastembed`, `fastembed:MODEL`, or the URL of an endpoint as `URL#MODEL`.
+
+    Raises:
+        InputError: no such provider.
+        RankerError: it can't be had here.
+    """
+    check_provider(text)
+    name, _, rest = text.partition(":")
+    if name == "minilm":
+        from agent_utilities.ranking.minilm import MiniLM
+
+        return MiniLM()
+    if name == "fastembed":
+        from agent_utilities.ranking.fastembed import FastEmbed
+
+        return FastEmbed(rest) if rest else FastEmbed()
+    from agent_utilities.ranking.endpoint import Endpoint
+
+    url, _, model = text.partition("#")
+    return Endpoint(url, model)

@@ -1,0 +1,96 @@
+"""Words, terms and clauses of requests and documents, in any script."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+from importlib import import_module
+from typing import Any
+
+from agent_utilities.catalog.document import split_identifier
+
+STOPWORDS = frozenset(
+    """
+    a about above after again all also am an and any are as at be because been before being below between both but by
+    can could did do does doing down during each few for from further get give had has have having he help her here
+    hers him his how i if in into is it its itself just know let lets like ll looking make may me might more most my
+    need no nor not now of off on once only or other our out over own please provide re s same she should show so some
+    such t tell than that the their them then there these they this those through to too under until up us use using
+    ve very want was we were what when where which while who whom why will with would you your find
+    """.split()
+)
+_UNSPACED = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+|[\U00020000-\U0003ffff]+")
+_WORD = re.compile(r"[^\W_]+")
+_CLAUSE_END = re.compile(
+    r"[.!?;\n]+\s+|[\u3002\uff01\uff1f\uff1b]|,\s+|\s*\b(?:as well as|so that|after that|along with|together with"
+    r"|in addition to|and|then|also|plus|but|while|or)\b\s+(?:(?:also|then|can you|could you)\s+)?",
+    re.IGNORECASE,
+)
+_N_CLAUSES_LIMIT = 8
+_N_CLAUSE_WORDS = 3
+
+
+def words(text: str) -> list[str]:
+    """Return the words of a text, folded, in order; identifiers as their parts, unspaced scripts in pairs.
+
+    >>> words("List EventHubs, 查看日志")
+    ['list', 'event', 'hubs', '查看', '看日', '日志']
+    """
+    found: list[str] = []
+    for word in _WORD.findall(unicodedata.normalize("NFKC", text)):
+        if word.isascii():
+            parts = word.split() if word.islower() else split_identifier(word).split()
+            whole = all(len(part) == 1 for part in parts)
+            found.extend([word.casefold()] if whole else [part.casefold() for part in parts])
+        else:
+            found.extend(_pieces(word.casefold()))
+    return found
+
+
+def _pieces(word: str) -> list[str]:
+    """Return runs of unspaced script as overlapping pairs, and the rest whole."""
+    found: list[str] = []
+    end = 0
+    for run in _UNSPACED.finditer(word):
+        found.append(word[end : run.start()])
+        text = run.group()
+        found.extend(text[at : at + 2] for at in range(max(1, len(text) - 1)))
+        end = run.end()
+    return [piece for piece in (*found, word[end:]) if piece]
+
+
+def content_words(text: str) -> list[str]:
+    """Return the words of a text that tell something: no stopwords and no single letters."""
+    return [word for word in words(text) if word not in STOPWORDS and not (len(word) == 1 and word.isascii())]
+
+
+@lru_cache(maxsize=1)
+def _stemmer() -> Any:
+    return import_module("Stemmer").Stemmer("english")
+
+
+@lru_cache(maxsize=65_536)
+def stem(word: str) -> str:
+    """Return a word's stem, marked so that it is never taken for a word.
+
+    Source: Porter, Snowball (the English stemmer).
+    """
+    return f"~{_stemmer().stemWord(word)}"
+
+
+def clauses(query: str) -> list[str]:
+    """Return the parts of a request that may each want a tool of its own; none where it has one part only.
+
+    Parts of fewer than three words stay with the part before them.
+    """
+    found: list[str] = []
+    for part in _CLAUSE_END.split(query):
+        text = part.strip(" ,.;:!?\"'")
+        if not text:
+            continue
+        if found and min(len(text.split()), len(found[-1].split())) < _N_CLAUSE_WORDS:
+            found[-1] += f", {text}"
+        else:
+            found.append(text)
+    return found[:_N_CLAUSES_LIMIT] if len(found) > 1 else []

@@ -1,0 +1,36 @@
+"""One BLAS thread at a time, for matrices too small to gain from more."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from importlib import import_module
+from typing import Any
+
+_TURN = threading.Lock()
+
+
+@lru_cache(maxsize=1)
+def _controller() -> Any:
+    try:
+        return import_module("threadpoolctl").ThreadpoolController()
+    except ImportError:
+        return None
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let BLAS use one thread within, and one caller at a time.
+
+    A second thread gains nothing on a request's matrices, and two that wait for each other on busy cores take ten
+    times as long. The limit is the process's, so callers take turns: none may restore what another has set.
+    """
+    with _TURN:
+        controller = _controller()
+        if controller is None:
+            yield
+        else:
+            with controller.limit(limits=1, user_api="blas"):
+                yield

@@ -1,0 +1,111 @@
+"""Vectors kept on disk by the hash of what they are of. A store that can't be used costs time, never an answer."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+T = TypeVar("T")
+logger = logging.getLogger(__name__)
+
+_BATCH = 500
+_CHECK_BYTES = 8
+_TIMEOUT_S = 2
+_TABLE = "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID"
+
+
+class VectorStore:
+    """A file of vectors, shared by processes and threads.
+
+    Every vector carries a checksum of its own; one that is damaged counts as absent. A file that is no store is made
+    anew. A store that can't be read or written is left alone from then on, and says so once.
+
+    Args:
+        path: the file; its folder is made.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.cause = ""
+
+    def get(self, name: str, kind: str, texts: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+        """Return the vectors that are kept, by text.
+
+        Args:
+            name: the model's name.
+            kind: `document` or `query`.
+            texts: what the vectors are of.
+        """
+        import numpy as np
+
+        by_key = {_key(name, kind, text): text for text in texts}
+
+        def read(connection: sqlite3.Connection) -> dict[str, NDArray[np.float32]]:
+            keys, found = list(by_key), {}
+            for at in range(0, len(keys), _BATCH):
+                some = keys[at : at + _BATCH]
+                marks = ",".join("?" * len(some))
+                for key, blob in connection.execute(f"SELECT key, vector FROM vectors WHERE key IN ({marks})", some):
+                    if (content := _checked(blob)) is not None:
+                        found[by_key[key]] = np.frombuffer(content, dtype="<f4")
+            return found
+
+        return self._use(read) or {}
+
+    def put(self, name: str, kind: str, vectors: Mapping[str, NDArray[np.float32]]) -> None:
+        """Keep vectors, by text."""
+        rows = [(_key(name, kind, text), _sealed(vector.astype("<f4").tobytes())) for text, vector in vectors.items()]
+
+        def write(connection: sqlite3.Connection) -> None:
+            connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", rows)
+            connection.commit()
+
+        self._use(write)
+
+    def _use(self, action: Callable[[sqlite3.Connection], T]) -> T | None:
+        """Return what an action on the file gives, or None where the file can't be used."""
+        if self.cause:
+            return None
+        try:
+            try:
+                return self._act(action)
+            except sqlite3.OperationalError:
+                raise
+            except sqlite3.DatabaseError as error:
+                logger.warning("the store of vectors is damaged and made anew: %s (%s)", error, self.path)
+                self.path.unlink(missing_ok=True)
+                return self._act(action)
+        except (sqlite3.Error, OSError) as error:
+            self.cause = f"vectors are not kept: {error}"
+            logger.warning("%s (%s)", self.cause, self.path)
+            return None
+
+    def _act(self, action: Callable[[sqlite3.Connection], T]) -> T:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with closing(sqlite3.connect(self.path, timeout=_TIMEOUT_S)) as connection:
+            connection.execute(_TABLE)
+            return action(connection)
+
+
+def _key(name: str, kind: str, text: str) -> bytes:
+    return blake2b(f"{name}\0{kind}\0{text}".encode("utf-8", "surrogatepass"), digest_size=20).digest()
+
+
+def _sealed(content: bytes) -> bytes:
+    return blake2b(content, digest_size=_CHECK_BYTES).digest() + content
+
+
+def _checked(blob: object) -> bytes | None:
+    if not isinstance(blob, bytes) or len(blob) <= _CHECK_BYTES:
+        return None
+    content = blob[_CHECK_BYTES:]
+    return content if _sealed(content) == blob else None

@@ -1,0 +1,74 @@
+"""A tool's document: what of its definition a ranker reads."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent_utilities.catalog.document import ToolDocument, document, split_identifier
+
+DEFINITION = {
+    "name": "clone_repo",
+    "title": "Clone",
+    "description": "Copy a repository. It needs git.",
+    "inputSchema": {"type": "object", "properties": {"url": {"description": "Where it is"}, "depth": {}}},
+    "_meta": {"fastmcp": {"tags": ["write", "git"]}, "anthropic/searchHint": "checkout"},
+}
+
+
+class TestDocument:
+    def test_it_reads_every_field_of_a_definition(self):
+        assert document(DEFINITION, server="git") == ToolDocument(
+            name="clone_repo",
+            title="Clone",
+            description="Copy a repository. It needs git.",
+            parameters=(("url", "Where it is"), ("depth", "")),
+            tags=("git", "write"),
+            server="git",
+            hints=("checkout",),
+        )
+
+    @pytest.mark.parametrize("meta", [None, {"fastmcp": None}, {"fastmcp": {"tags": None}}, "text"])
+    def test_tags_that_are_none_are_none(self, meta):
+        assert document({"name": "a", "_meta": meta}).tags == ()
+
+    def test_the_title_may_stand_in_the_annotations(self):
+        assert document({"name": "a", "annotations": {"title": "A"}}).title == "A"
+
+    def test_what_is_no_text_is_left_out(self):
+        assert document({"name": "a", "description": 3, "inputSchema": {"properties": []}}) == ToolDocument("a")
+
+    def test_a_long_description_is_read_in_part(self):
+        assert len(document({"name": "a", "description": "x" * 200_000}).description) == 20_000
+
+
+class TestAspects:
+    def test_they_are_the_whole_the_first_sentence_and_the_name(self):
+        assert document(DEFINITION, server="gitAgent").aspects() == (
+            "git Agent clone repo Clone: Copy a repository. It needs git.\ncheckout",
+            "clone repo Clone: Copy a repository.",
+            "clone repo Clone",
+        )
+
+
+class TestRemembering:
+    def test_past_requests_come_after_those_known(self):
+        assert ToolDocument("a", triggers=("x",)).remembering(["y"]).triggers == ("x", "y")
+
+    def test_only_the_newest_are_kept(self):
+        kept = ToolDocument("a").remembering(str(n) for n in range(300)).triggers
+        assert (len(kept), kept[-1]) == (200, "299")
+
+
+class TestSplitIdentifier:
+    @pytest.mark.parametrize(
+        ("name", "words"),
+        [
+            ("get_http_status", "get http status"),
+            ("getHTTPStatus", "get HTTP Status"),
+            ("logs.v2-tail", "logs v 2 tail"),
+            ("查看日志", "查看日志"),
+            ("", ""),
+        ],
+    )
+    def test_words_end_where_case_digits_or_punctuation_do(self, name, words):
+        assert split_identifier(name) == words

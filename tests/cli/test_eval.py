@@ -1,0 +1,204 @@
+"""`agent-utilities eval`: measures, files, a live server, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_utilities.catalog.document import ToolDocument
+from agent_utilities.cli.app import main
+from agent_utilities.cli.evaluation.data import Request, Tool
+from agent_utilities.cli.evaluation.measures import Answer, auroc, measure, rejected_at, tokens_saved
+
+TOOLS = [
+    {"id": "g/status", "server": "g", "name": "git_status", "description": "Show changes", "tags": ["git"]},
+    {"id": "g/log", "server": "g", "name": "git_log", "description": "List the newest commits"},
+    {"id": "f/read", "server": "f", "name": "read_file", "description": "Return a text", "input_schema": None},
+]
+QUERIES = [
+    {"id": "1", "query": "which commits are newest", "relevant": ["g/log"]},
+    {"id": "2", "query": "read a text and show the changes", "relevant": ["f/read", "g/status"]},
+    {"id": "3", "query": "newest commits", "relevant": ["g/log", "g/status"], "groups": [["g/log", "g/status"]]},
+]
+NEGATIVES = [{"id": "n", "query": "why is the sky blue", "relevant": []}]
+
+
+def lines(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def files(tmp_path):
+    return [
+        "--tools",
+        str(lines(tmp_path / "tools.jsonl", TOOLS)),
+        "--queries",
+        str(lines(tmp_path / "queries.jsonl", QUERIES)),
+        "--ranker",
+        "lexical",
+    ]
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["agent-utilities", "eval", *arguments])
+        with pytest.raises(SystemExit) as exited:
+            main()
+        out, err = capsys.readouterr()
+        return int(exited.value.code or 0), out, err
+
+    return run
+
+
+class TestCommand:
+    def test_json_gives_every_measure(self, run, files, tmp_path):
+        negatives = lines(tmp_path / "n.jsonl", NEGATIVES)
+        code, out, _ = run(*files, "--negatives", str(negatives), "--json")
+        found = json.loads(out)
+        assert code == 0
+        assert (found["ranker"], found["hit@1"], found["recall@5"], found["rejected"]) == ("lexical", 1, 1, 1)
+        assert {"recall@1", "recall@3", "recall@10", "mrr@10", "all@10", "tokens saved", "ms p50"} <= set(found)
+
+    def test_the_table_names_set_and_measures(self, run, files):
+        code, out, _ = run(*files)
+        assert (code, "hit@1" in out, "lexical on" in out) == (0, True, True)
+
+    def test_ranks_are_written_a_line_for_each_request(self, run, files, tmp_path):
+        ranks, negatives = tmp_path / "ranks.jsonl", lines(tmp_path / "n.jsonl", NEGATIVES)
+        run(*files, "--negatives", str(negatives), "--ranks-out", str(ranks))
+        rows = [json.loads(line) for line in ranks.read_text(encoding="utf-8").splitlines()]
+        assert [row["id"] for row in rows] == ["1", "2", "3", "n"]
+        assert rows[0]["ranked"][0] == "g/log"
+        assert all(set(row) == {"id", "ranked", "scores", "abstained", "ms"} for row in rows)
+        assert [row["abstained"] for row in rows] == [False, False, False, True]
+
+    def test_usage_teaches(self, run, files, tmp_path):
+        asked = lines(tmp_path / "asked.jsonl", [{"id": "1", "query": "zap the frobnicator", "relevant": ["f/read"]}])
+        usage = lines(tmp_path / "usage.jsonl", [{"id": "u", "query": "frobnicator zapping", "relevant": ["f/read"]}])
+        arguments = [*files[:2], "--queries", str(asked), "--ranker", "lexical", "--json"]
+        before = json.loads(run(*arguments)[1])["hit@1"]
+        after = json.loads(run(*arguments, "--usage", str(usage))[1])["hit@1"]
+        assert (before, after) == (0, 1)
+
+    def test_vectors_that_cannot_be_had_leave_the_words(self, run, files):
+        code, out, err = run(*files[:4], "--provider", "http://127.0.0.1:9/v1#tiny", "--json")
+        assert (code, json.loads(out)["ranker"]) == (0, "lexical")
+        assert "ranked by words alone" in " ".join(err.split())
+
+    def test_a_plot_is_drawn(self, run, files, tmp_path):
+        pytest.importorskip("matplotlib")
+        run(*files, "--plot", str(tmp_path / "plot.svg"))
+        assert (tmp_path / "plot.svg").read_text(encoding="utf-8").startswith("<?xml")
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            ('{"id": "1"}', "query is not text"),
+            ("[]", "not a JSON object"),
+            ("{", "not JSON"),
+            ('{"id": "1", "query": "q", "relevant": ["x/y"]}', "no tool has this id"),
+            ('{"id": "1", "query": "q", "groups": [3]}', "groups are not lists"),
+        ],
+    )
+    def test_a_line_that_cannot_be_read_is_named(self, run, files, tmp_path, content, message):
+        bad = tmp_path / "bad.jsonl"
+        bad.write_text(content, encoding="utf-8")
+        code, _, err = run(*files[:2], "--queries", str(bad), "--ranker", "lexical")
+        assert (code, message in err, "bad.jsonl line 1" in err) == (2, True, True)
+
+    def test_a_file_that_is_absent_is_named(self, run, files, tmp_path):
+        code, _, err = run(*files[:2], "--queries", str(tmp_path / "none.jsonl"))
+        assert (code, "none.jsonl" in err) == (2, True)
+
+    @pytest.mark.parametrize("arguments", [[], ["--ranker", "best"], ["--provider", "bert"]])
+    def test_what_cannot_be_meant_is_refused(self, run, files, arguments):
+        given = [*files[:4], *arguments] if arguments else files[2:4]
+        assert run(*given)[0] == 2
+
+    def test_a_server_that_is_down_is_said(self, run, files):
+        code, _, err = run(*files[2:], "--server", "http://127.0.0.1:9/mcp")
+        assert (code, "can't list the tools" in err) == (1, True)
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    import uvicorn
+
+    from agent_utilities import create_mcp_server
+
+    mcp = create_mcp_server("notes")
+
+    @mcp.tool
+    def git_log() -> str:
+        """List the newest commits."""
+        return ""
+
+    @mcp.tool
+    def read_file(path: str) -> str:
+        """Return the text of a file."""
+        return path
+
+    config = uvicorn.Config(mcp.http_app(), host="127.0.0.1", port=0, log_level="error", ws="none")
+    host = uvicorn.Server(config)
+    started = threading.Event()
+    monitor = host.startup
+
+    async def startup(*args: Any, **kwargs: Any) -> None:
+        await monitor(*args, **kwargs)
+        started.set()
+
+    host.startup = startup  # type: ignore[method-assign]
+    thread = threading.Thread(target=host.run)
+    thread.start()
+    assert started.wait(30)
+    yield f"http://127.0.0.1:{host.servers[0].sockets[0].getsockname()[1]}/mcp"
+    host.should_exit = True
+    thread.join()
+
+
+class TestServer:
+    def test_a_running_servers_tools_are_ranked(self, run, server, tmp_path):
+        asked = lines(tmp_path / "asked.jsonl", [{"id": "1", "query": "newest commits", "relevant": ["git_log"]}])
+        code, out, err = run("--server", server, "--queries", str(asked), "--ranker", "lexical", "--json")
+        assert (code, err) == (0, "")
+        assert (json.loads(out)["tools"], json.loads(out)["hit@1"]) == (2, 1)
+
+
+def answer(ranked: str, wanted: list[str], score: float = 1.0, abstained: bool = False) -> Answer:
+    groups = tuple(frozenset(group) for group in wanted)
+    return Answer(Request("q", "q", groups), tuple(ranked), (score,), abstained, 1.0)
+
+
+class TestMeasures:
+    CATALOG = tuple(Tool(name, ToolDocument(name), 10) for name in "abcde")
+
+    def test_a_group_is_satisfied_by_any_member(self):
+        assert answer("abc", ["cx", "ay"]).share_found(3) == 1
+        assert answer("abc", ["cx", "ay"]).share_found(2) == 0.5
+
+    def test_measures_of_two_answers(self):
+        found = measure([answer("abc", ["b"]), answer("abc", ["a", "e"])], [], self.CATALOG, 2)
+        expected = {"hit@1": 0.5, "recall@1": 0.25, "recall@3": 0.75, "mrr@10": 0.75, "all@10": 0.5}
+        assert {name: found[name] for name in expected} == expected
+
+    def test_tokens_are_saved_unless_nothing_is_claimed(self):
+        assert tokens_saved([answer("ab", ["a"])], self.CATALOG, 1) == pytest.approx(0.8)
+        assert tokens_saved([answer("ab", ["a"], abstained=True)], self.CATALOG, 1) == 0
+
+    def test_rejected_at_a_share_kept(self):
+        kept = [answer("a", ["a"], score) for score in range(20)]
+        refused = [answer("a", [], score) for score in (-1, 0, 1, 5)]
+        assert rejected_at(kept, refused) == 0.5
+
+    def test_auroc_counts_ties_half(self):
+        assert auroc([answer("a", ["a"], 2), answer("a", ["a"], 1)], [answer("a", [], 1)]) == 0.75

@@ -1,0 +1,162 @@
+"""An embeddings endpoint: a real one on loopback, and every way it can fail."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from agent_utilities.ranking.base import RankerError
+from agent_utilities.ranking.endpoint import Endpoint
+from agent_utilities.ranking.fusion import HybridRanker
+from tests.ranking.catalogs import PLACES, TOOLS, Concepts
+
+
+class Server(ThreadingHTTPServer):
+    """Answers as `fault` says; `released` ends what hangs."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.fault = ""
+        self.n_asked = 0
+        self.sent: dict[str, Any] = {}
+        self.authorization: str | None = None
+        self.released = threading.Event()
+        self.model = Concepts()
+        self.url = f"http://127.0.0.1:{self.server_address[1]}/v1"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def do_POST(self) -> None:
+        self.server.n_asked += 1
+        self.server.authorization = self.headers["authorization"]
+        self.server.sent = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        texts, fault = self.server.sent["input"], self.server.fault
+        if fault == "slow":
+            self.server.released.wait(30)
+            return
+        if fault == "limited":
+            self.answer(429, {"error": "slow down"}, {"retry-after": "7"})
+            return
+        if fault == "broken":
+            self.answer(500, {})
+            return
+        vectors = self.server.model.embed(texts, "document").tolist()
+        if fault == "dimension":
+            vectors = [vector[:10] for vector in vectors]
+        if fault == "text":
+            vectors = [["a"] for _ in vectors]
+        rows = [{"index": place, "embedding": vector} for place, vector in enumerate(vectors)][::-1]
+        self.answer(200, {"rows": rows} if fault == "shape" else {"data": rows[1:] if fault == "few" else rows})
+
+    def answer(self, status: int, body: dict[str, Any], headers: dict[str, str] | None = None) -> None:
+        content = json.dumps(body).encode()
+        self.send_response(status)
+        for key, value in (headers or {}).items():
+            self.send_header(key, value)
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.released.set()
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def now() -> list[float]:
+    return [0.0]
+
+
+@pytest.fixture
+def endpoint(server: Server, now: list[float]) -> Iterator[Endpoint]:
+    made = Endpoint(server.url, "tiny", api_key="secret", query_timeout_s=0.3, clock=lambda: now[0])
+    yield made
+    made.close()
+
+
+class TestEndpoint:
+    def test_vectors_come_in_the_order_of_the_texts(self, endpoint, server):
+        texts = [f"text {n}" for n in range(130)]
+        assert endpoint.embed(texts, "document").tolist() == server.model.embed(texts, "document").tolist()
+        assert server.n_asked == 3
+
+    def test_it_names_the_model_and_shows_the_key(self, endpoint, server):
+        endpoint.embed(["a"], "query")
+        assert server.sent == {"model": "tiny", "input": ["a"], "encoding_format": "float"}
+        assert server.authorization == "Bearer secret"
+
+    @pytest.mark.parametrize(
+        ("fault", "cause"),
+        [
+            ("broken", "answered 500"),
+            ("limited", "answered 429"),
+            ("shape", "answers no embeddings"),
+            ("few", "gives 1 vectors for 2 texts"),
+            ("text", "gives vectors that are none"),
+        ],
+    )
+    def test_a_fault_is_said(self, endpoint, server, fault, cause):
+        server.fault = fault
+        with pytest.raises(RankerError, match=cause):
+            endpoint.embed(["a", "b"], "query")
+
+    def test_a_slow_one_is_given_up(self, endpoint, server):
+        server.fault = "slow"
+        with pytest.raises(RankerError, match="can't be asked"):
+            endpoint.embed(["a"], "query")
+
+    def test_one_that_is_down_is_said(self):
+        with pytest.raises(RankerError, match="can't be asked"):
+            Endpoint("http://127.0.0.1:9", "tiny").embed(["a"], "query")
+
+    @pytest.mark.parametrize(("fault", "rest_s"), [("broken", 30), ("limited", 7)])
+    def test_after_a_fault_it_is_left_alone_for_a_while(self, endpoint, server, now, fault, rest_s):
+        server.fault = fault
+        with pytest.raises(RankerError):
+            endpoint.embed(["a"], "query")
+        server.fault = ""
+        now[0] = rest_s - 0.1
+        with pytest.raises(RankerError):
+            endpoint.embed(["a"], "query")
+        assert server.n_asked == 1
+        now[0] = rest_s + 0.1
+        assert endpoint.embed(["a"], "query").shape == (1, 96)
+
+    def test_the_key_is_in_no_error(self, endpoint, server):
+        server.fault = "broken"
+        with pytest.raises(RankerError) as raised:
+            endpoint.embed(["a"], "query")
+        assert "secret" not in str(raised.value)
+
+
+class TestInARanker:
+    def test_it_finds_by_meaning(self, endpoint):
+        ranking = HybridRanker(lambda: endpoint).index(TOOLS).rank("who is hammering the api")
+        assert (ranking.indexes[0], ranking.cause) == (PLACES["top_clients"], "")
+
+    @pytest.mark.parametrize("fault", ["broken", "limited", "slow", "dimension", "shape", "few", "text"])
+    def test_a_fault_leaves_the_words(self, endpoint, server, fault):
+        index = HybridRanker(lambda: endpoint).index(TOOLS)
+        server.fault = fault
+        ranking = index.rank("list the newest commits and then count the requests")
+        assert ranking.indexes[0] in (PLACES["git_log"], PLACES["top_clients"])
+        assert ranking.cause.startswith("ranked by words alone: ")

