@@ -168,6 +168,7 @@ class TestLists:
             assert orchestrator is not None
             await until(lambda: not orchestrator._refreshes, "idle")
             before = orchestrator.n_refreshes
+            graph.asked.clear()
             orchestrator._now = orchestrator._refresher._now = lambda: time.time() + 2 * DAY_S
 
             async def one(number: int) -> None:
