@@ -44,8 +44,21 @@ class Settings(BaseModel):
         default=24, gt=0, le=8784, description="The age from which the graph's tools are refreshed in the background."
     )
     graph_folder: str = Field(
-        default="", description="Where embedded graphs are kept; the user's cache folder where blank."
+        default="", description="Where embedded graphs and vectors are kept; the user's cache folder where blank."
     )
+    ranker: Literal["auto", "off", "lexical", "embedding", "hybrid"] = Field(
+        default="auto",
+        description="What ranks tools for a query. `auto`: by words, and by vectors too where `MCP_EMBEDDINGS` is set "
+        "or the offline model is installed. `off`: only what bears the query's words.",
+    )
+    embeddings: str = Field(
+        default="",
+        description="What makes vectors: `minilm`, `fastembed`, `fastembed:MODEL`, or an OpenAI-compatible endpoint as "
+        "`URL#MODEL`, its key in `MCP_EMBEDDINGS_API_KEY`.",
+    )
+
+
+_AS_WRITTEN = ("graph_folder", "embeddings")
 
 
 def variable(field: str) -> str:
@@ -63,7 +76,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         SettingsError: a value can't be read.
     """
     texts = {field: environ.get(variable(field), "").strip() for field in Settings.model_fields}
-    given = {field: text if field == "graph_folder" else text.lower() for field, text in texts.items() if text}
+    given = {field: text if field in _AS_WRITTEN else text.lower() for field, text in texts.items() if text}
     try:
         return Settings.model_validate(given)
     except ValidationError as error:

@@ -70,7 +70,8 @@ class Metrics:
         self._listed["visible"].observe(len(decision.visible))
         self._listed["denied"].observe(len(decision.catalog) - n_permitted)
         if decision.effective.query is not None and decision.status not in ("fresh", "stale"):
-            self._fallbacks.labels(resolution.cause or decision.status).inc()
+            cause = resolution.cause if decision.status == "unavailable" else ""
+            self._fallbacks.labels(cause or decision.status).inc()
 
     def text(self) -> bytes:
         """Return the exposition in Prometheus' text format."""

@@ -5,17 +5,24 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fastmcp.tools.base import Tool
 from fastmcp.utilities.versions import dedupe_with_versions
 
+from agent_utilities.catalog.document import ToolDocument, document
+from agent_utilities.catalog.model import Catalog
+from agent_utilities.graph.answer import Scope
 from agent_utilities.graph.base import ToolGraph, ToolRecord, record_of
 from agent_utilities.graph.choose import choose_graph
 from agent_utilities.graph.orchestrator import DynamicToolOrchestrator
+from agent_utilities.mcp.admission import unchecked
+from agent_utilities.mcp.ranks import CatalogRanker, open_catalog_ranker
 from agent_utilities.selection.merge import effective
 from agent_utilities.selection.model import NOTHING
 from agent_utilities.selection.resolution import Resolution
+from agent_utilities.visibility.curation import most_shown
 
 if TYPE_CHECKING:
     from agent_utilities.mcp.server import AgentServer
@@ -24,7 +31,25 @@ if TYPE_CHECKING:
 logger = logging.getLogger("agent_utilities.graph")
 
 _PER_TURN = 20
+_N_JUDGED = 64
 _UNUSED = {"input_schema", "output_schema", "icons"}
+
+
+@dataclass(frozen=True, eq=False)
+class _Live:
+    """The server's tools as they were last introspected, whoever may use them.
+
+    Args:
+        catalog: all of them.
+        names: all their names.
+        guarded: names of those that not everybody may use, since they, or what they come from, check it themselves.
+        judged: digests of listings whose names were looked at.
+    """
+
+    catalog: Catalog
+    names: frozenset[str]
+    guarded: frozenset[str]
+    judged: set[str] = field(default_factory=set)
 
 
 class Resolver:
@@ -41,6 +66,8 @@ class Resolver:
     def __init__(self, server: AgentServer, graph: ToolGraph | None = None) -> None:
         self._server = server
         self._given = graph
+        self._live: _Live | None = None
+        self._ranker: CatalogRanker | None = None
         self.orchestrator: DynamicToolOrchestrator | None = None
         self.serves_http = False
 
@@ -49,26 +76,55 @@ class Resolver:
         query = verdict.effective.query_text
         if query is None or self.orchestrator is None:
             return Resolution()
-        scope = self._server.surface.scope(verdict)
+        scope = await self._scope(verdict)
         if scope is None:
-            return Resolution("unavailable", cause="being filled")
-        return await self.orchestrator.resolve(query, self._server.name, scope)
+            return Resolution("unavailable", cause=self.orchestrator.cause or "being filled")
+        return await self.orchestrator.resolve(query, self._server.name, scope, most_shown(verdict.effective))
+
+    async def _scope(self, verdict: Verdict) -> Scope | None:
+        """Return the tools that the caller may use, or None before they were introspected."""
+        live, surface = self._live, self._server.surface
+        if live is None:
+            return None
+        refused = live.guarded
+        if refused:
+            with surface.under_verdict(surface.unbounded()):
+                refused -= {tool.name for tool in await self._server.list_tools(run_middleware=False)}
+        return surface.scope(verdict, live.catalog, refused)
+
+    def check(self) -> None:
+        """Make sure that the configured graph and ranker can be meant; nothing is opened.
+
+        Raises:
+            InputError: a setting can't be used.
+        """
+        if self._given is None:
+            self._chosen()
+        open_catalog_ranker(self._server.surface.settings)
 
     async def run(self) -> None:
-        """Keep the graph while the server runs; where it is not wanted, only make the catalog known."""
+        """Keep graph and ranker while the server runs; where they are not wanted, only make the catalog known."""
         graph = self._given or self._chosen()
         if graph is None:
             if self.serves_http:
                 await self._tools()
             return
         settings = self._server.surface.settings
+        self._ranker = open_catalog_ranker(settings)
         self.orchestrator = DynamicToolOrchestrator(
-            graph, self._introspect, deadline_ms=settings.graph_deadline_ms, ttl_hours=settings.graph_ttl_hours
+            graph,
+            self._introspect,
+            ranker=self._ranker,
+            deadline_ms=settings.graph_deadline_ms,
+            ttl_hours=settings.graph_ttl_hours,
         )
         try:
-            await self.orchestrator.run(self._server.name)
+            async with asyncio.TaskGroup() as group:
+                if self._ranker is not None:
+                    group.create_task(self._ranker.run())
+                group.create_task(self.orchestrator.run(self._server.name))
         finally:
-            self.orchestrator = None
+            self.orchestrator = self._ranker = self._live = None
 
     def _chosen(self) -> ToolGraph | None:
         surface = self._server.surface
@@ -83,6 +139,17 @@ class Resolver:
         if self.orchestrator is not None:
             self.orchestrator.refresh(self._server.name, is_change=True)
 
+    def listed(self, catalog: Catalog) -> None:
+        """Take note of what a caller was listed: a provider may have got tools without telling of it."""
+        live = self._live
+        if live is None or catalog.digest == live.catalog.digest or catalog.digest in live.judged:
+            return
+        if len(live.judged) >= _N_JUDGED:
+            live.judged.clear()
+        live.judged.add(catalog.digest)
+        if not live.names.issuperset(each.name for each in catalog.entries):
+            self.refresh()
+
     def health(self) -> dict[str, Any]:
         """Return what `/ready` tells of the graph."""
         return {"status": "off"} if self.orchestrator is None else self.orchestrator.health(self._server.name)
@@ -93,20 +160,38 @@ class Resolver:
         Of several versions the one that the operator permits is taken: a denied one's words must find nothing.
         """
         surface = self._server.surface
-        tools = await self._tools()
+        tools, catalog = await self._tools()
         with surface.under_verdict(surface.verdict(NOTHING, curated=False)):
             permitted = [tool for tool in tools if tool.version is None or surface.permits("tool", tool)]
         names = {tool.name for tool in permitted}
         kept = [*permitted, *(tool for tool in tools if tool.name not in names)]
-        records = []
+        records: list[ToolRecord] = []
+        documents: list[ToolDocument] = []
         for i, tool in enumerate(dedupe_with_versions(kept, lambda tool: tool.name)):
             if i % _PER_TURN == _PER_TURN - 1:
                 await asyncio.sleep(0)
-            definition = tool.to_mcp_tool(name=tool.name)
-            records.append(record_of(definition.model_dump(mode="json", by_alias=True, exclude=_UNUSED)))
+            definition = tool.to_mcp_tool(name=tool.name).model_dump(mode="json", by_alias=True, exclude=_UNUSED)
+            records.append(record_of(definition))
+            documents.append(document({**definition, "inputSchema": tool.parameters}))
+        self._live = await self._made_live(tools, catalog)
+        if self._ranker is not None:
+            self._ranker.offer(catalog.digest, documents)
         return records
 
-    async def _tools(self) -> Sequence[Tool]:
+    async def _made_live(self, tools: Sequence[Tool], catalog: Catalog) -> _Live:
+        """Return the live tools; what a caller without any token is not listed is not everybody's."""
+        surface = self._server.surface
+        names = frozenset(each.name for each in catalog.entries)
+        with surface.under_verdict(surface.unbounded()):
+            everybodys = {tool.name for tool in await self._server.list_tools(run_middleware=False)}
+        guarded = names - everybodys | {tool.name for tool in tools if tool.auth is not None}
+        held = self._live
+        judged = held.judged if held is not None and held.catalog.digest == catalog.digest else set()
+        return _Live(catalog, names, guarded, judged)
+
+    async def _tools(self) -> tuple[Sequence[Tool], Catalog]:
         """List every tool; the catalog is then known before the first caller asks."""
-        with self._server.surface.under_verdict(self._server.surface.unbounded()):
-            return await self._server.list_tools(run_middleware=False)
+        verdict = self._server.surface.unbounded()
+        with self._server.surface.under_verdict(verdict), unchecked():
+            tools = await self._server.list_tools(run_middleware=False)
+        return tools, verdict.decisions["tool"].catalog

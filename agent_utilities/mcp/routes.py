@@ -12,6 +12,7 @@ from starlette.routing import BaseRoute, Route, request_response
 
 from agent_utilities.catalog.tokens import n_tokens
 from agent_utilities.mcp.request import selection_of
+from agent_utilities.mcp.summary import summarise
 from agent_utilities.selection.merge import effective
 from agent_utilities.selection.model import Names, Selection
 
@@ -59,7 +60,7 @@ async def _tools(server: AgentServer, caller: Selection) -> dict[str, Any]:
     verdict = await server.verdict(caller, lists_tools=True)
     with server.surface.under_verdict(verdict):
         listed = dedupe_with_versions(list(await server.list_tools()), lambda tool: tool.name)
-        summary = await server.summary(verdict, "tool")
+        summary = await summarise(server, verdict, "tool")
     definitions = [tool.to_mcp_tool(name=tool.name) for tool in listed]
     tools = [
         {

@@ -30,11 +30,11 @@ from agent_utilities.mcp.http import selection_middleware, sse_routes
 from agent_utilities.mcp.lifespan import with_background
 from agent_utilities.mcp.resolver import Resolver
 from agent_utilities.mcp.routes import routes
-from agent_utilities.mcp.surface import KINDS, Surface, Verdict
+from agent_utilities.mcp.surface import Surface, Verdict
 from agent_utilities.mcp.visibility_transform import DynamicVisibilityTransform
 from agent_utilities.mcp.wire import WireMiddleware
-from agent_utilities.selection.model import NOTHING, Selection
-from agent_utilities.visibility.decision import Decision, borne, decide, revision
+from agent_utilities.selection.model import Selection
+from agent_utilities.visibility.decision import revision
 
 _PREFAB = "ui://prefab/tool/"
 
@@ -121,37 +121,6 @@ class AgentServer(FastMCP[Any]):
         catalog = made.catalog if made is not None else self.surface.catalogs.get(kind, Catalog())
         return revision(catalog.digest, verdict.effective.digest)
 
-    async def summary(self, verdict: Verdict, kind: Kind) -> dict[str, Any]:
-        """Return what a caller is told of a list: nothing that tells a denied name from an unknown one."""
-        decision = verdict.decisions.get(kind) or decide(Catalog(), verdict.effective)
-        summary: dict[str, Any] = {
-            "revision": await self.revision(verdict, kind),
-            "permitted": len(decision.permitted),
-            "visible": len(decision.visible),
-            "status": decision.status,
-        }
-        if decision.status == "unavailable":
-            summary["cause"] = verdict.resolution.cause
-        if verdict.by_caller and (unknown := await self._unknown(decision, kind)):
-            summary["unknown"] = unknown
-        return summary
-
-    async def _unknown(self, decision: Decision, kind: Kind) -> dict[str, str | None]:
-        """Names the caller gave that fit no component of any kind."""
-        unknown = decision.unknown
-        for other in KINDS:
-            if unknown and other != kind:
-                known = await self._known(other)
-                unknown = {name: near for name, near in unknown.items() if not borne(name, known)}
-        return unknown
-
-    async def _known(self, kind: Kind) -> frozenset[str]:
-        if (known := self.surface.known(kind)) is None:
-            with self.surface.under_verdict(self.surface.verdict(NOTHING, curated=False)):
-                await self.components(kind)
-            known = self.surface.known(kind)
-        return known or frozenset()
-
     async def components(self, kind: Kind) -> Sequence[FastMCPComponent]:
         """Return the components of a kind under the verdict in force, without middleware."""
         match kind:
@@ -170,7 +139,8 @@ class AgentServer(FastMCP[Any]):
         """Return the visible tools; see `FastMCP.list_tools`."""
         with self.surface.under_verdict() as verdict:
             listed = await super().list_tools(run_middleware=run_middleware)
-            self.surface.listed("tool", verdict)
+            if (catalog := self.surface.listed("tool", verdict)) is not None:
+                self.resolver.listed(catalog)
             return listed
 
     async def list_prompts(self, *, run_middleware: bool = True) -> Sequence[Prompt]:

@@ -168,6 +168,8 @@ def _serve(server: AgentServer, transport: Transport, host: str, port: int, log_
     # Uvicorn raises the signal again when it is done; the lifespan still has to close what it opened.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     _ = server.surface.operator, server.surface.settings
+    server.resolver.serves_http = transport is not Transport.STDIO
+    server.resolver.check()
     # What is loaded now stays: a collector that walks it again and again takes longer than the lists do.
     gc.freeze()
     try:

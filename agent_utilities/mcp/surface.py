@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from agent_utilities.catalog.model import Catalog, Kind
-from agent_utilities.graph.orchestrator import Scope
+from agent_utilities.graph.answer import Scope
 from agent_utilities.mcp.components import CatalogReader, entry_of
 from agent_utilities.selection.merge import Effective, effective, merge
 from agent_utilities.selection.model import NOTHING, Selection
@@ -140,27 +140,32 @@ class Surface:
         verdict.decisions[kind] = decision
         return decision
 
-    def scope(self, verdict: Verdict) -> Scope | None:
-        """Return the tools that a verdict permits, as a query is resolved on them, or None before tools were listed."""
-        catalog = self.catalogs.get("tool")
-        if catalog is None:
-            return None
+    def scope(self, verdict: Verdict, catalog: Catalog, refused: frozenset[str] = frozenset()) -> Scope:
+        """Return the tools that a verdict permits, as a query is resolved on them.
+
+        Args:
+            verdict: the caller's.
+            catalog: every tool of the server, whoever may use it.
+            refused: names of those whose own `auth` check does not admit the caller.
+        """
         settled = verdict.effective.bounds_only
 
         def names() -> frozenset[str]:
             decision = self._decide("tool", catalog, replace(verdict, curated=False, decisions={}))
-            return frozenset(catalog.entries[i].name for i in decision.permitted)
+            return frozenset(catalog.entries[i].name for i in decision.permitted) - refused
 
-        return Scope(f"{catalog.digest}:{settled.digest}", names)
+        return Scope(f"{catalog.digest}:{settled.digest}:{','.join(sorted(refused))}", names)
 
     def is_guarded(self, kind: Kind, components: Sequence[Any]) -> bool:
         """Whether any component of a listing has an `auth` check of its own."""
         return self._readers[kind].read(components).is_guarded
 
-    def listed(self, kind: Kind, verdict: Verdict) -> None:
-        """Take the catalog of a whole listing, just made under a verdict, for the server's."""
-        if verdict.surface is self and (decision := verdict.decisions.get(kind)) is not None:
-            self.catalogs[kind] = decision.catalog
+    def listed(self, kind: Kind, verdict: Verdict) -> Catalog | None:
+        """Take the catalog of a whole listing, just made under a verdict, for the server's, and return it."""
+        if verdict.surface is not self or (decision := verdict.decisions.get(kind)) is None:
+            return None
+        self.catalogs[kind] = decision.catalog
+        return decision.catalog
 
     def known(self, kind: Kind) -> frozenset[str] | None:
         """Return every name and tag of a kind that the operator permits, or None before it was first listed.

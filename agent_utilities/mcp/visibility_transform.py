@@ -9,9 +9,6 @@ from fastmcp.exceptions import AuthorizationError
 from fastmcp.prompts.base import Prompt
 from fastmcp.resources.base import Resource
 from fastmcp.resources.template import ResourceTemplate
-from fastmcp.server.auth import AccessToken, AuthContext, run_auth_checks
-from fastmcp.server.context import _current_transport
-from fastmcp.server.dependencies import get_access_token
 from fastmcp.server.transforms import (
     GetPromptNext,
     GetResourceNext,
@@ -23,6 +20,7 @@ from fastmcp.tools.base import Tool
 from fastmcp.utilities.versions import VersionSpec, parse_version_key
 
 from agent_utilities.catalog.model import Kind
+from agent_utilities.mcp.admission import admitted
 from agent_utilities.mcp.components import Component
 from agent_utilities.mcp.surface import Surface
 
@@ -96,7 +94,7 @@ class DynamicVisibilityTransform(Transform):
 
     async def _shown(self, kind: Kind, components: Sequence[_C]) -> Sequence[_C]:
         if self._surface.is_guarded(kind, components):
-            components = await _authorized(components)
+            components = await admitted(components)
         return self._surface.shown(kind, components)
 
     async def _permitted(self, kind: Kind, name: str, call_next: Any, version: VersionSpec | None) -> Any:
@@ -124,22 +122,3 @@ async def _lower(name: str, version: str | None, call_next: Any, asked: VersionS
     if component is None or component.version is None:
         return None
     return component if parse_version_key(component.version) < parse_version_key(version) else None
-
-
-async def _authorized(components: Sequence[_C]) -> Sequence[_C]:
-    """Return the components whose own `auth` check admits the caller.
-
-    FastMCP drops the others after the transforms; judged before, they count nowhere and their names stay unknown.
-    """
-    if _current_transport.get() == "stdio":
-        return components
-    token = get_access_token()
-    return [each for each in components if each.auth is None or await _admits(each, token)]
-
-
-async def _admits(component: Component, token: AccessToken | None) -> bool:
-    assert component.auth is not None
-    try:
-        return await run_auth_checks(component.auth, AuthContext(token=token, component=component))
-    except AuthorizationError:
-        return False

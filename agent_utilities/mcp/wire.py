@@ -14,6 +14,7 @@ from opentelemetry import trace
 from agent_utilities.catalog.model import Kind
 from agent_utilities.errors import SelectionError
 from agent_utilities.mcp.request import selection_of
+from agent_utilities.mcp.summary import summarise
 from agent_utilities.mcp.surface import Verdict
 from agent_utilities.visibility.decision import Decision
 
@@ -105,7 +106,7 @@ class WireMiddleware:
     async def _stamp(
         self, ctx: ServerRequestContext[Any, Any], result: dict[str, Any], verdict: Verdict, kind: Kind
     ) -> None:
-        result["_meta"] = {**(result.get("_meta") or {}), META_KEY: await self._server.summary(verdict, kind)}
+        result["_meta"] = {**(result.get("_meta") or {}), META_KEY: await summarise(self._server, verdict, kind)}
         if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
             self._set_cache(ctx.method, result, verdict)
         decision = verdict.decisions.get(kind)

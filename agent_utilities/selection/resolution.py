@@ -16,12 +16,18 @@ class Resolution:
     Args:
         status: how the answer came about.
         names: names of the tools that answer the query, best first; counts only with `fresh` and `stale`.
-        cause: for people, why there is no answer; empty where there is one.
+        cause: for people, why there is no answer, or less of one than there could be; empty where it is whole.
+        scores: what the ranker gives each name, aligned with `names`, or empty; None for one that only the graph found.
+        words: the words of the query that the ranker found in each, aligned with `names`, or empty.
+        n_left_out: how many more tools answer, beyond the `top_k` that were asked for.
     """
 
     status: Status = "off"
     names: tuple[str, ...] = ()
     cause: str = ""
+    scores: tuple[float | None, ...] = ()
+    words: tuple[tuple[str, ...], ...] = ()
+    n_left_out: int = 0
 
     @property
     def answered(self) -> bool:

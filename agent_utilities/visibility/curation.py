@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent_utilities.catalog.model import Entry
+from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.resolution import Resolution
+
+QUERY_TOP_K = 15
+"""The most tools that a query shows where nobody says how many."""
+
+
+def most_shown(effective: Effective) -> int | None:
+    """Return the most tools to show: `top_k`, and 15 where there is a query without one; None for all."""
+    if effective.top_k is not None and isinstance(effective.top_k.value, int):
+        return effective.top_k.value
+    return QUERY_TOP_K if effective.query is not None else None
 
 
 def curate(

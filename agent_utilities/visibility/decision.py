@@ -13,7 +13,7 @@ from agent_utilities.selection.model import Names, Side
 from agent_utilities.selection.nearest import nearest
 from agent_utilities.selection.resolution import Resolution, Status
 from agent_utilities.visibility.bounds import Bounds, Rule, matcher
-from agent_utilities.visibility.curation import curate
+from agent_utilities.visibility.curation import curate, most_shown
 
 MAX_UNKNOWN = 16
 """The most unknown names that one decision reports; each costs a search for the nearest."""
@@ -83,14 +83,8 @@ def decide(catalog: Catalog, effective: Effective, resolution: Resolution = Reso
     bounds = Bounds(effective)
     refusals = _refusals(bounds, catalog) if bounds.rules else (None,) * len(catalog)
     permitted = tuple(i for i, rule in enumerate(refusals) if rule is None)
-    top_k = effective.top_k.value if effective.top_k is not None else None
-    curated = curate(
-        permitted,
-        catalog.entries,
-        resolution,
-        asked=effective.query is not None,
-        top_k=top_k if isinstance(top_k, int) else None,
-    )
+    asked = effective.query is not None
+    curated = curate(permitted, catalog.entries, resolution, asked=asked, top_k=most_shown(effective))
     named = frozenset(resolution.names) if resolution.answered else frozenset()
     lost = resolution.answered and named.isdisjoint(catalog.entries[i].name for i in permitted)
     return Decision(

