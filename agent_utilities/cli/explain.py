@@ -100,17 +100,26 @@ def _rows(
     settled = effective(read_request(urlencode(query).encode(), raw))
     catalog = Catalog(tuple(entry("tool", t["name"], tags=t["tags"], read_only=t["readOnly"]) for t in known))
     refusals = decide(catalog, settled.bounds_only).refusals
-    visible = {tool["name"] for tool in seen}
+    visible = {tool["name"]: tool for tool in seen}
     rows = []
     for tool, rule in zip(known, refusals, strict=True):
         if tool["name"] in visible:
-            verdict, reason = "visible", ""
+            verdict, reason = "visible", _standing(visible[tool["name"]])
         elif rule is not None:
             verdict, reason = "denied", rule.text
         else:
             verdict, reason = "deferred", "permitted and can be called; the query or top_k left it out"
         rows.append({"name": tool["name"], "verdict": verdict, "reason": reason, "tokens": tool["tokens"]})
     return rows
+
+
+def _standing(tool: dict[str, Any]) -> str:
+    """Return why a query shows a tool; empty where none was answered."""
+    if "rank" not in tool:
+        return ""
+    score, words = tool.get("score"), tool.get("words")
+    scored = f", score {score:.2f}" if score is not None else ", bears the query as it stands" if words == [] else ""
+    return f"rank {tool['rank']}{scored}" + (f", for {', '.join(words)}" if words else "")
 
 
 def _unknown(name: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -129,6 +138,13 @@ def _print_one(row: dict[str, Any]) -> None:
     Console().print(f"{row['name']} is {row['verdict']}{reason}", highlight=False, markup=False)
 
 
+def _answered(selection: dict[str, Any]) -> str:
+    """Return how the query was answered, and what of that fell short."""
+    left_out = f"{selection['left_out']} more answer it, beyond top_k" if "left_out" in selection else ""
+    notes = [selection["status"], selection.get("cause", ""), left_out]
+    return ", ".join(note for note in notes if note)
+
+
 def _print_table(answer: dict[str, Any]) -> None:
     console = Console()
     rows, selection = answer["tools"], answer["selection"]
@@ -144,7 +160,7 @@ def _print_table(answer: dict[str, Any]) -> None:
     console.print(
         f"{selection['visible']} visible, {selection['permitted']} permitted, {len(rows)} open to callers; "
         f"about {shown} of {sum(row['tokens'] for row in rows)} tokens on every turn; "
-        f"query: {selection['status']}; revision {selection['revision']}",
+        f"query: {_answered(selection)}; revision {selection['revision']}",
         highlight=False,
     )
     for name, near in selection.get("unknown", {}).items():
