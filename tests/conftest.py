@@ -39,3 +39,5 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """No selection of the machine that runs the tests may leak into them."""
     for name in [name for name in os.environ if name.startswith("MCP_")]:
         monkeypatch.delenv(name)
+    # Whether a model is installed must not change what other tests see.
+    monkeypatch.setenv("MCP_RANKER", "lexical")

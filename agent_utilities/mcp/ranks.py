@@ -17,10 +17,11 @@ from typing import TypeVar
 import platformdirs
 
 from agent_utilities.catalog.document import ToolDocument
+from agent_utilities.errors import InputError, SettingsError
 from agent_utilities.graph.answer import Ranked, Scope
 from agent_utilities.graph.memory import Memory
 from agent_utilities.ranking.base import Index, Ranker, Ranking
-from agent_utilities.ranking.open import open_ranker
+from agent_utilities.ranking.open import check_provider, open_ranker
 from agent_utilities.settings import Settings
 
 logger = logging.getLogger("agent_utilities.ranking")
@@ -201,7 +202,7 @@ def open_catalog_ranker(settings: Settings) -> CatalogRanker | None:
     """Return the ranker that the settings ask for, or None where ranking is off.
 
     Raises:
-        InputError: no such provider.
+        SettingsError: no such provider.
     """
     if settings.ranker == "off":
         return None
@@ -209,6 +210,10 @@ def open_catalog_ranker(settings: Settings) -> CatalogRanker | None:
     if settings.ranker == "lexical" or (settings.ranker == "auto" and not provider):
         return CatalogRanker(open_ranker("lexical"))
     kind = "hybrid" if settings.ranker == "auto" else settings.ranker
+    try:
+        check_provider(provider or "minilm")
+    except InputError as error:
+        raise SettingsError(error.what, settings.embeddings, "env MCP_EMBEDDINGS", error.hint) from None
     folder = settings.graph_folder or platformdirs.user_cache_dir("agent-utilities")
     return CatalogRanker(open_ranker("lexical"), open_ranker(kind, provider or "minilm", Path(folder) / "vectors.db"))
 

@@ -23,7 +23,8 @@ class Launch:
     """How an operator launches a server script.
 
     Args:
-        env: the `MCP_*` variables set for it; all others are unset, and the graph is off unless it is set.
+        env: the `MCP_*` variables set for it; all others are unset, the graph is off and the
+            ranker lexical unless they are set.
         options: its command-line options beside the transport's.
         script: the script's file name in this folder.
     """
@@ -36,7 +37,7 @@ class Launch:
     def environ(self) -> dict[str, str]:
         """The whole environment of the process."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("MCP_")}
-        return {**kept, "MCP_GRAPH": "off", **dict(self.env)}
+        return {**kept, "MCP_GRAPH": "off", "MCP_RANKER": "lexical", **dict(self.env)}
 
     def command(self, *options: str) -> list[str]:
         """Return the command line, with further options."""

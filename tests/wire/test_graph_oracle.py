@@ -26,7 +26,7 @@ def graphs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Ac
         found = {}
         for name, launch in LAUNCHES.items():
             folder = str(tmp_path_factory.mktemp(name))
-            env = (*launch.env, ("MCP_GRAPH", "embedded"), ("MCP_GRAPH_FOLDER", folder), ("MCP_RANKER", "lexical"))
+            env = (*launch.env, ("MCP_GRAPH", "embedded"), ("MCP_GRAPH_FOLDER", folder))
             process = stack.enter_context(served(Launch(env=env, options=launch.options)))
             process.wait_for(FILLED)
             process.wait_for(INDEXED)
@@ -82,3 +82,32 @@ def test_readiness_names_no_tool(graph: Access) -> None:
 )
 def test_a_query_is_text_and_nothing_else(graph: Access, http_wire: WireName, query: str) -> None:
     assert (seen(graph, http_wire, query)[0], seen(graph, http_wire, "look")[0]) == (REGISTERED, ["far_look"])
+
+
+@pytest.fixture(scope="module")
+def roles(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Access]:
+    """A server with a tool that admits administrators only, its graph filled."""
+    env = (("MCP_GRAPH", "embedded"), ("MCP_GRAPH_FOLDER", str(tmp_path_factory.mktemp("roles"))))
+    with served(Launch(env=env, script="roles_server.py")) as process:
+        process.wait_for(INDEXED)
+        process.wait_for(re.compile(r"graph holds \d+ tools of roles"))
+        with closing(Access(process.url)) as access:
+            yield access
+
+
+def told(access: Access, wire: WireName, query: str, token: str) -> tuple[list[str], str]:
+    """Return the tools that a query shows the bearer of a token, and the status it is given."""
+    with access.calling(wire, f"?q={quote(query)}", headers=[("authorization", f"Bearer {token}")]) as caller:
+        result = caller.ask("tools/list").result
+        return [tool["name"] for tool in result["tools"]], result["_meta"][SUMMARY]["status"]
+
+
+class TestToolsWithTheirOwnAuth:
+    def test_a_query_shows_them_to_those_they_admit(self, roles: Access, http_wire: WireName) -> None:
+        assert told(roles, http_wire, "boss", "admin") == (["boss_tool"], "fresh")
+
+    @pytest.mark.parametrize("query", ["boss", "boss_tool"])
+    def test_to_others_a_query_for_them_is_one_for_nothing(
+        self, roles: Access, http_wire: WireName, query: str
+    ) -> None:
+        assert told(roles, http_wire, query, "user") == (["shared"], "no_match")

@@ -1,0 +1,170 @@
+"""The index behind a server's queries: made in the background, swapped whole, and never waited for."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from agent_utilities.errors import SettingsError
+from agent_utilities.graph.answer import Ranked, Scope
+from agent_utilities.mcp.ranks import BY_WORDS, CatalogRanker, open_catalog_ranker
+from agent_utilities.ranking.base import RankerError
+from agent_utilities.ranking.fusion import HybridRanker
+from agent_utilities.ranking.lexical import LexicalRanker
+from agent_utilities.settings import Settings
+from tests.graph.wrapped import until
+from tests.ranking.catalogs import TOOLS, Concepts
+
+pytestmark = pytest.mark.anyio
+GIT = TOOLS[:3]
+
+
+class Gated(Concepts):
+    """A provider that answers when it is let to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def embed(self, texts: Sequence[str], kind: str) -> np.ndarray:
+        if not self.gate.wait(20):
+            raise RankerError("never let through")
+        return super().embed(texts, kind)
+
+
+@asynccontextmanager
+async def kept(ranker: CatalogRanker) -> AsyncIterator[CatalogRanker]:
+    task = asyncio.create_task(ranker.run())
+    try:
+        yield ranker
+    finally:
+        task.cancel()
+        await asyncio.wait([task], timeout=5)
+        assert task.done(), "it does not stop"
+
+
+async def ranked(ranker: CatalogRanker, query: str, scope: Scope | None = None, timeout_s: float = 10) -> Ranked:
+    found = await ranker.rank(query, scope, 25, timeout_s)
+    assert found is not None
+    return found
+
+
+class TestByWords:
+    async def test_nothing_is_ranked_before_there_is_an_index(self) -> None:
+        ranker = CatalogRanker(LexicalRanker())
+        assert (ranker.version, await ranker.rank("commits", None, 25, 1)) == ("", None)
+
+    async def test_the_best_tool_is_named_with_the_words_it_was_found_by(self) -> None:
+        async with kept(CatalogRanker(LexicalRanker())) as ranker:
+            ranker.offer("a", TOOLS)
+            await until(lambda: ranker.version, "indexed")
+            found = await ranked(ranker, "list the newest commits")
+            assert (found.names[0], found.words[0], found.cause) == ("git_log", ("list", "newest", "commits"), "")
+
+    async def test_only_tools_in_scope_are_ranked(self) -> None:
+        async with kept(CatalogRanker(LexicalRanker())) as ranker:
+            ranker.offer("a", TOOLS)
+            await until(lambda: ranker.version, "indexed")
+            scope = Scope("files", lambda: frozenset({"read_file", "deleteFolder"}))
+            assert set((await ranked(ranker, "read a file of the git log", scope)).names) == scope.names()
+
+    async def test_a_changed_catalog_takes_the_place_of_the_old_whole(self) -> None:
+        async with kept(CatalogRanker(LexicalRanker())) as ranker:
+            ranker.offer("a", GIT)
+            await until(lambda: ranker.version == "1", "indexed")
+            ranker.offer("b", (*GIT[:1], replace(GIT[1], name="history"), *TOOLS[3:]))
+            await until(lambda: ranker.version == "2", "indexed anew")
+            assert (await ranked(ranker, "commits")).names == ("history",)
+            assert (await ranked(ranker, "read a file")).names[0] == "read_file"
+
+    async def test_the_same_catalog_is_not_indexed_again(self) -> None:
+        async with kept(CatalogRanker(LexicalRanker())) as ranker:
+            ranker.offer("a", GIT)
+            await until(lambda: ranker.version == "1", "indexed")
+            ranker.offer("a", GIT)
+            ranker.offer("b", TOOLS)
+            await until(lambda: ranker.version == "2", "the next one")
+            assert len((await ranked(ranker, "read a file")).names) > 0
+
+    async def test_an_empty_catalog_has_an_index_that_claims_nothing(self) -> None:
+        async with kept(CatalogRanker(LexicalRanker(), HybridRanker(Concepts))) as ranker:
+            ranker.offer("none", ())
+            await until(lambda: ranker.version, "indexed")
+            assert await ranked(ranker, "commits") == Ranked()
+
+
+class TestByVectors:
+    async def test_words_rank_until_vectors_are_there(self) -> None:
+        provider = Gated()
+        provider.gate.clear()
+        async with kept(CatalogRanker(LexicalRanker(), HybridRanker(lambda: provider))) as ranker:
+            ranker.offer("a", TOOLS)
+            await until(lambda: ranker.version == "1", "indexed by words")
+            assert (await ranked(ranker, "newest commits")).names == ("git_log",)
+            provider.gate.set()
+            await until(lambda: ranker.version == "2", "indexed by vectors")
+            assert (await ranked(ranker, "who calls our API")).names[0] == "top_clients"
+
+    async def test_a_provider_that_hangs_leaves_words_within_the_time_given(self) -> None:
+        provider = Gated()
+        async with kept(CatalogRanker(LexicalRanker(), HybridRanker(lambda: provider))) as ranker:
+            ranker.offer("a", TOOLS)
+            await until(lambda: ranker.version == "2", "indexed by vectors")
+            provider.gate.clear()
+            found = await ranked(ranker, "newest commits", timeout_s=0.05)
+            assert (found.names, found.cause, found.is_passing) == (("git_log",), BY_WORDS, True)
+            provider.gate.set()
+
+    async def test_a_provider_that_fails_leaves_words_and_the_next_request_tries_again(self) -> None:
+        provider = Concepts()
+        async with kept(CatalogRanker(LexicalRanker(), HybridRanker(lambda: provider))) as ranker:
+            ranker.offer("a", TOOLS)
+            await until(lambda: ranker.version == "2", "indexed by vectors")
+            provider.fails = True
+            found = await ranked(ranker, "newest commits")
+            assert (found.names, found.cause, found.is_passing) == (("git_log",), BY_WORDS, True)
+            provider.fails = False
+            assert (await ranked(ranker, "newest commits")).cause == ""
+
+    async def test_a_provider_that_is_absent_at_start_is_tried_again(self) -> None:
+        provider = Concepts()
+        provider.fails = True
+        async with kept(CatalogRanker(LexicalRanker(), HybridRanker(lambda: provider), retry_s=0.01)) as ranker:
+            ranker.offer("a", TOOLS)
+            await until(lambda: ranker.version == "2", "vectors were tried")
+            found = await ranked(ranker, "newest commits")
+            assert (found.names, found.cause, found.is_passing) == (("git_log",), BY_WORDS, False)
+            provider.fails = False
+
+            async def is_whole() -> bool:
+                return (await ranked(ranker, "newest commits")).cause == ""
+
+            await until(is_whole, "vectors are there")
+
+    async def test_it_stops_while_a_model_hangs(self) -> None:
+        provider = Gated()
+        provider.gate.clear()
+        async with kept(CatalogRanker(LexicalRanker(), HybridRanker(lambda: provider))) as ranker:
+            ranker.offer("a", TOOLS)
+            await until(lambda: ranker.version == "1", "indexed by words")
+        provider.gate.set()
+
+
+class TestSettings:
+    def test_off_ranks_nothing(self) -> None:
+        assert open_catalog_ranker(Settings(ranker="off")) is None
+
+    def test_a_provider_that_cannot_be_meant_is_refused(self) -> None:
+        with pytest.raises(SettingsError, match=r"no such provider: 'gpt' \(from env MCP_EMBEDDINGS\)"):
+            open_catalog_ranker(Settings(embeddings="gpt"))
+
+    def test_an_endpoint_needs_a_model(self) -> None:
+        with pytest.raises(SettingsError, match="without a model"):
+            open_catalog_ranker(Settings(embeddings="http://127.0.0.1:1/v1"))

@@ -1,0 +1,187 @@
+"""Queries on tools that are not everybody's, on tools that come unannounced, and on what the ranker makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from fastmcp import FastMCP
+from fastmcp.server.auth import AuthContext
+from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
+from fastmcp.server.providers import Provider
+from fastmcp.tools.base import Tool
+
+from agent_utilities import create_mcp_server
+from agent_utilities.errors import SettingsError
+from agent_utilities.mcp.server import AgentServer
+from tests.graph.wrapped import until
+
+pytestmark = pytest.mark.anyio
+
+USERS = {"admin": {"client_id": "a", "scopes": ["admin"]}, "user": {"client_id": "u", "scopes": []}}
+
+
+def admin_only(context: AuthContext) -> bool:
+    return context.token is not None and "admin" in context.token.scopes
+
+
+def fly() -> str:
+    return "done"
+
+
+def guarded(folder: Path, **more: Any) -> AgentServer:
+    """A server with a tool for everybody and one for administrators."""
+    environ = {"MCP_GRAPH_FOLDER": str(folder), "MCP_RANKER": "lexical"}
+    server = create_mcp_server("guarded", environ=environ, auth=StaticTokenVerifier(tokens=USERS), **more)
+    server.tool(fly, name="shared_balloon", description="Fly a balloon over the town.")
+    server.tool(fly, name="shared_kite", description="Fly a kite by the sea.")
+    server.tool(fly, name="launch_rocket", description="Fly a rocket to orbit.", auth=admin_only)
+    return server
+
+
+@asynccontextmanager
+async def asked(server: AgentServer) -> AsyncIterator[httpx2.AsyncClient]:
+    """A client of a running server whose graph and index are ready."""
+    app = server.http_app()
+    async with app.router.lifespan_context(app):
+        resolver = server.resolver
+        await until(lambda: resolver.orchestrator and resolver.orchestrator.cause is None, "filled")
+        await until(lambda: resolver._ranker is None or resolver._ranker.version, "indexed")
+        transport = httpx2.ASGITransport(app=app)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8001") as client:
+            yield client
+
+
+async def answer(client: httpx2.AsyncClient, query: str, user: str = "") -> dict[str, Any]:
+    headers = {"authorization": f"Bearer {user}"} if user else {}
+    found: dict[str, Any] = (await client.get("/tools", params={"q": query}, headers=headers)).json()
+    return found
+
+
+def names(found: dict[str, Any]) -> list[str]:
+    return [tool["name"] for tool in found["tools"]]
+
+
+class TestToolsWithTheirOwnAuth:
+    async def test_a_query_shows_them_to_those_they_admit(self, tmp_path: Path) -> None:
+        async with asked(guarded(tmp_path)) as client:
+            assert names(await answer(client, "rocket", "admin")) == ["launch_rocket"]
+            assert names(await answer(client, "send it to an orbit", "admin")) == ["launch_rocket"]
+
+    @pytest.mark.parametrize("query", ["rocket", "launch_rocket", "orbit", "fly", "rocket balloon", "fly to the orbit"])
+    async def test_to_others_they_read_like_tools_that_are_not_there(self, tmp_path: Path, query: str) -> None:
+        without = guarded(tmp_path / "without")
+        without.local_provider.remove_tool("launch_rocket")
+        async with asked(guarded(tmp_path / "with")) as client:
+            await answer(client, query, "admin")
+            found = await answer(client, query, "user")
+        async with asked(without) as client:
+            expected = await answer(client, query, "user")
+        assert {**found, "revision": "", "selection": {**found["selection"], "revision": ""}} == {
+            **expected,
+            "revision": "",
+            "selection": {**expected["selection"], "revision": ""},
+        }
+
+    async def test_those_of_a_mounted_server_are_kept_from_others_too(self, tmp_path: Path) -> None:
+        child: FastMCP[Any] = FastMCP("child")
+        child.tool(fly, name="rocket", description="Fly a rocket to orbit.", auth=admin_only)
+        server = guarded(tmp_path)
+        server.mount(child, namespace="child")
+        async with asked(server) as client:
+            assert names(await answer(client, "child rocket", "admin"))[0] in ("launch_rocket", "child_rocket")
+            assert "child_rocket" in names(await answer(client, "rocket", "admin"))
+            assert names(await answer(client, "rocket", "user")) == ["shared_balloon", "shared_kite"]
+            assert (await answer(client, "rocket", "user"))["selection"]["status"] == "no_match"
+
+
+class Growing(Provider):
+    """A provider that gets tools without telling of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tools: list[Tool] = []
+
+    async def _list_tools(self) -> Sequence[Tool]:
+        return self.tools
+
+
+class TestToolsThatComeUnannounced:
+    async def test_a_list_that_shows_one_brings_it_into_the_graph(self, tmp_path: Path) -> None:
+        server = create_mcp_server("growing", environ={"MCP_GRAPH_FOLDER": str(tmp_path), "MCP_RANKER": "off"})
+        server.tool(fly, name="balloon")
+        growing = Growing()
+        server.add_provider(growing)
+        async with asked(server) as client:
+            assert (await answer(client, "rocket"))["selection"]["status"] == "no_match"
+            growing.tools.append(Tool.from_function(fly, name="rocket"))
+            assert (await client.get("/tools")).json()["selection"]["visible"] == 2
+
+            async def found() -> bool:
+                return names(await answer(client, "rocket")) == ["rocket"]
+
+            await until(found, "the graph holds it")
+
+    async def test_a_tool_that_only_one_caller_has_is_looked_for_once(self, tmp_path: Path) -> None:
+        server = create_mcp_server("growing", environ={"MCP_GRAPH_FOLDER": str(tmp_path), "MCP_RANKER": "off"})
+        server.tool(fly, name="balloon")
+        growing = Growing()
+        server.add_provider(growing)
+        async with asked(server) as client:
+            orchestrator = server.resolver.orchestrator
+            assert orchestrator is not None
+            growing.tools.append(Tool.from_function(fly, name="rocket"))
+            await client.get("/tools")
+            await until(lambda: orchestrator.n_refreshes == 2 and not orchestrator._refreshes, "refreshed")
+            for _ in range(3):
+                await client.get("/tools")
+            assert orchestrator.n_refreshes == 2
+
+
+class TestRankedAnswers:
+    async def test_a_request_that_no_tool_bears_is_answered_by_its_words(self, tmp_path: Path) -> None:
+        async with asked(guarded(tmp_path)) as client:
+            found = await answer(client, "fly something over a town", "user")
+            assert found["selection"]["status"] == "fresh"
+            assert found["selection"]["ranked"][0] == "shared_balloon"
+
+    async def test_a_tool_that_bears_the_query_comes_before_those_that_only_rank(self, tmp_path: Path) -> None:
+        async with asked(guarded(tmp_path)) as client:
+            found = await answer(client, "a kite", "user")
+            assert found["selection"]["ranked"][0] == "shared_kite"
+
+    async def test_a_query_shows_fifteen_tools_at_most_and_tells_of_the_rest(self, tmp_path: Path) -> None:
+        server = create_mcp_server("many", environ={"MCP_GRAPH_FOLDER": str(tmp_path), "MCP_RANKER": "lexical"})
+        for i in range(40):
+            server.tool(fly, name=f"kite_{i}")
+        async with asked(server) as client:
+            found = await answer(client, "kite")
+            assert (len(found["tools"]), found["selection"]["left_out"]) == (15, 25)
+            assert len((await client.get("/tools?q=kite&top_k=30")).json()["tools"]) == 30
+
+    async def test_each_tool_tells_where_it_stands(self, tmp_path: Path) -> None:
+        async with asked(guarded(tmp_path)) as client:
+            (tool,) = (await answer(client, "balloon", "user"))["tools"]
+            assert (tool["rank"], tool["words"]) == (1, ["balloon"])
+            assert tool["score"] > 0
+
+    async def test_list_order_stays_that_of_the_catalog(self, tmp_path: Path) -> None:
+        async with asked(guarded(tmp_path)) as client:
+            found = await answer(client, "fly by the sea", "user")
+            assert found["selection"]["ranked"][0] == "shared_kite"
+            assert names(found) == sorted(names(found))
+
+
+class TestSettingsThatCannotBeMeant:
+    @pytest.mark.parametrize(
+        ("environ", "source"),
+        [({"NEO4J_URI": "ftp://host"}, "env NEO4J_URI"), ({"MCP_EMBEDDINGS": "gpt"}, "env MCP_EMBEDDINGS")],
+    )
+    async def test_are_refused_before_anything_is_served(self, environ: dict[str, str], source: str) -> None:
+        with pytest.raises(SettingsError) as error:
+            create_mcp_server("s", environ=environ).resolver.check()
+        assert error.value.source == source
