@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib import metadata, util
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import platformdirs
 
@@ -89,6 +89,15 @@ class CatalogRanker:
     def version(self) -> str:
         """What is ranked from; empty before the first index."""
         return self._held.version if self._held is not None else ""
+
+    def health(self) -> dict[str, Any]:
+        """Return what `/ready` tells of the index."""
+        if self._held is None:
+            return {"status": "indexing"}
+        health: dict[str, Any] = {"status": "ready", "n_tools": len(self._held.names)}
+        if self._held.index.cause:
+            health["cause"] = BY_WORDS
+        return health
 
     def offer(self, digest: str, documents: Sequence[ToolDocument]) -> None:
         """Take a catalog to be indexed in the background; nothing is done where it is the one already held.

@@ -151,8 +151,12 @@ class Resolver:
             self.refresh()
 
     def health(self) -> dict[str, Any]:
-        """Return what `/ready` tells of the graph."""
-        return {"status": "off"} if self.orchestrator is None else self.orchestrator.health(self._server.name)
+        """Return what `/ready` tells of graph and ranker."""
+        off = {"status": "off"}
+        return {
+            "graph": off if self.orchestrator is None else self.orchestrator.health(self._server.name),
+            "ranker": off if self._ranker is None else self._ranker.health(),
+        }
 
     async def _introspect(self, server_name: str) -> Sequence[ToolRecord]:
         """Return the live tools, whatever the bounds, since those are held where tools are shown.

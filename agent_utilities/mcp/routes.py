@@ -33,7 +33,7 @@ def routes(server: AgentServer, metrics: Metrics) -> list[BaseRoute]:
 
     async def ready(request: Request) -> Response:
         started = server._started.is_set()
-        body = {"status": "ready" if started else "starting", "server": server.name, "graph": server.resolver.health()}
+        body = {"status": "ready" if started else "starting", "server": server.name, **server.resolver.health()}
         return JSONResponse(body, status_code=200 if started else 503)
 
     async def exposition(request: Request) -> Response:

@@ -155,7 +155,7 @@ async def calling(server: AgentServer) -> AsyncIterator[Callable[[str], Any]]:
         async def ask(query: str) -> dict[str, Any]:
             return await listing(web, query)
 
-        await until(lambda: server.resolver.health()["status"] == "ready", "filled")
+        await until(lambda: server.resolver.health()["graph"]["status"] == "ready", "filled")
         yield ask
 
 
