@@ -53,7 +53,7 @@ def evaluate(
         ranker: lexical, embedding or hybrid.
         provider: what embeds: see `open_provider`.
         cache: the file where vectors are kept, or None.
-        top_k: how many tools an agent would be shown, for the tokens saved.
+        top_k: how many tools an agent would be shown at most, for what is claimed and the tokens saved.
         ranks_out: where to write the rankings.
         plot_to: where to draw a plot.
         as_json: print JSON in place of a table.
@@ -97,7 +97,7 @@ def _answer(index: Index, catalog: Sequence[Tool], request: Request) -> Answer:
     ranking = index.rank(request.query, limit=N_RANKED)
     ms = 1000 * (time.perf_counter() - started)
     ranked = tuple(catalog[place].id for place in ranking.indexes)
-    return Answer(request, ranked, ranking.scores, ranking.abstained, ms)
+    return Answer(request, ranked, ranking.scores, ranking.abstained, ms, ranking.n_claimed)
 
 
 async def _listed(url: str) -> list[dict[str, Any]]:

@@ -32,6 +32,8 @@ class Ranking:
         abstained: nothing here fits, the first score is under the cut: claim nothing and show all (law L5).
         matched: for each index, the words of the request that stand in the tool's text, in the request's order.
         cause: for people, why the ranking is less than it could be; empty where it isn't.
+        n_claimed: how many of `indexes`, from the first, are said to answer the request: those named in it and those
+            whose score is near enough to the best; none where the ranking abstained. The others are far behind.
     """
 
     indexes: tuple[int, ...] = ()
@@ -39,6 +41,7 @@ class Ranking:
     abstained: bool = True
     matched: tuple[tuple[str, ...], ...] = ()
     cause: str = ""
+    n_claimed: int = 0
 
 
 class Index(Protocol):
@@ -93,6 +96,24 @@ def best(scores: Scores, allowed: NDArray[np.bool_] | None, limit: int) -> NDArr
         places, kept = places[chosen], kept[chosen]
     found: NDArray[np.intp] = places[np.argsort(-kept, kind="stable")[: max(0, limit)]]
     return found
+
+
+def least_claimed(scores: Scores, near: float, depth: float) -> float:
+    """Return the score from which on a tool is claimed to answer a request.
+
+    It lies a fixed distance under the best, or a share of the way from the best down to the mean if that is further: a
+    request for several tools scores far over the mean, and each of them lies somewhere below the first. Neither
+    depends on how many tools there are.
+
+    Args:
+        scores: (n_permitted,) before what names add.
+        near: the distance.
+        depth: the share.
+    """
+    if not len(scores):
+        return 0.0
+    top, mean = float(scores.max()), float(scores.mean())
+    return round(top - max(near, depth * (top - mean)), 6)
 
 
 def rounded(scores: Scores) -> NDArray[np.float64]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.ranking.background import UNANSWERABLE
-from agent_utilities.ranking.base import Index, RankerError, Ranking, best, mask, rounded
+from agent_utilities.ranking.base import Index, RankerError, Ranking, best, least_claimed, mask, rounded
 from agent_utilities.ranking.embedding import Embedder, Nearness, Provider, document_vectors
 from agent_utilities.ranking.lexical import LexicalIndex, LexicalRanker, Terms
 from agent_utilities.ranking.text import clauses
@@ -30,6 +30,9 @@ CLAUSE_WEIGHT = 0.3
 SERVER_WEIGHT = 0.2
 COVERAGE_WEIGHT = 0.2
 BACKGROUND_WEIGHT = 0.6
+NEAR = 0.35
+"""How far behind the best a tool is claimed; on MiniLM's scale, so other models have the next measure only."""
+DEPTH = 0.8
 _N_BACKGROUND = 3
 _N_QUERY_CHARACTERS = 8_000
 
@@ -165,8 +168,11 @@ class HybridIndex:
         evidence = self._evidence(plain[0] + COVERAGE_WEIGHT * coverage, vectors[0], allowed)
         fused = fused + SERVER_WEIGHT * lexical.servers.mean(fused, allowed)
         named = lexical.names.mentioned(query)
+        near = NEAR if self._embedder.provider.cut is not None else 0.0
+        claimed = rounded(fused) >= least_claimed(fused if allowed is None else fused[allowed], near, DEPTH)
+        claimed[named] = True
         fused[named] += fused.max(initial=0) - fused.min(initial=0) + 1
-        return self._ranking(fused, evidence, allowed, named, terms[0], limit)
+        return self._ranking(fused, evidence, allowed, named, claimed, terms[0], limit)
 
     def _evidence(self, relevance: Scores, query: NDArray[np.float32], allowed: NDArray[np.bool_] | None) -> float:
         """Return how well the best tool fits, less how well requests that need none do.
@@ -187,6 +193,7 @@ class HybridIndex:
         evidence: float,
         allowed: NDArray[np.bool_] | None,
         named: list[int],
+        claimed: NDArray[np.bool_],
         terms: Terms,
         limit: int,
     ) -> Ranking:
@@ -198,4 +205,6 @@ class HybridIndex:
         kept = rounded(fused[found])
         scores = tuple(round(float(score - kept[0]) + evidence + sure, 6) for score in kept)
         abstained = not sure and cut is not None and scores[0] < cut
-        return Ranking(tuple(map(int, found)), scores, abstained, self._lexical.matched(terms, found))
+        n_claimed = 0 if abstained else int(claimed[found].sum())
+        matched = self._lexical.matched(terms, found)
+        return Ranking(tuple(map(int, found)), scores, abstained, matched, n_claimed=n_claimed)

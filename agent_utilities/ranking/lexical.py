@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from agent_utilities.catalog.document import ToolDocument
-from agent_utilities.ranking.base import Ranking, best, mask, rounded
+from agent_utilities.ranking.base import Ranking, best, least_claimed, mask, rounded
 from agent_utilities.ranking.names import Names
 from agent_utilities.ranking.postings import Postings, TermCounts, count_terms, make_postings
 from agent_utilities.ranking.servers import Servers
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from agent_utilities.ranking.base import Scores
 
 CUT = 0.27
+NEAR = 0.5
+DEPTH = 0.85
 SERVER_WEIGHT = 0.4
 _N_QUERY_WORDS_LIMIT = 256
 
@@ -92,13 +94,17 @@ class LexicalIndex:
         hit = scores > 0
         scores = scores + SERVER_WEIGHT * self.servers.mean(scores, allowed)
         scores /= max(1e-6, float(np.linalg.norm(terms.idf)))
+        least = least_claimed(scores * hit if allowed is None else (scores * hit)[allowed], NEAR, DEPTH)
+        claimed = rounded(scores) >= least
+        claimed[named] = True
         scores[named] += scores.max(initial=0) + 1
         hit[named] = True
         allowed = hit if allowed is None else hit & allowed
         found = best(scores, allowed, limit)
         kept = tuple(rounded(scores[found]).tolist())
         abstained = not kept or kept[0] < CUT
-        return Ranking(tuple(map(int, found)), kept, abstained, self.matched(terms, found), self.cause)
+        n_claimed = 0 if abstained else int(claimed[found].sum())
+        return Ranking(tuple(map(int, found)), kept, abstained, self.matched(terms, found), self.cause, n_claimed)
 
     def terms(self, query: str) -> Terms:
         """Return a request's terms: its words, their stems, and neighbours written as one word."""

@@ -6,6 +6,7 @@ import json
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -190,6 +191,17 @@ class TestMeasures:
         found = measure([answer("abc", ["b"]), answer("abc", ["a", "e"])], [], self.CATALOG, 2)
         expected = {"hit@1": 0.5, "recall@1": 0.25, "recall@3": 0.75, "mrr@10": 0.75, "all@10": 0.5}
         assert {name: found[name] for name in expected} == expected
+
+    def test_what_is_claimed_is_measured_up_to_top_k(self):
+        answers = [
+            replace(answer("abc", ["b", "c"]), n_claimed=2),
+            replace(answer("abc", ["a"]), n_claimed=3),
+            replace(answer("abc", ["a"], abstained=True), n_claimed=0),
+        ]
+        found = measure(answers, [], self.CATALOG, 2)
+        assert (found["recall@top_k"], found["recall claimed"], found["claimed"]) == (0.75, 0.75, 2)
+        assert measure(answers, [], self.CATALOG, 3)["claimed"] == 2.5
+        assert tokens_saved(answers[:1], self.CATALOG, 5) == pytest.approx(0.6)
 
     def test_tokens_are_saved_unless_nothing_is_claimed(self):
         assert tokens_saved([answer("ab", ["a"])], self.CATALOG, 1) == pytest.approx(0.8)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.ranking.fusion import HybridRanker
 from agent_utilities.ranking.lexical import LexicalRanker
-from tests.ranking.catalogs import TOOLS, Concepts, catalogs, texts
+from tests.ranking.catalogs import PLACES, TOOLS, Concepts, catalogs, texts
 
 RANKERS = {"lexical": LexicalRanker, "hybrid": lambda: HybridRanker(Concepts)}
 
@@ -42,6 +42,36 @@ class TestEveryIndex:
     def test_a_lower_limit_cuts_the_same_ranking_short(self, kind, catalog, query, limit):
         index = RANKERS[kind]().index(catalog)
         assert index.rank(query, limit=limit).indexes == index.rank(query).indexes[:limit]
+
+    @given(catalog=catalogs, query=texts, limit=st.integers(0, 6))
+    @settings(max_examples=150)
+    def test_what_is_claimed_leads_and_does_not_depend_on_the_limit(self, kind, catalog, query, limit):
+        index = RANKERS[kind]().index(catalog)
+        whole = index.rank(query)
+        assert whole.n_claimed <= len(whole.indexes)
+        assert (whole.n_claimed == 0) == whole.abstained
+        assert index.rank(query, limit=limit).n_claimed == min(limit, whole.n_claimed)
+
+    @given(catalog=catalogs, query=texts)
+    @settings(max_examples=150)
+    def test_equal_scores_are_claimed_together(self, kind, catalog, query):
+        ranking = RANKERS[kind]().index(catalog).rank(query)
+        claimed = set(ranking.scores[: ranking.n_claimed])
+        assert not claimed & set(ranking.scores[ranking.n_claimed :])
+
+    def test_a_tool_named_in_the_request_is_claimed_and_so_is_what_fits_the_rest(self, kind):
+        ranking = RANKERS[kind]().index(TOOLS).rank("deleteFolder, list the newest commits")
+        claimed = ranking.indexes[: ranking.n_claimed]
+        assert claimed[0] == PLACES["deleteFolder"]
+        assert PLACES["git_log"] in claimed
+
+    def test_a_tool_far_behind_the_best_is_not_claimed(self, kind):
+        catalog = [
+            ToolDocument("count_client_requests", description="Count the requests of each client, newest first"),
+            *(ToolDocument(f"tool{letter}", description="Show the client") for letter in "abcdef"),
+        ]
+        ranking = RANKERS[kind]().index(catalog).rank("count the newest requests of each client")
+        assert (ranking.n_claimed, len(ranking.indexes)) == (1, 7)
 
     @given(before=catalogs, catalog=catalogs, query=texts)
     @settings(max_examples=150)

@@ -21,6 +21,7 @@ class Answer:
         scores: aligned with `ranked`.
         abstained: whether the ranker said that nothing fits.
         ms: milliseconds that ranking took.
+        n_claimed: how many of `ranked` the ranker claims to fit, from the first; None for all.
     """
 
     request: Request
@@ -28,6 +29,12 @@ class Answer:
     scores: tuple[float, ...]
     abstained: bool
     ms: float
+    n_claimed: int | None = None
+
+    def n_shown(self, top_k: int) -> int:
+        """Return how many tools an agent is shown that is shown no more than k."""
+        n_ranked = len(self.ranked)
+        return min(top_k, n_ranked, n_ranked if self.n_claimed is None else self.n_claimed)
 
     @property
     def confidence(self) -> float:
@@ -54,7 +61,8 @@ def measure(
         answers: to requests that tools answer.
         negatives: to requests that no tool need answer.
         tools: the catalog.
-        top_k: how many tools an agent is shown, for the tokens saved.
+        top_k: how many tools an agent is shown at most: `recall@top_k` is of the first k, `recall claimed` of those
+            among them that are claimed; `claimed` is how many those are. All three are of requests not abstained from.
     """
     found = {"queries": float(len(answers)), "tools": float(len(tools))}
     if answers:
@@ -63,6 +71,10 @@ def measure(
         found["mrr@10"] = fmean(answer.reciprocal_rank(10) for answer in answers)
         found["all@10"] = fmean(answer.share_found(10) == 1 for answer in answers)
         found["kept"] = fmean(not answer.abstained for answer in answers)
+        if kept := [answer for answer in answers if not answer.abstained]:
+            found["recall@top_k"] = fmean(answer.share_found(top_k) for answer in kept)
+            found["recall claimed"] = fmean(answer.share_found(answer.n_shown(top_k)) for answer in kept)
+            found["claimed"] = fmean(answer.n_shown(top_k) for answer in kept)
     if negatives:
         found["negatives"] = float(len(negatives))
         found["rejected"] = fmean(answer.abstained for answer in negatives)
@@ -98,8 +110,14 @@ def auroc(answers: Sequence[Answer], negatives: Sequence[Answer]) -> float:
 
 
 def tokens_saved(answers: Sequence[Answer], tools: Sequence[Tool], top_k: int) -> float:
-    """Return the share of the catalog's tokens that an agent is spared; nothing where the ranker abstained."""
+    """Return the share of the catalog's tokens that an agent is spared; nothing where the ranker abstained.
+
+    It is shown what is claimed, and no more than k of it.
+    """
     cost = {tool.id: tool.n_tokens for tool in tools}
     total = max(1, sum(cost.values()))
-    shown = [total if answer.abstained else sum(cost[name] for name in answer.ranked[:top_k]) for answer in answers]
+    shown = [
+        total if answer.abstained else sum(cost[name] for name in answer.ranked[: answer.n_shown(top_k)])
+        for answer in answers
+    ]
     return 1 - fmean(shown) / total

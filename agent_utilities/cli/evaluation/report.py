@@ -36,7 +36,7 @@ def _shown(name: str, value: float) -> str:
         return f"{value:.0f}"
     if name in _FIGURES:
         return f"{value:.3f}"
-    return f"{value:.2f}" if name.startswith("ms ") else f"{100 * value:.1f} %"
+    return f"{value:.2f}" if name.startswith("ms ") or name == "claimed" else f"{100 * value:.1f} %"
 
 
 def write_ranks(path: Path, answers: Sequence[Answer]) -> None:
