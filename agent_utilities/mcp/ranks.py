@@ -179,7 +179,7 @@ def _named(held: _Held, ranking: Ranking, is_less: bool, is_passing: bool) -> Ra
         tuple(held.names[place] for place in ranking.indexes),
         ranking.scores,
         ranking.matched,
-        0 if ranking.abstained else len(ranking.indexes),
+        ranking.n_claimed,
         BY_WORDS if is_less else "",
         is_less and is_passing,
     )

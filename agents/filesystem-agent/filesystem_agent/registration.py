@@ -17,6 +17,7 @@ from filesystem_agent.comparing import diff_files
 from filesystem_agent.editing import edit_file, write_file
 from filesystem_agent.errors import reason
 from filesystem_agent.finding import find_files
+from filesystem_agent.hints import HINTS
 from filesystem_agent.listing import file_info, list_directories
 from filesystem_agent.searching import search_files
 from filesystem_agent.tailing import tail_file
@@ -76,6 +77,7 @@ def register(mcp: FastMCP[Any], workspace: Workspace) -> None:
                 description=offer.function.__doc__,
                 title=offer.title,
                 tags=set(offer.tags),
+                meta={"anthropic/searchHint": HINTS[offer.function.__name__]},
                 annotations=ToolAnnotations(
                     title=offer.title,
                     read_only_hint=offer.is_read_only,

@@ -1,6 +1,7 @@
 """The `git-agent` MCP server."""
 
 from agent_utilities import create_mcp_server
+from git_agent.hints import HINTS
 from git_agent.surface import TOOLS
 
 mcp = create_mcp_server(
@@ -12,6 +13,7 @@ mcp = create_mcp_server(
     mask_error_details=True,
 )
 for entry in TOOLS:
-    mcp.tool(entry.function, title=entry.title, tags=set(entry.tags), annotations=entry.annotations)
+    hint = {"anthropic/searchHint": HINTS[entry.function.__name__]}
+    mcp.tool(entry.function, title=entry.title, tags=set(entry.tags), annotations=entry.annotations, meta=hint)
 
 main = mcp.cli

@@ -1,6 +1,7 @@
 """The `logs-agent` MCP server."""
 
 from agent_utilities import create_mcp_server
+from logs_agent.hints import HINTS
 from logs_agent.surface import TOOLS
 
 mcp = create_mcp_server(
@@ -9,5 +10,6 @@ mcp = create_mcp_server(
     mask_error_details=True,
 )
 for tool in TOOLS:
-    mcp.tool(tool.fn, tags=set(tool.tags), annotations=tool.annotations)
+    hint = {"anthropic/searchHint": HINTS[tool.fn.__name__]}
+    mcp.tool(tool.fn, tags=set(tool.tags), annotations=tool.annotations, meta=hint)
 main = mcp.cli
