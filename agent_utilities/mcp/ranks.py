@@ -215,7 +215,7 @@ def open_catalog_ranker(settings: Settings) -> CatalogRanker | None:
     """
     if settings.ranker == "off":
         return None
-    provider = settings.embeddings or ("minilm" if _has_minilm() else "")
+    provider = settings.embeddings or ("minilm" if has_minilm() else "")
     if settings.ranker == "lexical" or (settings.ranker == "auto" and not provider):
         return CatalogRanker(open_ranker("lexical"))
     kind = "hybrid" if settings.ranker == "auto" else settings.ranker
@@ -227,7 +227,7 @@ def open_catalog_ranker(settings: Settings) -> CatalogRanker | None:
     return CatalogRanker(open_ranker("lexical"), open_ranker(kind, provider or "minilm", Path(folder) / "vectors.db"))
 
 
-def _has_minilm() -> bool:
+def has_minilm() -> bool:
     """Whether the offline model is installed, looked up without importing anything."""
     try:
         metadata.version(_MODEL)
