@@ -17,6 +17,7 @@ from rich.table import Table
 
 from agent_utilities.catalog.model import Catalog, entry
 from agent_utilities.errors import AgentUtilitiesError, InputError
+from agent_utilities.mcp.standing import answered, in_words
 from agent_utilities.selection.channels import field_of
 from agent_utilities.selection.merge import effective
 from agent_utilities.selection.model import fold
@@ -104,22 +105,13 @@ def _rows(
     rows = []
     for tool, rule in zip(known, refusals, strict=True):
         if tool["name"] in visible:
-            verdict, reason = "visible", _standing(visible[tool["name"]])
+            verdict, reason = "visible", in_words(visible[tool["name"]])
         elif rule is not None:
             verdict, reason = "denied", rule.text
         else:
             verdict, reason = "deferred", "permitted and can be called; the query or top_k left it out"
         rows.append({"name": tool["name"], "verdict": verdict, "reason": reason, "tokens": tool["tokens"]})
     return rows
-
-
-def _standing(tool: dict[str, Any]) -> str:
-    """Return why a query shows a tool; empty where none was answered."""
-    if "rank" not in tool:
-        return ""
-    score, words = tool.get("score"), tool.get("words")
-    scored = f", score {score:.2f}" if score is not None else ", bears the query as it stands" if words == [] else ""
-    return f"rank {tool['rank']}{scored}" + (f", for {', '.join(words)}" if words else "")
 
 
 def _unknown(name: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -138,13 +130,6 @@ def _print_one(row: dict[str, Any]) -> None:
     Console().print(f"{row['name']} is {row['verdict']}{reason}", highlight=False, markup=False)
 
 
-def _answered(selection: dict[str, Any]) -> str:
-    """Return how the query was answered, and what of that fell short."""
-    left_out = f"{selection['left_out']} more answer it, beyond top_k" if "left_out" in selection else ""
-    notes = [selection["status"], selection.get("cause", ""), left_out]
-    return ", ".join(note for note in notes if note)
-
-
 def _print_table(answer: dict[str, Any]) -> None:
     console = Console()
     rows, selection = answer["tools"], answer["selection"]
@@ -157,10 +142,11 @@ def _print_table(answer: dict[str, Any]) -> None:
         table.add_row(row["name"], f"[{styles[row['verdict']]}]{row['verdict']}[/]", row["reason"], str(row["tokens"]))
     console.print(table)
     shown = sum(row["tokens"] for row in rows if row["verdict"] == "visible")
+    query = answered(selection["status"], selection.get("cause", ""), selection.get("left_out", 0))
     console.print(
         f"{selection['visible']} visible, {selection['permitted']} permitted, {len(rows)} open to callers; "
         f"about {shown} of {sum(row['tokens'] for row in rows)} tokens on every turn; "
-        f"query: {_answered(selection)}; revision {selection['revision']}",
+        f"query: {query}; revision {selection['revision']}",
         highlight=False,
     )
     for name, near in selection.get("unknown", {}).items():

@@ -70,6 +70,8 @@ class DynamicToolOrchestrator:
         self._answers: Memory[Asked, Answer] = Memory()
         self._flights: dict[Asked, asyncio.Task[Answer | GraphError]] = {}
         self._group: asyncio.TaskGroup | None = None
+        self.tried = asyncio.Event()
+        """Set once the graph was filled with the live tools, or could not be at the first try."""
 
     # -- answering -----------------------------------------------------------------------------------------------
 
@@ -165,7 +167,8 @@ class DynamicToolOrchestrator:
             async with asyncio.TaskGroup() as group:
                 self._group = self._reader.group = group
                 try:
-                    await self._refresher.fill(server_name, self._reader.failed, self._reader.succeeded)
+                    await self._refresher.fill(server_name, self._not_filled, self._reader.succeeded)
+                    self.tried.set()
                     if self._refresher.is_due(server_name):
                         self.refresh(server_name)
                     await asyncio.Event().wait()
@@ -177,6 +180,10 @@ class DynamicToolOrchestrator:
                     await self.graph.close()
             except Exception as error:  # a graph that hangs must not keep the server from stopping
                 logger.warning("graph did not close cleanly: %r", error)
+
+    def _not_filled(self, error: GraphError) -> None:
+        self._reader.failed(error)
+        self.tried.set()
 
     def refresh(self, server_name: str, *, is_change: bool = False) -> None:
         """Start a refresh behind everything, at most one a server; see `Refresher.start`."""

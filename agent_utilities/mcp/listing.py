@@ -12,8 +12,9 @@ from rich.table import Table
 
 from agent_utilities.catalog.model import Kind
 from agent_utilities.catalog.tokens import n_tokens
-from agent_utilities.mcp.surface import KINDS
-from agent_utilities.selection.model import Selection
+from agent_utilities.mcp.standing import answered, in_words, standing
+from agent_utilities.mcp.surface import KINDS, Verdict
+from agent_utilities.selection.model import NOTHING
 
 if TYPE_CHECKING:
     from agent_utilities.mcp.server import AgentServer
@@ -28,7 +29,9 @@ async def print_listing(server: AgentServer, as_json: bool) -> None:
         server: the server, its selection set.
         as_json: print one JSON object instead of a table.
     """
-    rows = [row for kind in KINDS for row in await _rows(server, kind)]
+    verdict = server.surface.verdict(NOTHING, curated=True)
+    verdict.resolution = await server.resolver.resolve_once(verdict)
+    rows = [row for kind in KINDS for row in await _rows(server, kind, verdict)]
     tools = [row for row in rows if row["kind"] == "tool"]
     shown = [row for row in tools if row["verdict"] == "visible"]
     totals = {
@@ -38,29 +41,32 @@ async def print_listing(server: AgentServer, as_json: bool) -> None:
         "tokens": sum(row["tokens"] for row in tools),
         "visible_tokens": sum(row["tokens"] for row in shown),
     }
+    query = answered(verdict.resolution.status, verdict.resolution.cause, verdict.resolution.n_left_out)
     unknown = await _unknown(server)
     if as_json:
-        json.dump({"server": server.name, "components": rows, "totals": totals, "unknown": unknown}, sys.stdout)
+        body = {"server": server.name, "components": rows, "totals": totals, "query": query, "unknown": unknown}
+        json.dump(body, sys.stdout)
         print()
     else:
-        _print_table(server.name, rows, totals, unknown)
+        _print_table(server.name, rows, totals, query, unknown)
 
 
-async def _rows(server: AgentServer, kind: Kind) -> list[dict[str, Any]]:
+async def _rows(server: AgentServer, kind: Kind, verdict: Verdict) -> list[dict[str, Any]]:
     components = await _everything(server, kind)
-    decision = server.surface.decide(kind, components, server.surface.verdict(Selection(), curated=True))
+    decision = server.surface.decide(kind, components, verdict)
     visible, rows = frozenset(decision.visible), []
     for i, (component, entry) in enumerate(zip(components, decision.catalog.entries, strict=True)):
         rule = decision.refusals[i]
-        verdict = "denied" if rule is not None else "visible" if i in visible else "deferred"
-        reason = rule.text if rule is not None else "" if i in visible else "permitted, and not among the shown"
+        judged = "denied" if rule is not None else "visible" if i in visible else "deferred"
+        shown = in_words(standing(entry.name, verdict.resolution)) if kind == "tool" else ""
+        reason = rule.text if rule is not None else shown if i in visible else "permitted, and not among the shown"
         rows.append(
             {
                 "kind": kind,
                 "name": entry.name,
                 "tags": sorted(component.tags),
                 "read_only": entry.read_only,
-                "verdict": verdict,
+                "verdict": judged,
                 "reason": reason,
                 "tokens": _cost(component) if kind == "tool" else 0,
             }
@@ -77,7 +83,7 @@ async def _unknown(server: AgentServer) -> dict[str, str | None]:
     """Names the operator gave that no component of any kind bears, each with the nearest that would do."""
     unknown: dict[str, str | None] | None = None
     for kind in KINDS:
-        verdict = server.surface.verdict(Selection(), curated=False)
+        verdict = server.surface.verdict(NOTHING, curated=False)
         decision = server.surface.decide(kind, await _everything(server, kind), verdict)
         missing = decision.operator_unknown
         unknown = missing if unknown is None else {n: unknown[n] or missing[n] for n in unknown if n in missing}
@@ -89,7 +95,9 @@ def _cost(tool: Any) -> int:
     return n_tokens(definition)
 
 
-def _print_table(name: str, rows: list[dict[str, Any]], totals: dict[str, int], unknown: dict[str, str | None]) -> None:
+def _print_table(
+    name: str, rows: list[dict[str, Any]], totals: dict[str, int], query: str, unknown: dict[str, str | None]
+) -> None:
     console = Console()
     table = Table(title=f"{name}: what a caller sees", title_justify="left", header_style="bold")
     for heading in ("name", "kind", "verdict", "reason", "tags"):
@@ -103,7 +111,8 @@ def _print_table(name: str, rows: list[dict[str, Any]], totals: dict[str, int], 
     console.print(table)
     console.print(
         f"{totals['visible']} of {totals['tools']} tools visible, {totals['permitted']} permitted; "
-        f"about {totals['visible_tokens']} of {totals['tokens']} tokens on every turn",
+        f"about {totals['visible_tokens']} of {totals['tokens']} tokens on every turn"
+        + (f"; query: {query}" if query != "off" else ""),
         highlight=False,
     )
     for given, near in unknown.items():

@@ -81,6 +81,8 @@ class CatalogRanker:
         self._retry_s = retry_s
         self._wanted: tuple[str, Sequence[ToolDocument]] | None = None
         self._wake = asyncio.Event()
+        self.settled = asyncio.Event()
+        """Set while the index of what was offered last is as good as it gets for now."""
         self._held: _Held | None = None
         self._n_swaps = 0
         self._threads = ThreadPoolExecutor(_N_THREADS, "rank")
@@ -108,6 +110,7 @@ class CatalogRanker:
         """
         if self._wanted is None or self._wanted[0] != digest:
             self._wanted = digest, documents
+            self.settled.clear()
             self._wake.set()
 
     async def run(self) -> None:
@@ -136,6 +139,8 @@ class CatalogRanker:
             index = await _in_background(lambda: self._lexical.index(documents))
             self._swap(documents, index, index)
         await self._improve()
+        if not self._wake.is_set():
+            self.settled.set()
 
     async def _improve(self) -> None:
         """Index by more than words, unless the catalog has changed meanwhile."""
@@ -213,16 +218,17 @@ def open_catalog_ranker(settings: Settings) -> CatalogRanker | None:
     Raises:
         SettingsError: no such provider.
     """
+    if settings.embeddings:
+        try:
+            check_provider(settings.embeddings)
+        except InputError as error:
+            raise SettingsError(error.what, settings.embeddings, "env MCP_EMBEDDINGS", error.hint) from None
     if settings.ranker == "off":
         return None
     provider = settings.embeddings or ("minilm" if has_minilm() else "")
     if settings.ranker == "lexical" or (settings.ranker == "auto" and not provider):
         return CatalogRanker(open_ranker("lexical"))
     kind = "hybrid" if settings.ranker == "auto" else settings.ranker
-    try:
-        check_provider(provider or "minilm")
-    except InputError as error:
-        raise SettingsError(error.what, settings.embeddings, "env MCP_EMBEDDINGS", error.hint) from None
     folder = settings.graph_folder or platformdirs.user_cache_dir("agent-utilities")
     return CatalogRanker(open_ranker("lexical"), open_ranker(kind, provider or "minilm", Path(folder) / "vectors.db"))
 

@@ -32,6 +32,7 @@ logger = logging.getLogger("agent_utilities.graph")
 
 _PER_TURN = 20
 _N_JUDGED = 64
+_ONCE_S = 20.0
 _UNUSED = {"input_schema", "output_schema", "icons"}
 
 
@@ -104,11 +105,35 @@ class Resolver:
 
     async def run(self) -> None:
         """Keep graph and ranker while the server runs; where they are not wanted, only make the catalog known."""
+        if self._open():
+            await self._keep()
+        elif self.serves_http:
+            await self._tools()
+
+    async def resolve_once(self, verdict: Verdict) -> Resolution:
+        """Return the answer to a verdict's query where no server runs, after graph and index were made for it."""
+        if verdict.effective.query is None or not self._open():
+            return Resolution()
+        assert self.orchestrator is not None
+        async with asyncio.TaskGroup() as group:
+            keeping = group.create_task(self._keep())
+            try:
+                async with asyncio.timeout(_ONCE_S):
+                    await self.orchestrator.tried.wait()
+                    if self._ranker is not None and self.orchestrator.cause is None:
+                        await self._ranker.settled.wait()
+            except TimeoutError:
+                logger.warning("graph or index not ready within %s s; every permitted tool is shown", _ONCE_S)
+            try:
+                return await self.resolve(verdict)
+            finally:
+                keeping.cancel()
+
+    def _open(self) -> bool:
+        """Make the orchestrator and ranker that the settings ask for, not yet running; False where there are none."""
         graph = self._given or self._chosen()
         if graph is None:
-            if self.serves_http:
-                await self._tools()
-            return
+            return False
         settings = self._server.surface.settings
         self._ranker = open_catalog_ranker(settings)
         self.orchestrator = DynamicToolOrchestrator(
@@ -118,6 +143,10 @@ class Resolver:
             deadline_ms=settings.graph_deadline_ms,
             ttl_hours=settings.graph_ttl_hours,
         )
+        return True
+
+    async def _keep(self) -> None:
+        assert self.orchestrator is not None
         try:
             async with asyncio.TaskGroup() as group:
                 if self._ranker is not None:

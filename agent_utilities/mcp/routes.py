@@ -12,10 +12,10 @@ from starlette.routing import BaseRoute, Route, request_response
 
 from agent_utilities.catalog.tokens import n_tokens
 from agent_utilities.mcp.request import selection_of
+from agent_utilities.mcp.standing import standing
 from agent_utilities.mcp.summary import summarise
 from agent_utilities.selection.merge import effective
 from agent_utilities.selection.model import Names, Selection
-from agent_utilities.selection.resolution import Resolution
 
 if TYPE_CHECKING:
     from agent_utilities.mcp.metrics import Metrics
@@ -71,23 +71,12 @@ async def _tools(server: AgentServer, caller: Selection) -> dict[str, Any]:
             "tags": sorted(tool.tags),
             "readOnly": bool(tool.annotations and tool.annotations.read_only_hint),
             "tokens": n_tokens(definition.model_dump(mode="json", by_alias=True, exclude_none=True)),
-            **_standing(tool.name, verdict.resolution),
+            **standing(tool.name, verdict.resolution),
         }
         for tool, definition in zip(listed, definitions, strict=True)
     ]
     selection = {**summary, "caller": _as_given(caller)}
     return {"server": server.name, "tools": tools, "selection": selection, "revision": summary["revision"]}
-
-
-def _standing(name: str, resolution: Resolution) -> dict[str, Any]:
-    """Return where a tool stands in the answer to the query: its rank, its score, and the words found in it."""
-    if not resolution.answered or name not in resolution.names:
-        return {}
-    place = resolution.names.index(name)
-    standing: dict[str, Any] = {"rank": place + 1}
-    if resolution.scores:
-        standing |= {"score": resolution.scores[place], "words": resolution.words[place]}
-    return standing
 
 
 def _as_given(caller: Selection) -> dict[str, Any]:

@@ -59,6 +59,9 @@ class TestRefused:
             ([], {"MCP_DISABLED_TAG": "write"}, "did you mean MCP_DISABLED_TAGS?"),
             ([], {"MCP_SELECTION_POLICY": "wide"}, "narrow"),
             ([], {"MCP_LIST_TTL_MS": "soon"}, "MCP_LIST_TTL_MS"),
+            ([], {"MCP_EMBEDDINGS": "gpt"}, "env MCP_EMBEDDINGS"),
+            ([], {"NEO4J_URI": "ftp://host"}, "bolt://127.0.0.1:7687"),
+            (["-t", "http"], {"MCP_GRAPH": "neo4j"}, "env NEO4J_URI"),
         ],
     )
     def test_with_code_2_and_one_line_on_stderr(self, shell, arguments, environ, hint):
@@ -90,6 +93,15 @@ class TestList:
     def test_a_tool_past_top_k_is_deferred(self, shell):
         listed = json.loads(shell("--list", "--json", "--top-k", "1").stdout)
         assert [row["verdict"] for row in listed["components"]] == ["visible", "deferred"]
+
+    def test_a_query_is_answered_as_a_running_server_would(self, shell, tmp_path):
+        listed = json.loads(shell("--list", "--json", "--query", "total", MCP_GRAPH_FOLDER=str(tmp_path)).stdout)
+        shown = [(row["verdict"], row["reason"][:6]) for row in listed["components"]]
+        assert (shown, listed["query"]) == ([("visible", "rank 1"), ("deferred", "permit")], "fresh")
+
+    def test_a_query_that_cannot_be_answered_shows_everything_and_says_why(self, shell):
+        listed = json.loads(shell("--list", "--json", "--query", "total", NEO4J_URI="bolt://127.0.0.1:9").stdout)
+        assert (listed["query"], listed["totals"]["visible"]) == ("unavailable, unreachable", 2)
 
 
 class TestHelp:
