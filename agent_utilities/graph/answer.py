@@ -89,10 +89,13 @@ class Answer:
         return Resolution(status, self.names, self.cause, self.scores, self.words, self.n_left_out)
 
 
-def combine(literal: Sequence[str], ranked: Ranked | None, limit: int | None) -> Answer:
+def combine(text: str, literal: Sequence[str], ranked: Ranked | None, limit: int | None) -> Answer:
     """Return the literal matches, the better ranked ones first, and after them what the ranker claims besides.
 
+    A query that is a tool's name asks for no other.
+
     Args:
+        text: the query, normalised.
         literal: names of the tools that bear the query as it stands.
         ranked: what the ranker found, or None where it can't rank.
         limit: the most to name; None for all.
@@ -100,10 +103,11 @@ def combine(literal: Sequence[str], ranked: Ranked | None, limit: int | None) ->
     if ranked is None:
         return Answer(tuple(literal[:limit]), n_left_out=_left_out(len(literal), limit))
     bearing, place = set(literal), {name: i for i, name in enumerate(ranked.names)}
+    n_claimed = 0 if any(name.lower() == text for name in literal) else ranked.n_claimed
     names = [
         *(name for name in ranked.names if name in bearing),
         *(name for name in literal if name not in place),
-        *(name for name in ranked.names[: ranked.n_claimed] if name not in bearing),
+        *(name for name in ranked.names[:n_claimed] if name not in bearing),
     ]
     shown = names[:limit]
     return Answer(

@@ -137,7 +137,7 @@ class DynamicToolOrchestrator:
                 if isinstance(apart, GraphError):
                     return apart
                 bearing = names_of(apart, names)
-            answer = combine(bearing, ranked, limit)
+            answer = combine(text, bearing, ranked, limit)
         except Exception as error:  # a flight that raised would end the whole task group
             return self._reader.failed(GraphError("failed", repr(error)))
         if not answer.is_passing:

@@ -96,6 +96,7 @@ class TestState:
             "status": "ready",
             "server": "logs",
             "graph": {"status": "off"},
+            "ranker": {"status": "off"},
         }
 
     async def test_starting_before_it_runs(self):
