@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     """(n_tools,)"""
 
 
+_ROUNDING = 1e-5
+"""More than rounding moves a score."""
+
+
 class RankerError(AgentUtilitiesError, RuntimeError):
     """A ranker can't do its work; a plainer one takes its place."""
 
@@ -55,6 +59,7 @@ class Index(Protocol):
     def rank(self, query: str, *, permitted: Sequence[int] | None = None, limit: int = 25) -> Ranking:
         """Return the tools that answer a request: the same for the same inputs, in every process.
 
+        What is not permitted moves nothing: the ranking is that of a catalog that has the permitted tools only.
         It blocks for as long as it computes: call it in a thread, unless the index is lexical and small.
 
         Args:
@@ -83,17 +88,20 @@ def best(scores: Scores, allowed: NDArray[np.bool_] | None, limit: int) -> NDArr
 
     Args:
         scores: (n_tools,)
-        allowed: (n_tools,), or None for all.
+        allowed: (n_tools,) which may be returned, or None for all.
         limit: the most to return.
     """
     import numpy as np
 
-    places = np.arange(len(scores)) if allowed is None else np.flatnonzero(allowed)
+    places = None if allowed is None else np.flatnonzero(allowed)
+    considered = scores if places is None else scores[places]
+    if 0 < limit < len(considered):
+        least = np.partition(considered, len(considered) - limit)[len(considered) - limit]
+        chosen = np.flatnonzero(considered >= least - _ROUNDING)
+        places = chosen if places is None else places[chosen]
+    elif places is None:
+        places = np.arange(len(scores))
     kept = rounded(scores[places])
-    if 0 < limit < len(places):
-        least = np.partition(kept, len(kept) - limit)[len(kept) - limit]
-        chosen = np.flatnonzero(kept >= least)
-        places, kept = places[chosen], kept[chosen]
     found: NDArray[np.intp] = places[np.argsort(-kept, kind="stable")[: max(0, limit)]]
     return found
 
@@ -122,14 +130,3 @@ def rounded(scores: Scores) -> NDArray[np.float64]:
 
     kept: NDArray[np.float64] = np.asarray(scores, dtype=np.float64).round(6)
     return kept
-
-
-def mask(permitted: Sequence[int] | None, n_tools: int) -> NDArray[np.bool_] | None:
-    """Return which tools may be ranked: (n_tools,), or None for all."""
-    import numpy as np
-
-    if permitted is None:
-        return None
-    allowed = np.zeros(n_tools, dtype=bool)
-    allowed[np.asarray(permitted, dtype=np.intp)] = True
-    return allowed

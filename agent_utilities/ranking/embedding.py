@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from agent_utilities.ranking.base import Scores
     from agent_utilities.ranking.vectors import VectorStore
 
     Vectors = NDArray[np.float32]
@@ -152,13 +153,13 @@ class Nearness:
     Args:
         vectors: (n_documents, n_dimensions), of unit length, one for each different document, so that equal tools
             are equally near to the last bit.
-        rows: (n_tools,) the place of each tool's document in them.
+        rows: (n_tools,) the place of each tool's document in them, or None where no two are equal.
         mean: (n_dimensions,) half the mean vector: what all tools of the catalog have in common tells nothing.
         scale: (n_documents,) that makes the vectors less that half unit length again.
     """
 
     vectors: Vectors
-    rows: NDArray[np.intp]
+    rows: NDArray[np.intp] | None
     mean: NDArray[np.float32]
     scale: NDArray[np.float32]
 
@@ -172,16 +173,40 @@ class Nearness:
         """
         import numpy as np
 
+        if len(vectors) == len(documents):
+            return cls._made(vectors, None)
         places = {each: place for place, each in enumerate(dict.fromkeys(documents))}
-        rows = np.array([places[each] for each in documents], dtype=np.intp)
+        return cls._made(vectors, np.array([places[each] for each in documents], dtype=np.intp))
+
+    @classmethod
+    def _made(cls, vectors: Vectors, rows: NDArray[np.intp] | None) -> Nearness:
+        import numpy as np
 
         mean = CENTRING * vectors.mean(axis=0)
-        rest = np.linalg.norm(vectors - mean, axis=1)
+        rest = np.sqrt(np.maximum(np.einsum("ij,ij->i", vectors, vectors) - 2 * (vectors @ mean) + mean @ mean, 0))
         return cls(vectors, rows, mean, 1 / np.maximum(rest, 1e-3))
 
-    def to(self, queries: Vectors) -> tuple[Vectors, Vectors]:
-        """Return cosines as they are and with what is common taken out: two of (n_queries, n_tools)."""
+    def within(self, places: NDArray[np.intp]) -> Nearness:
+        """Return it for some of the tools, as a catalog of them alone would have it.
+
+        Args:
+            places: where they stand, ascending.
+        """
+        import numpy as np
+
+        if self.rows is None:
+            return self._made(self.vectors[places], None)
+        kept, first, rows = np.unique(self.rows[places], return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        if len(kept) == len(places):
+            return self._made(self.vectors[kept[order]], None)
+        return self._made(self.vectors[kept[order]], np.argsort(order)[rows])
+
+    def to(self, queries: Vectors) -> tuple[Scores, Vectors]:
+        """Return the first query's cosines, (n_tools,), and all cosines less what is common: (n_queries, n_tools)."""
         with one_thread():
-            plain = queries @ self.vectors.T
-        centred = (plain - (queries @ self.mean)[:, None]) * self.scale[None, :]
-        return plain[:, self.rows], centred[:, self.rows]
+            cosines = queries @ self.vectors.T
+        plain = cosines[0].copy()
+        cosines -= (queries @ self.mean)[:, None]
+        cosines *= self.scale
+        return (plain, cosines) if self.rows is None else (plain[self.rows], cosines[:, self.rows])

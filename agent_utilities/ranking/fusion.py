@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.ranking.background import UNANSWERABLE
-from agent_utilities.ranking.base import Index, RankerError, Ranking, best, least_claimed, mask, rounded
+from agent_utilities.ranking.base import Index, RankerError, Ranking, best, least_claimed, rounded
 from agent_utilities.ranking.embedding import Embedder, Nearness, Provider, document_vectors
-from agent_utilities.ranking.lexical import LexicalIndex, LexicalRanker, Terms
+from agent_utilities.ranking.lexical import LexicalIndex, LexicalRanker
 from agent_utilities.ranking.text import clauses
+from agent_utilities.ranking.views import Views
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from agent_utilities.ranking.base import Scores
     from agent_utilities.ranking.embedding import Vectors
     from agent_utilities.ranking.vectors import VectorStore
 
@@ -136,6 +136,7 @@ class HybridIndex:
         self._background = background
         self._weight = lexical_weight
         self._notices = notices
+        self._nears: Views[Nearness] = Views(lexical.n_tools, near.within)
 
     def rank(self, query: str, *, permitted: Sequence[int] | None = None, limit: int = 25) -> Ranking:
         """Return the tools nearest to a request; by words alone, with the cause, where it can't be embedded."""
@@ -149,62 +150,60 @@ class HybridIndex:
             plain = self._lexical.rank(query, permitted=permitted, limit=limit)
             return replace(plain, cause=self._notices.failed(str(error)))
         self._notices.worked()
-        return self._ranked(query, parts, vectors, permitted, limit)
+        lexical = self._lexical.view(permitted)
+        if not lexical.n_tools:
+            return Ranking()
+        return self._ranked(lexical, self._nears.of(permitted) or self._near, parts, vectors, limit)
 
-    def _ranked(
-        self, query: str, parts: list[str], vectors: Vectors, permitted: Sequence[int] | None, limit: int
-    ) -> Ranking:
-        lexical = self._lexical
-        allowed = mask(permitted, lexical.servers.n_tools)
-        plain, centred = self._near.to(vectors)
+    def _ranked(self, lexical: LexicalIndex, near: Nearness, parts: list[str], vectors: Vectors, limit: int) -> Ranking:
+        """Return the tools nearest to a request.
+
+        Args:
+            lexical: the permitted tools by words.
+            near: their vectors.
+            parts: the request and what it is made of.
+            vectors: (n_parts, n_dimensions)
+            limit: the most to return.
+        """
+        import numpy as np
+
+        plain, scores = near.to(vectors)
         terms = [lexical.terms(part) for part in parts]
         by_words = [lexical.scores(each) for each in terms]
-        for each, scores in zip(centred, by_words, strict=True):
-            each += self._weight / lexical.max_idf * scores
-        fused = centred[0]
+        for row, each in zip(scores, by_words, strict=True):
+            row += self._weight / lexical.max_idf * each
+        fused = scores[0]
         if len(parts) > 1:
-            fused = (1 - CLAUSE_WEIGHT) * fused + CLAUSE_WEIGHT * centred[1:].max(axis=0)
+            fused = (1 - CLAUSE_WEIGHT) * fused + CLAUSE_WEIGHT * scores[1:].max(axis=0)
+        fused = fused + SERVER_WEIGHT * lexical.servers.mean(fused)
         coverage = by_words[0] / max(1e-6, sum(terms[0].idf)) * (self._weight > 0)
-        evidence = self._evidence(plain[0] + COVERAGE_WEIGHT * coverage, vectors[0], allowed)
-        fused = fused + SERVER_WEIGHT * lexical.servers.mean(fused, allowed)
-        named = lexical.names.mentioned(query)
-        near = NEAR if self._embedder.provider.cut is not None else 0.0
-        claimed = rounded(fused) >= least_claimed(fused if allowed is None else fused[allowed], near, DEPTH)
-        claimed[named] = True
-        fused[named] += fused.max(initial=0) - fused.min(initial=0) + 1
-        return self._ranking(fused, evidence, allowed, named, claimed, terms[0], limit)
+        evidence = float((plain + COVERAGE_WEIGHT * coverage).max()) - self._idle(vectors[0])
+        named = lexical.names.mentioned(parts[0])
+        lifted = fused.copy() if named else fused
+        lifted[named] += fused.max() - fused.min() + 1
+        found = best(lifted, None, limit)
+        if not len(found):
+            return Ranking()
+        cut = self._embedder.provider.cut
+        least = least_claimed(fused, 0 if cut is None else NEAR, DEPTH)
+        claimed = (rounded(fused[found]) >= least) | np.isin(found, named)
+        kept = rounded(lifted[found])
+        sure = bool(named)
+        first = round(evidence + sure, 6)
+        abstained = not sure and cut is not None and first < cut
+        return Ranking(
+            lexical.catalog_places(found),
+            tuple((kept - kept[0] + first).round(6).tolist()),
+            abstained,
+            lexical.matched(terms[0], found),
+            n_claimed=0 if abstained else int(claimed.sum()),
+        )
 
-    def _evidence(self, relevance: Scores, query: NDArray[np.float32], allowed: NDArray[np.bool_] | None) -> float:
-        """Return how well the best tool fits, less how well requests that need none do.
+    def _idle(self, query: NDArray[np.float32]) -> float:
+        """Return what a request shares with those that need no tool, to be taken off how well the best tool fits.
 
         The gap between first and second tells nothing, since catalogs hold tools that are much alike.
         """
         import numpy as np
 
-        considered = relevance if allowed is None else relevance[allowed]
-        if not len(considered):
-            return 0.0
-        idle = float(np.sort(self._background @ query)[-_N_BACKGROUND:].mean())
-        return round(float(considered.max()) - BACKGROUND_WEIGHT * idle, 6)
-
-    def _ranking(
-        self,
-        fused: Scores,
-        evidence: float,
-        allowed: NDArray[np.bool_] | None,
-        named: list[int],
-        claimed: NDArray[np.bool_],
-        terms: Terms,
-        limit: int,
-    ) -> Ranking:
-        found = best(fused, allowed, limit)
-        if not len(found):
-            return Ranking()
-        cut = self._embedder.provider.cut
-        sure = bool(set(named) & {int(found[0])})
-        kept = rounded(fused[found])
-        scores = tuple(round(float(score - kept[0]) + evidence + sure, 6) for score in kept)
-        abstained = not sure and cut is not None and scores[0] < cut
-        n_claimed = 0 if abstained else int(claimed[found].sum())
-        matched = self._lexical.matched(terms, found)
-        return Ranking(tuple(map(int, found)), scores, abstained, matched, n_claimed=n_claimed)
+        return BACKGROUND_WEIGHT * float(np.sort(self._background @ query)[-_N_BACKGROUND:].mean())

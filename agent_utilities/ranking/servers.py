@@ -18,31 +18,36 @@ class Servers:
     """The servers of a catalog.
 
     Args:
-        documents: the catalog.
+        numbers: (n_tools,) the number of each tool's server.
     """
 
-    def __init__(self, documents: Sequence[ToolDocument]) -> None:
+    def __init__(self, numbers: NDArray[np.intp]) -> None:
+        import numpy as np
+
+        self.n_tools = len(numbers)
+        _, self._of, self._counts = np.unique(numbers, return_inverse=True, return_counts=True)
+
+    @classmethod
+    def of(cls, documents: Sequence[ToolDocument]) -> Servers:
+        """Return those of a catalog."""
         import numpy as np
 
         numbers: dict[str, int] = {}
-        self.n_tools = len(documents)
-        self._of = np.array([numbers.setdefault(each.server, len(numbers)) for each in documents], dtype=np.int32)
-        self._n = len(numbers)
+        return cls(np.array([numbers.setdefault(each.server, len(numbers)) for each in documents], dtype=np.intp))
 
-    def mean(self, scores: Scores, allowed: NDArray[np.bool_] | None) -> Scores:
+    def within(self, places: NDArray[np.intp]) -> Servers:
+        """Return those of some of the tools."""
+        return Servers(self._of[places])
+
+    def mean(self, scores: Scores) -> Scores:
         """Return for each tool the mean score of its server's tools: (n_tools,); 0 where there is one server only.
-
-        Only permitted tools count, so that what is denied moves nothing (law L1).
 
         Args:
             scores: (n_tools,)
-            allowed: (n_tools,), or None for all.
         """
         import numpy as np
 
-        if self._n < 2:
+        if len(self._counts) < 2:
             return np.zeros(self.n_tools, dtype=np.float32)
-        counted = np.ones(self.n_tools) if allowed is None else allowed.astype(np.float64)
-        total = np.bincount(self._of, weights=scores * counted, minlength=self._n)
-        means = total / np.maximum(np.bincount(self._of, weights=counted, minlength=self._n), 1)
-        return means[self._of].astype(np.float32)
+        means = np.bincount(self._of, weights=scores, minlength=len(self._counts)) / self._counts
+        return means.astype(np.float32)[self._of]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.ranking.fusion import HybridRanker
 from agent_utilities.ranking.lexical import LexicalRanker
-from tests.ranking.catalogs import PLACES, TOOLS, Concepts, catalogs, texts
+from tests.ranking.catalogs import PLACES, TOOLS, Concepts, catalogs, documents, texts
 
 RANKERS = {"lexical": LexicalRanker, "hybrid": lambda: HybridRanker(Concepts)}
 
@@ -85,13 +86,36 @@ class TestEveryIndex:
     def test_any_text_can_be_asked(self, kind, catalog, query):
         assert len(RANKERS[kind]().index(catalog).rank(query).indexes) <= len(catalog)
 
-    def test_what_is_denied_moves_no_score(self, kind):
-        permitted = [0, 1, 3]
-        rankings = [
-            RANKERS[kind]().index(TOOLS).rank("git log of the file", permitted=order)
-            for order in (permitted, permitted[::-1])
-        ]
-        assert rankings[0] == rankings[1]
+    @given(catalog=catalogs, query=texts, data=st.data())
+    @settings(max_examples=300)
+    def test_what_is_denied_moves_nothing(self, kind, catalog, query, data):
+        places = st.integers(0, len(catalog) - 1)
+        permitted = data.draw(st.lists(places, unique=True)) if catalog else []
+        alone = RANKERS[kind]().index([catalog[place] for place in sorted(permitted)]).rank(query)
+        among = RANKERS[kind]().index(catalog).rank(query, permitted=permitted)
+        assert among == replace(alone, indexes=tuple(sorted(permitted)[place] for place in alone.indexes))
+
+    @given(catalog=catalogs, other=documents, query=texts, data=st.data())
+    @settings(max_examples=150)
+    def test_a_denied_tool_that_changes_changes_nothing(self, kind, catalog, other, query, data):
+        place = data.draw(st.integers(0, len(catalog)))
+        permitted = [each for each in range(len(catalog) + 1) if each != place]
+        before, after = (
+            RANKERS[kind]().index([*catalog[:place], denied, *catalog[place:]]).rank(query, permitted=permitted)
+            for denied in (ToolDocument("denied"), other)
+        )
+        assert before == after
+
+    def test_the_order_of_what_is_permitted_is_no_matter(self, kind):
+        index = RANKERS[kind]().index(TOOLS)
+        rankings = [index.rank("git log of the file", permitted=order) for order in ([0, 1, 3], (3, 1, 0), [1, 0, 3])]
+        assert rankings[0] == rankings[1] == rankings[2]
+
+    def test_many_sets_of_permitted_tools_are_served_each_by_its_own(self, kind):
+        index = RANKERS[kind]().index(TOOLS)
+        sets = [tuple(sorted({n % 8, n // 8 % 8, n // 3 % 8})) for n in range(100)] * 2
+        for permitted in sets:
+            assert set(index.rank("list the git log file", permitted=permitted).indexes) <= set(permitted)
 
     def test_equal_tools_stand_in_catalog_order(self, kind):
         catalog = [ToolDocument(f"tool{chr(97 + i % 26)}", description="Read the log") for i in range(26)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent_utilities.catalog.document import ToolDocument
-from agent_utilities.ranking import postings
+from agent_utilities.ranking import entries
 from agent_utilities.ranking.lexical import LexicalRanker
 from tests.ranking.catalogs import PLACES, TOOLS
 
@@ -94,12 +94,12 @@ class TestUsage:
 
 class TestUpdates:
     def test_only_changed_documents_are_read_again(self, monkeypatch):
-        read: list[str] = []
+        seen: list[str] = []
         ranker = LexicalRanker()
         ranker.index(TOOLS)
         monkeypatch.setattr(
-            "agent_utilities.ranking.lexical.count_terms",
-            lambda document: read.append(document.name) or postings.count_terms(document),
+            "agent_utilities.ranking.lexical.read",
+            lambda document, numbers: seen.append(document.name) or entries.read(document, numbers),
         )
         ranker.index([*TOOLS[:-1], ToolDocument("new", description="Something new")])
-        assert read == ["new"]
+        assert seen == ["new"]
