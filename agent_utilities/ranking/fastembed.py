@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+import httpx2
 
 from agent_utilities.ranking.base import RankerError
 from agent_utilities.ranking.embedding import Kind
@@ -13,6 +17,8 @@ if TYPE_CHECKING:
     from agent_utilities.ranking.embedding import Vectors
 
 MODEL = "BAAI/bge-small-en-v1.5"
+_HUB = "https://huggingface.co"
+_REACH_S = 3.0
 
 
 class FastEmbed:
@@ -22,7 +28,8 @@ class FastEmbed:
         model: a name that fastembed knows.
 
     Raises:
-        RankerError: fastembed is absent, or the model can't be had.
+        RankerError: fastembed is absent, or the model can't be had. Without a network that takes seconds: the
+            library itself would try again for 39 s.
     """
 
     cut: float | None = None
@@ -33,10 +40,11 @@ class FastEmbed:
             library = import_module("fastembed")
         except ImportError:
             raise RankerError("fastembed is absent; install agent-utilities[fastembed]") from None
-        try:
-            self._model: Any = library.TextEmbedding(model_name=model)
-        except Exception as error:  # whatever a download raises
-            raise RankerError(f"{model!r} can't be loaded: {error}") from None
+        known = {each["model"].casefold(): each for each in library.TextEmbedding.list_supported_models()}
+        if model.casefold() not in known:
+            raise RankerError(f"fastembed knows no model {model!r}")
+        with _quiet():
+            self._model = _opened(library, model, known[model.casefold()].get("sources") or {})
 
     def embed(self, texts: Sequence[str], kind: Kind) -> Vectors:
         """Return one vector a text, in order."""
@@ -47,3 +55,48 @@ class FastEmbed:
             return np.array(list(embed(list(texts))), dtype=np.float32)
         except Exception as error:  # whatever the runtime raises
             raise RankerError(f"{self.name!r} can't embed: {error}") from None
+
+
+def _opened(library: Any, model: str, sources: Mapping[str, str | None]) -> Any:
+    """Return a model from what is on disk, or downloaded where its source can be reached.
+
+    Raises:
+        RankerError: it can't be had.
+    """
+    try:
+        return library.TextEmbedding(model_name=model, local_files_only=True)
+    except Exception:  # it is absent or damaged, which the download mends
+        pass
+    hub = os.environ.get("HF_ENDPOINT") or _HUB
+    addresses = [address for address in (hub if sources.get("hf") else None, sources.get("url")) if address]
+    causes = [cause for cause in map(_unreachable, addresses) if cause]
+    if len(causes) == len(addresses):
+        raise RankerError(f"{model!r} is not on disk and can't be downloaded: {'; '.join(causes) or 'no source'}")
+    try:
+        return library.TextEmbedding(model_name=model)
+    except Exception as error:  # whatever a download raises
+        raise RankerError(f"{model!r} can't be loaded: {error}") from None
+
+
+def _unreachable(address: str) -> str:
+    """Return why nothing answers at an address; empty where something does, whatever it says."""
+    try:
+        httpx2.head(address, timeout=_REACH_S)
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        return f"{address}: {error or type(error).__name__}"
+    return ""
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the library from printing errors that are told as causes."""
+    try:
+        logger = import_module("loguru").logger
+    except ImportError:
+        yield
+        return
+    logger.disable("fastembed")
+    try:
+        yield
+    finally:
+        logger.enable("fastembed")
