@@ -61,7 +61,16 @@ class ToolRecord:
             "digest": self.digest,
             "kind": self.kind,
             "read_only": self.read_only,
+            "text": self.text,
         }
+
+    @property
+    def text(self) -> str:
+        """What a query is looked for in: name, description and tags in lower case, each on a line of its own.
+
+        No normalised query holds a line break, so none is found across two of them.
+        """
+        return "\n".join((self.name, self.description, *self.tags)).lower()
 
 
 def tool_record(

@@ -7,7 +7,10 @@ WHERE toLower(t.name) CONTAINS q OR toLower(t.description) CONTAINS q
    OR any(tag IN t.tags WHERE toLower(tag) CONTAINS q)
 RETURN t.name AS name, t.tags AS tags
 """
-"""The literal match. The `WITH` is there because the embedded engine takes no parameter inside a list predicate."""
+"""What a match means: the statement that others must equal. It is too slow to be asked of 10,000 tools.
+
+The `WITH` is there because the embedded engine takes no parameter inside a list predicate.
+"""
 
 MATCH_PLAIN = """
 MATCH (s:Server {name: $server_name})-[:PROVIDES]->(t:CallableResource)
@@ -17,25 +20,32 @@ RETURN t.name AS name, t.tags AS tags
 """
 """The same match with the parameter inside its predicates; Neo4j only, to show that both give the same."""
 
+MATCH_TEXT = """
+MATCH (s:Server {name: $server_name})-[:PROVIDES]->(t:CallableResource)
+WHERE t.text CONTAINS $query
+RETURN collect(t.name) AS names
+"""
+"""The literal match as it is asked, of a normalised query: what `MATCH` finds, from the text that each tool keeps."""
+
 MATCH_TERMS = """
 UNWIND $terms AS q
 MATCH (s:Server {name: $server_name})-[:PROVIDES]->(t:CallableResource)
-WHERE toLower(t.name) CONTAINS q OR toLower(t.description) CONTAINS q
-   OR any(tag IN t.tags WHERE toLower(tag) CONTAINS q)
-RETURN q AS term, t.name AS name
+WHERE t.text CONTAINS q
+RETURN q AS term, collect(t.name) AS names
 """
 """The match of single terms, in lower case, for a query whose words stand nowhere together."""
 
 SERVER = """
 MATCH (s:Server {name: $server_name})
 OPTIONAL MATCH (s)-[:PROVIDES]->(t:CallableResource)
-RETURN s.name AS name, s.digest AS digest, s.updated_at AS updated_at, count(t) AS n_tools
+RETURN s.name AS name, s.digest AS digest, s.updated_at AS updated_at, count(t.text) AS n_tools
 """
+"""A tool without its text, written by a release that kept none, is not counted: the next sync writes it anew."""
 
 SERVERS = """
 MATCH (s:Server)
 OPTIONAL MATCH (s)-[:PROVIDES]->(t:CallableResource)
-RETURN s.name AS name, s.digest AS digest, s.updated_at AS updated_at, count(t) AS n_tools
+RETURN s.name AS name, s.digest AS digest, s.updated_at AS updated_at, count(t.text) AS n_tools
 ORDER BY name
 """
 
@@ -54,7 +64,8 @@ MATCH (s:Server {name: $server_name})
 UNWIND $rows AS r
 MERGE (t:CallableResource {key: r.key})
 SET t.server = $server_name, t.name = r.name, t.title = r.title, t.description = r.description,
-    t.tags = r.tags, t.digest = r.digest, t.kind = r.kind, t.read_only = r.read_only
+    t.tags = r.tags, t.digest = r.digest, t.kind = r.kind, t.read_only = r.read_only,
+    t.text = r.text
 MERGE (s)-[:PROVIDES]->(t)
 """
 

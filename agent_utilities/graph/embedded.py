@@ -27,7 +27,9 @@ _SPARE_BYTES = 16 << 20
 _DDL = (
     "CREATE NODE TABLE IF NOT EXISTS Server(name STRING PRIMARY KEY, digest STRING, updated_at INT64)",
     "CREATE NODE TABLE IF NOT EXISTS CallableResource(key STRING PRIMARY KEY, server STRING, name STRING, "
-    "title STRING, description STRING, tags STRING[], digest STRING, kind STRING, read_only BOOL)",
+    "title STRING, description STRING, tags STRING[], digest STRING, kind STRING, read_only BOOL, text STRING)",
+    # For a file of a release that kept no text.
+    "ALTER TABLE CallableResource ADD IF NOT EXISTS text STRING",
     "CREATE REL TABLE IF NOT EXISTS PROVIDES(FROM Server TO CallableResource)",
 )
 

@@ -7,6 +7,7 @@ import sys
 import unicodedata
 from collections import defaultdict
 from dataclasses import dataclass
+from typing import Any
 
 from agent_utilities.graph import cypher
 from agent_utilities.graph.base import ToolGraph
@@ -56,8 +57,8 @@ class Matches:
 
 async def match_literally(graph: ToolGraph, server: str, text: str) -> Matches:
     """Return the tools that bear a normalised query as it stands."""
-    rows = await graph.read(cypher.MATCH, {"query": text, "server_name": server})
-    return Matches(literal=tuple(sorted({sys.intern(row["name"]) for row in rows})))
+    (row,) = await graph.read(cypher.MATCH_TEXT, {"query": text, "server_name": server})
+    return Matches(literal=_names(row))
 
 
 async def match_terms(graph: ToolGraph, server: str, text: str) -> Matches:
@@ -65,10 +66,13 @@ async def match_terms(graph: ToolGraph, server: str, text: str) -> Matches:
     wanted = terms(text)
     if not wanted or wanted == [text]:
         return Matches()
-    found: dict[str, set[str]] = {term: set() for term in wanted}
-    for row in await graph.read(cypher.MATCH_TERMS, {"terms": wanted, "server_name": server}):
-        found[row["term"]].add(sys.intern(row["name"]))
-    return Matches(by_term=tuple((term, tuple(sorted(names))) for term, names in found.items() if names))
+    rows = await graph.read(cypher.MATCH_TERMS, {"terms": wanted, "server_name": server})
+    found = {row["term"]: _names(row) for row in rows}
+    return Matches(by_term=tuple((term, found[term]) for term in wanted if found.get(term)))
+
+
+def _names(row: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(sorted(map(sys.intern, row["names"])))
 
 
 async def match(graph: ToolGraph, server: str, text: str) -> Matches:

@@ -16,7 +16,7 @@ from agent_utilities.graph.sync import server_state
 _HELD = """
 MATCH (s:Server {name: $server_name})-[:PROVIDES]->(t:CallableResource)
 RETURN t.key AS key, t.name AS name, t.title AS title, t.description AS description, t.tags AS tags,
-       t.digest AS digest, t.kind AS kind, t.read_only AS read_only
+       t.digest AS digest, t.kind AS kind, t.read_only AS read_only, t.text AS text
 """
 
 LETTERS = "abAB01 _-./'\"\\`%*?[](){}^$+~!:&|<>=#;,éÉßøñ日本\u202e\u200f\u0301\t\n"

@@ -63,7 +63,7 @@ class Lag:
 
 def n_matches(graph: Held) -> int:
     """Return how often the graph was asked a query."""
-    return sum(statement in (cypher.MATCH, cypher.MATCH_TERMS) for statement, _ in graph.asked)
+    return sum(statement in (cypher.MATCH_TEXT, cypher.MATCH_TERMS) for statement, _ in graph.asked)
 
 
 class TestResolves:

@@ -9,6 +9,7 @@ from hypothesis import given
 
 from agent_utilities.graph import cypher
 from agent_utilities.graph.base import GraphError, ToolGraph, ToolRecord, server_digest
+from agent_utilities.graph.embedded import EmbeddedGraph
 from agent_utilities.graph.sync import forget, server_state, server_states, sync
 from tests.graph.conftest import NEO4J_AT_NIGHT, NewGraph
 from tests.graph.neo4j_servers import Access
@@ -97,6 +98,38 @@ class TestSync:
         await sync(graph, "s", tools, 1)
         assert await held(graph, "s") == expected(tools, "s")
         assert await matching_names(graph, "s", "needle") == ("long",)
+
+
+class TestUpgrade:
+    async def test_tools_kept_without_their_text_are_written_anew(
+        self, graph: ToolGraph, new_graph: NewGraph, request: pytest.FixtureRequest
+    ) -> None:
+        """As a release left them that kept none; of an equal digest, so that nothing else would have them written."""
+        tools = [record("a", "One"), record("b", "Two", ["Tag"])]
+        await sync(graph, "s", tools, 1)
+        await graph.close()
+        _drop_text(graph, request)
+        again = new_graph()
+        await again.open()
+        state = await server_state(again, "s")
+        assert state is not None
+        assert (state.digest, state.n_tools) == (server_digest(tools), 0)
+        await sync(again, "s", tools, 2)
+        assert await held(again, "s") == expected(tools, "s")
+        assert await matching_names(again, "s", "tag") == ("b",)
+        await again.close()
+        await graph.open()
+
+
+def _drop_text(graph: ToolGraph, request: pytest.FixtureRequest) -> None:
+    if not isinstance(graph, EmbeddedGraph):
+        request.getfixturevalue("neo4j_server").run("MATCH (t:CallableResource) REMOVE t.text")
+        return
+    import ladybug
+
+    with ladybug.Database(str(graph.path), max_db_size=1 << 30, buffer_pool_size=64 << 20) as database:
+        with ladybug.Connection(database) as connection:
+            connection.execute("ALTER TABLE CallableResource DROP text")
 
 
 class TestManyServers:
