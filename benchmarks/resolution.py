@@ -91,6 +91,8 @@ def lag_queries(n: int) -> dict[str, list[str]]:
         "cold": [text for texts in usual for text in texts],
         "cold, words on every tool": [f"entries, date {i}" for i in range(n // 2)],
         "refresh": [],
+        "stampede, 1,000 callers at once": [f"glockenspiel{i}" for i in range(50)],
+        "stampede, the same queries again": [f"glockenspiel{i}" for i in range(50)],
     }
 
 

@@ -103,6 +103,7 @@ class ResolvingWorker(Worker):
         self._server = self._made()
         add_tools(self._server, n_tools)
         gc.collect()
+        gc.freeze()  # as the command line does before it serves
         lag, started = Lag(), time.perf_counter()
         low_level = self._server._mcp_server
         async with lag.watched():
@@ -212,7 +213,7 @@ class ResolvingWorker(Worker):
         return {"timings": timings, "n_tools": n_tools}
 
     async def lag(self, load: str, queries: list[str]) -> dict[str, Any]:
-        """Return the loop's lag under a load: `idle`, `cold` queries, or a `refresh` of a tenth of the tools."""
+        """Return the loop's lag under a load: `idle`, `cold` queries, a `stampede`, or a `refresh` of a tenth."""
         lag, n_unanswered = Lag(), 0
         gc.collect()
         if load == "refresh":
@@ -226,9 +227,20 @@ class ResolvingWorker(Worker):
                 await asyncio.sleep(2 * TICK_S)
             if load == "refresh":
                 await self._refreshed()
+            if load == "stampede":
+                n_unanswered = await self._stampede(queries)
         if n_unanswered:
             await asyncio.sleep(_PAUSE_S)
         return {**lag.as_dict(), "n_unanswered": n_unanswered, "n_queries": len(queries)}
+
+    async def _stampede(self, queries: list[str]) -> int:
+        """Let a thousand callers resolve at once, 20 in each turn of the loop; returns how many got no answer."""
+        orchestrator, asked = self._server.resolver.orchestrator, []
+        for i in range(1000):
+            asked.append(asyncio.create_task(orchestrator.resolve(queries[i % len(queries)], SERVER)))
+            if i % 20 == 0:
+                await asyncio.sleep(0)
+        return sum(answer.status == "unavailable" for answer in await asyncio.gather(*asked))
 
     async def _change_a_tenth(self) -> None:
         self._edition = getattr(self, "_edition", 0) + 1

@@ -14,6 +14,8 @@ from agent_utilities.errors import AgentUtilitiesError
 Cause = Literal["being filled", "unreachable", "not authorized", "read-only", "too slow", "busy", "failed", "no space"]
 """Why the graph gave no answer. A fixed set of words: it is told to callers and is a metrics label."""
 
+DIGEST_CHARS = 32
+
 
 class GraphError(AgentUtilitiesError, OSError):
     """The graph gave no answer.
@@ -80,7 +82,7 @@ def tool_record(
     ordered = tuple(sorted(map(_text, tags)))
     title, description = _text(title or ""), _text(description or "")
     parts = [name, title, description, ordered, read_only]
-    digest = blake2b(json.dumps(parts).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    digest = blake2b(json.dumps(parts).encode("utf-8", "surrogatepass"), digest_size=DIGEST_CHARS // 2).hexdigest()
     return ToolRecord(name, title, description, ordered, digest, "tool", read_only)
 
 
@@ -106,11 +108,10 @@ def record_of(definition: Mapping[str, Any]) -> ToolRecord:
 
 
 def server_digest(records: Sequence[ToolRecord]) -> str:
-    """Return a digest of a whole tool set, whatever its order."""
-    state = blake2b(digest_size=16)
-    for name, digest in sorted((record.name, record.digest) for record in records):
-        state.update(f"{name}\0{digest}\0".encode("utf-8", "surrogatepass"))
-    return state.hexdigest()
+    """Return a digest of a whole tool set, each name once, whatever its order."""
+    digests = {record.name: record.digest for record in records}
+    text = "".join([f"{name}\0{digests[name]}\0" for name in sorted(digests)])
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_CHARS // 2).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +131,10 @@ class ServerState:
     n_tools: int
 
 
+Statement = tuple[str, dict[str, Any]]
+"""Cypher, and its parameters."""
+
+
 class ToolGraph(Protocol):
     """A backend. Every method may raise `GraphError`; none blocks the event loop."""
 
@@ -144,5 +149,8 @@ class ToolGraph(Protocol):
     async def read(self, statement: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
         """Run a read-only statement and return its rows, by column name."""
 
-    async def write(self, statements: Sequence[tuple[str, dict[str, Any]]]) -> None:
-        """Run statements in one transaction: all of them, or none."""
+    async def write(self, statements: Sequence[Statement]) -> None:
+        """Run statements in one transaction: all of them, or none.
+
+        Each statement is taken from the sequence when its turn comes, so that one that makes them then holds few.
+        """

@@ -23,15 +23,19 @@ RETURN t.name AS name, t.tags AS tags
 MATCH_TEXT = """
 MATCH (s:Server {name: $server_name})-[:PROVIDES]->(t:CallableResource)
 WHERE t.text CONTAINS $query
-RETURN collect(t.name) AS names
+RETURN left(t.digest, 1) AS part, collect(t.name) AS names
 """
-"""The literal match as it is asked, of a normalised query: what `MATCH` finds, from the text that each tool keeps."""
+"""The literal match as it is asked, of a normalised query: what `MATCH` finds, from the text that each tool keeps.
+
+Names come in at most 16 lists: a row for each costs more than the match, and one list of 10,000 would keep the event
+loop while a driver unpacks it.
+"""
 
 MATCH_TERMS = """
 UNWIND $terms AS q
 MATCH (s:Server {name: $server_name})-[:PROVIDES]->(t:CallableResource)
 WHERE t.text CONTAINS q
-RETURN q AS term, collect(t.name) AS names
+RETURN q AS term, left(t.digest, 1) AS part, collect(t.name) AS names
 """
 """The match of single terms, in lower case, for a query whose words stand nowhere together."""
 
@@ -51,8 +55,9 @@ ORDER BY name
 
 TOOL_DIGESTS = """
 MATCH (s:Server {name: $server_name})-[:PROVIDES]->(t:CallableResource)
-RETURN t.name AS name, t.digest AS digest
+RETURN left(t.digest, 1) AS part, collect(t.digest + t.name) AS tools
 """
+"""The digest of each tool and after it, without a space, its name."""
 
 PUT_SERVER = """
 MERGE (s:Server {name: $server_name})
@@ -65,15 +70,16 @@ UNWIND $rows AS r
 MERGE (t:CallableResource {key: r.key})
 SET t.server = $server_name, t.name = r.name, t.title = r.title, t.description = r.description,
     t.tags = r.tags, t.digest = r.digest, t.kind = r.kind, t.read_only = r.read_only,
-    t.text = r.text
+    t.text = r.text, t.set_digest = $digest
 MERGE (s)-[:PROVIDES]->(t)
 """
 
-KEEP_TOOLS = """
+DROP_OTHERS = """
 MATCH (s:Server {name: $server_name})-[:PROVIDES]->(t:CallableResource)
-WHERE NOT t.name IN $names
+WHERE t.set_digest IS NULL OR t.set_digest <> $digest
 DETACH DELETE t
 """
+"""Drops what was not put with this tool set. A list of 10,000 names to keep would hold the interpreter for 8 ms."""
 
 FORGET_TOOLS = """
 MATCH (s:Server {name: $server_name})-[:PROVIDES]->(t:CallableResource)

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
-from agent_utilities.graph.base import GraphError
+from agent_utilities.graph.base import GraphError, Statement
 
 logger = logging.getLogger("agent_utilities.graph")
 
@@ -27,9 +27,11 @@ _SPARE_BYTES = 16 << 20
 _DDL = (
     "CREATE NODE TABLE IF NOT EXISTS Server(name STRING PRIMARY KEY, digest STRING, updated_at INT64)",
     "CREATE NODE TABLE IF NOT EXISTS CallableResource(key STRING PRIMARY KEY, server STRING, name STRING, "
-    "title STRING, description STRING, tags STRING[], digest STRING, kind STRING, read_only BOOL, text STRING)",
-    # For a file of a release that kept no text.
+    "title STRING, description STRING, tags STRING[], digest STRING, kind STRING, read_only BOOL, text STRING, "
+    "set_digest STRING)",
+    # For a file of a release that did not keep these.
     "ALTER TABLE CallableResource ADD IF NOT EXISTS text STRING",
+    "ALTER TABLE CallableResource ADD IF NOT EXISTS set_digest STRING",
     "CREATE REL TABLE IF NOT EXISTS PROVIDES(FROM Server TO CallableResource)",
 )
 
@@ -85,7 +87,7 @@ class EmbeddedGraph:
         """Run a read-only statement and return its rows, by column name."""
         return await self._in(self._reading, lambda: self._read(statement, parameters))
 
-    async def write(self, statements: Sequence[tuple[str, dict[str, Any]]]) -> None:
+    async def write(self, statements: Sequence[Statement]) -> None:
         """Run statements in one transaction; where the disk is full, once more in memory."""
         await self._in(self._writing, lambda: self._write(statements))
 
@@ -169,7 +171,7 @@ class EmbeddedGraph:
         self._reading = ThreadPoolExecutor(1, "graph-read")
         self._writing = ThreadPoolExecutor(1, "graph-write")
 
-    def _write(self, statements: Sequence[tuple[str, dict[str, Any]]]) -> None:
+    def _write(self, statements: Sequence[Statement]) -> None:
         try:
             self._check_space()
             self._transact(statements)
@@ -185,7 +187,7 @@ class EmbeddedGraph:
         for each in (database, self._reader, self._writer):
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(each))
 
-    def _transact(self, statements: Sequence[tuple[str, dict[str, Any]]]) -> None:
+    def _transact(self, statements: Sequence[Statement]) -> None:
         self._writer.execute("BEGIN TRANSACTION")
         try:
             for statement, parameters in statements:

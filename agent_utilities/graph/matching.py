@@ -7,10 +7,10 @@ import sys
 import unicodedata
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import Any
 
 from agent_utilities.graph import cypher
 from agent_utilities.graph.base import ToolGraph
+from agent_utilities.graph.turns import in_turns
 
 _MAX_TERMS = 16
 _KEPT = 1 / 3
@@ -57,8 +57,10 @@ class Matches:
 
 async def match_literally(graph: ToolGraph, server: str, text: str) -> Matches:
     """Return the tools that bear a normalised query as it stands."""
-    (row,) = await graph.read(cypher.MATCH_TEXT, {"query": text, "server_name": server})
-    return Matches(literal=_names(row))
+    names: list[str] = []
+    async for row in in_turns(await graph.read(cypher.MATCH_TEXT, {"query": text, "server_name": server})):
+        names += map(sys.intern, row["names"])
+    return Matches(literal=tuple(names))
 
 
 async def match_terms(graph: ToolGraph, server: str, text: str) -> Matches:
@@ -66,13 +68,10 @@ async def match_terms(graph: ToolGraph, server: str, text: str) -> Matches:
     wanted = terms(text)
     if not wanted or wanted == [text]:
         return Matches()
-    rows = await graph.read(cypher.MATCH_TERMS, {"terms": wanted, "server_name": server})
-    found = {row["term"]: _names(row) for row in rows}
-    return Matches(by_term=tuple((term, found[term]) for term in wanted if found.get(term)))
-
-
-def _names(row: dict[str, Any]) -> tuple[str, ...]:
-    return tuple(sorted(map(sys.intern, row["names"])))
+    found: dict[str, list[str]] = {term: [] for term in wanted}
+    async for row in in_turns(await graph.read(cypher.MATCH_TERMS, {"terms": wanted, "server_name": server})):
+        found[row["term"]] += map(sys.intern, row["names"])
+    return Matches(by_term=tuple((term, tuple(names)) for term, names in found.items() if names))
 
 
 async def match(graph: ToolGraph, server: str, text: str) -> Matches:
@@ -97,11 +96,13 @@ def names_of(matches: Matches, permitted: frozenset[str] | None = None) -> tuple
         return [name for name in names if permitted is None or name in permitted]
 
     if literal := kept(matches.literal):
-        return tuple(literal)
+        return tuple(sorted(literal))
     scores: dict[str, float] = defaultdict(float)
     for _, names in matches.by_term:
         bearing = kept(names)
+        share = 1 / max(len(bearing), 1)
         for name in bearing:
-            scores[name] += 1 / len(bearing)
+            scores[name] += share
     cut = _KEPT * max(scores.values(), default=0.0)
-    return tuple(sorted((name for name in scores if scores[name] >= cut), key=lambda name: (-scores[name], name)))
+    by_name = sorted([name for name, score in scores.items() if score >= cut])
+    return tuple(sorted(by_name, key=scores.__getitem__, reverse=True))

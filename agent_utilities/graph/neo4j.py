@@ -8,21 +8,26 @@ from collections.abc import Awaitable, Sequence
 from importlib.resources import files
 from typing import Any, TypeVar
 
-from agent_utilities.graph.base import Cause, GraphError
+from agent_utilities.graph.base import Cause, GraphError, Statement
+from agent_utilities.graph.turns import in_turns
 
 logger = logging.getLogger("agent_utilities.graph")
 
 _T = TypeVar("_T")
-_POOL = 8
+_POOL = 16
+"""Connections: twice as many as queries are asked at once, so that a refresh finds one too."""
+
 _CONNECT_S = 1.0
 _CAUSES: tuple[tuple[str, Cause], ...] = (
+    # Before the refusals: Neo4j 5 answers `WriteOnReadOnlyAccessDatabase`, older ones `ForbiddenOnReadOnlyDatabase`.
+    ("ReadOnly", "read-only"),
+    ("AccessMode", "read-only"),
+    ("NotALeader", "read-only"),
     ("Unauthorized", "not authorized"),
     ("Forbidden", "not authorized"),
     ("CredentialsExpired", "not authorized"),
+    ("TokenExpired", "not authorized"),
     ("AuthenticationRateLimit", "not authorized"),
-    ("AccessMode", "read-only"),
-    ("ReadOnly", "read-only"),
-    ("NotALeader", "read-only"),
     ("FailedToRegisterQuery", "no space"),
 )
 
@@ -92,15 +97,16 @@ class Neo4jGraph:
 
     async def read(self, statement: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
         """Run a read-only statement, refused by the server if it would write; return its rows, by column name."""
-        driver = self._opened()
-        found = await self._asked(
-            driver.execute_query(
-                statement, parameters, routing_=self._neo4j.RoutingControl.READ, database_=self._database
-            )
-        )
-        return [record.data() for record in found.records]
+        driver, access = self._opened(), self._neo4j.READ_ACCESS
 
-    async def write(self, statements: Sequence[tuple[str, dict[str, Any]]]) -> None:
+        async def fetch() -> list[dict[str, Any]]:
+            session = driver.session(database=self._database, default_access_mode=access)
+            async with session, await session.begin_transaction() as tx:
+                return [dict(record) async for record in in_turns(await tx.run(statement, parameters))]
+
+        return await self._asked(fetch())
+
+    async def write(self, statements: Sequence[Statement]) -> None:
         """Run statements in one transaction: all of them, or none."""
         driver = self._opened()
 

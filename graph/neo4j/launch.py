@@ -91,8 +91,8 @@ class Neo4jServer:
         command += ["--enable-native-access=ALL-UNNAMED", "-Dio.netty.tryReflectionSetAccessible=true"]
         command += ["-Dlog4j2.disable.jmx=true", "-cp", f"{jars()}/*", "org.neo4j.server.CommunityEntryPoint"]
         command += [f"--home-dir={self.home}", f"--config-dir={self.home / 'conf'}", "--console-mode"]
-        log = (self.home / "console.log").open("ab")
-        self.process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        with (self.home / "console.log").open("ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         self._wait(fresh)
         return self
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import importlib.util
 import os
 import secrets
@@ -11,7 +10,6 @@ import signal
 import subprocess
 import sys
 import time
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -115,10 +113,7 @@ class CrashingNeo4j:
     def start(self, **extra: str) -> None:
         """Start it and wait until it answers; does nothing where it runs."""
         if self.server.process is None or self.server.process.poll() is not None:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ResourceWarning)  # the launcher leaves its log file open
-                self.server.start(dbms__security__auth_lock_time="1s", **extra)
-                gc.collect()
+            self.server.start(dbms__security__auth_lock_time="1s", **extra)
 
     def stop(self) -> None:
         """Halt the process, which keeps its sockets and answers nothing."""

@@ -29,7 +29,6 @@ N_CALLERS, N_QUERIES = 1_000, 50
 PER_TURN = 20
 """How many callers arrive in one turn of the loop: their own start must not count as its lag."""
 DAY_S = 86_400
-MAX_LAG_S = 0.010
 _TICK_S = 0.001
 
 
@@ -55,10 +54,6 @@ class Lag:
             task.cancel()
             ticks.append(time.perf_counter())
             self.seconds += [max(0.0, later - earlier - _TICK_S) for earlier, later in pairwise(ticks)]
-
-    @property
-    def p99(self) -> float:
-        return sorted(self.seconds)[int(len(self.seconds) * 0.99)]
 
 
 def n_matches(graph: Held) -> int:
@@ -120,11 +115,6 @@ class TestResolves:
         graph = Held(new_graph())
         await self.stampede(graph, [f"zz tool_{i}" for i in range(N_QUERIES)])
         assert n_matches(graph) <= 2 * N_QUERIES
-
-    @pytest.mark.nightly
-    async def test_the_loop_is_late_by_ten_milliseconds_at_most(self, new_graph: NewGraph) -> None:
-        lag, _ = await self.stampede(Held(new_graph()), [f"tool_{i}" for i in range(N_QUERIES)])
-        assert lag.p99 <= MAX_LAG_S
 
 
 def served(graph: ToolGraph, n_tools: int) -> AgentServer:

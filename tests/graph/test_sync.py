@@ -107,8 +107,9 @@ class TestUpgrade:
         """As a release left them that kept none; of an equal digest, so that nothing else would have them written."""
         tools = [record("a", "One"), record("b", "Two", ["Tag"])]
         await sync(graph, "s", tools, 1)
+        await sync(graph, "other", [*tools, record("gone")], 1)
         await graph.close()
-        _drop_text(graph, request)
+        _strip(graph, request)
         again = new_graph()
         await again.open()
         state = await server_state(again, "s")
@@ -117,19 +118,22 @@ class TestUpgrade:
         await sync(again, "s", tools, 2)
         assert await held(again, "s") == expected(tools, "s")
         assert await matching_names(again, "s", "tag") == ("b",)
+        await sync(again, "other", tools, 2)
+        assert await held(again, "other") == expected(tools, "other")
         await again.close()
         await graph.open()
 
 
-def _drop_text(graph: ToolGraph, request: pytest.FixtureRequest) -> None:
+def _strip(graph: ToolGraph, request: pytest.FixtureRequest) -> None:
     if not isinstance(graph, EmbeddedGraph):
-        request.getfixturevalue("neo4j_server").run("MATCH (t:CallableResource) REMOVE t.text")
+        request.getfixturevalue("neo4j_server").run("MATCH (t:CallableResource) REMOVE t.text, t.set_digest")
         return
     import ladybug
 
     with ladybug.Database(str(graph.path), max_db_size=1 << 30, buffer_pool_size=64 << 20) as database:
         with ladybug.Connection(database) as connection:
-            connection.execute("ALTER TABLE CallableResource DROP text")
+            for column in ("text", "set_digest"):
+                connection.execute(f"ALTER TABLE CallableResource DROP {column}")
 
 
 class TestManyServers:
