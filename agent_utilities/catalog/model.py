@@ -36,6 +36,12 @@ class Entry:
     content: str = ""
     version: str | None = None
     is_guarded: bool = False
+    stamp: bytes = field(init=False, repr=False, compare=False)
+    """A hash over the entry, 16 bytes, independent of hash seeds."""
+
+    def __post_init__(self) -> None:
+        parts = (self.kind, self.name, sorted(self.tags), self.read_only, self.version, self.content)
+        object.__setattr__(self, "stamp", blake2b(repr(parts).encode(), digest_size=16).digest())
 
 
 def entry(
@@ -85,11 +91,7 @@ class Catalog:
     @cached_property
     def digest(self) -> str:
         """A hash over every entry, 32 hex digits, independent of hash seeds."""
-        state = blake2b(digest_size=16)
-        for each in self.entries:
-            parts = (each.kind, each.name, sorted(each.tags), each.read_only, each.version, each.content)
-            state.update(repr(parts).encode())
-        return state.hexdigest()
+        return blake2b(b"".join(each.stamp for each in self.entries), digest_size=16).hexdigest()
 
     @cached_property
     def identifiers(self) -> frozenset[str]:

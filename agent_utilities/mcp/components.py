@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
@@ -14,8 +15,12 @@ from fastmcp.tools.base import Tool
 from pydantic import BaseModel
 
 from agent_utilities.catalog.model import Catalog, Entry, Kind, entry
+from agent_utilities.graph.turns import in_turns
 
 Component = Tool | Prompt | Resource | ResourceTemplate
+
+Row = tuple[tuple[Any, ...], Entry]
+"""A component's traits and its entry."""
 
 _SNAPSHOTS = 4
 
@@ -75,28 +80,62 @@ class CatalogReader:
     def __init__(self, kind: Kind) -> None:
         self._kind: Kind = kind
         self._snapshots: OrderedDict[tuple[int, ...], Snapshot] = OrderedDict()
+        self._last: tuple[tuple[int, ...], Snapshot] | None = None
+        self._rows: dict[tuple[Any, ...], Row] = {}
+        self._preparing: asyncio.Event | None = None
 
     def read(self, components: Sequence[Any]) -> Snapshot:
         """Return the snapshot of a listing, its catalog in the listing's order."""
-        snapshot = self._snapshots.get(tuple(map(id, components)))
-        return self.renew(components) if snapshot is None else snapshot
+        return self._known(components) or self.renew(components)
+
+    def _known(self, components: Sequence[Any]) -> Snapshot | None:
+        key = tuple(map(id, components))
+        if self._last is not None and self._last[0] == key:
+            return self._last[1]
+        return self._snapshots.get(key)
+
+    async def prepare(self, components: Sequence[Any]) -> None:
+        """Read a long listing in turns with the event loop, so that `read` knows it (law L7)."""
+        while self._known(components) is None:
+            if self._preparing is not None:
+                await self._preparing.wait()
+                continue
+            done = self._preparing = asyncio.Event()
+            try:
+                self._keep(components, [self._row(each) async for each in in_turns(components)])
+            finally:
+                self._preparing = None
+                done.set()
 
     def renew(self, components: Sequence[Any]) -> Snapshot:
         """Return the snapshot of a listing, every component looked at."""
-        traits = [_traits(self._kind, each) for each in components]
-        for snapshot in reversed(self._snapshots.values()):
-            if snapshot.traits == traits:
-                return snapshot
-        catalog = Catalog(
-            tuple(entry_of(self._kind, each, _content(kept)) for each, kept in zip(components, traits, strict=True))
-        )
-        is_guarded = any(each.auth is not None for each in components)
-        snapshot = Snapshot(tuple(components), traits, catalog, is_guarded)
-        key = tuple(map(id, components))
-        self._snapshots.pop(key, None)
-        self._snapshots[key] = snapshot
-        if len(self._snapshots) > _SNAPSHOTS:
-            self._snapshots.popitem(last=False)
+        return self._keep(components, list(map(self._row, components)))
+
+    def _row(self, component: Any) -> Row:
+        """Return a component's traits and entry; those it was read with before, where they are the same."""
+        traits = _traits(self._kind, component)
+        name = traits[3:5]
+        row = self._rows.get(name)
+        if row is None or row[0] != traits:
+            row = self._rows[name] = traits, entry_of(self._kind, component, _content(traits))
+        return row
+
+    def _keep(self, components: Sequence[Any], rows: Sequence[Row]) -> Snapshot:
+        key, traits = tuple(map(id, components)), [row[0] for row in rows]
+        snapshot = next((each for each in reversed(self._snapshots.values()) if each.traits == traits), None)
+        if snapshot is not None:
+            snapshot = snapshot._replace(components=tuple(components))
+        else:
+            catalog = Catalog(tuple(row[1] for row in rows))
+            is_guarded = any(each.auth is not None for each in components)
+            snapshot = Snapshot(tuple(components), traits, catalog, is_guarded)
+            self._snapshots.pop(key, None)
+            self._snapshots[key] = snapshot
+            if len(self._snapshots) > _SNAPSHOTS:
+                self._snapshots.popitem(last=False)
+        self._last = key, snapshot
+        if len(self._rows) > 2 * len(rows) + _SNAPSHOTS:
+            self._rows = {row[0][3:5]: row for row in rows}
         return snapshot
 
     def holds(self, snapshot: Snapshot, components: Sequence[Any], indexes: Iterable[int]) -> bool:
@@ -125,8 +164,12 @@ def _traits(kind: Kind, component: Any) -> tuple[Any, ...]:
 
 def _content(traits: tuple[Any, ...]) -> str:
     """Return traits as text that is the same in every process; tags and hint are the entry's own."""
-    return json.dumps(traits[3:], sort_keys=True, default=_plain)
+    return _ENCODER.encode(traits[3:])
 
 
 def _plain(value: Any) -> Any:
     return value.model_dump(exclude_none=True) if isinstance(value, BaseModel) else str(value)
+
+
+_ENCODER = json.JSONEncoder(sort_keys=True, check_circular=False, default=_plain)
+"""Made once: to make one takes as long as to write a small component."""
