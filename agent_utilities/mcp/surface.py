@@ -156,6 +156,10 @@ class Surface:
 
         return Scope(f"{catalog.digest}:{settled.digest}:{','.join(sorted(refused))}", names)
 
+    async def prepare(self, kind: Kind, components: Sequence[Any]) -> None:
+        """Read a long listing in turns with the event loop, so that it need not be read at once (law L7)."""
+        await self._readers[kind].prepare(components)
+
     def is_guarded(self, kind: Kind, components: Sequence[Any]) -> bool:
         """Whether any component of a listing has an `auth` check of its own."""
         return self._readers[kind].read(components).is_guarded

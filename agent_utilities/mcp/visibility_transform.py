@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -25,6 +26,8 @@ from agent_utilities.mcp.components import Component
 from agent_utilities.mcp.surface import Surface
 
 _C = TypeVar("_C", bound=Component)
+_MANY = 300
+"""More components than can be read at once without keeping the event loop from its other tasks."""
 
 
 class DynamicVisibilityTransform(Transform):
@@ -93,9 +96,15 @@ class DynamicVisibilityTransform(Transform):
         return found
 
     async def _shown(self, kind: Kind, components: Sequence[_C]) -> Sequence[_C]:
+        if len(components) > _MANY:
+            await self._surface.prepare(kind, components)
+            await asyncio.sleep(0)
         if self._surface.is_guarded(kind, components):
             components = await admitted(components)
-        return self._surface.shown(kind, components)
+        shown = self._surface.shown(kind, components)
+        if len(components) > _MANY:
+            await asyncio.sleep(0)
+        return shown
 
     async def _permitted(self, kind: Kind, name: str, call_next: Any, version: VersionSpec | None) -> Any:
         """Resolve a component, then judge it: the highest permitted version answers, as in the listing."""
