@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 
 from agent_utilities.graph.base import GraphError, ServerState, ToolGraph, ToolRecord
 from agent_utilities.graph.matching import match_literally, match_terms
@@ -28,10 +29,16 @@ class Refresher:
         introspect: returns the live tools of a server, by its name; never a command that the graph holds.
         now: UTC epoch seconds.
         clock: monotonic seconds, for pauses after failures.
+        settle_s: seconds that a server is left alone after its start, unless its graph is wanted before.
     """
 
     def __init__(
-        self, graph: ToolGraph, introspect: Introspect, now: Callable[[], float], clock: Callable[[], float]
+        self,
+        graph: ToolGraph,
+        introspect: Introspect,
+        now: Callable[[], float],
+        clock: Callable[[], float],
+        settle_s: float = 0.0,
     ) -> None:
         self.states: dict[str, ServerState] = {}
         self.n_refreshes = 0
@@ -39,6 +46,8 @@ class Refresher:
         self._graph = graph
         self._introspect = introspect
         self._now, self._clock = now, clock
+        self._settle_s = settle_s
+        self._wanted = asyncio.Event()
         self._changed: set[str] = set()
         self._warned: set[str] = set()
         self._paused_until: dict[str, float] = {}
@@ -46,12 +55,18 @@ class Refresher:
     async def fill(self, server: str, failed: Callable[[GraphError], object], succeeded: Callable[[], object]) -> None:
         """Open the graph and fill it, again and again until it is done; what it already holds answers meanwhile.
 
+        It is opened when it is first wanted, or when the server has settled: a driver's import and an engine's start
+        take the interpreter for tenths of a second, which the first callers would wait for.
+
         Args:
             server: whose tools to bring in.
             failed: called with each failure.
             succeeded: called when the graph can answer.
         """
         self.running[server] = None
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._settle_s):
+                await self._wanted.wait()
         for attempt in range(10**9):
             try:
                 async with asyncio.timeout(_REFRESH_S):
@@ -72,6 +87,10 @@ class Refresher:
                     failed(_as_graph_error(error))
             await asyncio.sleep(RETRY_S[min(attempt, len(RETRY_S) - 1)])
         del self.running[server]
+
+    def want(self) -> None:
+        """Open the graph now: a query was asked."""
+        self._wanted.set()
 
     async def _warm(self, server: str) -> None:
         """Run each statement once: the first time costs many times the others, and no caller should pay it."""
