@@ -124,6 +124,23 @@ def least_claimed(scores: Scores, near: float, depth: float) -> float:
     return round(top - max(near, depth * (top - mean)), 6)
 
 
+def count_claimed(scores: Scores, least: float, found: NDArray[np.intp], named: Sequence[int]) -> int:
+    """Return how many of the tools found are claimed: those named and those whose scores are high enough.
+
+    Args:
+        scores: (n_found,) before what names add.
+        least: as `least_claimed` gives it.
+        found: (n_found,) places, best first and those named before all others.
+        named: places.
+    """
+    import numpy as np
+
+    claimed = rounded(scores) >= least
+    if named:
+        claimed |= np.isin(found, named)
+    return int(claimed.sum())
+
+
 def rounded(scores: Scores) -> NDArray[np.float64]:
     """Return scores to 6 decimals, as far as they count."""
     import numpy as np

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.ranking.background import UNANSWERABLE
-from agent_utilities.ranking.base import Index, RankerError, Ranking, best, least_claimed, rounded
+from agent_utilities.ranking.base import Index, RankerError, Ranking, best, count_claimed, least_claimed, rounded
 from agent_utilities.ranking.embedding import Embedder, Nearness, Provider, document_vectors
 from agent_utilities.ranking.lexical import LexicalIndex, LexicalRanker
 from agent_utilities.ranking.text import clauses
@@ -165,8 +165,6 @@ class HybridIndex:
             vectors: (n_parts, n_dimensions)
             limit: the most to return.
         """
-        import numpy as np
-
         plain, scores = near.to(vectors)
         terms = [lexical.terms(part) for part in parts]
         by_words = [lexical.scores(each) for each in terms]
@@ -186,7 +184,6 @@ class HybridIndex:
             return Ranking()
         cut = self._embedder.provider.cut
         least = least_claimed(fused, 0 if cut is None else NEAR, DEPTH)
-        claimed = (rounded(fused[found]) >= least) | np.isin(found, named)
         kept = rounded(lifted[found])
         sure = bool(named)
         first = round(evidence + sure, 6)
@@ -196,7 +193,7 @@ class HybridIndex:
             tuple((kept - kept[0] + first).round(6).tolist()),
             abstained,
             lexical.matched(terms[0], found),
-            n_claimed=0 if abstained else int(claimed.sum()),
+            n_claimed=0 if abstained else count_claimed(fused[found], least, found, named),
         )
 
     def _idle(self, query: NDArray[np.float32]) -> float:

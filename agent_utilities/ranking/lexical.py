@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from agent_utilities.catalog.document import ToolDocument
-from agent_utilities.ranking.base import Ranking, best, least_claimed, rounded
+from agent_utilities.ranking.base import Ranking, best, count_claimed, least_claimed, rounded
 from agent_utilities.ranking.entries import Entries, Read, read
 from agent_utilities.ranking.names import Names
 from agent_utilities.ranking.postings import Postings
@@ -136,8 +136,7 @@ class LexicalIndex:
         found = best(lifted, hit, limit)
         kept = tuple(rounded(lifted[found]).tolist())
         abstained = not kept or kept[0] < CUT
-        claimed = (rounded(scores[found]) >= least) | np.isin(found, named)
-        n_claimed = 0 if abstained else int(claimed.sum())
+        n_claimed = 0 if abstained else count_claimed(scores[found], least, found, named)
         return Ranking(self.catalog_places(found), kept, abstained, self.matched(terms, found), self.cause, n_claimed)
 
     def catalog_places(self, found: NDArray[np.intp]) -> tuple[int, ...]:
