@@ -49,7 +49,7 @@ class MiniLM:
     def __init__(self, folder: Path | None = None, sha256_ends: tuple[str, str] = SHA256_ENDS) -> None:
         folder = folder or _installed()
         try:
-            import tokenizers
+            from agent_utilities.ranking.wordpiece import Pieces
         except ImportError as error:
             raise RankerError(f"{error.name} is absent; install agent-utilities[minilm]") from None
         try:
@@ -58,10 +58,10 @@ class MiniLM:
             if not (digest.startswith(sha256_ends[0]) and digest.endswith(sha256_ends[1])):
                 raise ValueError(f"the weights in {folder.name!r} are corrupt: SHA-256 {digest[:8]}…{digest[-6:]}")
             self._weights: dict[str, NDArray[np.float32]] = _tensors(content)
-            words = tokenizers.models.WordPiece.from_file(str(folder / "vocab.txt"), unk_token="[UNK]")
-        except Exception as error:  # tokenizers raises plain exceptions
+            vocabulary = (folder / "vocab.txt").read_text(encoding="utf-8")
+        except (OSError, ValueError, KeyError) as error:
             raise RankerError(f"the model's files can't be read: {error}") from None
-        self._tokenizer = _tokenizer(words)
+        self._pieces = Pieces(vocabulary)
         self._layers = [_Layer(self._weights, f"encoder.layer.{i}.") for i in range(_N_LAYERS)]
 
     def embed(self, texts: Sequence[str], kind: Kind = "document") -> NDArray[np.float32]:
@@ -71,7 +71,7 @@ class MiniLM:
         """
         import numpy as np
 
-        encoded = [each.ids for each in self._tokenizer.encode_batch([text[:_N_CHARACTERS] for text in texts])]
+        encoded = [self._pieces.ids(text[:_N_CHARACTERS], MAX_TOKENS) for text in texts]
         out = np.zeros((len(texts), 384), dtype=np.float32)
         for members in _batches(encoded):
             with one_thread():
@@ -158,22 +158,6 @@ def _batches(encoded: Sequence[Sequence[int]]) -> list[list[int]]:
         step = max(1, _BATCH_TOKENS // length)
         batches.extend(members[at : at + step] for at in range(0, len(members), step))
     return batches
-
-
-def _tokenizer(words: Any) -> Any:
-    """Return the model's tokenizer, without padding.
-
-    It is put together from the vocabulary: its own description takes twice as long to read, and all threads wait.
-    """
-    from tokenizers import Tokenizer, normalizers, pre_tokenizers, processors
-
-    made: Any = Tokenizer(words)
-    made.normalizer = normalizers.BertNormalizer(lowercase=True)
-    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    ends = [(mark, made.token_to_id(mark)) for mark in ("[CLS]", "[SEP]")]
-    made.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
-    made.enable_truncation(MAX_TOKENS)
-    return made
 
 
 def _tensors(content: bytes) -> dict[str, NDArray[np.float32]]:
