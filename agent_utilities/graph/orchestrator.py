@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from agent_utilities.graph.answer import Answer, Scope, ToolRanker, combine
@@ -46,6 +47,7 @@ class DynamicToolOrchestrator:
         ttl_hours: the age from which an answer is `stale`, and a refresh is started behind it.
         now: UTC epoch seconds; injected by tests.
         clock: monotonic seconds, for pauses after failures.
+        settle_s: seconds after the start before the graph is opened, unless a query is asked before.
     """
 
     def __init__(
@@ -58,15 +60,16 @@ class DynamicToolOrchestrator:
         ttl_hours: float = 24,
         now: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
+        settle_s: float = 0.0,
     ) -> None:
         self.graph = graph
-        self._refresher = Refresher(graph, introspect, now, clock)
+        self._refresher = Refresher(graph, introspect, now, clock, settle_s)
         self._states = self._refresher.states
         self._deadline_s = deadline_ms / 1000
         self._ttl_ms = ttl_hours * _HOUR_MS
         self._now = now
         self._ranker = ranker
-        self._reader = Reader(graph, self._deadline_s, clock, self._states.__getitem__, self._outdated)
+        self._reader = Reader(graph, clock, self._states.__getitem__, self._outdated)
         self._answers: Memory[Asked, Answer] = Memory()
         self._flights: dict[Asked, asyncio.Task[Answer | GraphError]] = {}
         self._group: asyncio.TaskGroup | None = None
@@ -76,7 +79,12 @@ class DynamicToolOrchestrator:
     # -- answering -----------------------------------------------------------------------------------------------
 
     async def resolve(
-        self, query: str, server_name: str, scope: Scope | None = None, limit: int | None = None
+        self,
+        query: str,
+        server_name: str,
+        scope: Scope | None = None,
+        limit: int | None = None,
+        until: float | None = None,
     ) -> Resolution:
         """Return the answer to a query on a server's tools; never fails, never waits past the deadline.
 
@@ -85,18 +93,21 @@ class DynamicToolOrchestrator:
             server_name: whose tools to choose from.
             scope: those of them that the caller may use; None for all.
             limit: the most to name; None for all.
+            until: the event loop's time to wait to, where the caller has waited already; the deadline from now on
+                otherwise.
         """
         text = normalise(query)
         if not text:
             return Resolution("off")
         state = self._states.get(server_name)
         if state is None:
+            self.want()
             return Resolution("unavailable", cause=self.cause or "being filled")
         version = self._ranker.version if self._ranker is not None else ""
         asked = (server_name, text, state.digest, scope.digest if scope is not None else "", version, limit)
         found: Answer | GraphError | None = self._answers.get(asked)
         if found is None:
-            found = await self._wait(asked, query, scope)
+            found = await self._wait(asked, query, scope, self.deadline() if until is None else until)
         is_stale = self._is_stale(state)
         # Whoever waited may find that a refresh is over by now, and starts no other.
         if self._is_stale(self._states.get(server_name, state)) or self._refresher.is_due(server_name):
@@ -105,39 +116,47 @@ class DynamicToolOrchestrator:
             return Resolution("unavailable", cause=found.cause)
         return found.resolution("stale" if is_stale else "fresh")
 
-    async def _wait(self, asked: Asked, query: str, scope: Scope | None) -> Answer | GraphError:
-        """Find an answer once for all who ask the same, and wait for it up to the deadline."""
+    def deadline(self) -> float:
+        """Return the event loop's time until which a query asked now is waited for."""
+        return asyncio.get_running_loop().time() + self._deadline_s
+
+    async def _wait(self, asked: Asked, query: str, scope: Scope | None, until: float) -> Answer | GraphError:
+        """Find an answer once for all who ask the same, and wait for it up to the event loop's time `until`."""
         flight = self._flights.get(asked)
         if flight is None:
             if self._group is None:
                 return GraphError("being filled", "not running")
-            flight = self._flights[asked] = self._group.create_task(self._find(asked, query, scope))
+            flight = self._flights[asked] = self._group.create_task(self._find(asked, query, scope, until))
             flight.add_done_callback(lambda _: self._flights.pop(asked, None))
-        done, _ = await asyncio.wait([flight], timeout=self._deadline_s)
+        done, _ = await asyncio.wait([flight], timeout=max(0.0, until - asyncio.get_running_loop().time()))
         if not done:
             return GraphError("too slow", f"no answer within {self._deadline_s * 1000:.0f} ms")
         return GraphError("failed", "the server is stopping") if flight.cancelled() else flight.result()
 
-    async def _find(self, asked: Asked, query: str, scope: Scope | None) -> Answer | GraphError:
+    async def _find(self, asked: Asked, query: str, scope: Scope | None, until: float) -> Answer | GraphError:
+        """Find an answer; past `until` nobody waits for it, but the graph's part of it is still remembered."""
         server, text, digest, _, version, limit = asked
-        started = time.monotonic()
         try:
             names = scope.names() if scope is not None else None
-            literal = await self._reader.matches((server, text, digest, False))
+            literal = await self._reader.matches((server, text, digest, False), until)
             if isinstance(literal, GraphError):
                 return literal
             bearing = names_of(literal, names)
             ranked = None
             if self._ranker is not None and version:
-                left_s = self._deadline_s * _RANKING_SHARE - (time.monotonic() - started)
+                left_s = until - asyncio.get_running_loop().time()
                 n_ranked = _N_RANKED + (limit or 0)
-                ranked = await self._ranker.rank(query, scope, n_ranked, max(_LEAST_S, left_s))
+                ranked = await self._ranker.rank(query, scope, n_ranked, max(_LEAST_S, _RANKING_SHARE * left_s))
             if ranked is None and not bearing:
-                apart = await self._reader.matches((server, text, digest, True))
+                apart = await self._reader.matches((server, text, digest, True), until)
                 if isinstance(apart, GraphError):
                     return apart
                 bearing = names_of(apart, names)
             answer = combine(text, bearing, ranked, limit)
+            if ranked is not None and not answer.names:
+                await self._reader.check_held(server, digest)
+        except GraphError as error:
+            return error
         except Exception as error:  # a flight that raised would end the whole task group
             return self._reader.failed(GraphError("failed", repr(error)))
         if not answer.is_passing:
@@ -184,6 +203,17 @@ class DynamicToolOrchestrator:
     def _not_filled(self, error: GraphError) -> None:
         self._reader.failed(error)
         self.tried.set()
+
+    def want(self) -> None:
+        """Open the graph now, if it waits for the server to settle."""
+        self._refresher.want()
+
+    async def filled(self, until: float) -> None:
+        """Wait for the first try to fill the graph, no longer than to the event loop's time `until`."""
+        self.want()
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(until):
+                await self.tried.wait()
 
     def refresh(self, server_name: str, *, is_change: bool = False) -> None:
         """Start a refresh behind everything, at most one a server; see `Refresher.start`."""

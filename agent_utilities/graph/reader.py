@@ -22,6 +22,7 @@ Outcome = Matches | GraphError
 
 _AT_ONCE = 8
 _STATEMENT_S = 2.0
+_PROBE_S = 0.25
 
 
 class Reader:
@@ -29,7 +30,6 @@ class Reader:
 
     Args:
         graph: the backend.
-        deadline_s: the longest that `matches` waits.
         clock: monotonic seconds, for pauses after failures.
         state_of: returns the state that a server should be in.
         is_outdated: called with a server of which the graph holds other tools than it should.
@@ -38,7 +38,6 @@ class Reader:
     def __init__(
         self,
         graph: ToolGraph,
-        deadline_s: float,
         clock: Callable[[], float],
         state_of: Callable[[str], ServerState],
         is_outdated: Callable[[str], None],
@@ -50,7 +49,6 @@ class Reader:
         self.group: asyncio.TaskGroup | None = None
         """What owns the flights; without it nothing is asked."""
         self._graph = graph
-        self._deadline_s = deadline_s
         self._state_of, self._is_outdated = state_of, is_outdated
         self._held: Memory[Key, Matches] = Memory()
         self._too_slow: Memory[Key, GraphError] = Memory()
@@ -58,8 +56,13 @@ class Reader:
         self._places = asyncio.Semaphore(_AT_ONCE)
         self._breaker = Breaker(threshold=3, cooldown_s=5.0, clock=clock)
 
-    async def matches(self, key: Key) -> Outcome:
-        """Return the matches of a key, from memory where it was asked before, and wait no longer than the deadline."""
+    async def matches(self, key: Key, until: float) -> Outcome:
+        """Return the matches of a key, from memory where it was asked before.
+
+        Args:
+            key: what to match.
+            until: the event loop's time after which it is no longer waited for.
+        """
         if (held := self._held.get(key)) is not None:
             return held
         if (slow := self._too_slow.get(key)) is not None:
@@ -72,9 +75,9 @@ class Reader:
                 return GraphError(self._breaker.cause or "failed", "left alone for a while after repeated failures")
             flight = self._flights[key] = self.group.create_task(self._fly(key))
             flight.add_done_callback(lambda _: self._flights.pop(key, None))
-        done, _ = await asyncio.wait([flight], timeout=self._deadline_s)
+        done, _ = await asyncio.wait([flight], timeout=max(0.0, until - asyncio.get_running_loop().time()))
         if not done:
-            return GraphError("too slow", f"no answer within {self._deadline_s * 1000:.0f} ms")
+            return GraphError("too slow", "no answer within the deadline")
         return GraphError("failed", "the server is stopping") if flight.cancelled() else flight.result()
 
     async def _fly(self, key: Key) -> Outcome:
@@ -83,8 +86,8 @@ class Reader:
             async with self._places, asyncio.timeout(_STATEMENT_S):
                 self.n_reads += not by_term
                 matches = await (match_terms if by_term else match_literally)(self._graph, server, text)
-                if not matches.n_names:
-                    await self._check_held(key)
+                if by_term and not matches.by_term:
+                    await self.check_held(key[0], key[2])
         except GraphError as error:
             return self.failed(error)
         except TimeoutError:
@@ -99,20 +102,19 @@ class Reader:
         """Tell a query that is too much for the graph, and is left alone, from a graph that does not answer."""
         error = GraphError("too slow", f"no answer within {_STATEMENT_S} s")
         try:
-            async with asyncio.timeout(self._deadline_s):
+            async with asyncio.timeout(_PROBE_S):
                 await self._graph.read("RETURN 1 AS one", {})
         except (GraphError, TimeoutError):
             return self.failed(error)
         self._too_slow.keep(key, error, 1)
         return error
 
-    async def _check_held(self, key: Key) -> None:
+    async def check_held(self, server: str, digest: str) -> None:
         """Make sure that nothing was found in the tools that were meant: another process may have changed them.
 
         Raises:
             GraphError: the graph holds other tools; they are being refreshed.
         """
-        server, _, digest, _ = key
         held = await server_state(self._graph, server)
         if held is None or held.digest != digest or held.n_tools == 0 < self._state_of(server).n_tools:
             self._is_outdated(server)

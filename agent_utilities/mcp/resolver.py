@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from fastmcp.server.providers.local_provider import LocalProvider
 from fastmcp.tools.base import Tool
 from fastmcp.utilities.versions import dedupe_with_versions
 
@@ -17,6 +18,7 @@ from agent_utilities.graph.answer import Scope
 from agent_utilities.graph.base import ToolGraph, ToolRecord, record_of
 from agent_utilities.graph.choose import choose_graph
 from agent_utilities.graph.orchestrator import DynamicToolOrchestrator
+from agent_utilities.graph.turns import in_turns
 from agent_utilities.mcp.admission import unchecked
 from agent_utilities.mcp.ranks import CatalogRanker, open_catalog_ranker
 from agent_utilities.selection.merge import effective
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("agent_utilities.graph")
 
-_PER_TURN = 20
+_SETTLE_S = 1.0
 _N_JUDGED = 64
 _ONCE_S = 20.0
 _UNUSED = {"input_schema", "output_schema", "icons"}
@@ -77,10 +79,13 @@ class Resolver:
         query = verdict.effective.query_text
         if query is None or self.orchestrator is None:
             return Resolution()
-        scope = await self._scope(verdict)
-        if scope is None:
-            return Resolution("unavailable", cause=self.orchestrator.cause or "being filled")
-        return await self.orchestrator.resolve(query, self._server.name, scope, most_shown(verdict.effective))
+        until = self.orchestrator.deadline()
+        if self._live is None and self.orchestrator.cause == "being filled":
+            await self.orchestrator.filled(until)
+        orchestrator, scope = self.orchestrator, await self._scope(verdict)
+        if orchestrator is None or scope is None:
+            return Resolution("unavailable", cause=(orchestrator and orchestrator.cause) or "being filled")
+        return await orchestrator.resolve(query, self._server.name, scope, most_shown(verdict.effective), until)
 
     async def _scope(self, verdict: Verdict) -> Scope | None:
         """Return the tools that the caller may use, or None before they were introspected."""
@@ -134,7 +139,8 @@ class Resolver:
         graph = self._given or self._chosen()
         if graph is None:
             return False
-        settings = self._server.surface.settings
+        surface = self._server.surface
+        settings = surface.settings
         self._ranker = open_catalog_ranker(settings)
         self.orchestrator = DynamicToolOrchestrator(
             graph,
@@ -142,6 +148,7 @@ class Resolver:
             ranker=self._ranker,
             deadline_ms=settings.graph_deadline_ms,
             ttl_hours=settings.graph_ttl_hours,
+            settle_s=_SETTLE_S if effective(surface.operator).query is None else 0.0,
         )
         return True
 
@@ -194,15 +201,16 @@ class Resolver:
         """
         surface = self._server.surface
         tools, catalog = await self._tools()
-        with surface.under_verdict(surface.verdict(NOTHING, curated=False)):
-            permitted = [tool for tool in tools if tool.version is None or surface.permits("tool", tool)]
-        names = {tool.name for tool in permitted}
-        kept = [*permitted, *(tool for tool in tools if tool.name not in names)]
+        verdict = surface.verdict(NOTHING, curated=False)
+        versions: dict[str, list[Tool]] = {}
+        async for tool in in_turns(tools):
+            versions.setdefault(tool.name, []).append(tool)
         records: list[ToolRecord] = []
         documents: list[ToolDocument] = []
-        for i, tool in enumerate(dedupe_with_versions(kept, lambda tool: tool.name)):
-            if i % _PER_TURN == _PER_TURN - 1:
-                await asyncio.sleep(0)
+        async for alike in in_turns(versions.values()):
+            with surface.under_verdict(verdict):
+                permitted = [each for each in alike if each.version is None or surface.permits("tool", each)]
+            (tool,) = dedupe_with_versions(permitted or alike, lambda each: each.name)
             definition = tool.to_mcp_tool(name=tool.name).model_dump(mode="json", by_alias=True, exclude=_UNUSED)
             records.append(record_of(definition))
             documents.append(document({**definition, "inputSchema": tool.parameters}))
@@ -212,12 +220,16 @@ class Resolver:
         return records
 
     async def _made_live(self, tools: Sequence[Tool], catalog: Catalog) -> _Live:
-        """Return the live tools; what a caller without any token is not listed is not everybody's."""
+        """Return the live tools; what a caller without any token is not listed is not everybody's.
+
+        Components that come through another server don't tell that they are guarded there.
+        """
         surface = self._server.surface
         names = frozenset(each.name for each in catalog.entries)
-        with surface.under_verdict(surface.unbounded()):
-            everybodys = {tool.name for tool in await self._server.list_tools(run_middleware=False)}
-        guarded = names - everybodys | {tool.name for tool in tools if tool.auth is not None}
+        guarded = frozenset(tool.name for tool in tools if tool.auth is not None)
+        if any(not isinstance(provider, LocalProvider) for provider in self._server.providers):
+            with surface.under_verdict(surface.unbounded()):
+                guarded |= names - {tool.name for tool in await self._server.list_tools(run_middleware=False)}
         held = self._live
         judged = held.judged if held is not None and held.catalog.digest == catalog.digest else set()
         return _Live(catalog, names, guarded, judged)

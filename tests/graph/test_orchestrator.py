@@ -46,6 +46,20 @@ class TestStatus:
             await until(lambda: orchestrator.health("s")["status"] == "ready", "filled")
             assert await orchestrator.resolve("dns", "s") == Resolution("fresh", ("dns_read",))
 
+    async def test_a_query_opens_a_graph_that_waits_for_the_server_to_settle(self, new_graph: NewGraph) -> None:
+        graph = Held(new_graph())
+        orchestrator = patient(graph, Live(TOOLS), settle_s=1e9)
+        async with running(orchestrator, wait=False):
+            await asyncio.sleep(0)
+            assert graph.n_reads == 0
+            assert await orchestrator.resolve("dns", "s") == Resolution("unavailable", cause="being filled")
+            await until(lambda: orchestrator.health("s")["status"] == "ready", "filled")
+
+    async def test_a_settled_server_opens_its_graph_without_a_query(self, new_graph: NewGraph) -> None:
+        orchestrator = patient(new_graph(), Live(TOOLS), settle_s=0.01)
+        async with running(orchestrator, wait=False):
+            await until(lambda: orchestrator.health("s")["status"] == "ready", "filled")
+
     async def test_answered_is_fresh_and_nothing_found_is_no_match(self, new_graph: NewGraph) -> None:
         orchestrator = patient(new_graph(), Live(TOOLS))
         async with running(orchestrator):

@@ -47,13 +47,18 @@ def guarded(folder: Path, **more: Any) -> AgentServer:
 async def asked(server: AgentServer) -> AsyncIterator[httpx2.AsyncClient]:
     """A client of a running server whose graph and index are ready."""
     app = server.http_app()
-    async with app.router.lifespan_context(app):
+    transport = httpx2.ASGITransport(app=app)
+    async with (
+        app.router.lifespan_context(app),
+        httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8001") as client,
+    ):
         resolver = server.resolver
+        await until(lambda: resolver.orchestrator, "started")
+        assert resolver.orchestrator is not None
+        resolver.orchestrator.want()
         await until(lambda: resolver.orchestrator and resolver.orchestrator.cause is None, "filled")
         await until(lambda: resolver._ranker is None or resolver._ranker.version, "indexed")
-        transport = httpx2.ASGITransport(app=app)
-        async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8001") as client:
-            yield client
+        yield client
 
 
 async def answer(client: httpx2.AsyncClient, query: str, user: str = "") -> dict[str, Any]:
@@ -174,6 +179,21 @@ class TestRankedAnswers:
             found = await answer(client, "fly by the sea", "user")
             assert found["selection"]["ranked"][0] == "shared_kite"
             assert names(found) == sorted(names(found))
+
+
+class TestFirstList:
+    async def test_waits_for_the_graph_to_be_filled_as_long_as_for_an_answer(self, tmp_path: Path) -> None:
+        environ = {"MCP_GRAPH_FOLDER": str(tmp_path), "MCP_RANKER": "off", "MCP_GRAPH_DEADLINE_MS": "20000"}
+        server = create_mcp_server("first", environ=environ)
+        server.tool(fly, name="kite")
+        server.tool(fly, name="balloon")
+        app = server.http_app()
+        transport = httpx2.ASGITransport(app=app)
+        async with (
+            app.router.lifespan_context(app),
+            httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8001", timeout=30) as client,
+        ):
+            assert names(await answer(client, "kite")) == ["kite"]
 
 
 class TestSettingsThatCannotBeMeant:
