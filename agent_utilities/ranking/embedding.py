@@ -128,9 +128,10 @@ def _chunk_vectors(embedder: Embedder, documents: Sequence[ToolDocument]) -> Vec
     aspects = embedder.embed([text or "-" for each in documents for text in each.aspects()], "document")
     shaped = aspects.reshape(len(documents), len(ASPECT_WEIGHTS), -1)
     mixed = unit((shaped * np.array(ASPECT_WEIGHTS, dtype=np.float32)[None, :, None]).sum(axis=1))
-    if requests := [text for each in documents for text in each.triggers]:
+    answered = [(*each.hints, *each.triggers) for each in documents]
+    if requests := [text for texts in answered for text in texts]:
         learned = embedder.embed(requests, "query")
-        owners = np.repeat(np.arange(len(documents)), [len(each.triggers) for each in documents])
+        owners = np.repeat(np.arange(len(documents)), list(map(len, answered)))
         n = np.maximum(np.bincount(owners, minlength=len(documents)), 1)[:, None].astype(np.float32)
         total = np.zeros_like(mixed)
         np.add.at(total, owners, learned)
