@@ -32,6 +32,7 @@ class Ranked:
         words: the words of the query that stand in each, aligned with `names`.
         n_claimed: how many of the first are said to answer the query; the others only come after them.
         cause: for people, why the ranking is less than it could be.
+        silence: for people, why it claims nothing; empty where it claims something.
         is_passing: whether that cause may be gone at the next request, so that the ranking should not be kept.
     """
 
@@ -40,6 +41,7 @@ class Ranked:
     words: tuple[tuple[str, ...], ...] = ()
     n_claimed: int = 0
     cause: str = ""
+    silence: str = ""
     is_passing: bool = False
 
 
@@ -110,11 +112,12 @@ def combine(text: str, literal: Sequence[str], ranked: Ranked | None, limit: int
         *(name for name in ranked.names[:n_claimed] if name not in bearing),
     ]
     shown = names[:limit]
+    silence = "" if names else ranked.silence
     return Answer(
         tuple(shown),
         tuple(ranked.scores[place[name]] if name in place else None for name in shown),
         tuple(ranked.words[place[name]] if name in place else () for name in shown),
-        ranked.cause,
+        ", ".join(filter(None, (ranked.cause, silence))),
         _left_out(len(names), limit),
         ranked.is_passing,
     )

@@ -180,12 +180,17 @@ class CatalogRanker:
 
 
 def _named(held: _Held, ranking: Ranking, is_less: bool, is_passing: bool) -> Ranked:
+    silence = ""
+    if ranking.abstained:
+        best = f"the best score, {ranking.scores[0]:.2f}, is under" if ranking.scores else "no score reaches"
+        silence = f"nothing fits: {best} {ranking.cut}" if ranking.cut is not None else "nothing fits"
     return Ranked(
         tuple(held.names[place] for place in ranking.indexes),
         ranking.scores,
         ranking.matched,
         ranking.n_claimed,
         BY_WORDS if is_less else "",
+        silence,
         is_less and is_passing,
     )
 

@@ -38,6 +38,7 @@ class Ranking:
         cause: for people, why the ranking is less than it could be; empty where it isn't.
         n_claimed: how many of `indexes`, from the first, are said to answer the request: those named in it and those
             whose score is near enough to the best; none where the ranking abstained. The others are far behind.
+        cut: the least first score that claims anything; None where nothing was measured.
     """
 
     indexes: tuple[int, ...] = ()
@@ -46,6 +47,7 @@ class Ranking:
     matched: tuple[tuple[str, ...], ...] = ()
     cause: str = ""
     n_claimed: int = 0
+    cut: float | None = None
 
 
 class Index(Protocol):

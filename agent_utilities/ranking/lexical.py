@@ -123,6 +123,8 @@ class LexicalIndex:
     def _ranked(self, query: str, limit: int) -> Ranking:
         import numpy as np
 
+        if not self.n_tools:
+            return Ranking(cause=self.cause)
         terms = self.terms(query)
         scores = self.scores(terms)
         hit = scores > 0
@@ -137,7 +139,8 @@ class LexicalIndex:
         kept = tuple(rounded(lifted[found]).tolist())
         abstained = not kept or kept[0] < CUT
         n_claimed = 0 if abstained else count_claimed(scores[found], least, found, named)
-        return Ranking(self.catalog_places(found), kept, abstained, self.matched(terms, found), self.cause, n_claimed)
+        matched = self.matched(terms, found)
+        return Ranking(self.catalog_places(found), kept, abstained, matched, self.cause, n_claimed, CUT)
 
     def catalog_places(self, found: NDArray[np.intp]) -> tuple[int, ...]:
         """Return where tools stand in the catalog."""

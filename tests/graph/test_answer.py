@@ -37,7 +37,12 @@ def test_nothing_found_is_no_match() -> None:
     assert combine("x", (), Ranked(cause="ranked by words alone"), 5).resolution("fresh").status == "no_match"
 
 
+def test_why_nothing_fits_is_told_only_where_nothing_was_found() -> None:
+    silent = Ranked(("a",), (0.1,), ((),), silence="nothing fits")
+    assert [combine("x", literal, silent, None).cause for literal in ((), ("a",))] == ["nothing fits", ""]
+
+
 def test_what_fell_short_is_told() -> None:
-    short = Ranked(("a",), (1.0,), ((),), 1, "ranked by words alone", is_passing=True)
+    short = Ranked(("a",), (1.0,), ((),), 1, "ranked by words alone", "", is_passing=True)
     answer = combine("x", (), short, None)
     assert (answer.resolution("stale").cause, answer.is_passing) == ("ranked by words alone", True)

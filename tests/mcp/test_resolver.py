@@ -168,6 +168,12 @@ class TestRankedAnswers:
             assert (len(found["tools"]), found["selection"]["left_out"]) == (15, 25)
             assert len((await client.get("/tools?q=kite&top_k=30")).json()["tools"]) == 30
 
+    async def test_where_nothing_fits_the_best_score_and_the_cut_are_told(self, tmp_path: Path) -> None:
+        async with asked(guarded(tmp_path)) as client:
+            assert (await answer(client, "capital of France", "user"))["selection"]["cause"].startswith(
+                "nothing fits: "
+            )
+
     async def test_each_tool_tells_where_it_stands(self, tmp_path: Path) -> None:
         async with asked(guarded(tmp_path)) as client:
             (tool,) = (await answer(client, "balloon", "user"))["tools"]
