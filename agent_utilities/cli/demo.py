@@ -27,6 +27,7 @@ from agent_utilities.selection.caller import selection_headers, selection_url
 _AGENT = "logs-agent-mcp"
 _START_S = 30
 _NAMED = 3
+_WORDS = ("which requests are the slowest?", "what broke after the deploy?", "logs analysis", "what is the capital of France?")
 _LINES = [
     "2026-07-28T12:00:00Z INFO request served in 12 ms",
     "2026-07-28T12:00:01Z ERROR upstream timed out after 3000 ms",
@@ -39,19 +40,27 @@ class DemoError(AgentUtilitiesError):
 
 
 async def run_demo() -> None:
-    """Start the logs agent, print three tables, and stop everything that was started.
+    """Start the logs agent, print four tables, and stop everything that was started.
 
     Raises:
         DemoError: the agent is not installed, or does not start.
     """
     console = Console()
     command = _command()
-    with tempfile.TemporaryDirectory(prefix="agent-utilities-demo-") as folder:
-        (Path(folder) / "app.log").write_text("\n".join(_LINES) + "\n", encoding="utf-8")
+    with tempfile.TemporaryDirectory(prefix="agent-utilities-demo-") as top:
+        folder = _logs(Path(top))
         await _show_channels(console, command, folder)
+        await _show_words(console, command, folder)
         await _show_hostile_caller(console, command, folder)
         await _show_transports(console, command, folder)
     console.print("Everything that was started has been stopped.")
+
+
+def _logs(top: Path) -> str:
+    folder = top / "logs"
+    folder.mkdir()
+    (folder / "app.log").write_text("\n".join(_LINES) + "\n", encoding="utf-8")
+    return str(folder)
 
 
 def _command() -> str:
@@ -80,8 +89,33 @@ async def _show_channels(console: Console, command: str, folder: str) -> None:
     console.print(table)
 
 
+async def _show_words(console: Console, command: str, folder: str) -> None:
+    title = "2. An agent host sends the user's words: no LLM, and where nothing fits everything permitted stays"
+    table = _table(title, "x-mcp-query", "status", "visible tools, best first", "n", "saved")
+    async with _serving(command, folder) as base, httpx2.AsyncClient(base_url=base) as web:
+        full = sum(tool["tokens"] for tool in (await web.get("/tools")).json()["tools"])
+        await _indexed(web)
+        for words in _WORDS:
+            answer = (await web.get("/tools", headers=selection_headers(query=words))).json()
+            status, ranked = answer["selection"]["status"], answer["selection"].get("ranked", [])
+            saved = 1 - sum(tool["tokens"] for tool in answer["tools"]) / full
+            table.add_row(words, status, ", ".join(ranked) or "all", str(len(answer["tools"])), f"{saved:.0%}")
+    console.print(table)
+
+
+async def _indexed(web: httpx2.AsyncClient) -> None:
+    """Wait until graph and index are ready; a query has the graph opened at once."""
+    with anyio.move_on_after(_START_S):
+        await web.get("/tools", params={"q": "logs"})
+        while True:
+            state = (await web.get("/ready")).json()
+            if state["graph"]["status"] == state["ranker"]["status"] == "ready":
+                return
+            await anyio.sleep(0.05)
+
+
 async def _show_hostile_caller(console: Console, command: str, folder: str) -> None:
-    table = _table("2. A caller that tries to widen what --disabled-tags write,delete left", "tries", "gets")
+    table = _table("3. A caller that tries to widen what --disabled-tags write,delete left", "tries", "gets")
     async with _serving(command, folder, "--disabled-tags", "write,delete") as base:
         tries: dict[str, dict[str, list[str]]] = {
             "x-mcp-enabled-tools: all": {"tools": ["all"]},
@@ -105,7 +139,7 @@ async def _show_hostile_caller(console: Console, command: str, folder: str) -> N
 
 
 async def _show_transports(console: Console, command: str, folder: str) -> None:
-    table = _table("3. Every transport shows the same", "transport", "protocol", "visible tools", "n")
+    table = _table("4. Every transport shows the same", "transport", "protocol", "visible tools", "n")
     wanted = ["tail_log", "count_by_level"]
     async with _stdio(command, folder, "--tools", ",".join(wanted)) as client:
         _transport_row(table, "stdio", client, await _listed(client))
@@ -152,7 +186,7 @@ async def _listed(client: Client[Any]) -> list[Any]:
 
 def _environment(folder: str, more: dict[str, str] | None = None) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MCP_")}
-    return {**kept, "LOGS_AGENT_ROOTS": folder, **(more or {})}
+    return {**kept, "LOGS_AGENT_ROOTS": folder, "MCP_GRAPH_FOLDER": str(Path(folder).parent), **(more or {})}
 
 
 @asynccontextmanager

@@ -12,11 +12,13 @@ COMMAND = Path(sys.executable).parent / "agent-utilities"
 
 
 @pytest.mark.timeout(180)
-def test_shows_three_tables_and_exits_0():
+def test_shows_four_tables_and_exits_0():
     done = subprocess.run([COMMAND, "demo"], capture_output=True, text=True, check=False, timeout=170)
     assert (done.returncode, done.stderr) == (0, "")
     for told in (
         "Four channels",
+        "find_slow_requests",
+        "no_match",
         "Unknown tool: 'delete_log'",
         "Unknown tool: 'no_such_tool'",
         "2026-07-28",
