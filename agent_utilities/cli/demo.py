@@ -27,7 +27,12 @@ from agent_utilities.selection.caller import selection_headers, selection_url
 _AGENT = "logs-agent-mcp"
 _START_S = 30
 _NAMED = 3
-_WORDS = ("which requests are the slowest?", "what broke after the deploy?", "logs analysis", "what is the capital of France?")
+_WORDS = (
+    "which requests are the slowest?",
+    "what broke after the deploy?",
+    "logs analysis",
+    "what is the capital of France?",
+)
 _LINES = [
     "2026-07-28T12:00:00Z INFO request served in 12 ms",
     "2026-07-28T12:00:01Z ERROR upstream timed out after 3000 ms",

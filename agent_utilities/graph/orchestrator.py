@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from agent_utilities.graph.answer import Answer, Scope, ToolRanker, combine
@@ -28,6 +29,9 @@ _CLOCK_SKEW_MS = 5 * 60_000
 _N_RANKED = 100
 _RANKING_SHARE = 0.8
 _LEAST_S = 0.01
+
+UNRANKED = "not ranked"
+"""What callers are told where the ranker gave no answer: tools that bear the query's words are shown."""
 
 
 class DynamicToolOrchestrator:
@@ -153,6 +157,8 @@ class DynamicToolOrchestrator:
                     return apart
                 bearing = names_of(apart, names)
             answer = combine(text, bearing, ranked, limit)
+            if version and ranked is None:
+                answer = replace(answer, cause=UNRANKED, is_passing=True)
             if ranked is not None and not answer.names:
                 await self._reader.check_held(server, digest)
         except GraphError as error:

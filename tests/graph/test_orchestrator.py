@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_utilities.graph.answer import Ranked, Scope
 from agent_utilities.graph.base import ToolGraph, ToolRecord
 from agent_utilities.graph.embedded import EmbeddedGraph
 from agent_utilities.graph.memory import Memory
@@ -243,3 +244,57 @@ class TestFill:
             state = await server_state(graph, "s")
             assert state is not None
             assert state.n_tools == n_tools == len(await held(graph, "s"))
+
+
+class Ranker:
+    """A ranker that claims one tool, or fails when told to."""
+
+    version = "1"
+
+    def __init__(self, claimed: str) -> None:
+        self.claimed, self.works, self.n_asked = claimed, True, 0
+
+    async def rank(self, query: str, scope: Scope | None, limit: int, timeout_s: float) -> Ranked | None:
+        self.n_asked += 1
+        return Ranked((self.claimed,), (1.0,), ((),), 1) if self.works else None
+
+
+class TestRanked:
+    async def test_a_query_that_no_tool_bears_is_answered_by_the_ranker(self, new_graph: NewGraph) -> None:
+        orchestrator = patient(new_graph(), Live(TOOLS), ranker=Ranker("git_read"))
+        async with running(orchestrator):
+            assert (await orchestrator.resolve("what changed", "s")).names == ("git_read",)
+
+    async def test_an_answer_is_asked_of_the_ranker_once(self, new_graph: NewGraph) -> None:
+        ranker = Ranker("git_read")
+        orchestrator = patient(new_graph(), Live(TOOLS), ranker=ranker)
+        async with running(orchestrator):
+            for _ in range(3):
+                await orchestrator.resolve("what changed", "s")
+            assert ranker.n_asked == 1
+
+    async def test_an_index_that_is_swapped_is_asked_again(self, new_graph: NewGraph) -> None:
+        ranker = Ranker("git_read")
+        orchestrator = patient(new_graph(), Live(TOOLS), ranker=ranker)
+        async with running(orchestrator):
+            await orchestrator.resolve("what changed", "s")
+            ranker.version, ranker.claimed = "2", "dns_read"
+            assert (await orchestrator.resolve("what changed", "s")).names == ("dns_read",)
+
+    async def test_a_ranker_that_fails_leaves_words_says_so_and_is_not_remembered(self, new_graph: NewGraph) -> None:
+        ranker = Ranker("git_read")
+        orchestrator = patient(new_graph(), Live(TOOLS), ranker=ranker)
+        async with running(orchestrator):
+            ranker.works = False
+            found = await orchestrator.resolve("the tagged one", "s")
+            assert (found.names, found.cause) == (("git_read",), "not ranked")
+            ranker.works = True
+            assert (await orchestrator.resolve("the tagged one", "s")).cause == ""
+
+    async def test_while_the_graph_fails_the_ranker_is_not_asked(self, new_graph: NewGraph) -> None:
+        ranker, graph = Ranker("git_read"), new_graph()
+        orchestrator = patient(graph, Live(TOOLS), ranker=ranker)
+        async with running(orchestrator):
+            await graph.close()
+            assert (await orchestrator.resolve("what changed", "s")).status == "unavailable"
+            assert ranker.n_asked == 0
