@@ -101,7 +101,7 @@ class CatalogRanker:
         if self._held is None:
             return {"status": "indexing"}
         health: dict[str, Any] = {"status": "ready", "n_tools": len(self._held.names)}
-        if self._held.index.cause:
+        if self._held.index.cause or self._is_awaited(self._held):
             health["cause"] = BY_WORDS
         return health
 
@@ -176,7 +176,8 @@ class CatalogRanker:
             try:
                 async with asyncio.timeout(timeout_s if is_whole else timeout_s * _BETTER_SHARE):
                     ranking = await self._in_thread(self._threads, ask(held.index))
-                return _named(held, ranking, bool(ranking.cause), is_passing=not held.index.cause)
+                is_less = bool(ranking.cause) or self._is_awaited(held)
+                return _named(held, ranking, is_less, is_passing=not held.index.cause)
             except TimeoutError:
                 if is_whole:
                     raise
@@ -190,6 +191,10 @@ class CatalogRanker:
         except Exception:
             logger.exception("can't rank; tools that bear the query's words are shown")
         return None
+
+    def _is_awaited(self, held: _Held) -> bool:
+        """Whether a better index of the same tools is still being made."""
+        return self._better is not None and held.index is held.lexical and bool(held.names)
 
     async def _in_thread(self, threads: ThreadPoolExecutor, call: Callable[[], _T]) -> _T:
         return await asyncio.get_running_loop().run_in_executor(threads, call)

@@ -107,10 +107,16 @@ class TestByVectors:
         async with kept(CatalogRanker(LexicalRanker(), HybridRanker(lambda: provider))) as ranker:
             ranker.offer("a", TOOLS)
             await until(lambda: ranker.version == "1", "indexed by words")
-            assert (await ranked(ranker, "newest commits")).names == ("git_log",)
+            found = await ranked(ranker, "newest commits")
+            assert (found.names, found.cause, ranker.health()["cause"]) == (("git_log",), BY_WORDS, BY_WORDS)
             provider.gate.set()
             await until(lambda: ranker.version == "2", "indexed by vectors")
-            assert (await ranked(ranker, "who calls our API")).names[0] == "top_clients"
+            found = await ranked(ranker, "who calls our API")
+            assert (found.names[0], found.cause, ranker.health()) == (
+                "top_clients",
+                "",
+                {"status": "ready", "n_tools": len(TOOLS)},
+            )
 
     async def test_a_provider_that_hangs_leaves_words_within_the_time_given(self) -> None:
         provider = Gated()
