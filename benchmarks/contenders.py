@@ -103,6 +103,7 @@ def environment(home: str) -> dict[str, str]:
         **kept,
         "HOME": home,
         "PYTHONHASHSEED": "0",
+        "MCP_RANKER": "lexical",
         "FASTMCP_SHOW_SERVER_BANNER": "false",
         "FASTMCP_CHECK_FOR_UPDATES": "off",
     }

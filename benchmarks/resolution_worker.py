@@ -37,6 +37,8 @@ NOUNS = (
     "bundle channel domain export folder".split()
 )
 EVERYWHERE = "newest entries first, together with whoever touched them last and the date of that"
+TOP_K = 15
+"""What a queried list shows where nobody says otherwise."""
 _PAUSE_S = 6.0
 """Longer than a graph that failed is left alone, so that one kind of query does not spoil the next."""
 
@@ -128,12 +130,15 @@ class ResolvingWorker(Worker):
         return server
 
     async def _filled(self) -> None:
+        resolver = self._server.resolver
         while True:
-            health = self._server.resolver.health()
-            if health["status"] == "ready":
+            if resolver.orchestrator is not None:
+                resolver.orchestrator.want()
+            health = resolver.health()
+            if health["graph"]["status"] == health["ranker"]["status"] == "ready":
                 return
-            if health["status"] == "unavailable":
-                raise RuntimeError(f"the graph is unavailable: {health['cause']}")
+            if health["graph"]["status"] == "unavailable":
+                raise RuntimeError(f"the graph is unavailable: {health['graph']['cause']}")
             await asyncio.sleep(0.005)
 
     async def resolve(self, queries: list[str], n_warm: int) -> dict[str, Any]:
@@ -142,12 +147,12 @@ class ResolvingWorker(Worker):
         cold, warm, n_found = [], [], []
         for query in queries:
             started = time.perf_counter()
-            answer = await orchestrator.resolve(query, SERVER)
+            answer = await orchestrator.resolve(query, SERVER, limit=TOP_K)
             cold.append((time.perf_counter() - started, 0.0))
             n_found.append(len(answer.names) if answer.status in ("fresh", "no_match") else -1)
             for _ in range(n_warm if n_found[-1] >= 0 else 0):
                 wall, cpu = time.perf_counter(), self._clock.cpu_s()
-                await orchestrator.resolve(query, SERVER)
+                await orchestrator.resolve(query, SERVER, limit=TOP_K)
                 warm.append((time.perf_counter() - wall, self._clock.cpu_s() - cpu))
         if n_found[-1] < 0:
             await asyncio.sleep(_PAUSE_S)
@@ -222,7 +227,7 @@ class ResolvingWorker(Worker):
             if load == "idle":
                 await asyncio.sleep(2)
             for query in queries if load == "cold" else ():
-                answer = await self._server.resolver.orchestrator.resolve(query, SERVER)
+                answer = await self._server.resolver.orchestrator.resolve(query, SERVER, limit=TOP_K)
                 n_unanswered += answer.status == "unavailable"
                 await asyncio.sleep(2 * TICK_S)
             if load == "refresh":
@@ -237,7 +242,7 @@ class ResolvingWorker(Worker):
         """Let a thousand callers resolve at once, 20 in each turn of the loop; returns how many got no answer."""
         orchestrator, asked = self._server.resolver.orchestrator, []
         for i in range(1000):
-            asked.append(asyncio.create_task(orchestrator.resolve(queries[i % len(queries)], SERVER)))
+            asked.append(asyncio.create_task(orchestrator.resolve(queries[i % len(queries)], SERVER, limit=TOP_K)))
             if i % 20 == 0:
                 await asyncio.sleep(0)
         return sum(answer.status == "unavailable" for answer in await asyncio.gather(*asked))
