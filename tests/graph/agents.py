@@ -180,12 +180,12 @@ def serving(environ: Mapping[str, str], *options: str) -> Iterator[Agent]:
     """Serve the graph server for a block, with delete-tools denied by the operator.
 
     Args:
-        environ: the `MCP_*` and `NEO4J_*` variables of the process; all others of these are unset.
+        environ: the `MCP_*` and `NEO4J_*` variables of the process; all others of these are unset, the ranker lexical.
         options: further options of its command line.
     """
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("MCP_", "NEO4J_"))}
     command = [sys.executable, str(SCRIPT), "-t", "http", "-p", "0", "--disabled-tags", "delete", *options]
-    agent = Agent(command, {**kept, **environ})
+    agent = Agent(command, {**kept, "MCP_RANKER": "lexical", **environ})
     try:
         yield agent
     finally:

@@ -76,7 +76,9 @@ class TestResolves:
                     if i % PER_TURN == 0:
                         await asyncio.sleep(0)
                 answers = await asyncio.gather(*asked)
-            assert {answer.status for answer in answers} == {"stale"}
+            assert answers[0].status == "stale"
+            # Callers come in turns, and the last may find the graph refreshed.
+            assert {answer.status for answer in answers} <= {"stale", "fresh"}
             await until(lambda: not orchestrator._refreshes, "refreshed")
             assert orchestrator.n_reads == N_QUERIES
             assert (await orchestrator.resolve(queries[0], "s")).status == "fresh"

@@ -15,6 +15,8 @@ from tests.wire.wires import Access, WireName, names
 
 REGISTERED = [name for name in TOOLS if name != "added_peek"]
 SUMMARY = "agent-utilities/selection"
+PATIENT = (("MCP_GRAPH", "embedded"), ("MCP_GRAPH_DEADLINE_MS", "10000"))
+"""A graph, and a deadline that a busy machine keeps."""
 FILLED = re.compile(r"graph holds \d+ tools of bounded")
 INDEXED = re.compile(r"index of \d+ tools is ready")
 
@@ -26,7 +28,7 @@ def graphs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Ac
         found = {}
         for name, launch in LAUNCHES.items():
             folder = str(tmp_path_factory.mktemp(name))
-            env = (*launch.env, ("MCP_GRAPH", "embedded"), ("MCP_GRAPH_FOLDER", folder))
+            env = (*launch.env, *PATIENT, ("MCP_GRAPH_FOLDER", folder))
             process = stack.enter_context(served(Launch(env=env, options=launch.options)))
             process.wait_for(FILLED)
             process.wait_for(INDEXED)
@@ -99,7 +101,7 @@ def test_a_query_is_text_and_nothing_else(graph: Access, http_wire: WireName, qu
 @pytest.fixture(scope="module")
 def roles(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Access]:
     """A server with a tool that admits administrators only, its graph filled."""
-    env = (("MCP_GRAPH", "embedded"), ("MCP_GRAPH_FOLDER", str(tmp_path_factory.mktemp("roles"))))
+    env = (*PATIENT, ("MCP_GRAPH_FOLDER", str(tmp_path_factory.mktemp("roles"))))
     with served(Launch(env=env, script="roles_server.py")) as process:
         process.wait_for(INDEXED)
         process.wait_for(re.compile(r"graph holds \d+ tools of roles"))

@@ -54,7 +54,8 @@ def agents(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         for agent in AGENTS:
             folder = str(tmp_path_factory.mktemp(agent))
             ranking = (("MCP_RANKER", request.param), ("MCP_GRAPH", "embedded"), ("MCP_GRAPH_FOLDER", folder))
-            launch = Launch(env=(("AGENT", agent), *ranking), script="agent_server.py")
+            patient = ("MCP_GRAPH_DEADLINE_MS", "10000")
+            launch = Launch(env=(("AGENT", agent), patient, *ranking), script="agent_server.py")
             process = stack.enter_context(served(launch))
             process.wait_for(READY[request.param])
             process.wait_for(re.compile(r"graph holds \d+ tools"))
