@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from contextvars import copy_context
 
 from agent_utilities.graph.base import GraphError, ServerState, ToolGraph, ToolRecord
 from agent_utilities.graph.matching import match_literally, match_terms
@@ -51,6 +52,7 @@ class Refresher:
         self._changed: set[str] = set()
         self._warned: set[str] = set()
         self._paused_until: dict[str, float] = {}
+        self._context = copy_context()
 
     async def fill(self, server: str, failed: Callable[[GraphError], object], succeeded: Callable[[], object]) -> None:
         """Open the graph and fill it, again and again until it is done; what it already holds answers meanwhile.
@@ -111,7 +113,8 @@ class Refresher:
             return
         if self._clock() < self._paused_until.get(server, float("-inf")):
             return
-        task = self.running[server] = group.create_task(self._run(server))
+        # Whoever asks may have started it, and must not be the one as whom the tools are listed.
+        task = self.running[server] = group.create_task(self._run(server), context=self._context.copy())
         task.add_done_callback(lambda _: self.running.pop(server, None))
 
     def is_due(self, server: str) -> bool:

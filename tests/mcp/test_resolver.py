@@ -103,6 +103,24 @@ class TestToolsWithTheirOwnAuth:
             assert names(await answer(client, "rocket", "user")) == ["shared_balloon", "shared_kite"]
             assert (await answer(client, "rocket", "user"))["selection"]["status"] == "no_match"
 
+    async def test_a_refresh_that_one_caller_starts_lets_no_other_in(self, tmp_path: Path) -> None:
+        child: FastMCP[Any] = FastMCP("child")
+        child.tool(fly, name="rocket", description="Fly a rocket to orbit.", auth=admin_only)
+        server = guarded(tmp_path)
+        server.mount(child, namespace="child")
+        growing = Growing()
+        server.add_provider(growing)
+        async with asked(server) as client:
+            orchestrator = server.resolver.orchestrator
+            assert orchestrator is not None
+            await until(lambda: not orchestrator._refreshes, "filled")
+            growing.tools.append(Tool.from_function(fly, name="unannounced"))
+            n_refreshes = orchestrator.n_refreshes
+            await client.get("/tools", headers={"authorization": "Bearer admin"})
+            await until(lambda: orchestrator.n_refreshes > n_refreshes and not orchestrator._refreshes, "refreshed")
+            top = await client.get("/tools?q=fly&top_k=1", headers={"authorization": "Bearer user"})
+            assert top.json()["selection"]["left_out"] == 1
+
 
 class Growing(Provider):
     """A provider that gets tools without telling of it."""
