@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from fastmcp.server.providers.local_provider import LocalProvider
@@ -44,15 +44,19 @@ class _Live:
 
     Args:
         catalog: all of them.
-        names: all their names.
+        versions: of each name, the version whose words are in graph and index.
         guarded: names of those that not everybody may use, since they, or what they come from, check it themselves.
         judged: digests of listings whose names were looked at.
     """
 
     catalog: Catalog
-    names: frozenset[str]
+    versions: Mapping[str, str | None]
     guarded: frozenset[str]
     judged: set[str] = field(default_factory=set)
+
+    def held(self, tools: Sequence[Tool]) -> set[str]:
+        """Return the names of listed tools whose words are held; those of another version are not theirs to find."""
+        return {each.name for each in tools if each.name in self.versions and self.versions[each.name] == each.version}
 
 
 class Resolver:
@@ -95,7 +99,7 @@ class Resolver:
         refused = live.guarded
         if refused:
             with surface.under_verdict(surface.unbounded()):
-                refused -= {tool.name for tool in await self._server.list_tools(run_middleware=False)}
+                refused -= live.held(await self._server.list_tools(run_middleware=False))
         return surface.scope(verdict, live.catalog, refused)
 
     def check(self) -> None:
@@ -183,7 +187,7 @@ class Resolver:
         if len(live.judged) >= _N_JUDGED:
             live.judged.clear()
         live.judged.add(catalog.digest)
-        if not live.names.issuperset(each.name for each in catalog.entries):
+        if any(each.name not in live.versions for each in catalog.entries):
             self.refresh()
 
     def health(self) -> dict[str, Any]:
@@ -207,32 +211,33 @@ class Resolver:
             versions.setdefault(tool.name, []).append(tool)
         records: list[ToolRecord] = []
         documents: list[ToolDocument] = []
+        held: dict[str, str | None] = {}
         async for alike in in_turns(versions.values()):
             with surface.under_verdict(verdict):
                 permitted = [each for each in alike if each.version is None or surface.permits("tool", each)]
             (tool,) = dedupe_with_versions(permitted or alike, lambda each: each.name)
+            held[tool.name] = tool.version
             definition = tool.to_mcp_tool(name=tool.name).model_dump(mode="json", by_alias=True, exclude=_UNUSED)
             records.append(record_of(definition))
             documents.append(document({**definition, "inputSchema": tool.parameters}))
-        self._live = await self._made_live(tools, catalog)
+        self._live = await self._made_live(tools, catalog, held)
         if self._ranker is not None:
             self._ranker.offer(catalog.digest, documents)
         return records
 
-    async def _made_live(self, tools: Sequence[Tool], catalog: Catalog) -> _Live:
+    async def _made_live(self, tools: Sequence[Tool], catalog: Catalog, versions: Mapping[str, str | None]) -> _Live:
         """Return the live tools; what a caller without any token is not listed is not everybody's.
 
         Components that come through another server don't tell that they are guarded there.
         """
-        surface = self._server.surface
-        names = frozenset(each.name for each in catalog.entries)
-        guarded = frozenset(tool.name for tool in tools if tool.auth is not None)
+        surface, held = self._server.surface, self._live
+        judged = held.judged if held is not None and held.catalog.digest == catalog.digest else set()
+        live = _Live(catalog, versions, frozenset(tool.name for tool in tools if tool.auth is not None), judged)
         if any(not isinstance(provider, LocalProvider) for provider in self._server.providers):
             with surface.under_verdict(surface.unbounded()):
-                guarded |= names - {tool.name for tool in await self._server.list_tools(run_middleware=False)}
-        held = self._live
-        judged = held.judged if held is not None and held.catalog.digest == catalog.digest else set()
-        return _Live(catalog, names, guarded, judged)
+                everybodys = live.held(await self._server.list_tools(run_middleware=False))
+            live = replace(live, guarded=live.guarded | (versions.keys() - everybodys))
+        return live
 
     async def _tools(self) -> tuple[Sequence[Tool], Catalog]:
         """List every tool; the catalog is then known before the first caller asks."""

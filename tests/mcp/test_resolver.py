@@ -122,6 +122,36 @@ class TestToolsWithTheirOwnAuth:
             assert top.json()["selection"]["left_out"] == 1
 
 
+class TestVersionsWithTheirOwnAuth:
+    async def test_a_version_is_not_found_by_the_words_of_one_that_is_guarded(self, tmp_path: Path) -> None:
+        server = guarded(tmp_path)
+        server.tool(fly, name="drone", description="Fly a drone.", version="1")
+        server.tool(fly, name="drone", description="Fly a drone with a missile.", version="2", auth=admin_only)
+        async with asked(server) as client:
+            assert names(await answer(client, "missile", "admin")) == ["drone"]
+            assert (await answer(client, "missile", "user"))["selection"]["status"] == "no_match"
+
+    async def test_one_that_is_everybodys_is_found_beside_one_that_is_not(self, tmp_path: Path) -> None:
+        child: FastMCP[Any] = FastMCP("child")
+        child.tool(fly, name="drone", description="Fly a drone with a missile.", version="1", auth=admin_only)
+        child.tool(fly, name="drone", description="Fly a drone with a parcel.", version="2")
+        server = guarded(tmp_path)
+        server.mount(child, namespace="child")
+        async with asked(server) as client:
+            assert names(await answer(client, "parcel", "user")) == ["child_drone"]
+            assert (await answer(client, "missile", "user"))["selection"]["status"] == "no_match"
+
+    async def test_those_of_a_mounted_server_are_kept_from_others_too(self, tmp_path: Path) -> None:
+        child: FastMCP[Any] = FastMCP("child")
+        child.tool(fly, name="drone", description="Fly a drone.", version="1")
+        child.tool(fly, name="drone", description="Fly a drone with a missile.", version="2", auth=admin_only)
+        server = guarded(tmp_path)
+        server.mount(child, namespace="child")
+        async with asked(server) as client:
+            assert names(await answer(client, "missile", "admin")) == ["child_drone"]
+            assert (await answer(client, "missile", "user"))["selection"]["status"] == "no_match"
+
+
 class Growing(Provider):
     """A provider that gets tools without telling of it."""
 
