@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from fastmcp import FastMCP
 from fastmcp.server.providers.local_provider import LocalProvider
 from fastmcp.tools.base import Tool
 from fastmcp.utilities.versions import dedupe_with_versions
@@ -235,13 +236,18 @@ class Resolver:
         live = _Live(catalog, versions, frozenset(tool.name for tool in tools if tool.auth is not None), judged)
         if any(not isinstance(provider, LocalProvider) for provider in self._server.providers):
             with surface.under_verdict(surface.unbounded()):
-                everybodys = live.held(await self._server.list_tools(run_middleware=False))
+                everybodys = live.held(await FastMCP.list_tools(self._server, run_middleware=False))
             live = replace(live, guarded=live.guarded | (versions.keys() - everybodys))
         return live
 
     async def _tools(self) -> tuple[Sequence[Tool], Catalog]:
-        """List every tool; the catalog is then known before the first caller asks."""
-        verdict = self._server.surface.unbounded()
-        with self._server.surface.under_verdict(verdict), unchecked():
-            tools = await self._server.list_tools(run_middleware=False)
+        """List every tool; the catalog is then known before the first caller asks.
+
+        As FastMCP lists them: what is introspected must not count as listed to a caller, which may start a refresh.
+        """
+        surface = self._server.surface
+        verdict = surface.unbounded()
+        with surface.under_verdict(verdict), unchecked():
+            tools = await FastMCP.list_tools(self._server, run_middleware=False)
+        surface.listed("tool", verdict)
         return tools, verdict.decisions["tool"].catalog

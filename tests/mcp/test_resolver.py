@@ -163,6 +163,18 @@ class Growing(Provider):
         return self.tools
 
 
+class Fickle(Provider):
+    """A provider that lists another tool each time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.n_lists = 0
+
+    async def _list_tools(self) -> Sequence[Tool]:
+        self.n_lists += 1
+        return [Tool.from_function(fly, name=f"tool_{self.n_lists}")]
+
+
 class TestToolsThatComeUnannounced:
     async def test_a_list_that_shows_one_brings_it_into_the_graph(self, tmp_path: Path) -> None:
         server = create_mcp_server("growing", environ={"MCP_GRAPH_FOLDER": str(tmp_path), "MCP_RANKER": "off"})
@@ -193,6 +205,33 @@ class TestToolsThatComeUnannounced:
             for _ in range(3):
                 await client.get("/tools")
             assert orchestrator.n_refreshes == 2
+
+    async def test_a_change_that_is_told_of_costs_one_refresh(self, tmp_path: Path) -> None:
+        server = create_mcp_server("told", environ={"MCP_GRAPH_FOLDER": str(tmp_path), "MCP_RANKER": "off"})
+        server.tool(fly, name="balloon")
+        async with asked(server) as client:
+            orchestrator = server.resolver.orchestrator
+            assert orchestrator is not None
+            await until(lambda: not orchestrator._refreshes, "filled")
+            n_refreshes = orchestrator.n_refreshes
+            server.tool(fly, name="rocket")
+            await until(lambda: orchestrator.n_refreshes > n_refreshes and not orchestrator._refreshes, "refreshed")
+            assert orchestrator.n_refreshes == n_refreshes + 1
+            assert names(await answer(client, "rocket")) == ["rocket"]
+
+    async def test_a_list_that_never_stays_the_same_is_refreshed_once_for_each_caller_that_lists(
+        self, tmp_path: Path
+    ) -> None:
+        server = create_mcp_server("fickle", environ={"MCP_GRAPH_FOLDER": str(tmp_path), "MCP_RANKER": "off"})
+        server.add_provider(Fickle())
+        async with asked(server) as client:
+            orchestrator = server.resolver.orchestrator
+            assert orchestrator is not None
+            await until(lambda: not orchestrator._refreshes, "filled")
+            n_refreshes = orchestrator.n_refreshes
+            await client.get("/tools")
+            await until(lambda: orchestrator.n_refreshes > n_refreshes and not orchestrator._refreshes, "refreshed")
+            assert orchestrator.n_refreshes == n_refreshes + 1
 
 
 class TestRankedAnswers:
