@@ -159,12 +159,10 @@ class DynamicToolOrchestrator:
             answer = combine(text, bearing, ranked, limit)
             if version and ranked is None:
                 answer = replace(answer, cause=UNRANKED, is_passing=True)
-            if ranked is not None and not answer.names:
-                await self._reader.check_held(server, digest)
-        except GraphError as error:
-            return error
-        except Exception as error:  # a flight that raised would end the whole task group
-            return self._reader.failed(GraphError("failed", repr(error)))
+            if ranked is not None and not answer.names and (error := await self._reader.checked(server, digest)):
+                return error
+        except Exception as failure:  # a flight that raised would end the whole task group
+            return self._reader.failed(GraphError("failed", repr(failure)))
         if not answer.is_passing:
             self._answers.keep(asked, answer, len(answer.names))
         return answer

@@ -87,7 +87,7 @@ class Reader:
                 self.n_reads += not by_term
                 matches = await (match_terms if by_term else match_literally)(self._graph, server, text)
                 if by_term and not matches.by_term:
-                    await self.check_held(key[0], key[2])
+                    await self._check_held(key[0], key[2])
         except GraphError as error:
             return self.failed(error)
         except TimeoutError:
@@ -104,12 +104,24 @@ class Reader:
         try:
             async with asyncio.timeout(_PROBE_S):
                 await self._graph.read("RETURN 1 AS one", {})
-        except (GraphError, TimeoutError):
+        except Exception:  # whatever a driver raises once its statement was cut short
             return self.failed(error)
         self._too_slow.keep(key, error, 1)
         return error
 
-    async def check_held(self, server: str, digest: str) -> None:
+    async def checked(self, server: str, digest: str) -> GraphError | None:
+        """Return why nothing may be concluded from finding nothing, or None; waits 2 s at most."""
+        try:
+            async with self._places, asyncio.timeout(_STATEMENT_S):
+                await self._check_held(server, digest)
+        except GraphError as error:
+            return self.failed(error)
+        except TimeoutError:
+            return self.failed(GraphError("too slow", f"no answer within {_STATEMENT_S} s"))
+        self.succeeded()
+        return None
+
+    async def _check_held(self, server: str, digest: str) -> None:
         """Make sure that nothing was found in the tools that were meant: another process may have changed them.
 
         Raises:

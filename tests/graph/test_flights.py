@@ -1,0 +1,76 @@
+"""A flight ends, whatever the graph does, and harms nobody who did not ask for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_utilities.graph import reader
+from agent_utilities.graph.answer import Ranked, Scope
+from agent_utilities.graph.embedded import EmbeddedGraph
+from agent_utilities.selection.resolution import Resolution
+from tests.graph.records import record
+from tests.graph.wrapped import Held, Live, patient, running, until
+
+pytestmark = pytest.mark.anyio
+
+TOOLS = [record("dns_read", "reads a zone"), record("git_read", "history")]
+
+
+class Fixed:
+    """A ranker that finds what a test wants."""
+
+    version = "1"
+
+    def __init__(self, found: Ranked | None) -> None:
+        self.found = found
+
+    async def rank(self, query: str, scope: Scope | None, limit: int, timeout_s: float) -> Ranked | None:
+        return self.found
+
+
+class Cut(Held):
+    """A graph that answers no query, and whose driver fails once a statement was cut short."""
+
+    is_cut = False
+
+    async def read(self, statement: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
+        if self.is_cut and statement.startswith("RETURN 1"):
+            raise ValueError("out of step")
+        return await super().read(statement, parameters)
+
+
+async def test_a_driver_that_fails_while_it_is_probed_leaves_the_orchestrator_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "_STATEMENT_S", 0.05)
+    graph = Cut(EmbeddedGraph(tmp_path / "g.lbdb"))
+    orchestrator = patient(graph, Live(TOOLS))
+    async with running(orchestrator) as task:
+        graph.hold(reads=True)
+        graph.is_cut = True
+        assert await orchestrator.resolve("dns", "s") == Resolution("unavailable", cause="too slow")
+        assert orchestrator.health("s")["cause"] == "too slow"
+        graph.release()
+        graph.is_cut = False
+        assert await orchestrator.resolve("dns", "s") == Resolution("fresh", ("dns_read",))
+        assert not task.done()
+
+
+async def test_nothing_found_in_a_graph_that_then_hangs_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "_STATEMENT_S", 0.05)
+    graph = Held(EmbeddedGraph(tmp_path / "g.lbdb"))
+    orchestrator = patient(graph, Live(TOOLS), ranker=Fixed(Ranked()))
+    async with running(orchestrator):
+        assert await orchestrator.resolve("nonesuch", "s", limit=1) == Resolution("no_match")
+        graph.hold(reads=True)
+        assert await orchestrator.resolve("nonesuch", "s", limit=2) == Resolution("unavailable", cause="too slow")
+        await until(lambda: not orchestrator._flights, "the flight is over")
+        assert orchestrator.health("s")["cause"] == "too slow"
+        graph.release()
+        assert await orchestrator.resolve("nonesuch", "s", limit=2) == Resolution("no_match")
+        assert "cause" not in orchestrator.health("s")
