@@ -8,6 +8,9 @@ from typing import Protocol
 
 from agent_utilities.selection.resolution import Resolution, Status
 
+UNRANKED = "not ranked"
+"""What callers are told where a ranker is there and has not answered."""
+
 
 @dataclass(frozen=True, slots=True)
 class Scope:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from agent_utilities.graph.answer import Answer, Scope, ToolRanker, combine
+from agent_utilities.graph.answer import UNRANKED, Answer, Scope, ToolRanker, combine
 from agent_utilities.graph.base import Cause, GraphError, ServerState, ToolGraph
 from agent_utilities.graph.matching import names_of, normalise
 from agent_utilities.graph.memory import Memory
@@ -29,9 +29,6 @@ _CLOCK_SKEW_MS = 5 * 60_000
 _N_RANKED = 100
 _RANKING_SHARE = 0.8
 _LEAST_S = 0.01
-
-UNRANKED = "not ranked"
-"""What callers are told where the ranker gave no answer: tools that bear the query's words are shown."""
 
 
 class DynamicToolOrchestrator:
@@ -157,7 +154,7 @@ class DynamicToolOrchestrator:
                     return apart
                 bearing = names_of(apart, names)
             answer = combine(text, bearing, ranked, limit)
-            if version and ranked is None:
+            if ranked is None and self._ranker is not None:
                 answer = replace(answer, cause=UNRANKED, is_passing=True)
             if ranked is not None and not answer.names and (error := await self._reader.checked(server, digest)):
                 return error

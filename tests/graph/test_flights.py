@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agent_utilities.graph import reader
-from agent_utilities.graph.answer import Ranked, Scope
+from agent_utilities.graph.answer import UNRANKED, Ranked, Scope
 from agent_utilities.graph.embedded import EmbeddedGraph
 from agent_utilities.selection.resolution import Resolution
 from tests.graph.records import record
@@ -74,3 +74,13 @@ async def test_nothing_found_in_a_graph_that_then_hangs_is_asked_again(
         graph.release()
         assert await orchestrator.resolve("nonesuch", "s", limit=2) == Resolution("no_match")
         assert "cause" not in orchestrator.health("s")
+
+
+async def test_what_a_ranker_could_not_rank_says_so_and_is_ranked_the_next_time(tmp_path: Path) -> None:
+    ranker = Fixed(None)
+    orchestrator = patient(EmbeddedGraph(tmp_path / "g.lbdb"), Live(TOOLS), ranker=ranker)
+    async with running(orchestrator):
+        found = await orchestrator.resolve("zone history", "s")
+        assert found == Resolution("fresh", ("dns_read", "git_read"), cause=UNRANKED)
+        ranker.found = Ranked(("git_read",), (1.0,), (("history",),), 1)
+        assert (await orchestrator.resolve("zone history", "s")).names == ("git_read",)
