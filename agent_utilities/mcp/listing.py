@@ -12,7 +12,7 @@ from rich.table import Table
 
 from agent_utilities.catalog.model import Kind
 from agent_utilities.catalog.tokens import n_tokens
-from agent_utilities.mcp.standing import answered, in_words, standing
+from agent_utilities.mcp.standing import answered, in_words, standings
 from agent_utilities.mcp.surface import KINDS, Verdict
 from agent_utilities.selection.model import NOTHING
 
@@ -55,10 +55,11 @@ async def _rows(server: AgentServer, kind: Kind, verdict: Verdict) -> list[dict[
     components = await _everything(server, kind)
     decision = server.surface.decide(kind, components, verdict)
     visible, rows = frozenset(decision.visible), []
+    stands = standings(verdict.resolution) if kind == "tool" else {}
     for i, (component, entry) in enumerate(zip(components, decision.catalog.entries, strict=True)):
         rule = decision.refusals[i]
         judged = "denied" if rule is not None else "visible" if i in visible else "deferred"
-        shown = in_words(standing(entry.name, verdict.resolution)) if kind == "tool" else ""
+        shown = in_words(stands.get(entry.name, {}))
         reason = rule.text if rule is not None else shown if i in visible else "permitted, and not among the shown"
         rows.append(
             {

@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fastmcp.server.auth.middleware import RequireAuthMiddleware
+from fastmcp.tools.base import Tool
 from fastmcp.utilities.versions import dedupe_with_versions
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, request_response
 
 from agent_utilities.catalog.tokens import n_tokens
+from agent_utilities.graph.turns import in_turns
 from agent_utilities.mcp.request import selection_of
-from agent_utilities.mcp.standing import standing
+from agent_utilities.mcp.standing import standings
 from agent_utilities.mcp.summary import summarise
 from agent_utilities.selection.merge import effective
 from agent_utilities.selection.model import Names, Selection
@@ -62,21 +64,22 @@ async def _tools(server: AgentServer, caller: Selection) -> dict[str, Any]:
     with server.surface.under_verdict(verdict):
         listed = dedupe_with_versions(list(await server.list_tools()), lambda tool: tool.name)
         summary = await summarise(server, verdict, "tool")
-    definitions = [tool.to_mcp_tool(name=tool.name) for tool in listed]
-    tools = [
-        {
-            "name": tool.name,
-            "title": definition.title,
-            "description": tool.description,
-            "tags": sorted(tool.tags),
-            "readOnly": bool(tool.annotations and tool.annotations.read_only_hint),
-            "tokens": n_tokens(definition.model_dump(mode="json", by_alias=True, exclude_none=True)),
-            **standing(tool.name, verdict.resolution),
-        }
-        for tool, definition in zip(listed, definitions, strict=True)
-    ]
+    stands = standings(verdict.resolution)
+    tools = [{**_shown(tool), **stands.get(tool.name, {})} async for tool in in_turns(listed)]
     selection = {**summary, "caller": _as_given(caller)}
     return {"server": server.name, "tools": tools, "selection": selection, "revision": summary["revision"]}
+
+
+def _shown(tool: Tool) -> dict[str, Any]:
+    definition = tool.to_mcp_tool(name=tool.name)
+    return {
+        "name": tool.name,
+        "title": definition.title,
+        "description": tool.description,
+        "tags": sorted(tool.tags),
+        "readOnly": bool(tool.annotations and tool.annotations.read_only_hint),
+        "tokens": n_tokens(definition.model_dump(mode="json", by_alias=True, exclude_none=True)),
+    }
 
 
 def _as_given(caller: Selection) -> dict[str, Any]:

@@ -8,14 +8,14 @@ from typing import Any
 from agent_utilities.selection.resolution import Resolution
 
 
-def standing(name: str, resolution: Resolution) -> dict[str, Any]:
-    """Return a tool's `rank`, and where a ranker was asked its `score` and `words`; empty where it does not answer."""
-    if not resolution.answered or name not in resolution.names:
+def standings(resolution: Resolution) -> dict[str, dict[str, Any]]:
+    """Return for each tool that answers its `rank`, and where a ranker was asked its `score` and `words`."""
+    if not resolution.answered:
         return {}
-    place = resolution.names.index(name)
-    found: dict[str, Any] = {"rank": place + 1}
-    if resolution.scores:
-        found |= {"score": resolution.scores[place], "words": resolution.words[place]}
+    found: dict[str, dict[str, Any]] = {}
+    for place, name in enumerate(resolution.names):
+        ranked = {"score": resolution.scores[place], "words": resolution.words[place]} if resolution.scores else {}
+        found.setdefault(name, {"rank": place + 1, **ranked})
     return found
 
 
