@@ -154,7 +154,7 @@ class Surface:
             decision = self._decide("tool", catalog, replace(verdict, curated=False, decisions={}))
             return frozenset(catalog.entries[i].name for i in decision.permitted) - refused
 
-        return Scope(f"{catalog.digest}:{settled.digest}:{','.join(sorted(refused))}", names)
+        return Scope(f"{catalog.digest}:{settled.digest}:{sorted(refused)}", names)
 
     async def prepare(self, kind: Kind, components: Sequence[Any]) -> None:
         """Read a long listing in turns with the event loop, so that it need not be read at once (law L7)."""
