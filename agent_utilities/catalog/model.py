@@ -40,7 +40,7 @@ class Entry:
     """A hash over the entry, 16 bytes, independent of hash seeds."""
 
     def __post_init__(self) -> None:
-        parts = (self.kind, self.name, sorted(self.tags), self.read_only, self.version, self.content)
+        parts = (self.kind, self.name, sorted(self.tags), self.read_only, self.version, self.content, self.is_guarded)
         object.__setattr__(self, "stamp", blake2b(repr(parts).encode(), digest_size=16).digest())
 
 

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import pytest
+from fastmcp.tools.base import Tool
+
+from agent_utilities import create_mcp_server
 from agent_utilities.catalog.model import Catalog, entry
+from agent_utilities.mcp.admission import unchecked
 from agent_utilities.mcp.surface import Surface
 from agent_utilities.selection.model import NOTHING
+
+pytestmark = pytest.mark.anyio
+
+
+def launch() -> str:
+    return "gone"
 
 
 class TestScope:
@@ -15,3 +26,16 @@ class TestScope:
         verdict = surface.verdict(NOTHING, curated=False)
         scopes = [surface.scope(verdict, catalog, refused) for refused in refusals]
         assert len({each.names() for each in scopes}) == len({each.digest for each in scopes}) == len(refusals)
+
+
+class TestKnown:
+    async def test_a_tool_that_is_replaced_by_one_with_a_check_of_its_own_is_no_longer_told_of(self) -> None:
+        server = create_mcp_server("s", environ={"MCP_GRAPH": "off"})
+        server.add_tool(Tool.from_function(launch, name="secret_rocket"))
+        await server.list_tools()
+        assert server.surface.known("tool") == frozenset({"secret_rocket"})
+        server.local_provider.remove_tool("secret_rocket")
+        server.add_tool(Tool.from_function(launch, name="secret_rocket", auth=lambda context: False))
+        with unchecked():
+            await server.list_tools()
+        assert server.surface.known("tool") == frozenset()
