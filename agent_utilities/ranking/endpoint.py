@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -86,7 +87,8 @@ class Endpoint:
         if left_s <= 0:
             raise self._failed(f"the endpoint {self.name!r} is too slow", self._rest_s)
         try:
-            response = self._client.post(self._url, json=body, timeout=left_s)
+            with self._client.stream("POST", self._url, json=body, timeout=left_s) as response:
+                content = self._received(response, self._clock() + left_s)
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             cause = str(error) or type(error).__name__
             raise self._failed(f"the endpoint {self.name!r} can't be asked: {cause}", self._rest_s) from None
@@ -95,7 +97,7 @@ class Endpoint:
                 f"the endpoint {self.name!r} answered {response.status_code}", _retry_after(response, self._rest_s)
             )
         try:
-            rows = sorted(response.json()["data"], key=lambda row: row["index"])
+            rows = sorted(json.loads(content)["data"], key=lambda row: row["index"])
             vectors = [row["embedding"] for row in rows]
         except (ValueError, KeyError, TypeError):
             raise self._failed(f"the endpoint {self.name!r} answers no embeddings", self._rest_s) from None
@@ -103,6 +105,15 @@ class Endpoint:
             cause = f"the endpoint {self.name!r} gives {len(vectors)} vectors for {len(texts)} texts"
             raise self._failed(cause, self._rest_s)
         return vectors
+
+    def _received(self, response: httpx2.Response, until: float) -> bytes:
+        """Return an answer's content; the client's own timeout is for each part of it, however many come."""
+        parts: list[bytes] = []
+        for part in response.iter_bytes():
+            if self._clock() > until:
+                raise httpx2.ReadTimeout("the answer takes too long")
+            parts.append(part)
+        return b"".join(parts)
 
     def _failed(self, cause: str, rest_s: float) -> RankerError:
         self._resting = (self._clock() + rest_s, cause)

@@ -45,6 +45,9 @@ class Handler(BaseHTTPRequestHandler):
         if fault == "limited":
             self.answer(429, {"error": "slow down"}, {"retry-after": "7"})
             return
+        if fault == "long":
+            self.answer(200, {"data": " " * 4_000_000})
+            return
         if fault == "broken":
             self.answer(500, {})
             return

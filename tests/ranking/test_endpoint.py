@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 
 import pytest
 
@@ -61,6 +62,14 @@ class TestEndpoint:
         server.fault = "slow"
         with pytest.raises(RankerError, match="can't be asked"):
             endpoint.embed(["a"], "query")
+
+    def test_one_whose_answer_has_no_end_is_given_up(self, server):
+        server.fault = "long"
+        seconds = count()
+        endpoint = Endpoint(server.url, "tiny", query_timeout_s=10, clock=lambda: float(next(seconds)))
+        with pytest.raises(RankerError, match="the answer takes too long"):
+            endpoint.embed(["a"], "query")
+        endpoint.close()
 
     def test_one_that_is_down_is_said(self):
         with pytest.raises(RankerError, match="can't be asked"):
