@@ -21,7 +21,7 @@ from agent_utilities.selection.resolution import Resolution
 logger = logging.getLogger("agent_utilities.graph")
 
 Asked = tuple[str, str, str, str, str, int | None]
-"""Server, normalised query, digest of the server's tools, digest of the scope, version of the ranker, limit."""
+"""Server, normalised query, edition of the server's tools, digest of the scope, version of the ranker, limit."""
 
 _HOUR_MS = 3_600_000
 _CLOSE_S = 1.5
@@ -105,7 +105,8 @@ class DynamicToolOrchestrator:
             self.want()
             return Resolution("unavailable", cause=self.cause or "being filled")
         version = self._ranker.version if self._ranker is not None else ""
-        asked = (server_name, text, state.digest, scope.digest if scope is not None else "", version, limit)
+        edition = f"{state.digest}:{self._refresher.n_changes}"
+        asked = (server_name, text, edition, scope.digest if scope is not None else "", version, limit)
         found: Answer | GraphError | None = self._answers.get(asked)
         if found is None:
             found = await self._wait(asked, query, scope, self.deadline() if until is None else until)
@@ -136,10 +137,10 @@ class DynamicToolOrchestrator:
 
     async def _find(self, asked: Asked, query: str, scope: Scope | None, until: float) -> Answer | GraphError:
         """Find an answer; past `until` nobody waits for it, but the graph's part of it is still remembered."""
-        server, text, digest, _, version, limit = asked
+        server, text, edition, _, version, limit = asked
         try:
             names = scope.names() if scope is not None else None
-            literal = await self._reader.matches((server, text, digest, False), until)
+            literal = await self._reader.matches((server, text, edition, False), until)
             if isinstance(literal, GraphError):
                 return literal
             bearing = names_of(literal, names)
@@ -149,14 +150,14 @@ class DynamicToolOrchestrator:
                 n_ranked = _N_RANKED + (limit or 0)
                 ranked = await self._ranker.rank(query, scope, n_ranked, max(_LEAST_S, _RANKING_SHARE * left_s))
             if ranked is None and not bearing:
-                apart = await self._reader.matches((server, text, digest, True), until)
+                apart = await self._reader.matches((server, text, edition, True), until)
                 if isinstance(apart, GraphError):
                     return apart
                 bearing = names_of(apart, names)
             answer = combine(text, bearing, ranked, limit)
             if ranked is None and self._ranker is not None:
                 answer = replace(answer, cause=UNRANKED, is_passing=True)
-            if ranked is not None and not answer.names and (error := await self._reader.checked(server, digest)):
+            if ranked is not None and not answer.names and (error := await self._reader.checked(server)):
                 return error
         except Exception as failure:  # a flight that raised would end the whole task group
             return self._reader.failed(GraphError("failed", repr(failure)))

@@ -6,16 +6,16 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from agent_utilities.graph import cypher
 from agent_utilities.graph.base import Cause, GraphError, ServerState, ToolGraph
 from agent_utilities.graph.breaker import Breaker
 from agent_utilities.graph.matching import Matches, match_literally, match_terms
 from agent_utilities.graph.memory import Memory
-from agent_utilities.graph.sync import server_state
 
 logger = logging.getLogger("agent_utilities.graph")
 
 Key = tuple[str, str, str, bool]
-"""Server, normalised query, digest of the server's tools, and whether its terms are matched or the query as it is."""
+"""Server, normalised query, edition of the server's tools, and whether its terms are matched or the query as it is."""
 
 Outcome = Matches | GraphError
 """What a flight brings: matches, or why there are none. Never an exception: that would end the whole task group."""
@@ -83,17 +83,24 @@ class Reader:
     async def _fly(self, key: Key) -> Outcome:
         server, text, _, by_term = key
         try:
-            async with self._places, asyncio.timeout(_STATEMENT_S):
+            async with asyncio.timeout(_STATEMENT_S):
+                await self._places.acquire()
+        except TimeoutError:
+            return GraphError("busy", f"{_AT_ONCE} other queries took {_STATEMENT_S} s")
+        try:
+            async with asyncio.timeout(_STATEMENT_S):
                 self.n_reads += not by_term
                 matches = await (match_terms if by_term else match_literally)(self._graph, server, text)
                 if by_term and not matches.by_term:
-                    await self._check_held(key[0], key[2])
+                    await self._check_held(server)
         except GraphError as error:
             return self.failed(error)
         except TimeoutError:
             return await self._timed_out(key)
         except Exception as error:
             return self.failed(GraphError("failed", error))
+        finally:
+            self._places.release()
         self.succeeded()
         self._held.keep(key, matches, matches.n_names)
         return matches
@@ -109,11 +116,11 @@ class Reader:
         self._too_slow.keep(key, error, 1)
         return error
 
-    async def checked(self, server: str, digest: str) -> GraphError | None:
+    async def checked(self, server: str) -> GraphError | None:
         """Return why nothing may be concluded from finding nothing, or None; waits 2 s at most."""
         try:
             async with self._places, asyncio.timeout(_STATEMENT_S):
-                await self._check_held(server, digest)
+                await self._check_held(server)
         except GraphError as error:
             return self.failed(error)
         except TimeoutError:
@@ -121,14 +128,15 @@ class Reader:
         self.succeeded()
         return None
 
-    async def _check_held(self, server: str, digest: str) -> None:
+    async def _check_held(self, server: str) -> None:
         """Make sure that nothing was found in the tools that were meant: another process may have changed them.
 
         Raises:
             GraphError: the graph holds other tools; they are being refreshed.
         """
-        held = await server_state(self._graph, server)
-        if held is None or held.digest != digest or held.n_tools == 0 < self._state_of(server).n_tools:
+        held = await self._graph.read(cypher.HELD, {"server_name": server})
+        state = self._state_of(server)
+        if not held or held[0]["digest"] != state.digest or (state.n_tools and not held[0]["has_tools"]):
             self._is_outdated(server)
             raise GraphError("being filled", f"it no longer holds the tools of {server}")
 

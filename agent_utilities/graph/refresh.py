@@ -43,6 +43,8 @@ class Refresher:
     ) -> None:
         self.states: dict[str, ServerState] = {}
         self.n_refreshes = 0
+        self.n_changes = 0
+        """How often the tools in the graph were changed here; what was read before may be of other tools."""
         self.running: dict[str, asyncio.Task[None] | None] = {}
         self._graph = graph
         self._introspect = introspect
@@ -156,6 +158,7 @@ class Refresher:
                 self._changed.add(server)
             raise
         self.states[server] = report.state
+        self.n_changes += bool(report.n_put or report.n_dropped)
         self._warned.discard(server)
         n_tools, n_put, n_dropped = report.state.n_tools, report.n_put, report.n_dropped
         logger.info("graph holds %d tools of %s (%d put, %d dropped)", n_tools, server, n_put, n_dropped)

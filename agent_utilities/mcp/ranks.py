@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -22,6 +21,7 @@ from agent_utilities.graph.answer import Ranked, Scope
 from agent_utilities.graph.memory import Memory
 from agent_utilities.ranking.base import Index, Ranker, Ranking
 from agent_utilities.ranking.open import check_provider, open_ranker
+from agent_utilities.ranking.threads import in_background
 from agent_utilities.settings import Settings
 
 logger = logging.getLogger("agent_utilities.ranking")
@@ -43,6 +43,7 @@ class _Held:
 
     Args:
         version: differs from that of every other one.
+        digest: of the catalog.
         names: of its tools, in catalog order.
         lexical: by words, which always works.
         index: by whatever was asked for, as far as it can be had.
@@ -50,6 +51,7 @@ class _Held:
     """
 
     version: str
+    digest: str
     names: tuple[str, ...]
     lexical: Index
     index: Index
@@ -85,6 +87,7 @@ class CatalogRanker:
         self._retry_s = retry_s
         self._wanted: tuple[str, Sequence[ToolDocument]] | None = None
         self._wake = asyncio.Event()
+        self._improvable = asyncio.Event()
         self.settled = asyncio.Event()
         """Set while the index of what was offered last is as good as it gets for now."""
         self._held: _Held | None = None
@@ -120,49 +123,69 @@ class CatalogRanker:
             self._wake.set()
 
     async def run(self) -> None:
-        """Index what is offered until cancelled."""
+        """Index what is offered until cancelled; by words at once, even while vectors of an older catalog are made."""
         try:
-            while True:
-                lacking = self._held is not None and self._held.is_less
-                try:
-                    async with asyncio.timeout(self._retry_s if lacking else None):
-                        await self._wake.wait()
-                except TimeoutError:
-                    pass
-                try:
-                    await self._renew()
-                except Exception:
-                    logger.exception("can't index the tools; what was indexed before is used on")
-                if not self._wake.is_set():
-                    self.settled.set()
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._keep_words())
+                if self._better is not None:
+                    group.create_task(self._keep_better(self._better))
         finally:
             self._held = None
             for threads in (self._threads, self._spare):
                 threads.shutdown(wait=False, cancel_futures=True)
 
-    async def _renew(self) -> None:
-        """Index the newest catalog by words, swap that in, and go on to whatever is better."""
-        if self._wake.is_set() and self._wanted is not None:
+    async def _keep_words(self) -> None:
+        while True:
+            await self._wake.wait()
             self._wake.clear()
-            documents = self._wanted[1]
-            index = await _in_background(lambda: self._lexical.index(documents))
-            self._swap(documents, index, index)
-        await self._improve()
+            assert self._wanted is not None
+            digest, documents = self._wanted
+            try:
+                index = await in_background(partial(self._lexical.index, documents))
+                # A first time costs many times the others, and no caller should pay it.
+                await in_background(partial(index.rank, "warm up", limit=1))
+            except Exception:
+                logger.exception("can't index the tools; what was indexed before is used on")
+            else:
+                self._swap(digest, documents, index, index)
+            if self._better is None:
+                self._settle()
+            else:
+                self._improvable.set()
 
-    async def _improve(self) -> None:
-        """Index by more than words, unless the catalog has changed meanwhile."""
-        if self._better is None or self._wanted is None or self._held is None or not self._wanted[1]:
+    async def _keep_better(self, better: Ranker) -> None:
+        while True:
+            lacking = self._held is not None and self._held.is_less
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._retry_s if lacking else None):
+                    await self._improvable.wait()
+            self._improvable.clear()
+            try:
+                await self._improve(better)
+            except Exception:
+                logger.exception("can't index the tools by more than words")
+            self._settle()
+
+    async def _improve(self, better: Ranker) -> None:
+        """Index the newest catalog by more than words, unless that was done, or the catalog has changed meanwhile."""
+        if self._wanted is None or self._held is None or not self._held.is_less:
             return
-        better, (digest, documents), lexical = self._better, self._wanted, self._held.lexical
-        index = await _in_background(lambda: better.index(documents))
-        if self._wanted[0] == digest:
-            self._swap(documents, lexical, index)
+        digest, documents = self._wanted
+        index = await in_background(partial(better.index, documents))
+        is_news = not index.cause or index.cause != self._held.index.cause
+        if self._held.digest == digest and is_news:
+            self._swap(digest, documents, self._held.lexical, index)
 
-    def _swap(self, documents: Sequence[ToolDocument], lexical: Index, index: Index) -> None:
+    def _settle(self) -> None:
+        is_newest = self._held is None or self._wanted is None or self._held.digest == self._wanted[0]
+        if is_newest and not self._improvable.is_set():
+            self.settled.set()
+
+    def _swap(self, digest: str, documents: Sequence[ToolDocument], lexical: Index, index: Index) -> None:
         self._n_swaps += 1
         names = tuple(each.name for each in documents)
         is_less = self._better is not None and bool(names) and (index is lexical or bool(index.cause))
-        self._held = _Held(str(self._n_swaps), names, lexical, index, is_less)
+        self._held = _Held(str(self._n_swaps), digest, names, lexical, index, is_less)
         logger.info("index of %d tools is ready%s", len(documents), f" ({index.cause})" if index.cause else "")
 
     async def rank(self, query: str, scope: Scope | None, limit: int, timeout_s: float) -> Ranked | None:
@@ -213,28 +236,6 @@ def _named(held: _Held, ranking: Ranking, is_less: bool, is_passing: bool) -> Ra
         silence,
         is_less and is_passing,
     )
-
-
-async def _in_background(call: Callable[[], _T]) -> _T:
-    """Run a call in a thread that does not keep the process from ending: a model may take long to answer."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[_T] = loop.create_future()
-
-    def settle(give: Callable[[], None]) -> None:
-        if not done.done():
-            give()
-
-    def work() -> None:
-        give: Callable[[], None]
-        try:
-            give = partial(done.set_result, call())
-        except BaseException as error:
-            give = partial(done.set_exception, error)
-        with suppress(RuntimeError):  # the server has stopped meanwhile
-            loop.call_soon_threadsafe(settle, give)
-
-    threading.Thread(target=work, name="index", daemon=True).start()
-    return await done
 
 
 def open_catalog_ranker(settings: Settings) -> CatalogRanker | None:

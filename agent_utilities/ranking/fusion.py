@@ -84,6 +84,9 @@ class HybridRanker:
         known = dict(self._kept)
         if new:
             known.update(zip(new, document_vectors(embedder, new), strict=True))
+        if len({vector.shape for vector in known.values()}) > 1:
+            self._kept = {}
+            raise RankerError("the model's vectors have other dimensions than before; all are made anew the next time")
         self._kept = {each: known[each] for each in documents}
         return np.stack([known[each] for each in dict.fromkeys(documents)])
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 
 from agent_utilities.graph import reader
 from agent_utilities.graph.answer import UNRANKED, Ranked, Scope
+from agent_utilities.graph.base import Statement, ToolGraph
 from agent_utilities.graph.embedded import EmbeddedGraph
 from agent_utilities.selection.resolution import Resolution
 from tests.graph.records import record
@@ -84,3 +87,36 @@ async def test_what_a_ranker_could_not_rank_says_so_and_is_ranked_the_next_time(
         assert found == Resolution("fresh", ("dns_read", "git_read"), cause=UNRANKED)
         ranker.found = Ranked(("git_read",), (1.0,), (("history",),), 1)
         assert (await orchestrator.resolve("zone history", "s")).names == ("git_read",)
+
+
+class Committed(Held):
+    """A graph whose writes are done before whoever waits for them is told."""
+
+    def __init__(self, graph: ToolGraph) -> None:
+        super().__init__(graph)
+        self.told = asyncio.Event()
+        self.told.set()
+
+    async def write(self, statements: Sequence[Statement]) -> None:
+        await self.graph.write(statements)
+        self.reached.set()
+        await self.told.wait()
+
+
+async def test_what_was_read_while_tools_changed_is_not_taken_for_what_they_were(tmp_path: Path) -> None:
+    both = [record("dns_read"), record("git_read")]
+    graph, live = Committed(EmbeddedGraph(tmp_path / "g.lbdb")), Live(both)
+    orchestrator = patient(graph, live)
+    async with running(orchestrator):
+        graph.reached.clear()
+        graph.told.clear()
+        live.tools = both[:1]
+        orchestrator.refresh("s", is_change=True)
+        await graph.reached.wait()
+        await orchestrator.resolve("read", "s")
+        graph.told.set()
+        await until(lambda: not orchestrator._refreshes, "refreshed")
+        live.tools = both
+        orchestrator.refresh("s", is_change=True)
+        await until(lambda: not orchestrator._refreshes, "refreshed again")
+        assert (await orchestrator.resolve("read", "s")).names == ("dns_read", "git_read")

@@ -186,6 +186,33 @@ class TestByVectors:
             provider.error = None
             await until(lambda: "cause" not in ranker.health(), "vectors are there")
 
+    async def test_a_catalog_that_changes_while_a_model_hangs_is_indexed_by_words(self) -> None:
+        provider = Gated()
+        provider.gate.clear()
+        async with kept(CatalogRanker(LexicalRanker(), HybridRanker(lambda: provider))) as ranker:
+            ranker.offer("a", GIT)
+            await until(lambda: ranker.version == "1", "indexed by words")
+            ranker.offer("b", TOOLS)
+            await until(lambda: ranker.version == "2", "the next one too")
+            assert (await ranked(ranker, "read a file")).names[0] == "read_file"
+            provider.gate.set()
+            await ranker.settled.wait()
+            assert (await ranked(ranker, "who calls our API")).names[0] == "top_clients"
+
+    async def test_a_model_that_changes_its_dimensions_is_asked_for_all_again(self) -> None:
+        provider = Concepts()
+        async with kept(CatalogRanker(LexicalRanker(), HybridRanker(lambda: provider), retry_s=0.01)) as ranker:
+            ranker.offer("a", GIT)
+            await ranker.settled.wait()
+            provider.n_dimensions = 32
+            ranker.offer("b", TOOLS)
+
+            async def is_whole() -> bool:
+                found = await ranked(ranker, "who calls our API")
+                return found.cause == "" and found.names[0] == "top_clients"
+
+            await until(is_whole, "vectors are there again")
+
     async def test_it_stops_while_a_model_hangs(self) -> None:
         provider = Gated()
         provider.gate.clear()
