@@ -104,8 +104,8 @@ class ResolvingWorker(Worker):
         """Make the server and start its lifespan; return the loop's lag while its graph is opened and filled."""
         self._server = self._made()
         add_tools(self._server, n_tools)
-        gc.collect()
-        gc.freeze()  # as the command line does before it serves
+        if self._contender == "ours":  # as the command line does before it serves
+            importlib.import_module("agent_utilities.mcp.lifespan").calm_collector()
         lag, started = Lag(), time.perf_counter()
         low_level = self._server._mcp_server
         async with lag.watched():

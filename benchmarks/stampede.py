@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import gc
 import os
 import socket
 import subprocess
@@ -66,8 +65,10 @@ async def serve(lane: str, folder: str) -> None:
             await orchestrator.tried.wait()
             orchestrator._now = orchestrator._refresher._now = lambda: time.time() + 2 * DAY_S
             n_refreshes, n_reads = orchestrator.n_refreshes, orchestrator.n_reads
-    gc.collect()
-    gc.freeze()
+    if lane == "ours":  # as the command line does before it serves
+        from agent_utilities.mcp.lifespan import calm_collector
+
+        calm_collector()
     lag = Lag()
     async with lag.watched():
         callers = await asyncio.create_subprocess_exec(sys.executable, __file__, "--call", base)

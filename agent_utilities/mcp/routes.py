@@ -15,7 +15,7 @@ from agent_utilities.catalog.tokens import n_tokens
 from agent_utilities.graph.turns import in_turns
 from agent_utilities.mcp.request import selection_of
 from agent_utilities.mcp.standing import standings
-from agent_utilities.mcp.summary import summarise
+from agent_utilities.mcp.summary import summarise, tell
 from agent_utilities.selection.merge import effective
 from agent_utilities.selection.model import Names, Selection
 
@@ -64,6 +64,7 @@ async def _tools(server: AgentServer, caller: Selection) -> dict[str, Any]:
     with server.surface.under_verdict(verdict):
         listed = dedupe_with_versions(list(await server.list_tools()), lambda tool: tool.name)
         summary = await summarise(server, verdict, "tool")
+        tell(server, verdict, summary, "GET /tools")
     stands = standings(verdict.resolution)
     tools = [{**_shown(tool), **stands.get(tool.name, {})} async for tool in in_turns(listed)]
     selection = {**summary, "caller": _as_given(caller)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import inspect
 import ipaddress
 import logging
@@ -17,6 +16,7 @@ import anyio
 import typer
 
 from agent_utilities.errors import InputError
+from agent_utilities.mcp.lifespan import calm_collector
 from agent_utilities.selection.channels import spellings
 from agent_utilities.selection.parse import read_cli
 
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("agent_utilities.cli")
 
 _SELECTION = "What callers see"
-_COLLECT_AFTER = (700, 10, 100)
-"""Full collections of garbage a tenth as often: each holds the event loop for tens of milliseconds (law L7)."""
 
 
 class Transport(StrEnum):
@@ -172,9 +170,7 @@ def _serve(server: AgentServer, transport: Transport, host: str, port: int, log_
     _ = server.surface.operator, server.surface.settings
     server.resolver.serves_http = transport is not Transport.STDIO
     server.resolver.check()
-    # What is loaded now stays: a collector that walks it again and again takes longer than the lists do.
-    gc.freeze()
-    gc.set_threshold(*_COLLECT_AFTER)
+    calm_collector()
     try:
         if transport is Transport.STDIO:
             server.run(transport="stdio", show_banner=False, log_level=log_level.upper())

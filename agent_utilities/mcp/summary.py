@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from agent_utilities.catalog.model import Catalog, Kind
@@ -11,6 +13,8 @@ from agent_utilities.visibility.decision import Decision, borne, decide
 
 if TYPE_CHECKING:
     from agent_utilities.mcp.server import AgentServer
+
+logger = logging.getLogger("agent_utilities.wire")
 
 
 async def summarise(server: AgentServer, verdict: Verdict, kind: Kind) -> dict[str, Any]:
@@ -43,6 +47,24 @@ async def summarise(server: AgentServer, verdict: Verdict, kind: Kind) -> dict[s
     if verdict.by_caller and (unknown := await _unknown(server, decision, kind)):
         summary["unknown"] = unknown
     return summary
+
+
+def tell(server: AgentServer, verdict: Verdict, summary: Mapping[str, Any], asked: str) -> None:
+    """Tell the operator of a tool list: one log line, and its counts.
+
+    Args:
+        server: the server that listed.
+        verdict: the verdict it was made under.
+        summary: what the caller is told of it.
+        asked: the method or route.
+    """
+    decision = verdict.decisions.get("tool")
+    if decision is None:
+        return
+    if logger.isEnabledFor(logging.INFO):
+        logger.info("%s %s", asked, " ".join(f"{key}={value}" for key, value in summary.items()))
+    if server.surface.metrics is not None:
+        server.surface.metrics.listed(decision, verdict.resolution)
 
 
 async def _unknown(server: AgentServer, decision: Decision, kind: Kind) -> dict[str, str | None]:

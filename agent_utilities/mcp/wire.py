@@ -14,9 +14,8 @@ from opentelemetry import trace
 from agent_utilities.catalog.model import Kind
 from agent_utilities.errors import SelectionError
 from agent_utilities.mcp.request import selection_of
-from agent_utilities.mcp.summary import summarise
+from agent_utilities.mcp.summary import summarise, tell
 from agent_utilities.mcp.surface import Verdict
-from agent_utilities.visibility.decision import Decision
 
 if TYPE_CHECKING:
     from agent_utilities.mcp.server import AgentServer
@@ -109,16 +108,8 @@ class WireMiddleware:
         result["_meta"] = {**(result.get("_meta") or {}), META_KEY: await summarise(self._server, verdict, kind)}
         if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
             self._set_cache(ctx.method, result, verdict)
-        decision = verdict.decisions.get(kind)
-        if kind == "tool" and decision is not None:
-            self._tell(decision, verdict, result["_meta"][META_KEY])
-
-    def _tell(self, decision: Decision, verdict: Verdict, summary: dict[str, Any]) -> None:
-        """Tell the operator of a tool list: one log line, and its counts."""
-        if logger.isEnabledFor(logging.INFO):
-            logger.info("tools/list %s", " ".join(f"{key}={value}" for key, value in summary.items()))
-        if self._server.surface.metrics is not None:
-            self._server.surface.metrics.listed(decision, verdict.resolution)
+        if kind == "tool":
+            tell(self._server, verdict, result["_meta"][META_KEY], ctx.method)
 
     def _set_cache(self, method: str, result: dict[str, Any], verdict: Verdict) -> None:
         """Say how long and by whom a list may be kept: one cut by its caller is the caller's alone."""
