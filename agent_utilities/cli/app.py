@@ -91,7 +91,9 @@ def evaluate(
     ranker: Annotated[str, typer.Option(help="lexical, embedding or hybrid.")] = "hybrid",
     provider: Annotated[str, typer.Option(help="minilm, fastembed[:MODEL], or an endpoint as URL#MODEL.")] = "minilm",
     cache: Annotated[Path | None, typer.Option(help="A file to keep vectors in between runs.")] = None,
-    top_k: Annotated[int, typer.Option(min=1, help="How many tools an agent is shown, for the tokens saved.")] = 15,
+    top_k: Annotated[
+        int, typer.Option(min=1, help="The most tools an agent is shown, for what is claimed and the tokens saved.")
+    ] = 15,
     ranks_out: Annotated[Path | None, typer.Option(help="Write a JSON line for each request here.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw a plot here: .png, .svg or .pdf.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
