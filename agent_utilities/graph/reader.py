@@ -54,6 +54,7 @@ class Reader:
         self._too_slow: Memory[Key, GraphError] = Memory()
         self._flights: dict[Key, asyncio.Task[Outcome]] = {}
         self._places = asyncio.Semaphore(_AT_ONCE)
+        self._n_succeeded = 0
         self._breaker = Breaker(threshold=3, cooldown_s=5.0, clock=clock)
 
     async def matches(self, key: Key, until: float) -> Outcome:
@@ -82,6 +83,7 @@ class Reader:
 
     async def _fly(self, key: Key) -> Outcome:
         server, text, _, by_term = key
+        n_before = self._n_succeeded
         try:
             async with asyncio.timeout(_STATEMENT_S):
                 await self._places.acquire()
@@ -96,7 +98,7 @@ class Reader:
         except GraphError as error:
             return self.failed(error)
         except TimeoutError:
-            return await self._timed_out(key)
+            return await self._timed_out(key, n_before)
         except Exception as error:
             return self.failed(GraphError("failed", error))
         finally:
@@ -105,14 +107,20 @@ class Reader:
         self._held.keep(key, matches, matches.n_names)
         return matches
 
-    async def _timed_out(self, key: Key) -> GraphError:
-        """Tell a query that is too much for the graph, and is left alone, from a graph that does not answer."""
+    async def _timed_out(self, key: Key, n_before: int) -> GraphError:
+        """Tell a query that is too much for the graph, and is left alone, from a graph that does not answer.
+
+        Args:
+            key: what was asked.
+            n_before: how many statements had been answered when it was asked; where others were meanwhile, the graph
+                has only been away for a moment.
+        """
         error = GraphError("too slow", f"no answer within {_STATEMENT_S} s")
         try:
             async with asyncio.timeout(_PROBE_S):
                 await self._graph.read("RETURN 1 AS one", {})
         except Exception:  # whatever a driver raises once its statement was cut short
-            return self.failed(error)
+            return error if self._n_succeeded > n_before else self.failed(error)
         self._too_slow.keep(key, error, 1)
         return error
 
@@ -151,6 +159,7 @@ class Reader:
     def succeeded(self) -> None:
         """Take note that the graph answers."""
         self._breaker.succeeded()
+        self._n_succeeded += 1
         if self.cause is not None:
             logger.info("graph answers (%s)", self._graph.backend)
         self.cause = None

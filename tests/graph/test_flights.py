@@ -120,3 +120,21 @@ async def test_what_was_read_while_tools_changed_is_not_taken_for_what_they_were
         orchestrator.refresh("s", is_change=True)
         await until(lambda: not orchestrator._refreshes, "refreshed again")
         assert (await orchestrator.resolve("read", "s")).names == ("dns_read", "git_read")
+
+
+async def test_a_query_from_before_a_halt_is_no_failure_of_a_graph_that_answers_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "_STATEMENT_S", 0.2)
+    monkeypatch.setattr(reader, "_PROBE_S", 0.05)
+    graph = Held(EmbeddedGraph(tmp_path / "g.lbdb"))
+    orchestrator = patient(graph, Live(TOOLS))
+    async with running(orchestrator):
+        graph.hold(reads=True)
+        late = asyncio.create_task(orchestrator.resolve("zone", "s"))
+        await graph.reached.wait()
+        graph.hold()
+        assert (await orchestrator.resolve("history", "s")).status == "fresh"
+        graph.hold(reads=True)
+        assert (await late).cause == "too slow"
+        assert "cause" not in orchestrator.health("s")
