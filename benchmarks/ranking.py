@@ -31,7 +31,7 @@ from rich.table import Table
 
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.ranking.base import RankerError
-from agent_utilities.ranking.embedding import Kind, Provider
+from agent_utilities.ranking.embedding import Provider, TextRole
 from agent_utilities.ranking.fusion import HybridRanker
 from agent_utilities.ranking.lexical import LexicalRanker
 from agent_utilities.ranking.open import open_provider
@@ -93,7 +93,7 @@ class RandomDocuments:
         self._model = model
         self._random = np.random.default_rng(7)
 
-    def embed(self, texts: Sequence[str], kind: Kind) -> Any:
+    def embed(self, texts: Sequence[str], kind: TextRole) -> Any:
         if kind == "query":
             return self._model.embed(texts, kind)
         return self._random.normal(size=(len(texts), 384)).astype(np.float32)

@@ -10,7 +10,7 @@ from typing import Literal
 
 from agent_utilities.selection.model import fold
 
-Kind = Literal["tool", "prompt", "resource", "template"]
+ComponentKind = Literal["tool", "prompt", "resource", "template"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Entry:
         is_guarded: whether it has an `auth` check of its own, so that its name is not everybody's to know.
     """
 
-    kind: Kind
+    kind: ComponentKind
     name: str
     identifiers: tuple[str, ...]
     tags: frozenset[str]
@@ -45,7 +45,7 @@ class Entry:
 
 
 def entry(
-    kind: Kind,
+    kind: ComponentKind,
     name: str,
     *,
     tags: Iterable[str] = (),

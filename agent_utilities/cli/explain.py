@@ -17,7 +17,7 @@ from rich.table import Table
 
 from agent_utilities.catalog.model import Catalog, entry
 from agent_utilities.errors import AgentUtilitiesError, InputError
-from agent_utilities.mcp.standing import answered, in_words
+from agent_utilities.resolution.reasons import answered, reason_text
 from agent_utilities.selection.channels import field_of
 from agent_utilities.selection.merge import effective
 from agent_utilities.selection.model import fold
@@ -105,7 +105,7 @@ def _rows(
     rows = []
     for tool, rule in zip(known, refusals, strict=True):
         if tool["name"] in visible:
-            verdict, reason = "visible", in_words(visible[tool["name"]])
+            verdict, reason = "visible", reason_text(visible[tool["name"]])
         elif rule is not None:
             verdict, reason = "denied", rule.text
         else:

@@ -16,8 +16,8 @@ from rich.progress import Progress
 from rich.table import Table
 
 from agent_utilities.errors import AgentUtilitiesError, InputError
+from agent_utilities.graph.backends import embedded_path, graph_backend
 from agent_utilities.graph.base import GraphError, ToolGraph, record_of
-from agent_utilities.graph.choose import choose_graph, embedded_path
 from agent_utilities.graph.embedded import EmbeddedGraph
 from agent_utilities.graph.matching import match, names_of, normalise
 from agent_utilities.graph.sync import forget, server_state, server_states, sync
@@ -137,7 +137,7 @@ def _settings() -> Settings:
 
 def _every_graph(settings: Settings) -> list[ToolGraph]:
     """Return Neo4j, or every embedded graph there is a file of."""
-    graph = choose_graph(settings.graph, "", settings.graph_folder, os.environ)
+    graph = graph_backend(settings.graph, "", settings.graph_folder, os.environ)
     if not isinstance(graph, EmbeddedGraph):
         return [graph] if graph is not None else []
     folder = embedded_path("", settings.graph_folder).parent
@@ -146,7 +146,7 @@ def _every_graph(settings: Settings) -> list[ToolGraph]:
 
 def _graph_of(server: str, settings: Settings, *, must_be_there: bool = True) -> ToolGraph:
     """Return the graph that keeps a server."""
-    graph = choose_graph(settings.graph, server, settings.graph_folder, os.environ)
+    graph = graph_backend(settings.graph, server, settings.graph_folder, os.environ)
     assert graph is not None, "an absent graph is refused with the settings"
     if not isinstance(graph, EmbeddedGraph):
         return graph

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from agent_utilities.graph import cypher
 from agent_utilities.graph.base import ToolGraph
-from agent_utilities.graph.turns import in_turns
+from agent_utilities.runtime.turns import in_turns
 
 _MAX_TERMS = 16
 _KEPT = 1 / 3

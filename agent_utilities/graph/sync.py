@@ -9,7 +9,7 @@ from typing import Any, overload
 
 from agent_utilities.graph import cypher
 from agent_utilities.graph.base import DIGEST_CHARS, ServerState, Statement, ToolGraph, ToolRecord, server_digest
-from agent_utilities.graph.turns import in_turns
+from agent_utilities.runtime.turns import in_turns
 
 _BATCH = 100
 

@@ -14,8 +14,8 @@ from fastmcp.resources.template import ResourceTemplate
 from fastmcp.tools.base import Tool
 from pydantic import BaseModel
 
-from agent_utilities.catalog.model import Catalog, Entry, Kind, entry
-from agent_utilities.graph.turns import in_turns
+from agent_utilities.catalog.model import Catalog, ComponentKind, Entry, entry
+from agent_utilities.runtime.turns import in_turns
 
 Component = Tool | Prompt | Resource | ResourceTemplate
 
@@ -25,7 +25,7 @@ Row = tuple[tuple[Any, ...], Entry]
 _SNAPSHOTS = 4
 
 
-def entry_of(kind: Kind, component: Any, content: str = "") -> Entry:
+def entry_of(kind: ComponentKind, component: Any, content: str = "") -> Entry:
     """Return the catalog entry of a FastMCP component, read afresh: what it bears now is what is judged."""
     name, read_only = component.name, None
     aliases: tuple[str, ...] = ()
@@ -77,8 +77,8 @@ class CatalogReader:
         kind: the kind of component listed.
     """
 
-    def __init__(self, kind: Kind) -> None:
-        self._kind: Kind = kind
+    def __init__(self, kind: ComponentKind) -> None:
+        self._kind: ComponentKind = kind
         self._snapshots: OrderedDict[tuple[int, ...], Snapshot] = OrderedDict()
         self._last: tuple[tuple[int, ...], Snapshot] | None = None
         self._rows: dict[tuple[Any, ...], Row] = {}
@@ -143,12 +143,12 @@ class CatalogReader:
         return all(_bearing(self._kind, components[i]) == snapshot.traits[i][:3] for i in indexes)
 
 
-def _bearing(kind: Kind, component: Any) -> tuple[Any, ...]:
+def _bearing(kind: ComponentKind, component: Any) -> tuple[Any, ...]:
     """What a bound judges: tags, read-only hint, and whether an `auth` check is there."""
     return frozenset(component.tags), kind != "tool" or _read_only(component), component.auth is not None
 
 
-def _traits(kind: Kind, component: Any) -> tuple[Any, ...]:
+def _traits(kind: ComponentKind, component: Any) -> tuple[Any, ...]:
     """All that a caller sees of a component and all that is judged, to be compared and digested."""
     kept = (*_bearing(kind, component), component.name, component.version, component.title, component.description)
     match kind:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from agent_utilities.catalog.model import Kind
+from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.catalog.tokens import n_tokens
-from agent_utilities.mcp.standing import answered, in_words, standings
 from agent_utilities.mcp.surface import KINDS, Verdict
+from agent_utilities.resolution.reasons import answered, reason_text, reasons_by_name
 from agent_utilities.selection.model import NOTHING
 
 if TYPE_CHECKING:
@@ -51,15 +51,15 @@ async def print_listing(server: AgentServer, as_json: bool) -> None:
         _print_table(server.name, rows, totals, query, unknown)
 
 
-async def _rows(server: AgentServer, kind: Kind, verdict: Verdict) -> list[dict[str, Any]]:
+async def _rows(server: AgentServer, kind: ComponentKind, verdict: Verdict) -> list[dict[str, Any]]:
     components = await _everything(server, kind)
     decision = server.surface.decide(kind, components, verdict)
     visible, rows = frozenset(decision.visible), []
-    stands = standings(verdict.resolution) if kind == "tool" else {}
+    stands = reasons_by_name(verdict.resolution) if kind == "tool" else {}
     for i, (component, entry) in enumerate(zip(components, decision.catalog.entries, strict=True)):
         rule = decision.refusals[i]
         judged = "denied" if rule is not None else "visible" if i in visible else "deferred"
-        shown = in_words(stands.get(entry.name, {}))
+        shown = reason_text(stands.get(entry.name, {}))
         reason = rule.text if rule is not None else shown if i in visible else "permitted, and not among the shown"
         rows.append(
             {
@@ -75,13 +75,13 @@ async def _rows(server: AgentServer, kind: Kind, verdict: Verdict) -> list[dict[
     return rows
 
 
-async def _everything(server: AgentServer, kind: Kind) -> Sequence[Any]:
+async def _everything(server: AgentServer, kind: ComponentKind) -> Sequence[Any]:
     with server.surface.under_verdict(server.surface.unbounded()):
         return await server.components(kind)
 
 
 async def _unknown(server: AgentServer) -> dict[str, str | None]:
-    """Names the operator gave that no component of any kind bears, each with the nearest that would do."""
+    """NameSet the operator gave that no component of any kind bears, each with the nearest that would do."""
     unknown: dict[str, str | None] | None = None
     for kind in KINDS:
         verdict = server.surface.verdict(NOTHING, curated=False)

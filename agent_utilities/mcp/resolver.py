@@ -15,13 +15,13 @@ from fastmcp.utilities.versions import dedupe_with_versions
 
 from agent_utilities.catalog.document import ToolDocument, document
 from agent_utilities.catalog.model import Catalog
-from agent_utilities.graph.answer import Scope
+from agent_utilities.graph.backends import graph_backend
 from agent_utilities.graph.base import ToolGraph, ToolRecord, record_of
-from agent_utilities.graph.choose import choose_graph
-from agent_utilities.graph.orchestrator import DynamicToolOrchestrator
-from agent_utilities.graph.turns import in_turns
 from agent_utilities.mcp.admission import unchecked
-from agent_utilities.mcp.ranks import CatalogRanker, open_catalog_ranker
+from agent_utilities.resolution.answer import Scope
+from agent_utilities.resolution.catalog_ranker import CatalogRanker, open_catalog_ranker
+from agent_utilities.resolution.orchestrator import DynamicToolOrchestrator
+from agent_utilities.runtime.turns import in_turns
 from agent_utilities.selection.merge import effective
 from agent_utilities.selection.model import NOTHING
 from agent_utilities.selection.resolution import Resolution
@@ -173,7 +173,7 @@ class Resolver:
         asked = surface.settings.graph not in ("auto", "off") or environ.get("NEO4J_URI", "").strip()
         if not (self.serves_http or asked or effective(surface.operator).query is not None):
             return None
-        return choose_graph(surface.settings.graph, self._server.name, surface.settings.graph_folder, environ)
+        return graph_backend(surface.settings.graph, self._server.name, surface.settings.graph_folder, environ)
 
     def refresh(self) -> None:
         """Bring changed tools into the graph, in the background."""

@@ -12,12 +12,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, request_response
 
 from agent_utilities.catalog.tokens import n_tokens
-from agent_utilities.graph.turns import in_turns
 from agent_utilities.mcp.request import selection_of
-from agent_utilities.mcp.standing import standings
 from agent_utilities.mcp.summary import summarise, tell
+from agent_utilities.resolution.reasons import reasons_by_name
+from agent_utilities.runtime.turns import in_turns
 from agent_utilities.selection.merge import effective
-from agent_utilities.selection.model import Names, Selection
+from agent_utilities.selection.model import NameSet, Selection
 
 if TYPE_CHECKING:
     from agent_utilities.mcp.metrics import Metrics
@@ -65,7 +65,7 @@ async def _tools(server: AgentServer, caller: Selection) -> dict[str, Any]:
         listed = dedupe_with_versions(list(await server.list_tools()), lambda tool: tool.name)
         summary = await summarise(server, verdict, "tool")
         tell(server, verdict, summary, "GET /tools")
-    stands = standings(verdict.resolution)
+    stands = reasons_by_name(verdict.resolution)
     tools = [{**_shown(tool), **stands.get(tool.name, {})} async for tool in in_turns(listed)]
     selection = {**summary, "caller": _as_given(caller)}
     return {"server": server.name, "tools": tools, "selection": selection, "revision": summary["revision"]}
@@ -89,7 +89,7 @@ def _as_given(caller: Selection) -> dict[str, Any]:
     given: dict[str, Any] = {}
     for name in ("allow_tools", "allow_tags", "deny_tools", "deny_tags"):
         for setting in getattr(held, name):
-            if isinstance(setting.value, Names):
+            if isinstance(setting.value, NameSet):
                 given.setdefault(name, []).extend(setting.value.spelled())
     if held.read_only is not None:
         given["read_only"] = True

@@ -22,7 +22,7 @@ from fastmcp.utilities.versions import VersionSpec
 from mcp.server.streamable_http import EventStore
 from starlette.middleware import Middleware as ASGIMiddleware
 
-from agent_utilities.catalog.model import Catalog, Kind
+from agent_utilities.catalog.model import Catalog, ComponentKind
 from agent_utilities.graph.base import ToolGraph
 from agent_utilities.mcp.changes import Changes
 from agent_utilities.mcp.headed import headed_schema
@@ -113,7 +113,7 @@ class AgentServer(FastMCP[Any]):
             verdict.resolution = await self.resolver.resolve(verdict)
         return verdict
 
-    async def revision(self, verdict: Verdict, kind: Kind = "tool") -> str:
+    async def revision(self, verdict: Verdict, kind: ComponentKind = "tool") -> str:
         """Return the revision of the surface that a verdict holds on."""
         if kind not in verdict.decisions and kind not in self.surface.catalogs:
             await self.components(kind)
@@ -121,7 +121,7 @@ class AgentServer(FastMCP[Any]):
         catalog = made.catalog if made is not None else self.surface.catalogs.get(kind, Catalog())
         return revision(catalog.digest, verdict.effective.digest)
 
-    async def components(self, kind: Kind) -> Sequence[FastMCPComponent]:
+    async def components(self, kind: ComponentKind) -> Sequence[FastMCPComponent]:
         """Return the components of a kind under the verdict in force, without middleware."""
         match kind:
             case "tool":

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from agent_utilities.catalog.model import Catalog, Kind
+from agent_utilities.catalog.model import Catalog, ComponentKind
 from agent_utilities.mcp.surface import KINDS, Verdict
 from agent_utilities.selection.model import NOTHING
 from agent_utilities.visibility.decision import Decision, borne, decide
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("agent_utilities.wire")
 
 
-async def summarise(server: AgentServer, verdict: Verdict, kind: Kind) -> dict[str, Any]:
+async def summarise(server: AgentServer, verdict: Verdict, kind: ComponentKind) -> dict[str, Any]:
     """Return what a caller is told of a list: nothing that tells a denied name from an unknown one.
 
     Args:
@@ -67,8 +67,8 @@ def tell(server: AgentServer, verdict: Verdict, summary: Mapping[str, Any], aske
         server.surface.metrics.listed(decision, verdict.resolution)
 
 
-async def _unknown(server: AgentServer, decision: Decision, kind: Kind) -> dict[str, str | None]:
-    """Names the caller gave that fit no component of any kind."""
+async def _unknown(server: AgentServer, decision: Decision, kind: ComponentKind) -> dict[str, str | None]:
+    """NameSet the caller gave that fit no component of any kind."""
     unknown = decision.unknown
     for other in KINDS:
         if unknown and other != kind:
@@ -77,7 +77,7 @@ async def _unknown(server: AgentServer, decision: Decision, kind: Kind) -> dict[
     return unknown
 
 
-async def _known(server: AgentServer, kind: Kind) -> frozenset[str]:
+async def _known(server: AgentServer, kind: ComponentKind) -> frozenset[str]:
     if (known := server.surface.known(kind)) is None:
         with server.surface.under_verdict(server.surface.verdict(NOTHING, curated=False)):
             await server.components(kind)

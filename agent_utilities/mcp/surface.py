@@ -11,9 +11,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from agent_utilities.catalog.model import Catalog, Kind
-from agent_utilities.graph.answer import Scope
+from agent_utilities.catalog.model import Catalog, ComponentKind
 from agent_utilities.mcp.components import CatalogReader, entry_of
+from agent_utilities.resolution.answer import Scope
 from agent_utilities.selection.merge import Effective, effective, merge
 from agent_utilities.selection.model import NOTHING, Selection
 from agent_utilities.selection.parse import read_env
@@ -31,7 +31,7 @@ _MEMO = 1024
 _MEMO_LEAST = 16
 _MEMO_ENTRIES = 500_000
 _OFF = Resolution()
-KINDS: tuple[Kind, ...] = ("tool", "prompt", "resource", "template")
+KINDS: tuple[ComponentKind, ...] = ("tool", "prompt", "resource", "template")
 
 
 @dataclass
@@ -54,7 +54,7 @@ class Verdict:
     curated: bool = False
     resolution: Resolution = _OFF
     by_caller: bool = False
-    decisions: dict[Kind, Decision] = field(default_factory=dict)
+    decisions: dict[ComponentKind, Decision] = field(default_factory=dict)
 
 
 _verdict: ContextVar[Verdict | None] = ContextVar("agent_utilities_verdict", default=None)
@@ -74,8 +74,8 @@ class Surface:
         self._settings: Settings | None = None
         self._effective: OrderedDict[Selection, tuple[Effective, Bounds]] = OrderedDict()
         self._decisions: OrderedDict[tuple[str, Effective, Resolution], Decision] = OrderedDict()
-        self._readers: dict[Kind, CatalogReader] = {kind: CatalogReader(kind) for kind in KINDS}
-        self.catalogs: dict[Kind, Catalog] = {}
+        self._readers: dict[ComponentKind, CatalogReader] = {kind: CatalogReader(kind) for kind in KINDS}
+        self.catalogs: dict[ComponentKind, Catalog] = {}
         self.metrics: Metrics | None = None
 
     @property
@@ -130,7 +130,7 @@ class Surface:
         """Return a verdict that permits everything: for the operator's own eyes, and for introspection."""
         return Verdict(self, Effective(), Bounds(Effective()))
 
-    def decide(self, kind: Kind, components: Sequence[Any], verdict: Verdict) -> Decision:
+    def decide(self, kind: ComponentKind, components: Sequence[Any], verdict: Verdict) -> Decision:
         """Return the decision on a listing; the same inputs are decided once (law L6)."""
         reader = self._readers[kind]
         snapshot = reader.read(components)
@@ -156,22 +156,22 @@ class Surface:
 
         return Scope(f"{catalog.digest}:{settled.digest}:{sorted(refused)}", names)
 
-    async def prepare(self, kind: Kind, components: Sequence[Any]) -> None:
+    async def prepare(self, kind: ComponentKind, components: Sequence[Any]) -> None:
         """Read a long listing in turns with the event loop, so that it need not be read at once (law L7)."""
         await self._readers[kind].prepare(components)
 
-    def is_guarded(self, kind: Kind, components: Sequence[Any]) -> bool:
+    def is_guarded(self, kind: ComponentKind, components: Sequence[Any]) -> bool:
         """Whether any component of a listing has an `auth` check of its own."""
         return self._readers[kind].read(components).is_guarded
 
-    def listed(self, kind: Kind, verdict: Verdict) -> Catalog | None:
+    def listed(self, kind: ComponentKind, verdict: Verdict) -> Catalog | None:
         """Take the catalog of a whole listing, just made under a verdict, for the server's, and return it."""
         if verdict.surface is not self or (decision := verdict.decisions.get(kind)) is None:
             return None
         self.catalogs[kind] = decision.catalog
         return decision.catalog
 
-    def known(self, kind: Kind) -> frozenset[str] | None:
+    def known(self, kind: ComponentKind) -> frozenset[str] | None:
         """Return every name and tag of a kind that the operator permits, or None before it was first listed.
 
         Left out are components with an `auth` check of their own: whoever listed last may have been let in to more.
@@ -184,7 +184,7 @@ class Surface:
             name for each in decision.open_entries if not each.is_guarded for name in (*each.identifiers, *each.tags)
         )
 
-    def _decide(self, kind: Kind, catalog: Catalog, verdict: Verdict) -> Decision:
+    def _decide(self, kind: ComponentKind, catalog: Catalog, verdict: Verdict) -> Decision:
         curated = verdict.curated and kind == "tool"
         settled = verdict.effective if curated else verdict.effective.bounds_only
         resolution = verdict.resolution if curated else _OFF
@@ -198,7 +198,7 @@ class Surface:
             _remember(self._decisions, key, decision, len(catalog))
         return decision
 
-    def shown(self, kind: Kind, components: Sequence[Any]) -> Sequence[Any]:
+    def shown(self, kind: ComponentKind, components: Sequence[Any]) -> Sequence[Any]:
         """Return the visible components of a listing, in its order."""
         with self.under_verdict() as verdict:
             if verdict.surface is not self:
@@ -206,7 +206,7 @@ class Surface:
             decision = self.decide(kind, components, verdict)
             return components if decision.shows_all else [components[i] for i in decision.visible]
 
-    def permits(self, kind: Kind, component: Any) -> bool:
+    def permits(self, kind: ComponentKind, component: Any) -> bool:
         """Whether the current request may list, search and call a component."""
         with self.under_verdict() as verdict:
             if verdict.surface is not self:

@@ -20,7 +20,7 @@ from fastmcp.server.transforms import (
 from fastmcp.tools.base import Tool
 from fastmcp.utilities.versions import VersionSpec, parse_version_key
 
-from agent_utilities.catalog.model import Kind
+from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.mcp.admission import admitted
 from agent_utilities.mcp.components import Component
 from agent_utilities.mcp.surface import Surface
@@ -95,7 +95,7 @@ class DynamicVisibilityTransform(Transform):
         found: ResourceTemplate | None = await self._permitted("template", uri, call_next, version)
         return found
 
-    async def _shown(self, kind: Kind, components: Sequence[_C]) -> Sequence[_C]:
+    async def _shown(self, kind: ComponentKind, components: Sequence[_C]) -> Sequence[_C]:
         if len(components) > _MANY:
             await self._surface.prepare(kind, components)
             await asyncio.sleep(0)
@@ -106,7 +106,7 @@ class DynamicVisibilityTransform(Transform):
             await asyncio.sleep(0)
         return shown
 
-    async def _permitted(self, kind: Kind, name: str, call_next: Any, version: VersionSpec | None) -> Any:
+    async def _permitted(self, kind: ComponentKind, name: str, call_next: Any, version: VersionSpec | None) -> Any:
         """Resolve a component, then judge it: the highest permitted version answers, as in the listing."""
         with self._surface.under_verdict() as verdict:
             component = found = await call_next(name, version=version)

@@ -11,7 +11,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from opentelemetry import trace
 
-from agent_utilities.catalog.model import Kind
+from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.errors import SelectionError
 from agent_utilities.mcp.request import selection_of
 from agent_utilities.mcp.summary import summarise, tell
@@ -25,7 +25,7 @@ logger = logging.getLogger("agent_utilities.wire")
 META_KEY = "agent-utilities/selection"
 """The key of a list result's `_meta` that tells what was decided."""
 
-_LISTS: dict[str, Kind] = {
+_LISTS: dict[str, ComponentKind] = {
     "tools/list": "tool",
     "prompts/list": "prompt",
     "resources/list": "resource",
@@ -103,7 +103,7 @@ class WireMiddleware:
         return found is not None
 
     async def _stamp(
-        self, ctx: ServerRequestContext[Any, Any], result: dict[str, Any], verdict: Verdict, kind: Kind
+        self, ctx: ServerRequestContext[Any, Any], result: dict[str, Any], verdict: Verdict, kind: ComponentKind
     ) -> None:
         result["_meta"] = {**(result.get("_meta") or {}), META_KEY: await summarise(self._server, verdict, kind)}
         if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:

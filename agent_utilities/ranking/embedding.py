@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Vectors = NDArray[np.float32]
     """(n, n_dimensions)"""
 
-Kind = Literal["document", "query"]
+TextRole = Literal["document", "query"]
 """Some models read what is searched otherwise than what it is searched for."""
 
 ASPECT_WEIGHTS = (0.4, 0.4, 0.2)
@@ -44,7 +44,7 @@ class Provider(Protocol):
     @property
     def cut(self) -> float | None: ...
 
-    def embed(self, texts: Sequence[str], kind: Kind) -> Vectors:
+    def embed(self, texts: Sequence[str], kind: TextRole) -> Vectors:
         """Return one vector a text, in order: (n_texts, n_dimensions).
 
         Raises:
@@ -65,7 +65,7 @@ class Embedder:
         self.provider = provider
         self._store = store
 
-    def embed(self, texts: Sequence[str], kind: Kind) -> Vectors:
+    def embed(self, texts: Sequence[str], kind: TextRole) -> Vectors:
         """Return one vector of unit length a text: (n_texts, n_dimensions); equal texts are embedded once.
 
         Raises:
@@ -95,7 +95,7 @@ class Embedder:
         """
         return self._ask(texts, "query")
 
-    def _ask(self, texts: Sequence[str], kind: Kind) -> Vectors:
+    def _ask(self, texts: Sequence[str], kind: TextRole) -> Vectors:
         import numpy as np
 
         made = np.asarray(self.provider.embed(texts, kind), dtype=np.float32)

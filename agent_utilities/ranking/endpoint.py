@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 
 from agent_utilities.ranking.base import RankerError
-from agent_utilities.ranking.embedding import Kind
+from agent_utilities.ranking.embedding import TextRole
 
 if TYPE_CHECKING:
     from agent_utilities.ranking.embedding import Vectors
@@ -52,12 +52,12 @@ class Endpoint:
         self._model = model
         key = api_key or os.environ.get(KEY_VARIABLE, "")
         self._client = httpx2.Client(headers={"authorization": f"Bearer {key}"} if key else {}, trust_env=False)
-        self._timeouts: dict[Kind, float] = {"query": query_timeout_s, "document": document_timeout_s}
+        self._timeouts: dict[TextRole, float] = {"query": query_timeout_s, "document": document_timeout_s}
         self._rest_s = rest_s
         self._clock = clock
         self._resting: tuple[float, str] = (float("-inf"), "")
 
-    def embed(self, texts: Sequence[str], kind: Kind) -> Vectors:
+    def embed(self, texts: Sequence[str], kind: TextRole) -> Vectors:
         """Return one vector a text, in order.
 
         Raises:
@@ -81,7 +81,7 @@ class Endpoint:
         """Give its connections back."""
         self._client.close()
 
-    def _post(self, texts: list[str], kind: Kind, deadline: float) -> list[Any]:
+    def _post(self, texts: list[str], kind: TextRole, deadline: float) -> list[Any]:
         body = {"model": self._model, "input": texts, "encoding_format": "float"}
         left_s = min(self._timeouts[kind], deadline - self._clock())
         if left_s <= 0:

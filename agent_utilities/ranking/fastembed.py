@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 
 from agent_utilities.ranking.base import RankerError
-from agent_utilities.ranking.embedding import Kind
+from agent_utilities.ranking.embedding import TextRole
 
 if TYPE_CHECKING:
     from agent_utilities.ranking.embedding import Vectors
@@ -46,7 +46,7 @@ class FastEmbed:
         with _quiet():
             self._model = _opened(library, model, known[model.casefold()].get("sources") or {})
 
-    def embed(self, texts: Sequence[str], kind: Kind) -> Vectors:
+    def embed(self, texts: Sequence[str], kind: TextRole) -> Vectors:
         """Return one vector a text, in order."""
         import numpy as np
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agent_utilities.catalog.document import ToolDocument
-from agent_utilities.ranking.background import UNANSWERABLE
 from agent_utilities.ranking.base import Index, RankerError, Ranking, best, count_claimed, least_claimed, rounded
 from agent_utilities.ranking.embedding import Embedder, Nearness, Provider, document_vectors
 from agent_utilities.ranking.lexical import LexicalIndex, LexicalRanker
 from agent_utilities.ranking.text import clauses
+from agent_utilities.ranking.unanswerable import UNANSWERABLE
 from agent_utilities.ranking.views import Views
 
 if TYPE_CHECKING:

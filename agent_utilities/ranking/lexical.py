@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.ranking.base import Ranking, best, count_claimed, least_claimed, rounded
 from agent_utilities.ranking.entries import Entries, Read, read
-from agent_utilities.ranking.names import Names
+from agent_utilities.ranking.name_index import NameIndex
 from agent_utilities.ranking.postings import Postings
 from agent_utilities.ranking.servers import Servers
 from agent_utilities.ranking.text import STOPWORDS, stem, words
@@ -62,7 +62,7 @@ class LexicalRanker:
                 self._n_expected = 2 * len(numbers) + _N_TERMS
             self._read = found
             entries = Entries.of(tools, numbers)
-        return LexicalIndex(entries, Names(documents), Servers.of(documents), cause)
+        return LexicalIndex(entries, NameIndex(documents), Servers.of(documents), cause)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class LexicalIndex:
     def __init__(
         self,
         entries: Entries,
-        names: Names,
+        names: NameIndex,
         servers: Servers,
         cause: str = "",
         places: NDArray[np.intp] | None = None,
@@ -197,6 +197,6 @@ class LexicalIndex:
         return tuple(map(tuple, hits))
 
 
-def _view(entries: Entries, names: Names, servers: Servers, cause: str, places: NDArray[np.intp]) -> LexicalIndex:
+def _view(entries: Entries, names: NameIndex, servers: Servers, cause: str, places: NDArray[np.intp]) -> LexicalIndex:
     among = names.within(places, servers.n_tools)
     return LexicalIndex(entries.within(places), among, servers.within(places), cause, places)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_utilities.ranking.base import RankerError
-from agent_utilities.ranking.embedding import Kind
+from agent_utilities.ranking.embedding import TextRole
 from agent_utilities.ranking.threads import one_thread
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class MiniLM:
         self._pieces = Pieces(vocabulary)
         self._layers = [_Layer(self._weights, f"encoder.layer.{i}.") for i in range(_N_LAYERS)]
 
-    def embed(self, texts: Sequence[str], kind: Kind = "document") -> NDArray[np.float32]:
+    def embed(self, texts: Sequence[str], kind: TextRole = "document") -> NDArray[np.float32]:
         """Return one vector of unit length a text: (n_texts, 384); documents and queries alike.
 
         One batch at a time is computed in a process; a batch is short, so that a request need not wait for many.

@@ -1,16 +1,13 @@
-"""Threads: one at a time for BLAS, and one that the process need not wait for."""
+"""One thread at a time for BLAS."""
 
 from __future__ import annotations
 
-import asyncio
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from functools import lru_cache, partial
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
 from importlib import import_module
-from typing import Any, TypeVar
-
-_T = TypeVar("_T")
+from typing import Any
 
 _TURN = threading.Lock()
 
@@ -37,25 +34,3 @@ def one_thread() -> Iterator[None]:
         else:
             with controller.limit(limits=1, user_api="blas"):
                 yield
-
-
-async def in_background(call: Callable[[], _T]) -> _T:
-    """Run a call in a thread that does not keep the process from ending: a model may take long to answer."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[_T] = loop.create_future()
-
-    def settle(give: Callable[[], None]) -> None:
-        if not done.done():
-            give()
-
-    def work() -> None:
-        give: Callable[[], None]
-        try:
-            give = partial(done.set_result, call())
-        except BaseException as error:
-            give = partial(done.set_exception, error)
-        with suppress(RuntimeError):  # the server has stopped meanwhile
-            loop.call_soon_threadsafe(settle, give)
-
-    threading.Thread(target=work, name="index", daemon=True).start()
-    return await done

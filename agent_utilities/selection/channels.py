@@ -10,7 +10,7 @@ from typing import Literal
 from agent_utilities.selection.model import CHANNELS, Channel, FieldName
 from agent_utilities.selection.nearest import nearest
 
-Kind = Literal["names", "tags", "flag", "text", "count"]
+ValueKind = Literal["names", "tags", "flag", "text", "count"]
 """How a value is read: comma-separated names or tags, a boolean, free text, a positive integer."""
 
 _NEAR = 85
@@ -29,7 +29,7 @@ class Field:
     """
 
     name: FieldName
-    kind: Kind
+    kind: ValueKind
     env: tuple[str, ...]
     cli: tuple[str, ...]
     query: tuple[str, ...]

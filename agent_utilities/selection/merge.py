@@ -10,7 +10,7 @@ from agent_utilities.selection.model import (
     CHANNELS,
     SIDES,
     FieldName,
-    Names,
+    NameSet,
     Policy,
     Selection,
     Setting,
@@ -46,7 +46,7 @@ def _unite(first: Setting, second: Setting) -> Setting:
 
 def _unite_values(first: Value, second: Value) -> Value:
     match first, second:
-        case Names(), Names():
+        case NameSet(), NameSet():
             return first | second
         case bool(), bool():
             return first or second
@@ -137,6 +137,6 @@ def effective(selection: Selection, policy: Policy = "narrow") -> Effective:
 
 
 def _canonical(value: Value) -> object:
-    if isinstance(value, Names):
+    if isinstance(value, NameSet):
         return ("all" if value.everything else "", sorted(value.names), sorted(value.toolsets))
     return value

@@ -29,7 +29,7 @@ def fold(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class NameSet:
     """A set of folded names and `*` globs, as one channel gives it.
 
     Args:
@@ -42,9 +42,9 @@ class Names:
     toolsets: frozenset[str] = frozenset()
     everything: bool = False
 
-    def __or__(self, other: Names) -> Names:
-        """Return the union: associative and commutative, with `Names()` (`none`) as identity."""
-        return Names(self.names | other.names, self.toolsets | other.toolsets, self.everything or other.everything)
+    def __or__(self, other: NameSet) -> NameSet:
+        """Return the union: associative and commutative, with `NameSet()` (`none`) as identity."""
+        return NameSet(self.names | other.names, self.toolsets | other.toolsets, self.everything or other.everything)
 
     def spelled(self) -> tuple[str, ...]:
         """Return the names in a fixed order; `("none",)` for the empty set."""
@@ -52,7 +52,7 @@ class Names:
         return listed or ("none",)
 
 
-Value = Names | bool | int | tuple[str, ...]
+Value = NameSet | bool | int | tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Setting:
     """One field's value from one channel.
 
     Args:
-        value: `Names` for tools and tags, `bool` for read-only, a tuple of texts for the query, `int` for top_k.
+        value: `NameSet` for tools and tags, `bool` for read-only, a tuple of texts for the query, `int` for top_k.
         origins: the spellings it came by, such as `("header x-mcp-enabled-tools",)`, sorted.
         side: which side of the trust boundary gave it.
     """

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 from agent_utilities.errors import SelectionError
 from agent_utilities.selection.channels import Field, field_of, near_miss
 from agent_utilities.selection.merge import merge
-from agent_utilities.selection.model import SIDES, Channel, Names, Selection, Setting, Value, fold
+from agent_utilities.selection.model import SIDES, Channel, NameSet, Selection, Setting, Value, fold
 
 MAX_BYTES = 8192
 """The most bytes of selection values that one channel may give."""
@@ -112,7 +112,7 @@ def _read(pairs: Iterable[tuple[str, str]], channel: Channel) -> Selection:
             found.append(Selection((((field.name, channel), Setting(read, (source,), SIDES[channel])),)))
     merged = merge(*found)
     for (name, _), setting in merged.slots:
-        if isinstance(setting.value, Names):
+        if isinstance(setting.value, NameSet):
             _check_counts(setting.value, name, ", ".join(setting.origins))
     return merged
 
@@ -144,7 +144,7 @@ def _check_characters(text: str, field: Field, source: str) -> None:
             raise SelectionError(what, text.encode("unicode_escape").decode(), source, "remove it")
 
 
-def _names(text: str, field: Field, *, toolsets: bool, source: str) -> Names:
+def _names(text: str, field: Field, *, toolsets: bool, source: str) -> NameSet:
     names = frozenset(fold(name) for part in text.split(",") if (name := part.strip()))
     if not names:
         raise SelectionError("no name between the commas", text, source, "give names, or none for nothing")
@@ -152,7 +152,7 @@ def _names(text: str, field: Field, *, toolsets: bool, source: str) -> Names:
     every = {"all"} if field.kind == "tags" else {"all", "*"}
     everything = not names.isdisjoint(every)
     names -= {*every, "none"}
-    return Names(frozenset(), names, everything) if toolsets else Names(names, frozenset(), everything)
+    return NameSet(frozenset(), names, everything) if toolsets else NameSet(names, frozenset(), everything)
 
 
 def _flag(text: str, source: str) -> bool:
@@ -168,7 +168,7 @@ def _count(text: str, source: str) -> int:
     return int(text)
 
 
-def _check_counts(names: Names, name: str, source: str) -> None:
+def _check_counts(names: NameSet, name: str, source: str) -> None:
     given: Sequence[str] = [*names.names, *names.toolsets]
     if len(given) > MAX_NAMES:
         raise SelectionError("too many names", f"{len(given)} names", source, f"give at most {MAX_NAMES}")

@@ -8,7 +8,7 @@ from typing import Literal
 
 from agent_utilities.catalog.model import Entry
 from agent_utilities.selection.merge import Effective
-from agent_utilities.selection.model import Names, Setting
+from agent_utilities.selection.model import NameSet, Setting
 
 RuleName = Literal["denied_tool", "denied_tag", "not_read_only", "not_allowed_tool", "not_allowed_tag"]
 
@@ -73,8 +73,8 @@ class Bounds:
         return None
 
 
-def _names(setting: Setting) -> Names:
-    assert isinstance(setting.value, Names)
+def _names(setting: Setting) -> NameSet:
+    assert isinstance(setting.value, NameSet)
     return setting.value
 
 
@@ -82,7 +82,7 @@ def _not(matches: Callable[[Entry], bool]) -> Callable[[Entry], bool]:
     return lambda entry: not matches(entry)
 
 
-def _matches_name(names: Names) -> Callable[[Entry], bool]:
+def _matches_name(names: NameSet) -> Callable[[Entry], bool]:
     by_name = matcher(names.names | names.toolsets)
     by_tag = matcher(names.toolsets)
     if names.everything:
@@ -92,7 +92,7 @@ def _matches_name(names: Names) -> Callable[[Entry], bool]:
     return lambda entry: by_name(entry.identifiers) or by_tag(entry.tags)
 
 
-def _matches_tag(names: Names) -> Callable[[Entry], bool]:
+def _matches_tag(names: NameSet) -> Callable[[Entry], bool]:
     if names.everything:
         return lambda entry: True
     by_tag = matcher(names.names)

@@ -9,7 +9,7 @@ from hashlib import blake2b
 
 from agent_utilities.catalog.model import Catalog, Entry
 from agent_utilities.selection.merge import Effective
-from agent_utilities.selection.model import Names, Side
+from agent_utilities.selection.model import NameSet, Side
 from agent_utilities.selection.nearest import nearest
 from agent_utilities.selection.resolution import Resolution, Status
 from agent_utilities.visibility.bounds import Bounds, Rule, matcher
@@ -56,7 +56,7 @@ class Decision:
 
     @cached_property
     def unknown(self) -> dict[str, str | None]:
-        """Names the caller gave that fit nothing, each with the nearest name that would, or None.
+        """NameSet the caller gave that fit nothing, each with the nearest name that would, or None.
 
         Judged against what the operator permits only: a name the operator denies reads the same as one that never
         existed (law L1). At most `MAX_UNKNOWN` names, in alphabetical order.
@@ -133,7 +133,7 @@ def _unknown(effective: Effective, side: Side, entries: Sequence[Entry]) -> dict
         (effective.allow_tags + effective.deny_tags, tags),
     ):
         for setting in settings:
-            if setting.side == side and isinstance(given := setting.value, Names):
+            if setting.side == side and isinstance(given := setting.value, NameSet):
                 missing |= {name: by_name for name in given.names if not borne(name, by_name)}
                 missing |= {name: names | tags for name in given.toolsets if not borne(name, names | tags)}
     return {name: nearest(name, missing[name]) for name in sorted(missing)[:MAX_UNKNOWN]}

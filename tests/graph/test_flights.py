@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from agent_utilities.graph import reader
-from agent_utilities.graph.answer import UNRANKED, Ranked, Scope
 from agent_utilities.graph.base import Statement, ToolGraph
 from agent_utilities.graph.embedded import EmbeddedGraph
+from agent_utilities.resolution import graph_reader as reader
+from agent_utilities.resolution.answer import UNRANKED, Ranked, Scope
 from agent_utilities.selection.resolution import Resolution
 from tests.graph.records import record
 from tests.graph.wrapped import Held, Live, patient, running, until

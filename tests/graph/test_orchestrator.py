@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from agent_utilities.graph.answer import Ranked, Scope
 from agent_utilities.graph.base import ToolGraph, ToolRecord
 from agent_utilities.graph.embedded import EmbeddedGraph
-from agent_utilities.graph.memory import Memory
 from agent_utilities.graph.sync import server_state, sync
+from agent_utilities.resolution.answer import Ranked, Scope
+from agent_utilities.runtime.bounded_cache import Memory
 from agent_utilities.selection.resolution import Resolution
 from tests.graph.conftest import NewGraph
 from tests.graph.records import held, n_held, numbered, record

@@ -9,7 +9,7 @@ from inspect import isawaitable
 from typing import Any
 
 from agent_utilities.graph.base import ToolGraph, ToolRecord
-from agent_utilities.graph.orchestrator import DynamicToolOrchestrator
+from agent_utilities.resolution.orchestrator import DynamicToolOrchestrator
 
 
 class Held:

@@ -8,9 +8,9 @@ import pytest
 from fastmcp.tools.base import Tool
 
 from agent_utilities import create_mcp_server
-from agent_utilities.graph import turns
 from agent_utilities.mcp import components
 from agent_utilities.mcp.components import CatalogReader
+from agent_utilities.runtime import turns
 
 pytestmark = pytest.mark.anyio
 

@@ -6,7 +6,7 @@ import pytest
 
 from agent_utilities import SelectionError, selection_headers, selection_url
 from agent_utilities.selection.merge import effective
-from agent_utilities.selection.model import Names, Selection
+from agent_utilities.selection.model import NameSet, Selection
 from agent_utilities.selection.parse import read_request
 
 ASKED = {
@@ -27,7 +27,7 @@ def read_headers(headers: dict[str, str]) -> Selection:
 class TestHeaders:
     def test_are_read_as_they_were_meant(self):
         held = effective(read_headers(selection_headers(**ASKED)))
-        assert [s.value for s in held.allow_tools] == [Names(frozenset({"git_log", "git_diff"}))]
+        assert [s.value for s in held.allow_tools] == [NameSet(frozenset({"git_log", "git_diff"}))]
         assert (held.query_text, held.top_k.value, held.read_only.value) == ("what changed?", 5, True)
 
     def test_an_empty_grant_is_no_tool_at_all(self):

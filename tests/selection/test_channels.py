@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from agent_utilities.selection.channels import FIELDS, near_miss, spellings
-from agent_utilities.selection.model import CHANNELS, Channel, Names, Selection
+from agent_utilities.selection.model import CHANNELS, Channel, NameSet, Selection
 from agent_utilities.selection.parse import read_cli, read_env, read_request
 
 EVERY = [(channel, key, field) for channel in CHANNELS for key, field in spellings(channel)]
 TEXT = {"names": "git_log", "tags": "read", "flag": "true", "text": "some words", "count": "3"}
-READ = {"tags": Names(frozenset({"read"})), "flag": True, "text": ("some words",), "count": 3}
+READ = {"tags": NameSet(frozenset({"read"})), "flag": True, "text": ("some words",), "count": 3}
 
 
 def read(channel: Channel, key: str, text: str) -> Selection:
@@ -29,7 +29,7 @@ class TestSpellings:
     @pytest.mark.parametrize(("channel", "key", "field"), EVERY, ids=lambda value: str(value)[:40])
     def test_each_is_read_into_its_field(self, channel, key, field):
         setting = read(channel, key, TEXT[field.kind]).get(field.name, channel)
-        names = Names(toolsets=frozenset({"git_log"})) if "toolsets" in key else Names(frozenset({"git_log"}))
+        names = NameSet(toolsets=frozenset({"git_log"})) if "toolsets" in key else NameSet(frozenset({"git_log"}))
         assert setting is not None
         assert setting.value == READ.get(field.kind, names)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent_utilities.selection.merge import Effective, effective, merge
-from agent_utilities.selection.model import Names, Policy, Selection
+from agent_utilities.selection.model import NameSet, Policy, Selection
 from agent_utilities.selection.parse import read_cli, read_env, read_request
 
 
@@ -18,7 +18,7 @@ def given(*, env: str = "", cli: str = "", query: str = "", header: str = "") ->
 
 
 def allowed(selection: Selection, policy: Policy = "narrow") -> list[frozenset[str]]:
-    return [s.value.names for s in effective(selection, policy).allow_tools if isinstance(s.value, Names)]
+    return [s.value.names for s in effective(selection, policy).allow_tools if isinstance(s.value, NameSet)]
 
 
 class TestNarrow:
@@ -33,7 +33,7 @@ class TestNarrow:
 
     def test_all_from_the_command_line_lifts_the_environments_list(self):
         (setting,) = effective(given(env="a", cli="all")).allow_tools
-        assert setting.value == Names(everything=True)
+        assert setting.value == NameSet(everything=True)
 
 
 class TestOverride:

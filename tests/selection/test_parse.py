@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent_utilities.errors import SelectionError
-from agent_utilities.selection.model import Names, Selection
+from agent_utilities.selection.model import NameSet, Selection
 from agent_utilities.selection.parse import MAX_BYTES, MAX_GLOBS, MAX_NAMES, read_cli, read_env, read_request
 
 
@@ -13,36 +13,36 @@ def header(name: str, value: str | bytes) -> Selection:
     return read_request(b"", ((name.encode(), value if isinstance(value, bytes) else value.encode()),))
 
 
-def names(text: str) -> Names:
+def names(text: str) -> NameSet:
     value = header("x-mcp-enabled-tools", text).get("allow_tools", "header").value
-    assert isinstance(value, Names)
+    assert isinstance(value, NameSet)
     return value
 
 
 class TestNames:
     def test_are_split_at_commas_and_stripped(self):
-        assert names(" a , b,, c ") == Names(frozenset({"a", "b", "c"}))
+        assert names(" a , b,, c ") == NameSet(frozenset({"a", "b", "c"}))
 
     def test_fold_case_and_width(self):
-        assert names("GIT_Log,ｌｓ,STRASSE") == Names(frozenset({"git_log", "ls", "strasse"}))
+        assert names("GIT_Log,ｌｓ,STRASSE") == NameSet(frozenset({"git_log", "ls", "strasse"}))
 
     def test_all_means_everything(self):
-        assert names("all") == Names(everything=True)
+        assert names("all") == NameSet(everything=True)
 
     def test_a_star_alone_means_every_name(self):
-        assert names("*") == Names(everything=True)
+        assert names("*") == NameSet(everything=True)
 
     def test_a_star_among_tags_means_any_tag(self):
         value = header("x-mcp-enabled-tags", "*").get("allow_tags", "header").value
-        assert value == Names(frozenset({"*"}))
+        assert value == NameSet(frozenset({"*"}))
 
     def test_none_means_nothing(self):
-        assert names("NONE") == Names()
+        assert names("NONE") == NameSet()
 
     def test_repeated_keys_and_aliases_are_united(self):
         given = read_request(b"tools=a&tools=b&toolsets=c", ())
         setting = given.get("allow_tools", "query")
-        assert setting.value == Names(frozenset({"a", "b"}), frozenset({"c"}))
+        assert setting.value == NameSet(frozenset({"a", "b"}), frozenset({"c"}))
         assert setting.origins == ("query tools", "query toolsets")
 
 
@@ -130,7 +130,7 @@ class TestUnions:
 class TestOtherReaders:
     def test_options_are_read_in_turn(self):
         given = read_cli([("--tools", "a"), ("--tools", "b"), ("--read-only", "true")])
-        assert given.get("allow_tools", "cli").value == Names(frozenset({"a", "b"}))
+        assert given.get("allow_tools", "cli").value == NameSet(frozenset({"a", "b"}))
         assert given.get("read_only", "cli").value is True
 
     def test_a_misspelt_variable_is_refused(self):

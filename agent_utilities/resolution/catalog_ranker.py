@@ -17,11 +17,11 @@ import platformdirs
 
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.errors import InputError, SettingsError
-from agent_utilities.graph.answer import Ranked, Scope
-from agent_utilities.graph.memory import Memory
 from agent_utilities.ranking.base import Index, Ranker, Ranking
 from agent_utilities.ranking.open import check_provider, open_ranker
-from agent_utilities.ranking.threads import in_background
+from agent_utilities.resolution.answer import Ranked, Scope
+from agent_utilities.runtime.bounded_cache import Memory
+from agent_utilities.runtime.threads import in_daemon_thread
 from agent_utilities.settings import Settings
 
 logger = logging.getLogger("agent_utilities.ranking")
@@ -141,9 +141,9 @@ class CatalogRanker:
             assert self._wanted is not None
             digest, documents = self._wanted
             try:
-                index = await in_background(partial(self._lexical.index, documents))
+                index = await in_daemon_thread(partial(self._lexical.index, documents))
                 # A first time costs many times the others, and no caller should pay it.
-                await in_background(partial(index.rank, "warm up", limit=1))
+                await in_daemon_thread(partial(index.rank, "warm up", limit=1))
             except Exception:
                 logger.exception("can't index the tools; what was indexed before is used on")
             else:
@@ -171,7 +171,7 @@ class CatalogRanker:
         if self._wanted is None or self._held is None or not self._held.is_less:
             return
         digest, documents = self._wanted
-        index = await in_background(partial(better.index, documents))
+        index = await in_daemon_thread(partial(better.index, documents))
         is_news = not index.cause or index.cause != self._held.index.cause
         if self._held.digest == digest and is_news:
             self._swap(digest, documents, self._held.lexical, index)

@@ -16,7 +16,7 @@ _MENTION = re.compile(r"\w[\w./:-]*")
 _QUOTES = ("`", '"', "'")
 
 
-class Names:
+class NameIndex:
     """Which tools bear which names.
 
     Args:
@@ -32,7 +32,7 @@ class Names:
             if each.server:
                 self._exact.setdefault(f"{each.server.casefold()}/{folded}", []).append(place)
 
-    def within(self, places: NDArray[np.intp], n_tools: int) -> Names:
+    def within(self, places: NDArray[np.intp], n_tools: int) -> NameIndex:
         """Return the names of some of the tools, whose places are then those among them.
 
         Args:
@@ -41,7 +41,7 @@ class Names:
         """
         import numpy as np
 
-        some = Names(())
+        some = NameIndex(())
         some._exact = self._exact
         some._among = np.full(n_tools, -1, dtype=np.int32)
         some._among[places] = np.arange(len(places))

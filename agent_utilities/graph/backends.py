@@ -14,7 +14,7 @@ Backend = Literal["auto", "off", "embedded", "neo4j"]
 _SCHEMES = ("bolt", "bolt+s", "bolt+ssc", "neo4j", "neo4j+s", "neo4j+ssc")
 
 
-def choose_graph(backend: Backend, server: str, folder: str, environ: Mapping[str, str]) -> ToolGraph | None:
+def graph_backend(backend: Backend, server: str, folder: str, environ: Mapping[str, str]) -> ToolGraph | None:
     """Return the backend for a server, not yet opened, or None where the graph is off.
 
     Args:

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from agent_utilities.errors import SettingsError
-from agent_utilities.graph.answer import Ranked, Scope
-from agent_utilities.mcp.ranks import BY_WORDS, CatalogRanker, open_catalog_ranker
 from agent_utilities.ranking.base import RankerError
 from agent_utilities.ranking.fusion import HybridRanker
 from agent_utilities.ranking.lexical import LexicalRanker
+from agent_utilities.resolution.answer import Ranked, Scope
+from agent_utilities.resolution.catalog_ranker import BY_WORDS, CatalogRanker, open_catalog_ranker
 from agent_utilities.settings import Settings
 from tests.graph.wrapped import until
 from tests.ranking.catalogs import TOOLS, Concepts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent_utilities.graph.answer import Answer, Ranked, combine
+from agent_utilities.resolution.answer import Answer, Ranked, combine
 
 RANKED = Ranked(("c", "a", "d", "b"), (0.9, 0.8, 0.4, 0.1), (("x",), ("x", "y"), (), ()), n_claimed=2)
 

@@ -10,12 +10,12 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from agent_utilities.graph.answer import UNRANKED, Answer, Scope, ToolRanker, combine
 from agent_utilities.graph.base import Cause, GraphError, ServerState, ToolGraph
 from agent_utilities.graph.matching import names_of, normalise
-from agent_utilities.graph.memory import Memory
-from agent_utilities.graph.reader import Reader
-from agent_utilities.graph.refresh import Introspect, Refresher
+from agent_utilities.resolution.answer import UNRANKED, Answer, Scope, ToolRanker, combine
+from agent_utilities.resolution.graph_reader import Reader
+from agent_utilities.resolution.refresher import Introspect, Refresher
+from agent_utilities.runtime.bounded_cache import Memory
 from agent_utilities.selection.resolution import Resolution
 
 logger = logging.getLogger("agent_utilities.graph")

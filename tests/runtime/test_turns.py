@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from agent_utilities.graph import turns
-from agent_utilities.graph.turns import in_turns
+from agent_utilities.runtime import turns
+from agent_utilities.runtime.turns import in_turns
 
 pytestmark = pytest.mark.anyio
 

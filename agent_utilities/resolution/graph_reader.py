@@ -10,7 +10,7 @@ from agent_utilities.graph import cypher
 from agent_utilities.graph.base import Cause, GraphError, ServerState, ToolGraph
 from agent_utilities.graph.breaker import Breaker
 from agent_utilities.graph.matching import Matches, match_literally, match_terms
-from agent_utilities.graph.memory import Memory
+from agent_utilities.runtime.bounded_cache import Memory
 
 logger = logging.getLogger("agent_utilities.graph")
 

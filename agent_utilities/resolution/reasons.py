@@ -8,7 +8,7 @@ from typing import Any
 from agent_utilities.selection.resolution import Resolution
 
 
-def standings(resolution: Resolution) -> dict[str, dict[str, Any]]:
+def reasons_by_name(resolution: Resolution) -> dict[str, dict[str, Any]]:
     """Return for each tool that answers its `rank`, and where a ranker was asked its `score` and `words`."""
     if not resolution.answered:
         return {}
@@ -19,7 +19,7 @@ def standings(resolution: Resolution) -> dict[str, dict[str, Any]]:
     return found
 
 
-def in_words(found: Mapping[str, Any]) -> str:
+def reason_text(found: Mapping[str, Any]) -> str:
     """Return a standing as a reason for people; empty where there is none."""
     if "rank" not in found:
         return ""
