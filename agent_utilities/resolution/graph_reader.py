@@ -10,7 +10,7 @@ from agent_utilities.graph import cypher
 from agent_utilities.graph.base import Cause, GraphError, ServerState, ToolGraph
 from agent_utilities.graph.breaker import Breaker
 from agent_utilities.graph.matching import Matches, match_literally, match_terms
-from agent_utilities.runtime.bounded_cache import Memory
+from agent_utilities.runtime.bounded_cache import BoundedCache
 
 logger = logging.getLogger("agent_utilities.graph")
 
@@ -23,6 +23,7 @@ Outcome = Matches | GraphError
 _AT_ONCE = 8
 _STATEMENT_S = 2.0
 _PROBE_S = 0.25
+_MATCHES_BYTES = 16 << 20
 
 
 class Reader:
@@ -50,8 +51,8 @@ class Reader:
         """What owns the flights; without it nothing is asked."""
         self._graph = graph
         self._state_of, self._is_outdated = state_of, is_outdated
-        self._held: Memory[Key, Matches] = Memory()
-        self._too_slow: Memory[Key, GraphError] = Memory()
+        self._held: BoundedCache[Key, Matches] = BoundedCache(_MATCHES_BYTES, _weigh)
+        self._too_slow: BoundedCache[Key, GraphError] = BoundedCache(4096, lambda key, error: 1)
         self._flights: dict[Key, asyncio.Task[Outcome]] = {}
         self._places = asyncio.Semaphore(_AT_ONCE)
         self._n_succeeded = 0
@@ -104,7 +105,7 @@ class Reader:
         finally:
             self._places.release()
         self.succeeded()
-        self._held.keep(key, matches, matches.n_names)
+        self._held.keep(key, matches)
         return matches
 
     async def _timed_out(self, key: Key, n_before: int) -> GraphError:
@@ -121,7 +122,7 @@ class Reader:
                 await self._graph.read("RETURN 1 AS one", {})
         except Exception:  # whatever a driver raises once its statement was cut short
             return error if self._n_succeeded > n_before else self.failed(error)
-        self._too_slow.keep(key, error, 1)
+        self._too_slow.keep(key, error)
         return error
 
     async def checked(self, server: str) -> GraphError | None:
@@ -165,3 +166,8 @@ class Reader:
         if self.cause is not None:
             logger.info("graph answers (%s)", self._graph.backend)
         self.cause = None
+
+
+def _weigh(key: Key, matches: Matches) -> int:
+    """Return about how many bytes matches take; their names are shared with other matches."""
+    return 500 + 2 * len(key[1]) + 8 * matches.n_names

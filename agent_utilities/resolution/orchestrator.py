@@ -15,7 +15,7 @@ from agent_utilities.graph.matching import names_of, normalise
 from agent_utilities.resolution.answer import UNRANKED, Answer, Scope, ToolRanker, combine
 from agent_utilities.resolution.graph_reader import Reader
 from agent_utilities.resolution.refresher import Introspect, Refresher
-from agent_utilities.runtime.bounded_cache import Memory
+from agent_utilities.runtime.bounded_cache import BoundedCache
 from agent_utilities.selection.resolution import Resolution
 
 logger = logging.getLogger("agent_utilities.graph")
@@ -27,6 +27,7 @@ _HOUR_MS = 3_600_000
 _CLOSE_S = 1.5
 _CLOCK_SKEW_MS = 5 * 60_000
 _N_RANKED = 100
+_ANSWERS_BYTES = 16 << 20
 _RANKING_SHARE = 0.8
 _LEAST_S = 0.01
 
@@ -71,7 +72,7 @@ class DynamicToolOrchestrator:
         self._now = now
         self._ranker = ranker
         self._reader = Reader(graph, clock, self._states.__getitem__, self._outdated)
-        self._answers: Memory[Asked, Answer] = Memory()
+        self._answers: BoundedCache[Asked, Answer] = BoundedCache(_ANSWERS_BYTES, _weigh)
         self._flights: dict[Asked, asyncio.Task[Answer | GraphError]] = {}
         self._group: asyncio.TaskGroup | None = None
         self.tried = asyncio.Event()
@@ -162,7 +163,7 @@ class DynamicToolOrchestrator:
         except Exception as failure:  # a flight that raised would end the whole task group
             return self._reader.failed(GraphError("failed", repr(failure)))
         if not answer.is_passing:
-            self._answers.keep(asked, answer, len(answer.names))
+            self._answers.keep(asked, answer)
         return answer
 
     def _is_stale(self, state: ServerState) -> bool:
@@ -250,3 +251,8 @@ class DynamicToolOrchestrator:
         if state is not None:
             health |= {"age_s": max(0, round(self._now() - state.updated_at_ms / 1000))}
         return health
+
+
+def _weigh(asked: Asked, answer: Answer) -> int:
+    """Return about how many bytes an answer takes."""
+    return 500 + 2 * len(asked[1]) + 200 * len(answer.names)

@@ -1,0 +1,1 @@
+"""What every service needs of the event loop and of memory, and that knows nothing of tools."""

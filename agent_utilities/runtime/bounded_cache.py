@@ -1,43 +1,51 @@
-"""A memory that callers can't grow without end: bounded in entries, and in what they hold together."""
+"""Caches that callers can't grow without end: least recently used first out, bounded by what the entries weigh."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from operator import itemgetter
 from typing import Generic, TypeVar
 
-_K = TypeVar("_K")
+from cachetools import LRUCache
+
+_K = TypeVar("_K", bound=Hashable)
 _V = TypeVar("_V")
 
 
-class Memory(Generic[_K, _V]):
-    """Keeps the values used last.
+class BoundedCache(Generic[_K, _V]):
+    """Keeps the values used last, as many as weigh no more together than a bound.
 
     Args:
-        n_entries: the most entries.
-        n_names: the most names that they hold together.
+        max_weight: what all entries may weigh together.
+        weigh: returns what a key and its value weigh, > 0, in the same unit. An entry that is heavier than the bound
+            by itself is not kept, and puts nothing else out.
     """
 
-    def __init__(self, n_entries: int = 4096, n_names: int = 500_000) -> None:
-        self._n_entries, self._n_names = n_entries, n_names
-        self._held: OrderedDict[_K, tuple[_V, int]] = OrderedDict()
-        self._size = 0
+    def __init__(self, max_weight: int, weigh: Callable[[_K, _V], int]) -> None:
+        self._weigh = weigh
+        self._entries: LRUCache[_K, tuple[_V, int]] = LRUCache(max_weight, getsizeof=itemgetter(1))
 
     def get(self, key: _K) -> _V | None:
-        """Return the value of a key, and count it as used now."""
-        found = self._held.get(key)
-        if found is None:
-            return None
-        self._held.move_to_end(key)
-        return found[0]
+        """Return the value of a key and count it as used now, or None."""
+        entry = self._entries.get(key)
+        return None if entry is None else entry[0]
 
-    def keep(self, key: _K, value: _V, n_names: int) -> None:
-        """Keep a value that holds so many names; the least used go where there are too many."""
-        _, replaced = self._held.pop(key, (None, 0))
-        self._held[key] = (value, n_names)
-        self._size += n_names - replaced
-        while len(self._held) > self._n_entries or (self._size > self._n_names and len(self._held) > 1):
-            _, (_, size) = self._held.popitem(last=False)
-            self._size -= size
+    def keep(self, key: _K, value: _V) -> None:
+        """Keep a value; those used least recently go where there is no room."""
+        weight = self._weigh(key, value)
+        if weight > self._entries.maxsize:
+            self._entries.pop(key, None)
+        else:
+            self._entries[key] = value, weight
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._entries.clear()
+
+    @property
+    def weight(self) -> float:
+        """What all entries weigh together."""
+        return self._entries.currsize
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._entries)

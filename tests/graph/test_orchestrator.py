@@ -13,7 +13,6 @@ from agent_utilities.graph.base import ToolGraph, ToolRecord
 from agent_utilities.graph.embedded import EmbeddedGraph
 from agent_utilities.graph.sync import server_state, sync
 from agent_utilities.resolution.answer import Ranked, Scope
-from agent_utilities.runtime.bounded_cache import Memory
 from agent_utilities.selection.resolution import Resolution
 from tests.graph.conftest import NewGraph
 from tests.graph.records import held, n_held, numbered, record
@@ -106,22 +105,6 @@ class TestCache:
             before = graph.n_reads
             assert [await orchestrator.resolve(each, "s") for each in ("DNS", "nonesuch")] == first
             assert graph.n_reads == before
-
-    def test_holds_so_many_entries_the_latest_used(self) -> None:
-        memory: Memory[int, str] = Memory(n_entries=3, n_names=100)
-        for key in (1, 2, 3):
-            memory.keep(key, "held", 1)
-        memory.get(1)
-        memory.keep(4, "held", 1)
-        assert [key for key in (1, 2, 3, 4) if memory.get(key)] == [1, 3, 4]
-
-    def test_holds_so_many_names_together(self) -> None:
-        memory: Memory[int, str] = Memory(n_entries=100, n_names=10)
-        for key in (1, 2, 3):
-            memory.keep(key, "held", 4)
-        assert [key for key in (1, 2, 3) if memory.get(key)] == [2, 3]
-        memory.keep(4, "large", 1_000)
-        assert [key for key in (1, 2, 3, 4) if memory.get(key)] == [4]
 
 
 class TestDeadline:
