@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from agent_utilities import create_mcp_server
-from agent_utilities.mcp.components import CatalogReader
-from agent_utilities.mcp.surface import Surface
+from agent_utilities.mcp.surface.catalog_reader import CatalogReader
+from agent_utilities.mcp.surface.surface import Surface
 from agent_utilities.selection.merge import effective
 from agent_utilities.selection.model import Selection
 from agent_utilities.selection.parse import read_request
@@ -37,13 +37,13 @@ def decision_rounds(n_tools: int, budget_s: float) -> Rounds:
     chosen = ",".join(tool_name(i) for i in range(5))
     by_names = read_request(b"", ((b"x-mcp-enabled-tools", chosen.encode()),))
     by_tag = read_request(b"", ((b"x-mcp-enabled-tags", b"group_3"),))
-    verdict = surface.verdict(by_names, curated=True)
+    verdict = surface.verdict(by_names, shapes_lists=True)
 
     lanes: dict[str, Callable[[], object]] = {
         CACHED: lambda: surface.decide("tool", tools, verdict),
         "— of it, seeing that the tools are the same (CatalogReader.read)": lambda: reader.read(tools),
         "— of it, the memo (Surface._decide)": lambda: surface._decide("tool", catalog, verdict),
-        "Surface.verdict, selection seen before": lambda: surface.verdict(by_names, curated=True),
+        "Surface.verdict, selection seen before": lambda: surface.verdict(by_names, shapes_lists=True),
         "decide, no selection": lambda: decide(catalog, effective(Selection())),
         "decide, 5 names": lambda: decide(catalog, effective(by_names)),
         "decide, by tag": lambda: decide(catalog, effective(by_tag)),

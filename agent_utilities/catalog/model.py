@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
-from typing import Literal
+from typing import Any, Literal
 
 from agent_utilities.selection.model import fold
 
 ComponentKind = Literal["tool", "prompt", "resource", "template"]
+KINDS: tuple[ComponentKind, ...] = ("tool", "prompt", "resource", "template")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class Entry:
         content: text that identifies the component's description and schemas, for the digest.
         version: the component's version; one without answers for every version that is asked for.
         is_guarded: whether it has an `auth` check of its own, so that its name is not everybody's to know.
+        header_schema: the input schema of a tool some of whose arguments are repeated in HTTP headers, else None.
     """
 
     kind: ComponentKind
@@ -36,6 +38,7 @@ class Entry:
     content: str = ""
     version: str | None = None
     is_guarded: bool = False
+    header_schema: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
     stamp: bytes = field(init=False, repr=False, compare=False)
     """A hash over the entry, 16 bytes, independent of hash seeds."""
 
@@ -54,6 +57,7 @@ def entry(
     content: str = "",
     version: str | None = None,
     is_guarded: bool = False,
+    header_schema: Mapping[str, Any] | None = None,
 ) -> Entry:
     """Return an entry with its names and tags folded.
 
@@ -66,6 +70,7 @@ def entry(
         content: text that changes when the component does.
         version: the component's version.
         is_guarded: whether it has an `auth` check of its own.
+        header_schema: the input schema of a tool some of whose arguments are repeated in HTTP headers.
     """
     return Entry(
         kind=kind,
@@ -76,6 +81,7 @@ def entry(
         content=content,
         version=version,
         is_guarded=is_guarded,
+        header_schema=header_schema,
     )
 
 
@@ -91,17 +97,17 @@ class Catalog:
     @cached_property
     def digest(self) -> str:
         """A hash over every entry, 32 hex digits, independent of hash seeds."""
-        return blake2b(b"".join(each.stamp for each in self.entries), digest_size=16).hexdigest()
+        return blake2b(b"".join(entry.stamp for entry in self.entries), digest_size=16).hexdigest()
 
     @cached_property
     def identifiers(self) -> frozenset[str]:
         """Every folded name that a selection may use."""
-        return frozenset(name for each in self.entries for name in each.identifiers)
+        return frozenset(name for entry in self.entries for name in entry.identifiers)
 
     @cached_property
-    def headed(self) -> tuple[Entry, ...]:
-        """The tools whose schemas ask for arguments to be repeated in HTTP headers (`x-mcp-header`)."""
-        return tuple(each for each in self.entries if '"x-mcp-header"' in each.content)
+    def with_header_parameters(self) -> tuple[Entry, ...]:
+        """The tools some of whose arguments are repeated in HTTP headers."""
+        return tuple(entry for entry in self.entries if entry.header_schema is not None)
 
     def __len__(self) -> int:
         return len(self.entries)

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from agent_utilities.catalog.model import Catalog, entry
 from agent_utilities.errors import AgentUtilitiesError, InputError
-from agent_utilities.resolution.reasons import answered, reason_text
+from agent_utilities.resolution.reasons import reason_text, status_text
 from agent_utilities.selection.channels import field_of
 from agent_utilities.selection.merge import effective
 from agent_utilities.selection.model import fold
@@ -142,7 +142,7 @@ def _print_table(answer: dict[str, Any]) -> None:
         table.add_row(row["name"], f"[{styles[row['verdict']]}]{row['verdict']}[/]", row["reason"], str(row["tokens"]))
     console.print(table)
     shown = sum(row["tokens"] for row in rows if row["verdict"] == "visible")
-    query = answered(selection["status"], selection.get("cause", ""), selection.get("left_out", 0))
+    query = status_text(selection["status"], selection.get("cause", ""), selection.get("left_out", 0))
     console.print(
         f"{selection['visible']} visible, {selection['permitted']} permitted, {len(rows)} open to callers; "
         f"about {shown} of {sum(row['tokens'] for row in rows)} tokens on every turn; "

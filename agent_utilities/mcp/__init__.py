@@ -1,0 +1,1 @@
+"""The host: everything that meets FastMCP, the SDK and HTTP; it introspects and asks, and decides nothing."""

@@ -4,51 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import mcp_types
-from fastmcp import FastMCP
-from fastmcp.exceptions import NotFoundError
-from fastmcp.prompts.base import Prompt
-from fastmcp.resources.base import Resource, ResourceResult
-from fastmcp.resources.template import ResourceTemplate
 from fastmcp.server.http import StarletteWithLifespan
-from fastmcp.server.middleware import Middleware
 from fastmcp.server.providers import Provider
 from fastmcp.server.transforms import Transform
-from fastmcp.tools.base import Tool
-from fastmcp.utilities.components import FastMCPComponent
-from fastmcp.utilities.versions import VersionSpec
+from mcp.server.caching import CacheHint
 from mcp.server.streamable_http import EventStore
 from starlette.middleware import Middleware as ASGIMiddleware
 
 from agent_utilities.catalog.model import Catalog, ComponentKind
 from agent_utilities.graph.base import ToolGraph
-from agent_utilities.mcp.changes import Changes
-from agent_utilities.mcp.headed import headed_schema
-from agent_utilities.mcp.http import selection_middleware, sse_routes
+from agent_utilities.mcp.bounded_server import BoundedServer
+from agent_utilities.mcp.fastmcp_internals import is_started, low_level_server
+from agent_utilities.mcp.introspection import Introspection
 from agent_utilities.mcp.lifespan import with_background
-from agent_utilities.mcp.resolver import Resolver
-from agent_utilities.mcp.routes import routes
-from agent_utilities.mcp.surface import Surface, Verdict
-from agent_utilities.mcp.visibility_transform import DynamicVisibilityTransform
-from agent_utilities.mcp.wire import WireMiddleware
+from agent_utilities.mcp.routes.http import selection_middleware, sse_routes
+from agent_utilities.mcp.routes.json_routes import json_routes
+from agent_utilities.mcp.surface.surface import Surface
+from agent_utilities.mcp.surface.verdict import Verdict
+from agent_utilities.mcp.wire.changes import Changes
+from agent_utilities.mcp.wire.middleware import WireMiddleware
+from agent_utilities.mcp.wire.parameter_headers import header_schema
+from agent_utilities.resolution.resolver import Resolver
+from agent_utilities.selection.merge import effective
 from agent_utilities.selection.model import Selection
-from agent_utilities.visibility.decision import revision
+from agent_utilities.selection.resolution import UNRESOLVED, Resolution
 
-_PREFAB = "ui://prefab/tool/"
+if TYPE_CHECKING:
+    from agent_utilities.mcp.observers.metrics import Metrics
+
+_SETTLE_S = 1.0
 
 
-class AgentServer(FastMCP[Any]):
+class AgentServer(BoundedServer):
     """A `FastMCP` server whose surface every launch and every request can cut down.
 
     Made by `create_mcp_server`. Everything FastMCP offers keeps working: mounting, auth, middleware, tasks, apps and
     `fastmcp run`.
     """
 
-    surface: Surface
     changes: Changes
-
     resolver: Resolver
 
     def __init__(
@@ -60,39 +57,25 @@ class AgentServer(FastMCP[Any]):
         graph: ToolGraph | None = None,
         **options: Any,
     ) -> None:
-        self.surface = surface
-        self.resolver = Resolver(self, graph)
+        self.serves_http = False
+        self._has_own_graph = graph is not None
+        self._observing_metrics: Metrics | None = None
+        self._introspection = Introspection(self, surface, on_news=lambda: self.resolver.refresh())
+        self.resolver = Resolver(
+            lambda: self.name,
+            self._introspection.live_tools,
+            lambda: surface.operator.settings,
+            lambda: surface.operator.environ,
+            graph,
+        )
         self.changes = Changes(surface, on_tools=self.resolver.refresh)
-        self._visibility = DynamicVisibilityTransform(surface, super()._injected_tools)
         lifespan = options.pop("lifespan", None)
-        super().__init__(
-            name, instructions, lifespan=with_background([self.changes.run, self.resolver.run], lifespan), **options
-        )
-        self._mcp_server.middleware.append(WireMiddleware(self))
-        self._mcp_server.get_tool_input_schema = partial(headed_schema, surface)
-        self._mcp_server.add_request_handler(
-            "subscriptions/listen", mcp_types.SubscriptionsListenRequestParams, self.changes.listen
-        )
-
-    @property
-    def middleware(self) -> list[Middleware]:
-        """The author's FastMCP middleware; without a response cache for callers that select.
-
-        A cache answers before any bound is held, and its keys know nothing of selections.
-        """
-        verdict = self.surface.in_force()
-        if verdict is None or not verdict.by_caller:
-            return self._author_middleware
-        return [each for each in self._author_middleware if type(each).__name__ != "ResponseCachingMiddleware"]
-
-    @middleware.setter
-    def middleware(self, value: list[Middleware]) -> None:
-        self._author_middleware = value
-
-    @property
-    def transforms(self) -> list[Transform]:
-        """All transforms, the visibility transform outermost: it judges the names that callers see."""
-        return [*super().transforms, self._visibility]
+        jobs = [self.changes.run, self._keep_tools_known]
+        super().__init__(surface, name, instructions, lifespan=with_background(jobs, lifespan), **options)
+        sdk = low_level_server(self)
+        sdk.middleware.append(WireMiddleware(self))
+        sdk.get_tool_input_schema = partial(header_schema, surface)
+        sdk.add_request_handler("subscriptions/listen", mcp_types.SubscriptionsListenRequestParams, self.changes.listen)
 
     def cli(self, argv: Sequence[str] | None = None) -> None:
         """Run the server's command line; the entry point of its package.
@@ -108,90 +91,32 @@ class AgentServer(FastMCP[Any]):
 
     async def verdict(self, caller: Selection, *, lists_tools: bool) -> Verdict:
         """Return the verdict for one request of a caller, its query resolved where tools are listed."""
-        verdict = self.surface.verdict(caller, curated=lists_tools)
-        if lists_tools and verdict.effective.query is not None:
-            verdict.resolution = await self.resolver.resolve(verdict)
+        verdict = self.surface.verdict(caller, shapes_lists=lists_tools)
+        if lists_tools and verdict.preferences.query is not None:
+            verdict = self.surface.resolved(verdict, await self._resolve(verdict))
         return verdict
 
-    async def revision(self, verdict: Verdict, kind: ComponentKind = "tool") -> str:
-        """Return the revision of the surface that a verdict holds on."""
-        if kind not in verdict.decisions and kind not in self.surface.catalogs:
-            await self.components(kind)
-        made = verdict.decisions.get(kind)
-        catalog = made.catalog if made is not None else self.surface.catalogs.get(kind, Catalog())
-        return revision(catalog.digest, verdict.effective.digest)
+    async def _resolve(self, verdict: Verdict) -> Resolution:
+        """Return the answer to a verdict's query; never fails, and waits no longer than the deadline."""
+        query = verdict.preferences.query
+        if query is None or (deadline := await self.resolver.wait_for_tools()) is None:
+            return UNRESOLVED
+        scope = await self._introspection.scope(verdict)
+        return await self.resolver.resolve(query, scope, verdict.preferences.most_shown, deadline)
 
-    async def components(self, kind: ComponentKind) -> Sequence[FastMCPComponent]:
-        """Return the components of a kind under the verdict in force, without middleware."""
-        match kind:
-            case "tool":
-                return await self.list_tools(run_middleware=False)
-            case "prompt":
-                return await self.list_prompts(run_middleware=False)
-            case "resource":
-                return await self.list_resources(run_middleware=False)
-            case "template":
-                return await self.list_resource_templates(run_middleware=False)
+    async def resolve_once(self, verdict: Verdict) -> Resolution:
+        """Return the answer to a verdict's query where no server runs, after graph and index were made for it."""
+        if verdict.preferences.query is None:
+            return UNRESOLVED
+        return await self.resolver.run_once(lambda: self._resolve(verdict))
 
-    # -- every listing is under one verdict: the request's, or with no request the operator's alone ----------------
+    def cache_hint(self, method: str) -> CacheHint | None:
+        """Return what the author says of how long a list may be kept."""
+        return low_level_server(self).cache_hints.get(method)
 
-    async def list_tools(self, *, run_middleware: bool = True) -> Sequence[Tool]:
-        """Return the visible tools; see `FastMCP.list_tools`."""
-        with self.surface.under_verdict() as verdict:
-            listed = await super().list_tools(run_middleware=run_middleware)
-            if (catalog := self.surface.listed("tool", verdict)) is not None:
-                self.resolver.listed(catalog)
-            return listed
-
-    async def list_prompts(self, *, run_middleware: bool = True) -> Sequence[Prompt]:
-        """Return the permitted prompts; see `FastMCP.list_prompts`."""
-        with self.surface.under_verdict() as verdict:
-            listed = await super().list_prompts(run_middleware=run_middleware)
-            self.surface.listed("prompt", verdict)
-            return listed
-
-    async def list_resources(self, *, run_middleware: bool = True) -> Sequence[Resource]:
-        """Return the permitted resources; see `FastMCP.list_resources`."""
-        with self.surface.under_verdict() as verdict:
-            listed = await super().list_resources(run_middleware=run_middleware)
-            self.surface.listed("resource", verdict)
-            if not any(str(each.uri).startswith(_PREFAB) for each in listed):
-                return listed
-            shown = await self._prefab_uris()
-            return [each for each in listed if not str(each.uri).startswith(_PREFAB) or str(each.uri) in shown]
-
-    async def list_resource_templates(self, *, run_middleware: bool = True) -> Sequence[ResourceTemplate]:
-        """Return the permitted resource templates; see `FastMCP.list_resource_templates`."""
-        with self.surface.under_verdict() as verdict:
-            listed = await super().list_resource_templates(run_middleware=run_middleware)
-            self.surface.listed("template", verdict)
-            return listed
-
-    async def read_resource(
-        self, uri: str, *, version: VersionSpec | None = None, run_middleware: bool = True
-    ) -> ResourceResult:
-        """Read a permitted resource; see `FastMCP.read_resource`."""
-        with self.surface.under_verdict():
-            if uri.startswith(_PREFAB) and uri not in await self._prefab_uris():
-                raise NotFoundError(f"Unknown resource: {uri!r}")
-            return await super().read_resource(uri, version=version, run_middleware=run_middleware)
-
-    async def get_tasks(self) -> Sequence[FastMCPComponent]:
-        """Return the task-enabled components that the operator permits; see `FastMCP.get_tasks`."""
-        with self.surface.under_verdict():
-            return await super().get_tasks()
-
-    async def _prefab_uris(self) -> frozenset[str]:
-        """The pages that FastMCP makes for permitted tools' apps; it makes them beside the transforms."""
-        tools = await super().list_tools(run_middleware=False)
-        return frozenset(str(((tool.meta or {}).get("ui") or {}).get("resourceUri")) for tool in tools)
-
-    def _injected_tools(self) -> list[Tool]:
-        return []  # The visibility transform has put them into the catalog already.
-
-    def _get_injected_tool(self, name: str) -> Tool | None:
-        tool = super()._get_injected_tool(name)
-        return tool if tool is None or self.surface.permits("tool", tool) else None
+    def health(self) -> dict[str, Any]:
+        """Return whether every lifespan has been entered, under `status`, and the state of graph and ranker."""
+        return {"status": "ready" if is_started(self) else "starting", **self.resolver.health()}
 
     # -- changes of the catalog while the server runs --------------------------------------------------------------
 
@@ -218,6 +143,32 @@ class AgentServer(FastMCP[Any]):
         self.changes.note()
         return self
 
+    def note_listed(self, kind: ComponentKind, catalog: Catalog) -> None:
+        """Bring in tools that a provider got without telling of it: a list of them is the first to show them."""
+        if kind == "tool":
+            self._introspection.listed(catalog)
+
+    async def _keep_tools_known(self) -> None:
+        """Keep graph and ranker while the server runs; where they are off, only make the catalog known."""
+        self.resolver.settle_s = self._settle_s()
+        try:
+            await self.resolver.run()
+            if self.serves_http:
+                await self._introspection.list_everything()
+        finally:
+            self._introspection.forget()
+
+    def _settle_s(self) -> float | None:
+        """Return how many seconds after the start graph and index are made where no query comes; None for never.
+
+        Over stdio few clients ever send a query, so nothing is loaded there before one does.
+        """
+        operator = self.surface.operator
+        if effective(operator.selection).query is not None:
+            return 0.0
+        is_asked_for = operator.settings.graph not in ("auto", "off") or operator.environ.get("NEO4J_URI", "").strip()
+        return _SETTLE_S if self.serves_http or self._has_own_graph or is_asked_for else None
+
     # -- HTTP ------------------------------------------------------------------------------------------------------
 
     def http_app(
@@ -235,8 +186,6 @@ class AgentServer(FastMCP[Any]):
         session_idle_timeout: float | Literal["auto"] | None = None,
     ) -> StarletteWithLifespan:
         """Return the ASGI application: MCP, `/sse` beside it, and the routes; see `FastMCP.http_app`."""
-        from agent_utilities.mcp.metrics import Metrics
-
         guards: dict[str, Any] = {
             "host_origin_protection": host_origin_protection,
             "allowed_hosts": allowed_hosts,
@@ -255,7 +204,15 @@ class AgentServer(FastMCP[Any]):
         )
         if transport != "sse":
             app.router.routes.extend(sse_routes(super().http_app(transport="sse", **guards)))
-        self.surface.metrics = self.surface.metrics or Metrics()
-        self.resolver.serves_http = True
-        app.router.routes.extend(routes(self, self.surface.metrics))
+        self.serves_http = True
+        app.router.routes.extend(json_routes(self, self._metrics()))
         return app
+
+    def _metrics(self) -> Metrics:
+        """Return the server's metrics, which observe it from the first application on."""
+        from agent_utilities.mcp.observers.metrics import Metrics
+
+        if self._observing_metrics is None:
+            self._observing_metrics = Metrics()
+            self.surface.observers.add(self._observing_metrics)
+        return self._observing_metrics

@@ -93,7 +93,7 @@ def _command(server: AgentServer) -> Callable[..., None]:
         policy = given.pop("selection_policy")
         server.surface.launch(read_cli(chosen), **({"selection_policy": policy.value} if policy else {}))
         if given.pop("list_tools"):
-            from agent_utilities.mcp.listing import print_listing
+            from agent_utilities.mcp.command_line.listing import print_listing
 
             anyio.run(print_listing, server, given["as_json"])
         else:
@@ -167,8 +167,8 @@ def _serve(server: AgentServer, transport: Transport, host: str, port: int, log_
     _log_to_stderr(log_level)
     # Uvicorn raises the signal again when it is done; the lifespan still has to close what it opened.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    _ = server.surface.operator, server.surface.settings
-    server.resolver.serves_http = transport is not Transport.STDIO
+    _ = server.surface.operator.selection, server.surface.operator.settings
+    server.serves_http = transport is not Transport.STDIO
     server.resolver.check()
     calm_collector()
     try:

@@ -8,7 +8,7 @@ from typing import Any
 
 from agent_utilities.graph.base import ToolGraph
 from agent_utilities.mcp.server import AgentServer
-from agent_utilities.mcp.surface import Surface
+from agent_utilities.mcp.surface.surface import Surface
 
 
 def create_mcp_server(

@@ -7,29 +7,48 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from agent_utilities.graph.base import Cause, GraphError, ServerState, ToolGraph
 from agent_utilities.graph.matching import names_of, normalise
-from agent_utilities.resolution.answer import UNRANKED, Answer, Scope, ToolRanker, combine
-from agent_utilities.resolution.graph_reader import Reader
+from agent_utilities.resolution import graph_reader
+from agent_utilities.resolution.answer import UNRANKED, Question, ToolRanker, literal_answer
+from agent_utilities.resolution.deadlines import Limits, for_ranking
+from agent_utilities.resolution.graph_reader import GraphReader
 from agent_utilities.resolution.refresher import Introspect, Refresher
+from agent_utilities.resolution.scope import CallerScope
 from agent_utilities.runtime.bounded_cache import BoundedCache
-from agent_utilities.selection.resolution import Resolution
+from agent_utilities.runtime.deadline import Deadline
+from agent_utilities.runtime.single_flight import NotRunningError, SingleFlight
+from agent_utilities.selection.resolution import UNRESOLVED, Resolution
 
 logger = logging.getLogger("agent_utilities.graph")
 
-Asked = tuple[str, str, str, str, str, int | None]
-"""Server, normalised query, edition of the server's tools, digest of the scope, version of the ranker, limit."""
-
 _HOUR_MS = 3_600_000
-_CLOSE_S = 1.5
 _CLOCK_SKEW_MS = 5 * 60_000
-_N_RANKED = 100
 _ANSWERS_BYTES = 16 << 20
-_RANKING_SHARE = 0.8
-_LEAST_S = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What one answer is an answer to; equal for callers who may be given the same.
+
+    Args:
+        server: whose tools.
+        text: the normalised query.
+        edition: of the server's tools.
+        scope_digest: of the tools that the caller may use; empty for all.
+        ranker_version: what the ranker answers from; empty while it can't.
+        limit: the most to name.
+    """
+
+    server: str
+    text: str
+    edition: str
+    scope_digest: str
+    ranker_version: str
+    limit: int | None
 
 
 class DynamicToolOrchestrator:
@@ -44,12 +63,12 @@ class DynamicToolOrchestrator:
     Args:
         graph: the backend; opened and closed here.
         introspect: returns the live tools of a server, by its name; never a command that the graph holds.
+        deadline_s: seconds that `resolve` waits at most where it is given no deadline.
         ranker: ranks the server's tools, or None.
-        deadline_ms: the longest that `resolve` waits.
         ttl_hours: the age from which an answer is `stale`, and a refresh is started behind it.
-        now: UTC epoch seconds; injected by tests.
+        limits: how long background work may take.
+        now: UTC epoch seconds.
         clock: monotonic seconds, for pauses after failures.
-        settle_s: seconds after the start before the graph is opened, unless a query is asked before.
     """
 
     def __init__(
@@ -57,25 +76,25 @@ class DynamicToolOrchestrator:
         graph: ToolGraph,
         introspect: Introspect,
         *,
+        deadline_s: float,
         ranker: ToolRanker | None = None,
-        deadline_ms: int = 250,
         ttl_hours: float = 24,
+        limits: Limits = Limits(),  # noqa: B008 - frozen
         now: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
-        settle_s: float = 0.0,
     ) -> None:
         self.graph = graph
-        self._refresher = Refresher(graph, introspect, now, clock, settle_s)
+        self._refresher = Refresher(graph, introspect, now, clock, limits)
         self._states = self._refresher.states
-        self._deadline_s = deadline_ms / 1000
+        self._deadline_s = deadline_s
         self._ttl_ms = ttl_hours * _HOUR_MS
+        self._limits = limits
         self._now = now
         self._ranker = ranker
-        self._reader = Reader(graph, clock, self._states.__getitem__, self._outdated)
-        self._answers: BoundedCache[Asked, Answer] = BoundedCache(_ANSWERS_BYTES, _weigh)
-        self._flights: dict[Asked, asyncio.Task[Answer | GraphError]] = {}
-        self._group: asyncio.TaskGroup | None = None
-        self.tried = asyncio.Event()
+        self._reader = GraphReader(graph, clock, self._states.__getitem__, self._mark_outdated, limits)
+        self._answers: BoundedCache[Asked, Resolution] = BoundedCache(_ANSWERS_BYTES, _weigh)
+        self._flights: SingleFlight[Asked, Resolution | GraphError] = SingleFlight()
+        self.first_try_done = asyncio.Event()
         """Set once the graph was filled with the live tools, or could not be at the first try."""
 
     # -- answering -----------------------------------------------------------------------------------------------
@@ -84,9 +103,9 @@ class DynamicToolOrchestrator:
         self,
         query: str,
         server_name: str,
-        scope: Scope | None = None,
+        scope: CallerScope | None = None,
         limit: int | None = None,
-        until: float | None = None,
+        deadline: Deadline | None = None,
     ) -> Resolution:
         """Return the answer to a query on a server's tools; never fails, never waits past the deadline.
 
@@ -95,76 +114,82 @@ class DynamicToolOrchestrator:
             server_name: whose tools to choose from.
             scope: those of them that the caller may use; None for all.
             limit: the most to name; None for all.
-            until: the event loop's time to wait to, where the caller has waited already; the deadline from now on
-                otherwise.
+            deadline: until when to wait, where the caller has waited already; a new one otherwise.
         """
-        text = normalise(query)
-        if not text:
-            return Resolution("off")
+        question = Question(query, normalise(query), scope, limit)
+        if not question.text:
+            return UNRESOLVED
         state = self._states.get(server_name)
         if state is None:
-            self.want()
+            self._refresher.open_now()
             return Resolution("unavailable", cause=self.cause or "being filled")
-        version = self._ranker.version if self._ranker is not None else ""
-        edition = f"{state.digest}:{self._refresher.n_changes}"
-        asked = (server_name, text, edition, scope.digest if scope is not None else "", version, limit)
-        found: Answer | GraphError | None = self._answers.get(asked)
-        if found is None:
-            found = await self._wait(asked, query, scope, self.deadline() if until is None else until)
+        asked = self._asked(question, server_name, state)
+        answer: Resolution | GraphError | None = self._answers.get(asked)
+        if answer is None:
+            answer = await self._wait(asked, question, deadline or self.new_deadline())
         is_stale = self._is_stale(state)
         # Whoever waited may find that a refresh is over by now, and starts no other.
         if self._is_stale(self._states.get(server_name, state)) or self._refresher.is_due(server_name):
             self.refresh(server_name)
-        if isinstance(found, GraphError):
-            return Resolution("unavailable", cause=found.cause)
-        return found.resolution("stale" if is_stale else "fresh")
+        if isinstance(answer, GraphError):
+            return Resolution("unavailable", cause=answer.cause)
+        return replace(answer, status="stale") if is_stale and answer.answered else answer
 
-    def deadline(self) -> float:
-        """Return the event loop's time until which a query asked now is waited for."""
-        return asyncio.get_running_loop().time() + self._deadline_s
+    def _asked(self, question: Question, server_name: str, state: ServerState) -> Asked:
+        return Asked(
+            server_name,
+            question.text,
+            f"{state.digest}:{self._refresher.n_changes}",
+            question.scope.digest if question.scope is not None else "",
+            self._ranker.version if self._ranker is not None else "",
+            question.limit,
+        )
 
-    async def _wait(self, asked: Asked, query: str, scope: Scope | None, until: float) -> Answer | GraphError:
-        """Find an answer once for all who ask the same, and wait for it up to the event loop's time `until`."""
-        flight = self._flights.get(asked)
-        if flight is None:
-            if self._group is None:
-                return GraphError("being filled", "not running")
-            flight = self._flights[asked] = self._group.create_task(self._find(asked, query, scope, until))
-            flight.add_done_callback(lambda _: self._flights.pop(asked, None))
-        done, _ = await asyncio.wait([flight], timeout=max(0.0, until - asyncio.get_running_loop().time()))
-        if not done:
-            return GraphError("too slow", f"no answer within {self._deadline_s * 1000:.0f} ms")
-        return GraphError("failed", "the server is stopping") if flight.cancelled() else flight.result()
+    def new_deadline(self) -> Deadline:
+        """Return until when a query asked now is waited for."""
+        return Deadline.after(self._deadline_s)
 
-    async def _find(self, asked: Asked, query: str, scope: Scope | None, until: float) -> Answer | GraphError:
-        """Find an answer; past `until` nobody waits for it, but the graph's part of it is still remembered."""
-        server, text, edition, _, version, limit = asked
+    async def _wait(self, asked: Asked, question: Question, deadline: Deadline) -> Resolution | GraphError:
+        """Find an answer once for all who ask the same, and wait for it no longer than the deadline."""
+        if self._flights.group is None:
+            return GraphError("being filled", "not running")
         try:
-            names = scope.names() if scope is not None else None
-            literal = await self._reader.matches((server, text, edition, False), until)
-            if isinstance(literal, GraphError):
-                return literal
-            bearing = names_of(literal, names)
-            ranked = None
-            if self._ranker is not None and version:
-                left_s = until - asyncio.get_running_loop().time()
-                n_ranked = _N_RANKED + (limit or 0)
-                ranked = await self._ranker.rank(query, scope, n_ranked, max(_LEAST_S, _RANKING_SHARE * left_s))
-            if ranked is None and not bearing:
-                apart = await self._reader.matches((server, text, edition, True), until)
-                if isinstance(apart, GraphError):
-                    return apart
-                bearing = names_of(apart, names)
-            answer = combine(text, bearing, ranked, limit)
-            if ranked is None and self._ranker is not None:
-                answer = replace(answer, cause=UNRANKED, is_passing=True)
-            if ranked is not None and not answer.names and (error := await self._reader.checked(server)):
-                return error
+            return await self._flights.join(asked, lambda: self._find(asked, question, deadline), deadline)
+        except TimeoutError:
+            return GraphError("too slow", f"no answer within {self._deadline_s * 1000:.0f} ms")
+        except NotRunningError:
+            return GraphError("failed", "the server is stopping")
+
+    async def _find(self, asked: Asked, question: Question, deadline: Deadline) -> Resolution | GraphError:
+        """Find an answer; past the deadline nobody waits for it, but the graph's part of it is still remembered."""
+        try:
+            answer = await self._ask_graph_and_ranker(asked, question, deadline)
         except Exception as failure:  # a flight that raised would end the whole task group
             return self._reader.failed(GraphError("failed", repr(failure)))
-        if not answer.is_passing:
+        if isinstance(answer, Resolution) and not answer.is_temporary:
             self._answers.keep(asked, answer)
         return answer
+
+    async def _ask_graph_and_ranker(
+        self, asked: Asked, question: Question, deadline: Deadline
+    ) -> Resolution | GraphError:
+        permitted = question.scope.names() if question.scope is not None else None
+        match = graph_reader.Asked(asked.server, asked.text, asked.edition)
+        matches = await self._reader.matches(match, deadline)
+        if isinstance(matches, GraphError):
+            return matches
+        literal = names_of(matches, permitted)
+        if self._ranker is not None and asked.ranker_version:
+            answer = await self._ranker.answer(question, literal, for_ranking(deadline))
+            if answer is not None:
+                inconclusive = None if answer.tools else await self._reader.why_inconclusive(asked.server)
+                return inconclusive or answer
+        if not literal:
+            matches = await self._reader.matches(replace(match, by_terms=True), deadline)
+            if isinstance(matches, GraphError):
+                return matches
+            literal = names_of(matches, permitted)
+        return literal_answer(literal, question.limit, UNRANKED if self._ranker is not None else "")
 
     def _is_stale(self, state: ServerState) -> bool:
         """By age; a time stamp from the future, after a clock was set back, counts as old."""
@@ -187,51 +212,47 @@ class DynamicToolOrchestrator:
         """Open the graph, fill it with a server's tools and keep it, until cancelled; then close within 2 s."""
         try:
             async with asyncio.TaskGroup() as group:
-                self._group = self._reader.group = group
+                self._flights.group = self._reader.flights.group = group
                 try:
                     await self._refresher.fill(server_name, self._not_filled, self._reader.succeeded)
-                    self.tried.set()
+                    self.first_try_done.set()
                     if self._refresher.is_due(server_name):
                         self.refresh(server_name)
                     await asyncio.Event().wait()
                 finally:
-                    self._group = self._reader.group = None
+                    self._flights.group = self._reader.flights.group = None
         finally:
             try:
-                async with asyncio.timeout(_CLOSE_S):
+                async with asyncio.timeout(self._limits.close_s):
                     await self.graph.close()
             except Exception as error:  # a graph that hangs must not keep the server from stopping
                 logger.warning("graph did not close cleanly: %r", error)
 
     def _not_filled(self, error: GraphError) -> None:
         self._reader.failed(error)
-        self.tried.set()
+        self.first_try_done.set()
 
-    def want(self) -> None:
-        """Open the graph now, if it waits for the server to settle."""
-        self._refresher.want()
-
-    async def filled(self, until: float) -> None:
-        """Wait for the first try to fill the graph, no longer than to the event loop's time `until`."""
-        self.want()
+    async def filled(self, deadline: Deadline) -> None:
+        """Wait for the first try to fill the graph, no longer than the deadline."""
+        self._refresher.open_now()
         with suppress(TimeoutError):
-            async with asyncio.timeout_at(until):
-                await self.tried.wait()
+            async with deadline.timeout():
+                await self.first_try_done.wait()
 
     def refresh(self, server_name: str, *, is_change: bool = False) -> None:
-        """Start a refresh behind everything, at most one a server; see `Refresher.start`."""
-        self._refresher.start(self._group, server_name, is_change=is_change)
+        """Start `refresh_cached_tools` behind everything, at most one a server; see `Refresher.start`."""
+        self._refresher.start(self._flights.group, server_name, is_change=is_change)
 
-    def _outdated(self, server_name: str) -> None:
+    def _mark_outdated(self, server_name: str) -> None:
         self.refresh(server_name, is_change=True)
 
     async def refresh_cached_tools(self, server_name: str) -> None:
-        """Bring a live server's tools into the graph, in one transaction.
+        """Bring a live server's tools into the graph, in one transaction, and wait for it.
 
         Raises:
             GraphError: nothing was changed.
         """
-        await self._refresher.refresh(server_name)
+        await self._refresher.refresh_cached_tools(server_name)
 
     @property
     def n_refreshes(self) -> int:
@@ -239,8 +260,9 @@ class DynamicToolOrchestrator:
         return self._refresher.n_refreshes
 
     @property
-    def _refreshes(self) -> dict[str, asyncio.Task[None] | None]:
-        return self._refresher.running
+    def is_idle(self) -> bool:
+        """Whether no server is being filled or refreshed."""
+        return not self._refresher.running
 
     def health(self, server_name: str) -> dict[str, Any]:
         """Return what `/ready` tells of the graph."""
@@ -253,6 +275,6 @@ class DynamicToolOrchestrator:
         return health
 
 
-def _weigh(asked: Asked, answer: Answer) -> int:
+def _weigh(asked: Asked, answer: Resolution) -> int:
     """Return about how many bytes an answer takes."""
-    return 500 + 2 * len(asked[1]) + 200 * len(answer.names)
+    return 600 + 2 * len(asked.text) + 200 * len(answer.tools)

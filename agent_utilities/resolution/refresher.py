@@ -7,19 +7,17 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from contextvars import copy_context
+from itertools import count
 
 from agent_utilities.graph.base import GraphError, ServerState, ToolGraph, ToolRecord
 from agent_utilities.graph.matching import match_literally, match_terms
 from agent_utilities.graph.sync import server_state, sync
+from agent_utilities.resolution.deadlines import Limits
 
 logger = logging.getLogger("agent_utilities.graph")
 
 Introspect = Callable[[str], Awaitable[Sequence[ToolRecord]]]
-
-RETRY_S = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
-"""Seconds between tries to fill the graph; the last also between refreshes after one that failed."""
-
-_REFRESH_S = 60.0
+"""Returns the live tools of a server, by its name."""
 
 
 class Refresher:
@@ -27,10 +25,10 @@ class Refresher:
 
     Args:
         graph: the backend.
-        introspect: returns the live tools of a server, by its name; never a command that the graph holds.
+        introspect: returns the live tools of a server; never runs a command that the graph holds.
         now: UTC epoch seconds.
         clock: monotonic seconds, for pauses after failures.
-        settle_s: seconds that a server is left alone after its start, unless its graph is wanted before.
+        limits: how long a refresh may take, and the pauses between tries.
     """
 
     def __init__(
@@ -39,24 +37,27 @@ class Refresher:
         introspect: Introspect,
         now: Callable[[], float],
         clock: Callable[[], float],
-        settle_s: float = 0.0,
+        limits: Limits,
     ) -> None:
         self.states: dict[str, ServerState] = {}
         self.n_refreshes = 0
         self.n_changes = 0
         """How often the tools in the graph were changed here; what was read before may be of other tools."""
         self.running: dict[str, asyncio.Task[None] | None] = {}
+        """Servers that are being filled (None) or refreshed, with the task that does it."""
         self._graph = graph
         self._introspect = introspect
         self._now, self._clock = now, clock
-        self._settle_s = settle_s
+        self._limits = limits
         self._wanted = asyncio.Event()
         self._changed: set[str] = set()
         self._warned: set[str] = set()
         self._paused_until: dict[str, float] = {}
         self._context = copy_context()
 
-    async def fill(self, server: str, failed: Callable[[GraphError], object], succeeded: Callable[[], object]) -> None:
+    async def fill(
+        self, server: str, on_failure: Callable[[GraphError], object], on_success: Callable[[], object]
+    ) -> None:
         """Open the graph and fill it, again and again until it is done; what it already holds answers meanwhile.
 
         It is opened when it is first wanted, or when the server has settled: a driver's import and an engine's start
@@ -64,42 +65,42 @@ class Refresher:
 
         Args:
             server: whose tools to bring in.
-            failed: called with each failure.
-            succeeded: called when the graph can answer.
+            on_failure: called with each failure.
+            on_success: called when the graph can answer.
         """
         self.running[server] = None
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._settle_s):
+            async with asyncio.timeout(self._limits.settle_s):
                 await self._wanted.wait()
-        for attempt in range(10**9):
+        for attempt in count():
             try:
-                async with asyncio.timeout(_REFRESH_S):
-                    await self._graph.open()
-                    if server not in self.states:
-                        held = await server_state(self._graph, server)
-                        if held is not None and held.n_tools:
-                            self.states[server] = held
-                            succeeded()
-                    await self.refresh(server)
-                    await self._warm(server)
-                    succeeded()
-                    break
+                async with asyncio.timeout(self._limits.refresh_s):
+                    await self._open_and_fill(server, on_success)
+                break
             except Exception as error:
                 if server in self.states:
                     self._warn(server, error)
                 else:
-                    failed(_as_graph_error(error))
-            await asyncio.sleep(RETRY_S[min(attempt, len(RETRY_S) - 1)])
+                    on_failure(self._as_graph_error(error))
+            await asyncio.sleep(self._limits.retry_s[min(attempt, len(self._limits.retry_s) - 1)])
         del self.running[server]
 
-    def want(self) -> None:
-        """Open the graph now: a query was asked."""
-        self._wanted.set()
-
-    async def _warm(self, server: str) -> None:
-        """Run each statement once: the first time costs many times the others, and no caller should pay it."""
+    async def _open_and_fill(self, server: str, on_success: Callable[[], object]) -> None:
+        await self._graph.open()
+        if server not in self.states:
+            state = await server_state(self._graph, server)
+            if state is not None and state.n_tools:
+                self.states[server] = state
+                on_success()
+        await self.refresh_cached_tools(server)
+        # The first time a statement runs costs many times the others, and no caller should pay it.
         await match_literally(self._graph, server, "warm up")
         await match_terms(self._graph, server, "warm up")
+        on_success()
+
+    def open_now(self) -> None:
+        """Open the graph without waiting for the server to settle: a query was asked."""
+        self._wanted.set()
 
     def start(self, group: asyncio.TaskGroup | None, server: str, *, is_change: bool = False) -> None:
         """Start a refresh, unless one runs or one failed a short while ago.
@@ -127,12 +128,12 @@ class Refresher:
         """Refresh, and once more where the tools changed meanwhile."""
         try:
             while True:
-                async with asyncio.timeout(_REFRESH_S):
-                    await self.refresh(server)
+                async with asyncio.timeout(self._limits.refresh_s):
+                    await self.refresh_cached_tools(server)
                 if server not in self._changed:
                     return
         except Exception as error:
-            self._paused_until[server] = self._clock() + RETRY_S[-1]
+            self._paused_until[server] = self._clock() + self._limits.retry_s[-1]
             self._warn(server, error)
 
     def _warn(self, server: str, error: Exception) -> None:
@@ -141,8 +142,8 @@ class Refresher:
             self._warned.add(server)
             logger.warning("can't refresh %s in the graph (%s); what it holds is used on", server, error)
 
-    async def refresh(self, server: str) -> None:
-        """Bring a live server's tools into the graph, in one transaction.
+    async def refresh_cached_tools(self, server: str) -> None:
+        """Bring a live server's tools into the graph, in one transaction: put what changed, drop what is gone.
 
         Raises:
             GraphError: nothing was changed.
@@ -163,10 +164,9 @@ class Refresher:
         n_tools, n_put, n_dropped = report.state.n_tools, report.n_put, report.n_dropped
         logger.info("graph holds %d tools of %s (%d put, %d dropped)", n_tools, server, n_put, n_dropped)
 
-
-def _as_graph_error(error: Exception) -> GraphError:
-    if isinstance(error, GraphError):
-        return error
-    if isinstance(error, TimeoutError):
-        return GraphError("too slow", f"not filled within {_REFRESH_S} s")
-    return GraphError("failed", repr(error))
+    def _as_graph_error(self, error: Exception) -> GraphError:
+        if isinstance(error, GraphError):
+            return error
+        if isinstance(error, TimeoutError):
+            return GraphError("too slow", f"not filled within {self._limits.refresh_s} s")
+        return GraphError("failed", repr(error))

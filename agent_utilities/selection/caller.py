@@ -1,14 +1,14 @@
-"""For calling agents: a selection as headers or as a URL, from keyword arguments."""
+"""For calling agents: a selection as headers, as a URL or as a request's `_meta`, from keyword arguments."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from agent_utilities.errors import SelectionError
-from agent_utilities.selection.channels import FIELDS, field_of
-from agent_utilities.selection.parse import read_request
+from agent_utilities.selection.channels import FIELDS, META_KEY, field_of
+from agent_utilities.selection.parse import read_meta, read_request
 
 
 class CallerSelection(TypedDict, total=False):
@@ -79,6 +79,17 @@ def selection_url(url: str, **selection: Unpack[CallerSelection]) -> str:
     query = urlencode([*kept, *texts.items()])
     read_request(query.encode(), ())
     return urlunsplit(parts._replace(query=query))
+
+
+def selection_meta(**selection: Unpack[CallerSelection]) -> dict[str, dict[str, Any]]:
+    """Return the `_meta` of one MCP request that asks for a selection, over any transport, stdio included.
+
+    Raises:
+        SelectionError: a value can't be sent.
+    """
+    meta = {META_KEY: dict(_texts(selection))}
+    read_meta(meta)
+    return meta
 
 
 def _texts(selection: CallerSelection) -> Iterator[tuple[str, str]]:

@@ -13,6 +13,9 @@ from agent_utilities.selection.nearest import nearest
 ValueKind = Literal["names", "tags", "flag", "text", "count"]
 """How a value is read: comma-separated names or tags, a boolean, free text, a positive integer."""
 
+META_KEY = "agent-utilities/selection"
+"""The key of `_meta`: in a request the caller's selection, in a list's result what was decided."""
+
 _NEAR = 85
 _LONGEST_KEY = 40
 
@@ -24,7 +27,8 @@ class Field:
     Args:
         name: the field's name in `Selection`.
         kind: how its values are read.
-        env, cli, query, header: every spelling by channel, the preferred one first.
+        env, cli, query, header: every spelling by channel, the preferred one first. A request's `_meta` uses those
+            of the URL query.
         help: one sentence for `--help` and the docs.
     """
 
@@ -38,7 +42,15 @@ class Field:
 
     def spellings(self, channel: Channel) -> tuple[str, ...]:
         """Return the spellings of this field in a channel."""
-        return {"env": self.env, "cli": self.cli, "query": self.query, "header": self.header}[channel]
+        match channel:
+            case "env":
+                return self.env
+            case "cli":
+                return self.cli
+            case "query" | "meta":
+                return self.query
+            case "header":
+                return self.header
 
 
 FIELDS: tuple[Field, ...] = (
@@ -116,8 +128,8 @@ def spellings(channel: Channel) -> Iterator[tuple[str, Field]]:
 
 
 def normal_key(key: str, channel: Channel) -> str:
-    """Return a key as the table spells it: query keys ignore case and take `-` for `_`, headers ignore case."""
-    if channel == "query":
+    """Return a key as the table spells it: query and `_meta` keys ignore case and take `-` for `_`, headers case."""
+    if channel in ("query", "meta"):
         return key.lower().replace("-", "_")
     return key.lower() if channel == "header" else key
 

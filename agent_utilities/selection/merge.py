@@ -80,19 +80,24 @@ class Effective:
     top_k: Setting | None = None
 
     @cached_property
-    def digest(self) -> str:
-        """A hash of all values, the same in every process; origins do not count."""
-        parts = [
+    def bounds_digest(self) -> str:
+        """A hash of the bounds' values, the same in every process; origins and preferences do not count."""
+        lists = [
             [_canonical(setting.value) for setting in settings]
             for settings in (self.allow_tools, self.allow_tags, self.deny_tools, self.deny_tags)
         ]
-        single = [_canonical(s.value) if s else None for s in (self.read_only, self.query, self.top_k)]
-        return blake2b(repr((parts, single)).encode(), digest_size=16).hexdigest()
+        read_only = _canonical(self.read_only.value) if self.read_only else None
+        return blake2b(repr((lists, read_only)).encode(), digest_size=16).hexdigest()
 
     @cached_property
     def bounds_only(self) -> Effective:
-        """The same bounds without preferences: what holds where nothing is being shown."""
+        """The same bounds without preferences: what `decide` reads, so that a memo of it knows no more."""
         return replace(self, query=None, top_k=None)
+
+    @property
+    def top_k_value(self) -> int | None:
+        """The most tools to show, or None where nobody says."""
+        return self.top_k.value if self.top_k and isinstance(self.top_k.value, int) else None
 
     @property
     def query_text(self) -> str | None:

@@ -7,15 +7,21 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-Channel = Literal["env", "cli", "query", "header"]
+Channel = Literal["env", "cli", "query", "header", "meta"]
 Side = Literal["operator", "caller"]
 Policy = Literal["narrow", "override"]
 FieldName = Literal["allow_tools", "deny_tools", "allow_tags", "deny_tags", "read_only", "query", "top_k"]
 
-CHANNELS: tuple[Channel, ...] = ("env", "cli", "query", "header")
-"""Lowest first: within a side the later channel replaces the earlier one."""
+CHANNELS: tuple[Channel, ...] = ("env", "cli", "query", "header", "meta")
+"""Lowest first: within a side the later channel replaces the earlier one. `meta` is the `_meta` of one MCP request."""
 
-SIDES: dict[Channel, Side] = {"env": "operator", "cli": "operator", "query": "caller", "header": "caller"}
+SIDES: dict[Channel, Side] = {
+    "env": "operator",
+    "cli": "operator",
+    "query": "caller",
+    "header": "caller",
+    "meta": "caller",
+}
 
 
 def fold(name: str) -> str:
@@ -52,6 +58,9 @@ class NameSet:
         return listed or ("none",)
 
 
+NO_NAMES = NameSet()
+"""Names nothing."""
+
 Value = NameSet | bool | int | tuple[str, ...]
 
 
@@ -68,6 +77,11 @@ class Setting:
     value: Value
     origins: tuple[str, ...]
     side: Side = "operator"
+
+    @property
+    def n_names(self) -> int:
+        """How many names it gives; 1 where it gives none."""
+        return len(self.value.names) + len(self.value.toolsets) if isinstance(self.value, NameSet) else 1
 
 
 Slot = tuple[FieldName, Channel]

@@ -9,9 +9,9 @@ from functools import lru_cache
 from urllib.parse import parse_qsl
 
 from agent_utilities.errors import SelectionError
-from agent_utilities.selection.channels import Field, field_of, near_miss
+from agent_utilities.selection.channels import FIELDS, META_KEY, Field, field_of, near_miss
 from agent_utilities.selection.merge import merge
-from agent_utilities.selection.model import SIDES, Channel, NameSet, Selection, Setting, Value, fold
+from agent_utilities.selection.model import NOTHING, SIDES, Channel, NameSet, Selection, Setting, Value, fold
 
 MAX_BYTES = 8192
 """The most bytes of selection values that one channel may give."""
@@ -23,7 +23,7 @@ MAX_GLOBS = 64
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
 _COUNT = re.compile(r"[0-9]{1,9}")
-_LABEL: dict[Channel, str] = {"env": "env", "cli": "option", "query": "query", "header": "header"}
+_LABEL: dict[Channel, str] = {"env": "env", "cli": "option", "query": "query", "header": "header", "meta": "_meta"}
 
 
 def read_env(environ: Mapping[str, str], *, known: Iterable[str] = ()) -> Selection:
@@ -69,6 +69,64 @@ def read_request(query_string: bytes, headers: tuple[tuple[bytes, bytes], ...]) 
     return merge(_read(pairs, "query"), _read(decoded, "header"))
 
 
+def read_meta(meta: object) -> Selection:
+    """Return the selection in the `_meta` of one MCP request: an object under `META_KEY`, keyed as the URL query is.
+
+    Lists and booleans may be written as such, or as the text that a URL would hold; null and blank mean not set, an
+    empty list means none. The object is ours alone, so a key that nothing bears is refused, misspelt or not.
+
+    Args:
+        meta: the `_meta` of a request as it came, or None.
+
+    Raises:
+        SelectionError: a value can't be read, or a key is unknown.
+    """
+    given = meta.get(META_KEY) if isinstance(meta, Mapping) else None
+    if given is None:
+        return NOTHING
+    if not isinstance(given, Mapping):
+        hint = 'give one such as {"tools": ["git_log"], "read_only": true}'
+        raise SelectionError("not an object", given, f"_meta {META_KEY}", hint)
+    pairs: list[tuple[str, str]] = []
+    for key, value in given.items():
+        field = field_of(key, "meta")
+        if field is None:
+            meant = near_miss(key, "meta")
+            hint = f"did you mean {meant}?" if meant else f"use one of {_META_KEYS}"
+            raise SelectionError("unknown _meta name", key, f"_meta {key}", hint)
+        if value is not None:
+            pairs.append((key, _meta_text(value, field, f"_meta {key}")))
+    return _read(pairs, "meta")
+
+
+_META_KEYS = ", ".join(spelling for field in FIELDS for spelling in field.spellings("meta"))
+
+
+def _meta_text(value: object, field: Field, source: str) -> str:
+    """Return a JSON value as the text that the other channels would hold."""
+    if isinstance(value, str):
+        return value
+    if field.kind == "flag" and isinstance(value, bool):
+        return "true" if value else "false"
+    if field.kind == "count" and isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if field.kind in ("names", "tags") and isinstance(value, list):
+        for name in value:
+            if not isinstance(name, str) or "," in name or not name.strip():
+                raise SelectionError("not a name", name, source, "names are text, not blank, and have no comma")
+        return ",".join(value) or "none"
+    raise SelectionError("of the wrong type", value, source, _WANTED[field.kind])
+
+
+_WANTED = {
+    "names": "give a list of names",
+    "tags": "give a list of tags",
+    "flag": "give true or false",
+    "count": "give a whole number from 1 up, such as 5",
+    "text": "give text",
+}
+
+
 def _query_pairs(query_string: bytes) -> list[tuple[str, str]]:
     if not query_string:
         return []
@@ -94,7 +152,7 @@ def _shown(raw: bytes) -> str:
 
 
 def _read(pairs: Iterable[tuple[str, str]], channel: Channel) -> Selection:
-    found: list[Selection] = []
+    settings: list[Selection] = []
     n_bytes = 0
     for key, value in pairs:
         field = field_of(key, channel)
@@ -109,8 +167,8 @@ def _read(pairs: Iterable[tuple[str, str]], channel: Channel) -> Selection:
             raise SelectionError("too long", value, source, f"give at most {MAX_BYTES} bytes in one channel")
         read = _value(value, field, key, source)
         if read is not None:
-            found.append(Selection((((field.name, channel), Setting(read, (source,), SIDES[channel])),)))
-    merged = merge(*found)
+            settings.append(Selection((((field.name, channel), Setting(read, (source,), SIDES[channel])),)))
+    merged = merge(*settings)
     for (name, _), setting in merged.slots:
         if isinstance(setting.value, NameSet):
             _check_counts(setting.value, name, ", ".join(setting.origins))
@@ -145,7 +203,7 @@ def _check_characters(text: str, field: Field, source: str) -> None:
 
 
 def _names(text: str, field: Field, *, toolsets: bool, source: str) -> NameSet:
-    names = frozenset(fold(name) for part in text.split(",") if (name := part.strip()))
+    names = frozenset(fold(part.strip()) for part in text.split(",") if part.strip())
     if not names:
         raise SelectionError("no name between the commas", text, source, "give names, or none for nothing")
     # A tool without tags has a name but no tag, so `*` is everything for names only.
@@ -172,6 +230,6 @@ def _check_counts(names: NameSet, name: str, source: str) -> None:
     given: Sequence[str] = [*names.names, *names.toolsets]
     if len(given) > MAX_NAMES:
         raise SelectionError("too many names", f"{len(given)} names", source, f"give at most {MAX_NAMES}")
-    n_globs = sum("*" in each for each in given)
+    n_globs = sum("*" in pattern for pattern in given)
     if n_globs > MAX_GLOBS:
         raise SelectionError("too many globs", f"{n_globs} globs", source, f"give at most {MAX_GLOBS} with a *")

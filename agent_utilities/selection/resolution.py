@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,26 +11,58 @@ Status = Literal["off", "fresh", "stale", "no_match", "unavailable"]
 
 
 @dataclass(frozen=True, slots=True)
+class RankedTool:
+    """A tool that answers a query.
+
+    Args:
+        name: the tool's name.
+        score: what the ranker gives it; None where only the graph found it.
+        words: the words of the query that the ranker found in it, in the query's order.
+    """
+
+    name: str
+    score: float | None = None
+    words: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Resolution:
     """An answer to one query on one server.
 
     Args:
         status: how the answer came about.
-        names: names of the tools that answer the query, best first; counts only with `fresh` and `stale`.
+        tools: those that answer the query, best first; they count only with `fresh` and `stale`.
         cause: for people, why there is no answer, or less of one than there could be; empty where it is whole.
-        scores: what the ranker gives each name, aligned with `names`, or empty; None for one that only the graph found.
-        words: the words of the query that the ranker found in each, aligned with `names`, or empty.
         n_left_out: how many more tools answer, beyond the `top_k` that were asked for.
+        is_temporary: whether the next request may get a better answer, so that this one is not kept.
     """
 
     status: Status = "off"
-    names: tuple[str, ...] = ()
+    tools: tuple[RankedTool, ...] = ()
     cause: str = ""
-    scores: tuple[float | None, ...] = ()
-    words: tuple[tuple[str, ...], ...] = ()
     n_left_out: int = 0
+    is_temporary: bool = False
+
+    @classmethod
+    def of_names(cls, status: Status, names: Iterable[str], cause: str = "") -> Resolution:
+        """Return an answer of which nothing but the names is known, best first."""
+        return cls(status, tuple(map(RankedTool, names)), cause)
 
     @property
     def answered(self) -> bool:
-        """Whether `names` narrows what is shown."""
+        """Whether `tools` narrows what is shown."""
         return self.status in ("fresh", "stale")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the tools that answer, best first."""
+        return tuple(tool.name for tool in self.tools)
+
+    @property
+    def ranks(self) -> dict[str, int]:
+        """The place of each tool that answers, by name, from 0; a name that stands twice has its better place."""
+        return {tool.name: place for place, tool in reversed(list(enumerate(self.tools)))}
+
+
+UNRESOLVED = Resolution()
+"""The answer where nothing was asked, or nothing can answer."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 from agent_utilities.catalog.model import Entry
 from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import NameSet, Setting
+from agent_utilities.visibility.names import name_matcher, tag_matcher
 
 RuleName = Literal["denied_tool", "denied_tag", "not_read_only", "not_allowed_tool", "not_allowed_tag"]
 
@@ -51,17 +52,17 @@ class Bounds:
     def __init__(self, effective: Effective) -> None:
         rules: list[Rule] = []
         for setting in effective.deny_tools:
-            rules.append(Rule("denied_tool", setting, _matches_name(_names(setting))))
+            rules.append(Rule("denied_tool", setting, name_matcher(_names(setting))))
         for setting in effective.deny_tags:
-            rules.append(Rule("denied_tag", setting, _matches_tag(_names(setting))))
+            rules.append(Rule("denied_tag", setting, tag_matcher(_names(setting))))
         if effective.read_only is not None:
             rules.append(Rule("not_read_only", effective.read_only, lambda entry: not entry.read_only))
         for setting in effective.allow_tools:
             if not (names := _names(setting)).everything:
-                rules.append(Rule("not_allowed_tool", setting, _not(_matches_name(names))))
+                rules.append(Rule("not_allowed_tool", setting, _not(name_matcher(names))))
         for setting in effective.allow_tags:
             if not (names := _names(setting)).everything:
-                rules.append(Rule("not_allowed_tag", setting, _not(_matches_tag(names))))
+                rules.append(Rule("not_allowed_tag", setting, _not(tag_matcher(names))))
         # The operator's rules come first, so that a refusal on the caller's side tells nothing of the operator's.
         self.rules = tuple(sorted(rules, key=lambda rule: rule.setting.side != "operator"))
 
@@ -80,56 +81,3 @@ def _names(setting: Setting) -> NameSet:
 
 def _not(matches: Callable[[Entry], bool]) -> Callable[[Entry], bool]:
     return lambda entry: not matches(entry)
-
-
-def _matches_name(names: NameSet) -> Callable[[Entry], bool]:
-    by_name = matcher(names.names | names.toolsets)
-    by_tag = matcher(names.toolsets)
-    if names.everything:
-        return lambda entry: True
-    if not names.toolsets:
-        return lambda entry: by_name(entry.identifiers)
-    return lambda entry: by_name(entry.identifiers) or by_tag(entry.tags)
-
-
-def _matches_tag(names: NameSet) -> Callable[[Entry], bool]:
-    if names.everything:
-        return lambda entry: True
-    by_tag = matcher(names.names)
-    return lambda entry: by_tag(entry.tags)
-
-
-def matcher(patterns: frozenset[str]) -> Callable[[Iterable[str]], bool]:
-    """Return a test of whether any of some folded names matches a pattern; time is linear in each name's length.
-
-    Args:
-        patterns: folded names, where `*` stands for any run of characters.
-    """
-    exact = frozenset(pattern for pattern in patterns if "*" not in pattern)
-    if len(exact) == len(patterns):
-        return lambda names: not exact.isdisjoint(names)
-    globs = [pattern for pattern in patterns if "*" in pattern]
-    prefixes = tuple(glob[:-1] for glob in globs if glob.index("*") == len(glob) - 1)
-    others = [glob.split("*") for glob in globs if glob.index("*") != len(glob) - 1]
-
-    def matches(names: Iterable[str]) -> bool:
-        for name in names:
-            if name in exact or name.startswith(prefixes) or any(_fits(name, parts) for parts in others):
-                return True
-        return False
-
-    return matches
-
-
-def _fits(name: str, parts: list[str]) -> bool:
-    """Whether a name is the parts in order with anything between; greedy, so without backtracking."""
-    first, *middle, last = parts
-    if not name.startswith(first) or len(name) < len(first) + len(last) or not name.endswith(last):
-        return False
-    start, end = len(first), len(name) - len(last)
-    for part in middle:
-        found = name.find(part, start, end)
-        if found < 0:
-            return False
-        start = found + len(part)
-    return True

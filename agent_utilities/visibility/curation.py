@@ -5,44 +5,61 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent_utilities.catalog.model import Entry
-from agent_utilities.selection.merge import Effective
-from agent_utilities.selection.resolution import Resolution
-
-QUERY_TOP_K = 15
-"""The most tools that a query shows where nobody says how many."""
+from agent_utilities.selection.model import NameSet
+from agent_utilities.visibility.names import name_matcher
+from agent_utilities.visibility.preferences import Preferences
 
 
-def most_shown(effective: Effective) -> int | None:
-    """Return the most tools to show: `top_k`, and 15 where there is a query without one; None for all."""
-    if effective.top_k is not None and isinstance(effective.top_k.value, int):
-        return effective.top_k.value
-    return QUERY_TOP_K if effective.query is not None else None
-
-
-def curate(
-    permitted: Sequence[int],
-    entries: Sequence[Entry],
-    resolution: Resolution,
-    *,
-    asked: bool,
-    top_k: int | None,
-) -> tuple[int, ...]:
-    """Return the indexes of the visible entries, in catalog order.
+def curate(permitted: Sequence[int], entries: Sequence[Entry], preferences: Preferences) -> tuple[int, ...]:
+    """Return the indexes of the visible entries: in catalog order, and after them the activated ones as they came.
 
     An answered query shows the tools it names, best first up to `top_k`; where it names none that is permitted, or
-    was not answered, every permitted tool is shown, so an agent is never left empty-handed by a preference.
+    was not answered, every permitted tool is shown, so an agent is never left empty-handed by a preference. Where
+    tools are deferred, pins and active tools are shown besides what answers the query, and nothing else.
 
     Args:
         permitted: indexes of permitted entries, in catalog order.
         entries: the whole catalog.
-        resolution: the answer to the query.
-        asked: whether there is a query; one that is not answered leaves `top_k` nothing to order by.
-        top_k: the most tools to show, or None.
+        preferences: what to show of them.
     """
-    if not resolution.answered:
-        return tuple(permitted) if asked else tuple(permitted[:top_k])
-    rank = {name: place for place, name in reversed(list(enumerate(resolution.names)))}
+    answering = _answering(permitted, entries, preferences)
+    if not preferences.defers:
+        return _shown_without_deferral(permitted, answering, preferences)
+    pinned = _pinned(permitted, entries, preferences.pins)
+    first = tuple(sorted({*pinned, *(answering or ())}))
+    return (*first, *_activated(permitted, entries, preferences.active, frozenset(first)))
+
+
+def _shown_without_deferral(
+    permitted: Sequence[int], answering: tuple[int, ...] | None, preferences: Preferences
+) -> tuple[int, ...]:
+    if answering:
+        return answering
+    is_query_unanswered = preferences.query is not None or answering is not None
+    # It leaves `top_k` nothing to order by.
+    return tuple(permitted if is_query_unanswered else permitted[: preferences.top_k])
+
+
+def _answering(permitted: Sequence[int], entries: Sequence[Entry], preferences: Preferences) -> tuple[int, ...] | None:
+    """Return the indexes of the best tools that answer the query, in catalog order; None where it is not answered."""
+    if not preferences.resolution.answered:
+        return None
+    rank = preferences.resolution.ranks
     ranked = sorted((rank[entries[i].name], i) for i in permitted if entries[i].name in rank)
-    if not ranked:
-        return tuple(permitted)
-    return tuple(sorted(i for _, i in ranked[:top_k]))
+    return tuple(sorted(i for _, i in ranked[: preferences.most_shown]))
+
+
+def _pinned(permitted: Sequence[int], entries: Sequence[Entry], pins: NameSet) -> tuple[int, ...]:
+    matches = name_matcher(pins)
+    return tuple(i for i in permitted if matches(entries[i]))
+
+
+def _activated(
+    permitted: Sequence[int], entries: Sequence[Entry], active: Sequence[str], shown: frozenset[int]
+) -> tuple[int, ...]:
+    """Return the indexes of the active entries that are not shown already, in the order they were activated."""
+    by_name: dict[str, list[int]] = {}
+    for i in permitted:
+        if i not in shown:
+            by_name.setdefault(entries[i].name, []).append(i)
+    return tuple(i for name in dict.fromkeys(active) for i in by_name.get(name, ()))

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from hashlib import blake2b
 
 from agent_utilities.catalog.model import Catalog, Entry
 from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import NameSet, Side
 from agent_utilities.selection.nearest import nearest
-from agent_utilities.selection.resolution import Resolution, Status
-from agent_utilities.visibility.bounds import Bounds, Rule, matcher
-from agent_utilities.visibility.curation import curate, most_shown
+from agent_utilities.selection.resolution import Status
+from agent_utilities.visibility.bounds import Bounds, Rule
+from agent_utilities.visibility.curation import curate
+from agent_utilities.visibility.names import fits_any
+from agent_utilities.visibility.preferences import NO_PREFERENCES, Preferences
 
 MAX_UNKNOWN = 16
 """The most unknown names that one decision reports; each costs a search for the nearest."""
@@ -25,24 +27,37 @@ class Decision:
 
     Args:
         catalog: the catalog decided on.
-        effective: the settings that held.
+        effective: the settings whose bounds held.
+        preferences: what was to be shown of the permitted.
         refusals: for each entry in catalog order, the rule that refuses it, or None where it is permitted.
         permitted: indexes of the permitted entries, in catalog order.
-        visible: indexes of the visible ones, a subset in catalog order (law L1).
+        visible: indexes of the visible ones: a subset in catalog order, and after it what was activated (laws L1, L6).
         status: how the query was answered; `no_match` where the answer named nothing permitted.
     """
 
     catalog: Catalog
     effective: Effective
+    preferences: Preferences
     refusals: tuple[Rule | None, ...]
     permitted: tuple[int, ...]
     visible: tuple[int, ...]
     status: Status
 
-    @property
+    @cached_property
     def shows_all(self) -> bool:
-        """Whether the whole catalog is visible."""
-        return len(self.visible) == len(self.catalog.entries)
+        """Whether the whole catalog is visible, in its order."""
+        return self.visible == tuple(range(len(self.catalog)))
+
+    @cached_property
+    def deferred(self) -> tuple[int, ...]:
+        """The indexes of the entries that are permitted and not visible, in catalog order."""
+        visible = frozenset(self.visible)
+        return tuple(i for i in self.permitted if i not in visible)
+
+    @property
+    def revision(self) -> str:
+        """12 hex digits that tie a list or a call to the surface it was made under; see `revision`."""
+        return revision(self.catalog, self.effective, self.preferences)
 
     def refused_by(self, side: Side) -> tuple[int, ...]:
         """Return the indexes of the entries that a side's bounds refuse; one that both refuse is the operator's."""
@@ -52,7 +67,7 @@ class Decision:
     def open_entries(self) -> tuple[Entry, ...]:
         """The entries that the operator's bounds do not refuse: all that a caller may learn of."""
         hidden = frozenset(self.refused_by("operator"))
-        return tuple(each for i, each in enumerate(self.catalog.entries) if i not in hidden)
+        return tuple(entry for i, entry in enumerate(self.catalog.entries) if i not in hidden)
 
     @cached_property
     def unknown(self) -> dict[str, str | None]:
@@ -69,31 +84,31 @@ class Decision:
         return _unknown(self.effective, "operator", self.catalog.entries)
 
 
-def decide(catalog: Catalog, effective: Effective, resolution: Resolution = Resolution()) -> Decision:  # noqa: B008
+def decide(catalog: Catalog, effective: Effective, preferences: Preferences = NO_PREFERENCES) -> Decision:
     """Return what a selection comes to on a catalog.
 
-    Synchronous, total, free of I/O and clocks: the same inputs give the same bytes (law L6). Visible and permitted
-    keep catalog order, so that a prompt cache keeps its prefix.
+    Synchronous, total, free of I/O and clocks: the same inputs give the same bytes (law L6). What is permitted
+    follows from the bounds alone; preferences only choose what is visible of it.
 
     Args:
         catalog: the server's components of one kind.
-        effective: the settings that hold.
-        resolution: the answer to the query; `off` where there was none.
+        effective: the settings whose bounds hold; its own preferences are not read.
+        preferences: what to show of the permitted.
     """
     bounds = Bounds(effective)
     refusals = _refusals(bounds, catalog) if bounds.rules else (None,) * len(catalog)
     permitted = tuple(i for i, rule in enumerate(refusals) if rule is None)
-    asked = effective.query is not None
-    curated = curate(permitted, catalog.entries, resolution, asked=asked, top_k=most_shown(effective))
-    named = frozenset(resolution.names) if resolution.answered else frozenset()
-    lost = resolution.answered and named.isdisjoint(catalog.entries[i].name for i in permitted)
+    resolution = preferences.resolution
+    names = frozenset(resolution.names) if resolution.answered else frozenset()
+    misses = resolution.answered and names.isdisjoint(catalog.entries[i].name for i in permitted)
     return Decision(
         catalog=catalog,
         effective=effective,
+        preferences=preferences,
         refusals=refusals,
         permitted=permitted,
-        visible=curated,
-        status="no_match" if lost else resolution.status,
+        visible=curate(permitted, catalog.entries, preferences),
+        status="no_match" if misses else resolution.status,
     )
 
 
@@ -103,25 +118,29 @@ def _refusals(bounds: Bounds, catalog: Catalog) -> tuple[Rule | None, ...]:
     Of two entries of one name and version the first answers, and an entry without a version answers for every
     version of its name; so a refusal of the one refuses the other (law L1: what is listed can be called).
     """
-    refusals = [bounds.refusal(each) for each in catalog.entries]
+    refusals = [bounds.refusal(entry) for entry in catalog.entries]
     first: dict[tuple[str, str | None], Rule | None] = {}
     versioned: dict[str, Rule] = {}
-    for each, rule in zip(catalog.entries, refusals, strict=True):
-        first.setdefault((each.name, each.version), rule)
-        if rule is not None and each.version is not None:
-            versioned.setdefault(each.name, rule)
+    for entry, rule in zip(catalog.entries, refusals, strict=True):
+        first.setdefault((entry.name, entry.version), rule)
+        if rule is not None and entry.version is not None:
+            versioned.setdefault(entry.name, rule)
     if len(first) == len(refusals) and not versioned:
         return tuple(refusals)
-    for i, each in enumerate(catalog.entries):
+    for i, entry in enumerate(catalog.entries):
         if refusals[i] is None:
-            refusals[i] = first[each.name, each.version] or (versioned.get(each.name) if each.version is None else None)
+            of_any_version = versioned.get(entry.name) if entry.version is None else None
+            refusals[i] = first[entry.name, entry.version] or of_any_version
     return tuple(refusals)
 
 
-@lru_cache(maxsize=1024)
-def revision(catalog_digest: str, effective_digest: str) -> str:
-    """Return 12 hex digits that tie a list or a call to the catalog and selection it was made under."""
-    return blake2b(f"{catalog_digest}:{effective_digest}".encode(), digest_size=6).hexdigest()
+def revision(catalog: Catalog, effective: Effective, preferences: Preferences) -> str:
+    """Return 12 hex digits over a catalog, the bounds that hold on it, and the preferences that were asked for.
+
+    The answer to a query is not part of it: a call, which resolves none, is tied to the list that was made before.
+    """
+    parts = f"{catalog.digest}:{effective.bounds_digest}:{preferences.digest}"
+    return blake2b(parts.encode(), digest_size=6).hexdigest()
 
 
 def _unknown(effective: Effective, side: Side, entries: Sequence[Entry]) -> dict[str, str | None]:
@@ -134,11 +153,6 @@ def _unknown(effective: Effective, side: Side, entries: Sequence[Entry]) -> dict
     ):
         for setting in settings:
             if setting.side == side and isinstance(given := setting.value, NameSet):
-                missing |= {name: by_name for name in given.names if not borne(name, by_name)}
-                missing |= {name: names | tags for name in given.toolsets if not borne(name, names | tags)}
+                missing |= {name: by_name for name in given.names if not fits_any(name, by_name)}
+                missing |= {name: names | tags for name in given.toolsets if not fits_any(name, names | tags)}
     return {name: nearest(name, missing[name]) for name in sorted(missing)[:MAX_UNKNOWN]}
-
-
-def borne(pattern: str, names: frozenset[str]) -> bool:
-    """Whether a folded name or glob fits any of some folded names."""
-    return pattern in names or ("*" in pattern and matcher(frozenset({pattern}))(names))

@@ -13,7 +13,7 @@ README = Path(__file__).parents[2] / "README.md"
 
 def channels() -> str:
     """The table of selection fields by channel."""
-    rows = ["| field | env | CLI | URL query | header |", "|---|---|---|---|---|"]
+    rows = ["| field | env | CLI | URL query, `_meta` | header |", "|---|---|---|---|---|"]
     rows += [f"| {_title(field)} | {_cells(field)} |" for field in FIELDS]
     return "\n".join(rows)
 

@@ -30,7 +30,9 @@ async def test_opens_after_three_failures_and_half_opens_for_one(tmp_path: Path)
         for number in range(10):
             assert await orchestrator.resolve(f"closed {number}", "s") == FAILED
         assert graph.n_reads - before == 3
-        assert await orchestrator.resolve("dns", "s") == Resolution("fresh", ("dns_read",)), "the cache still answers"
+        assert await orchestrator.resolve("dns", "s") == Resolution.of_names("fresh", ("dns_read",)), (
+            "the cache still answers"
+        )
         assert orchestrator.health("s")["cause"] == "failed"
 
         seconds[0] += 5.1
@@ -41,7 +43,7 @@ async def test_opens_after_three_failures_and_half_opens_for_one(tmp_path: Path)
         await real.open()
         assert await orchestrator.resolve("still closed", "s") == FAILED
         seconds[0] += 5.1
-        assert await orchestrator.resolve("dns_", "s") == Resolution("fresh", ("dns_read",))
+        assert await orchestrator.resolve("dns_", "s") == Resolution.of_names("fresh", ("dns_read",))
         assert await orchestrator.resolve("again", "s") == Resolution("no_match")
         assert "cause" not in orchestrator.health("s")
 

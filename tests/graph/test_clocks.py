@@ -55,7 +55,7 @@ class TestAge:
         orchestrator = patient(EmbeddedGraph(tmp_path / "g.lbdb"), Live(TOOLS), now=now)
         async with running(orchestrator):
             now.seconds += hours * HOUR_S
-            assert await orchestrator.resolve("dns", "s") == Resolution(status, ANSWER)  # type: ignore[arg-type]
+            assert await orchestrator.resolve("dns", "s") == Resolution.of_names(status, ANSWER)  # type: ignore[arg-type]
 
     async def test_the_time_to_live_is_the_operators(self, tmp_path: Path) -> None:
         now = Clock()
@@ -82,7 +82,7 @@ class TestAge:
         orchestrator = patient(EmbeddedGraph(path), live, now=now)
         async with running(orchestrator, wait=False):
             await live.reached.wait()
-            assert await orchestrator.resolve("dns", "s") == Resolution("fresh", ANSWER)
+            assert await orchestrator.resolve("dns", "s") == Resolution.of_names("fresh", ANSWER)
             assert orchestrator.health("s")["age_s"] == round(23.9 * HOUR_S)
             live.release()
 
@@ -96,12 +96,12 @@ class TestStale:
             now.seconds += step_s
             live.hold()
             for _ in range(20):
-                assert await orchestrator.resolve("dns", "s") == Resolution("stale", ANSWER)
+                assert await orchestrator.resolve("dns", "s") == Resolution.of_names("stale", ANSWER)
             await live.reached.wait()
             assert orchestrator.n_refreshes == 2
             live.release()
-            await until(lambda: not orchestrator._refreshes, "refreshed")
-            assert await orchestrator.resolve("dns", "s") == Resolution("fresh", ANSWER)
+            await until(lambda: orchestrator.is_idle, "refreshed")
+            assert await orchestrator.resolve("dns", "s") == Resolution.of_names("fresh", ANSWER)
             assert orchestrator.n_refreshes == 2
             assert orchestrator.health("s")["age_s"] == 0
 
@@ -114,11 +114,11 @@ class TestStale:
             now.seconds += 25 * HOUR_S
             await graph.close()
             for _ in range(5):
-                assert await orchestrator.resolve("dns", "s") == Resolution("stale", ANSWER)
-                await until(lambda: not orchestrator._refreshes, "refresh failed")
+                assert await orchestrator.resolve("dns", "s") == Resolution.of_names("stale", ANSWER)
+                await until(lambda: orchestrator.is_idle, "refresh failed")
             assert orchestrator.n_refreshes == 2
             await graph.open()
             clock.seconds += 60
-            assert await orchestrator.resolve("dns", "s") == Resolution("stale", ANSWER)
-            await until(lambda: not orchestrator._refreshes, "refreshed")
-            assert await orchestrator.resolve("dns", "s") == Resolution("fresh", ANSWER)
+            assert await orchestrator.resolve("dns", "s") == Resolution.of_names("stale", ANSWER)
+            await until(lambda: orchestrator.is_idle, "refreshed")
+            assert await orchestrator.resolve("dns", "s") == Resolution.of_names("fresh", ANSWER)

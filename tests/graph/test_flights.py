@@ -11,9 +11,10 @@ import pytest
 
 from agent_utilities.graph.base import Statement, ToolGraph
 from agent_utilities.graph.embedded import EmbeddedGraph
-from agent_utilities.resolution import graph_reader as reader
-from agent_utilities.resolution.answer import UNRANKED, Ranked, Scope
-from agent_utilities.selection.resolution import Resolution
+from agent_utilities.resolution.answer import UNRANKED, Question, combined_answer
+from agent_utilities.resolution.deadlines import Limits
+from agent_utilities.runtime.deadline import Deadline
+from agent_utilities.selection.resolution import RankedTool, Resolution
 from tests.graph.records import record
 from tests.graph.wrapped import Held, Live, patient, running, until
 
@@ -23,15 +24,16 @@ TOOLS = [record("dns_read", "reads a zone"), record("git_read", "history")]
 
 
 class Fixed:
-    """A ranker that finds what a test wants."""
+    """A ranker that claims what a test wants, or can't rank."""
 
     version = "1"
 
-    def __init__(self, found: Ranked | None) -> None:
-        self.found = found
+    def __init__(self, *claimed: str, works: bool = True) -> None:
+        self.claimed, self.works = claimed, works
 
-    async def rank(self, query: str, scope: Scope | None, limit: int, timeout_s: float) -> Ranked | None:
-        return self.found
+    async def answer(self, question: Question, literal: Sequence[str], deadline: Deadline) -> Resolution | None:
+        tools = [RankedTool(name, 1.0) for name in self.claimed]
+        return combined_answer(question, literal, tools, len(tools)) if self.works else None
 
 
 class Cut(Held):
@@ -46,11 +48,10 @@ class Cut(Held):
 
 
 async def test_a_driver_that_fails_while_it_is_probed_leaves_the_orchestrator_running(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr(reader, "_STATEMENT_S", 0.05)
     graph = Cut(EmbeddedGraph(tmp_path / "g.lbdb"))
-    orchestrator = patient(graph, Live(TOOLS))
+    orchestrator = patient(graph, Live(TOOLS), limits=Limits(statement_s=0.05))
     async with running(orchestrator) as task:
         graph.hold(reads=True)
         graph.is_cut = True
@@ -58,21 +59,20 @@ async def test_a_driver_that_fails_while_it_is_probed_leaves_the_orchestrator_ru
         assert orchestrator.health("s")["cause"] == "too slow"
         graph.release()
         graph.is_cut = False
-        assert await orchestrator.resolve("dns", "s") == Resolution("fresh", ("dns_read",))
+        assert await orchestrator.resolve("dns", "s") == Resolution.of_names("fresh", ("dns_read",))
         assert not task.done()
 
 
 async def test_nothing_found_in_a_graph_that_then_hangs_is_asked_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr(reader, "_STATEMENT_S", 0.05)
     graph = Held(EmbeddedGraph(tmp_path / "g.lbdb"))
-    orchestrator = patient(graph, Live(TOOLS), ranker=Fixed(Ranked()))
+    orchestrator = patient(graph, Live(TOOLS), ranker=Fixed(), limits=Limits(statement_s=0.05))
     async with running(orchestrator):
         assert await orchestrator.resolve("nonesuch", "s", limit=1) == Resolution("no_match")
         graph.hold(reads=True)
         assert await orchestrator.resolve("nonesuch", "s", limit=2) == Resolution("unavailable", cause="too slow")
-        await until(lambda: not orchestrator._flights, "the flight is over")
+        await until(lambda: orchestrator.cause is not None, "the flight is over")
         assert orchestrator.health("s")["cause"] == "too slow"
         graph.release()
         assert await orchestrator.resolve("nonesuch", "s", limit=2) == Resolution("no_match")
@@ -80,12 +80,12 @@ async def test_nothing_found_in_a_graph_that_then_hangs_is_asked_again(
 
 
 async def test_what_a_ranker_could_not_rank_says_so_and_is_ranked_the_next_time(tmp_path: Path) -> None:
-    ranker = Fixed(None)
+    ranker = Fixed(works=False)
     orchestrator = patient(EmbeddedGraph(tmp_path / "g.lbdb"), Live(TOOLS), ranker=ranker)
     async with running(orchestrator):
         found = await orchestrator.resolve("zone history", "s")
-        assert found == Resolution("fresh", ("dns_read", "git_read"), cause=UNRANKED)
-        ranker.found = Ranked(("git_read",), (1.0,), (("history",),), 1)
+        assert found == Resolution.of_names("fresh", ("dns_read", "git_read"), cause=UNRANKED)
+        ranker.works, ranker.claimed = True, ("git_read",)
         assert (await orchestrator.resolve("zone history", "s")).names == ("git_read",)
 
 
@@ -115,20 +115,18 @@ async def test_what_was_read_while_tools_changed_is_not_taken_for_what_they_were
         await graph.reached.wait()
         await orchestrator.resolve("read", "s")
         graph.told.set()
-        await until(lambda: not orchestrator._refreshes, "refreshed")
+        await until(lambda: orchestrator.is_idle, "refreshed")
         live.tools = both
         orchestrator.refresh("s", is_change=True)
-        await until(lambda: not orchestrator._refreshes, "refreshed again")
+        await until(lambda: orchestrator.is_idle, "refreshed again")
         assert (await orchestrator.resolve("read", "s")).names == ("dns_read", "git_read")
 
 
 async def test_a_query_from_before_a_halt_is_no_failure_of_a_graph_that_answers_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr(reader, "_STATEMENT_S", 0.2)
-    monkeypatch.setattr(reader, "_PROBE_S", 0.05)
     graph = Held(EmbeddedGraph(tmp_path / "g.lbdb"))
-    orchestrator = patient(graph, Live(TOOLS))
+    orchestrator = patient(graph, Live(TOOLS), limits=Limits(statement_s=0.2, probe_s=0.05))
     async with running(orchestrator):
         graph.hold(reads=True)
         late = asyncio.create_task(orchestrator.resolve("zone", "s"))

@@ -106,14 +106,14 @@ class TestResolve:
         orchestrator = patient(graph, Live(TOOLS))
         async with running(orchestrator):
             assert (await orchestrator.resolve(query, "s")).status in ("no_match", "fresh")
-            assert await orchestrator.resolve("dns", "s") == Resolution("fresh", ("dns_read",))
+            assert await orchestrator.resolve("dns", "s") == Resolution.of_names("fresh", ("dns_read",))
 
     async def test_unpaired_surrogates_do_not_open_the_breaker(self, graph: ToolGraph) -> None:
         orchestrator = patient(graph, Live(TOOLS))
         async with running(orchestrator):
             for query in ("\ud800", "a\udfff", "\udc80\ud800", "dns \ud83d"):
                 assert (await orchestrator.resolve(query, "s")).status in ("no_match", "fresh")
-            assert await orchestrator.resolve("dns", "s") == Resolution("fresh", ("dns_read",))
+            assert await orchestrator.resolve("dns", "s") == Resolution.of_names("fresh", ("dns_read",))
 
     def test_any_text_is_answered_right(self, new_graph: NewGraph) -> None:
         with asyncio.Runner() as runner:

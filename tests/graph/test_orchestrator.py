@@ -12,8 +12,10 @@ import pytest
 from agent_utilities.graph.base import ToolGraph, ToolRecord
 from agent_utilities.graph.embedded import EmbeddedGraph
 from agent_utilities.graph.sync import server_state, sync
-from agent_utilities.resolution.answer import Ranked, Scope
-from agent_utilities.selection.resolution import Resolution
+from agent_utilities.resolution.answer import Question, combined_answer
+from agent_utilities.resolution.deadlines import Limits
+from agent_utilities.runtime.deadline import Deadline
+from agent_utilities.selection.resolution import RankedTool, Resolution
 from tests.graph.conftest import NewGraph
 from tests.graph.records import held, n_held, numbered, record
 from tests.graph.wrapped import Held, Live, patient, running, until
@@ -44,11 +46,11 @@ class TestStatus:
             assert orchestrator.health("s")["status"] == "filling"
             graph.release()
             await until(lambda: orchestrator.health("s")["status"] == "ready", "filled")
-            assert await orchestrator.resolve("dns", "s") == Resolution("fresh", ("dns_read",))
+            assert await orchestrator.resolve("dns", "s") == Resolution.of_names("fresh", ("dns_read",))
 
     async def test_a_query_opens_a_graph_that_waits_for_the_server_to_settle(self, new_graph: NewGraph) -> None:
         graph = Held(new_graph())
-        orchestrator = patient(graph, Live(TOOLS), settle_s=1e9)
+        orchestrator = patient(graph, Live(TOOLS), limits=Limits(settle_s=None))
         async with running(orchestrator, wait=False):
             await asyncio.sleep(0)
             assert graph.n_reads == 0
@@ -56,14 +58,14 @@ class TestStatus:
             await until(lambda: orchestrator.health("s")["status"] == "ready", "filled")
 
     async def test_a_settled_server_opens_its_graph_without_a_query(self, new_graph: NewGraph) -> None:
-        orchestrator = patient(new_graph(), Live(TOOLS), settle_s=0.01)
+        orchestrator = patient(new_graph(), Live(TOOLS), limits=Limits(settle_s=0.01))
         async with running(orchestrator, wait=False):
             await until(lambda: orchestrator.health("s")["status"] == "ready", "filled")
 
     async def test_answered_is_fresh_and_nothing_found_is_no_match(self, new_graph: NewGraph) -> None:
         orchestrator = patient(new_graph(), Live(TOOLS))
         async with running(orchestrator):
-            assert await orchestrator.resolve("TAGGED", "s") == Resolution("fresh", ("git_read",))
+            assert await orchestrator.resolve("TAGGED", "s") == Resolution.of_names("fresh", ("git_read",))
             assert await orchestrator.resolve("nonesuch", "s") == Resolution("no_match")
             assert (await orchestrator.resolve("dns", "another")).status == "unavailable"
 
@@ -77,7 +79,7 @@ class TestStatus:
         orchestrator = patient(new_graph(), live)
         async with running(orchestrator, wait=False):
             await live.reached.wait()
-            assert await orchestrator.resolve("dns", "s") == Resolution("fresh", ("dns_read",))
+            assert await orchestrator.resolve("dns", "s") == Resolution.of_names("fresh", ("dns_read",))
             live.release()
 
 
@@ -94,7 +96,7 @@ class TestCache:
             asked[0].cancel()
             graph.release()
             answers = await asyncio.gather(*asked[1:])
-            assert set(answers) == {Resolution("fresh", ("dns_read",))}
+            assert set(answers) == {Resolution.of_names("fresh", ("dns_read",))}
             assert graph.n_reads - before == 1 == orchestrator.n_reads
 
     async def test_a_query_seen_before_is_not_asked_of_the_graph(self, new_graph: NewGraph) -> None:
@@ -110,14 +112,14 @@ class TestCache:
 class TestDeadline:
     async def test_a_late_answer_is_kept_for_the_next(self, new_graph: NewGraph) -> None:
         graph = Held(new_graph())
-        orchestrator = patient(graph, Live(TOOLS), deadline_ms=50)
+        orchestrator = patient(graph, Live(TOOLS), deadline_s=0.05)
         async with running(orchestrator):
             graph.hold(reads=True)
             started = time.perf_counter()
             assert await orchestrator.resolve("dns", "s") == Resolution("unavailable", cause="too slow")
             assert 0.045 < time.perf_counter() - started < 0.5
             graph.release()
-            answer = Resolution("fresh", ("dns_read",))
+            answer = Resolution.of_names("fresh", ("dns_read",))
 
             async def answered() -> bool:
                 return await orchestrator.resolve("dns", "s") == answer
@@ -131,11 +133,11 @@ class TestChange:
         live = Live(TOOLS)
         orchestrator = patient(new_graph(), live)
         async with running(orchestrator):
-            assert await orchestrator.resolve("dns", "s") == Resolution("fresh", ("dns_read",))
+            assert await orchestrator.resolve("dns", "s") == Resolution.of_names("fresh", ("dns_read",))
             live.tools = [record("dns_write", "dns"), *TOOLS[1:]]
             orchestrator.refresh("s", is_change=True)
-            await until(lambda: orchestrator.n_refreshes == 2 and not orchestrator._refreshes, "refreshed")
-            assert await orchestrator.resolve("dns", "s") == Resolution("fresh", ("dns_write",))
+            await until(lambda: orchestrator.n_refreshes == 2 and orchestrator.is_idle, "refreshed")
+            assert await orchestrator.resolve("dns", "s") == Resolution.of_names("fresh", ("dns_write",))
 
     async def test_a_change_during_a_refresh_is_followed_by_another(self, new_graph: NewGraph) -> None:
         live, graph = Live(TOOLS), Held(new_graph())
@@ -148,8 +150,8 @@ class TestChange:
             for _ in range(3):
                 orchestrator.refresh("s", is_change=True)
             graph.release()
-            await until(lambda: orchestrator.n_refreshes == 3 and not orchestrator._refreshes, "refreshed")
-            assert await orchestrator.resolve("dns", "s") == Resolution("fresh", ("late",))
+            await until(lambda: orchestrator.n_refreshes == 3 and orchestrator.is_idle, "refreshed")
+            assert await orchestrator.resolve("dns", "s") == Resolution.of_names("fresh", ("late",))
 
     async def test_a_change_during_the_first_fill_is_followed_by_another(self, new_graph: NewGraph) -> None:
         live, graph = Live(TOOLS), Held(new_graph(), writes=True)
@@ -193,7 +195,7 @@ class TestChange:
             await graph.close()
             live.tools = [*TOOLS, record("late", "dns")]
             orchestrator.refresh("s", is_change=True)
-            await until(lambda: orchestrator.n_refreshes == 2 and not orchestrator._refreshes, "refresh failed")
+            await until(lambda: orchestrator.n_refreshes == 2 and orchestrator.is_idle, "refresh failed")
             await graph.open()
             seconds[0] += 3600
             await orchestrator.resolve("git", "s")
@@ -237,9 +239,9 @@ class Ranker:
     def __init__(self, claimed: str) -> None:
         self.claimed, self.works, self.n_asked = claimed, True, 0
 
-    async def rank(self, query: str, scope: Scope | None, limit: int, timeout_s: float) -> Ranked | None:
+    async def answer(self, question: Question, literal: Sequence[str], deadline: Deadline) -> Resolution | None:
         self.n_asked += 1
-        return Ranked((self.claimed,), (1.0,), ((),), 1) if self.works else None
+        return combined_answer(question, literal, [RankedTool(self.claimed, 1.0)], 1) if self.works else None
 
 
 class TestRanked:

@@ -79,7 +79,7 @@ class TestResolves:
             assert answers[0].status == "stale"
             # Callers come in turns, and the last may find the graph refreshed.
             assert {answer.status for answer in answers} <= {"stale", "fresh"}
-            await until(lambda: not orchestrator._refreshes, "refreshed")
+            await until(lambda: orchestrator.is_idle, "refreshed")
             assert orchestrator.n_reads == N_QUERIES
             assert (await orchestrator.resolve(queries[0], "s")).status == "fresh"
         return lag, orchestrator
@@ -106,10 +106,10 @@ class TestResolves:
             await graph.reached.wait()
             graph.hold()
             await orchestrator.resolve("tool_1", "s")
-            await until(lambda: not orchestrator._refreshes, "refreshed")
+            await until(lambda: orchestrator.is_idle, "refreshed")
             graph.release()
             await waiting
-            await until(lambda: not orchestrator._refreshes, "refreshed")
+            await until(lambda: orchestrator.is_idle, "refreshed")
             assert orchestrator.n_refreshes == 2, "the first fill, and one"
 
     @NEO4J_AT_NIGHT
@@ -158,7 +158,7 @@ class TestLists:
         async with calling(server) as ask:
             orchestrator = server.resolver.orchestrator
             assert orchestrator is not None
-            await until(lambda: not orchestrator._refreshes, "idle")
+            await until(lambda: orchestrator.is_idle, "idle")
             before = orchestrator.n_refreshes
             graph.asked.clear()
             orchestrator._now = orchestrator._refresher._now = lambda: time.time() + 2 * DAY_S
@@ -173,7 +173,7 @@ class TestLists:
 
             async with lag.measured():
                 await asyncio.gather(*(one(number) for number in range(N_CALLERS)))
-            await until(lambda: not orchestrator._refreshes, "refreshed")
+            await until(lambda: orchestrator.is_idle, "refreshed")
             assert n_matches(graph) == N_QUERIES
             measured(f"loop lag, 1,000 tools/list of 50 queries, callers in the same loop, {name}", lag.seconds)
             measured(f"answer, 1,000 tools/list of 50 queries, callers in the same loop, {name}", took_s)

@@ -84,7 +84,7 @@ def patient(
     graph: ToolGraph, introspect: Callable[[str], Awaitable[Sequence[ToolRecord]]], **options: Any
 ) -> DynamicToolOrchestrator:
     """Return an orchestrator whose deadline a busy machine keeps: a Neo4j plans its first queries for a second."""
-    return DynamicToolOrchestrator(graph, introspect, **{"deadline_ms": 10_000, **options})
+    return DynamicToolOrchestrator(graph, introspect, **{"deadline_s": 10, **options})
 
 
 @asynccontextmanager

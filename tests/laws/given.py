@@ -13,10 +13,10 @@ from urllib.parse import urlencode
 from hypothesis import strategies as st
 
 from agent_utilities.catalog.model import Catalog, Entry, entry
-from agent_utilities.selection.channels import FIELDS
+from agent_utilities.selection.channels import FIELDS, META_KEY
 from agent_utilities.selection.merge import merge
 from agent_utilities.selection.model import CHANNELS, Channel, FieldName, Selection
-from agent_utilities.selection.parse import read_cli, read_env, read_request
+from agent_utilities.selection.parse import read_cli, read_env, read_meta, read_request
 from agent_utilities.selection.resolution import Resolution
 
 NAMES = [
@@ -60,7 +60,7 @@ entries = st.builds(
 catalogs = st.lists(entries, max_size=8).map(lambda found: Catalog(tuple(found)))
 name_lists = st.lists(st.sampled_from(PATTERNS), min_size=1, max_size=3).map(",".join)
 resolutions = st.builds(
-    Resolution,
+    Resolution.of_names,
     st.sampled_from(["off", "fresh", "stale", "no_match", "unavailable"]),
     st.lists(st.sampled_from([*NAMES, "gone"]), max_size=6, unique=True).map(tuple),
 )
@@ -106,9 +106,11 @@ def settings_in(draw: st.DrawFn, channels: tuple[Channel, ...] = CHANNELS) -> Sp
 
 
 def spelled_lists(*channels: Channel) -> st.SearchStrategy[list[Spelled]]:
-    """Lists of settings in some channels; in env a key stands once."""
+    """Lists of settings in some channels; in env and `_meta` a key stands once."""
     found = st.lists(settings_in(channels or CHANNELS), max_size=6)
-    return found.map(lambda given: [s for i, s in enumerate(given) if s.channel != "env" or not _again(given, i)])
+    return found.map(
+        lambda given: [s for i, s in enumerate(given) if s.channel not in ("env", "meta") or not _again(given, i)]
+    )
 
 
 def _again(given: list[Spelled], i: int) -> bool:
@@ -119,7 +121,8 @@ def read(given: list[Spelled]) -> Selection:
     """Read settings by the real readers of their channels."""
     by = {channel: [(s.key, s.text) for s in given if s.channel == channel] for channel in CHANNELS}
     headers = tuple((key.lower().encode(), value.encode()) for key, value in by["header"])
-    return merge(read_env(dict(by["env"])), read_cli(by["cli"]), read_request(urlencode(by["query"]).encode(), headers))
+    request = read_request(urlencode(by["query"]).encode(), headers)
+    return merge(read_env(dict(by["env"])), read_cli(by["cli"]), request, read_meta({META_KEY: dict(by["meta"])}))
 
 
 def plain(given: list[Spelled], name: FieldName, channel: Channel) -> Asked | None:
@@ -145,7 +148,7 @@ def plain_permits(given: list[Spelled], tool: Entry) -> bool:
             return False
         if (asked := plain(given, "deny_tags", channel)) and _tagged(asked, tool):
             return False
-    for side in (("cli", "env"), ("header", "query")):
+    for side in (("cli", "env"), ("meta", "header", "query")):
         flags = [_flag(given, channel) for channel in side]
         if next((flag for flag in flags if flag is not None), False) and not tool.read_only:
             return False

@@ -8,10 +8,17 @@ from agent_utilities.catalog.model import Catalog
 from agent_utilities.selection.merge import effective, merge
 from agent_utilities.selection.model import Selection
 from agent_utilities.selection.resolution import Resolution
-from agent_utilities.visibility.decision import decide, revision
+from agent_utilities.visibility.decision import Decision, decide
+from agent_utilities.visibility.preferences import preferences_of
 from tests.laws.given import Spelled, catalogs, plain_permitted, read, resolutions, spelled_lists
 
-OPERATOR, CALLER = spelled_lists("env", "cli"), spelled_lists("query", "header")
+OPERATOR, CALLER = spelled_lists("env", "cli"), spelled_lists("query", "header", "meta")
+
+
+def shown(catalog: Catalog, asked: list[Spelled], resolution: Resolution) -> Decision:
+    """Decide on a catalog with the preferences among what was asked."""
+    settled = effective(read(asked))
+    return decide(catalog, settled, preferences_of(settled, resolution))
 
 
 class TestL1Nested:
@@ -19,7 +26,7 @@ class TestL1Nested:
     def test_catalog_holds_permitted_holds_visible(
         self, catalog: Catalog, asked: list[Spelled], resolution: Resolution
     ) -> None:
-        decision = decide(catalog, effective(read(asked)), resolution)
+        decision = shown(catalog, asked, resolution)
         assert set(range(len(catalog))) >= set(decision.permitted) >= set(decision.visible)
 
     @given(catalogs, spelled_lists())
@@ -86,14 +93,17 @@ class TestL5PreferencesFailOpenBoundsFailClosed:
         self, catalog: Catalog, asked: list[Spelled], resolution: Resolution
     ) -> None:
         settled = effective(read(asked))
-        assert decide(catalog, settled, resolution).permitted == decide(catalog, settled.bounds_only).permitted
+        assert (
+            decide(catalog, settled, preferences_of(settled, resolution)).permitted
+            == decide(catalog, settled.bounds_only).permitted
+        )
 
     @given(catalogs, spelled_lists(), resolutions)
     def test_an_unanswered_query_shows_everything_permitted(
         self, catalog: Catalog, asked: list[Spelled], resolution: Resolution
     ) -> None:
         settled = effective(read([*asked, Spelled("header", "x-mcp-query", "logs")]))
-        decision = decide(catalog, settled, resolution)
+        decision = decide(catalog, settled, preferences_of(settled, resolution))
         if decision.status not in ("fresh", "stale"):
             assert decision.visible == decision.permitted
 
@@ -101,7 +111,7 @@ class TestL5PreferencesFailOpenBoundsFailClosed:
     def test_a_preference_leaves_nobody_empty_handed(
         self, catalog: Catalog, asked: list[Spelled], resolution: Resolution
     ) -> None:
-        decision = decide(catalog, effective(read(asked)), resolution)
+        decision = shown(catalog, asked, resolution)
         assert bool(decision.visible) == bool(decision.permitted)
 
 
@@ -112,8 +122,8 @@ class TestL6PureDecision:
     ) -> None:
         again = Catalog(tuple(catalog.entries))
         first, second = (
-            decide(catalog, effective(read(asked)), resolution),
-            decide(again, effective(read(asked)), resolution),
+            shown(catalog, asked, resolution),
+            shown(again, asked, resolution),
         )
         assert (first.permitted, first.visible, first.status, first.unknown) == (
             second.permitted,
@@ -121,10 +131,10 @@ class TestL6PureDecision:
             second.status,
             second.unknown,
         )
-        assert revision(catalog.digest, first.effective.digest) == revision(again.digest, second.effective.digest)
+        assert first.revision == second.revision
 
     @given(catalogs, spelled_lists(), resolutions)
     def test_lists_keep_catalog_order(self, catalog: Catalog, asked: list[Spelled], resolution: Resolution) -> None:
-        decision = decide(catalog, effective(read(asked)), resolution)
+        decision = shown(catalog, asked, resolution)
         assert decision.visible == tuple(sorted(decision.visible))
         assert decision.permitted == tuple(sorted(decision.permitted))

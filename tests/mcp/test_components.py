@@ -8,8 +8,8 @@ import pytest
 from fastmcp.tools.base import Tool
 
 from agent_utilities import create_mcp_server
-from agent_utilities.mcp import components
-from agent_utilities.mcp.components import CatalogReader
+from agent_utilities.mcp.surface.catalog_reader import CatalogReader
+from agent_utilities.mcp.surface.components import Traits
 from agent_utilities.runtime import turns
 
 pytestmark = pytest.mark.anyio
@@ -26,13 +26,13 @@ def tools(n_tools: int, description: str = "d") -> list[Tool]:
 def written(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the components whose content was written out, in order."""
     names: list[str] = []
-    content = components._content
+    content = Traits.content
 
-    def watched(traits: tuple[object, ...]) -> str:
-        names.append(str(traits[3]))
+    def watched(traits: Traits) -> str:
+        names.append(traits.name)
         return content(traits)
 
-    monkeypatch.setattr(components, "_content", watched)
+    monkeypatch.setattr(Traits, "content", watched)
     return names
 
 

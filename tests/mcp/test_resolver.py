@@ -55,7 +55,7 @@ async def asked(server: AgentServer) -> AsyncIterator[httpx2.AsyncClient]:
         resolver = server.resolver
         await until(lambda: resolver.orchestrator, "started")
         assert resolver.orchestrator is not None
-        resolver.orchestrator.want()
+        await resolver.wait_for_tools()
         await until(lambda: resolver.orchestrator and resolver.orchestrator.cause is None, "filled")
         await until(lambda: resolver._ranker is None or resolver._ranker.version, "indexed")
         yield client
@@ -113,11 +113,11 @@ class TestToolsWithTheirOwnAuth:
         async with asked(server) as client:
             orchestrator = server.resolver.orchestrator
             assert orchestrator is not None
-            await until(lambda: not orchestrator._refreshes, "filled")
+            await until(lambda: orchestrator.is_idle, "filled")
             growing.tools.append(Tool.from_function(fly, name="unannounced"))
             n_refreshes = orchestrator.n_refreshes
             await client.get("/tools", headers={"authorization": "Bearer admin"})
-            await until(lambda: orchestrator.n_refreshes > n_refreshes and not orchestrator._refreshes, "refreshed")
+            await until(lambda: orchestrator.n_refreshes > n_refreshes and orchestrator.is_idle, "refreshed")
             top = await client.get("/tools?q=fly&top_k=1", headers={"authorization": "Bearer user"})
             assert top.json()["selection"]["left_out"] == 1
 
@@ -201,7 +201,7 @@ class TestToolsThatComeUnannounced:
             assert orchestrator is not None
             growing.tools.append(Tool.from_function(fly, name="rocket"))
             await client.get("/tools")
-            await until(lambda: orchestrator.n_refreshes == 2 and not orchestrator._refreshes, "refreshed")
+            await until(lambda: orchestrator.n_refreshes == 2 and orchestrator.is_idle, "refreshed")
             for _ in range(3):
                 await client.get("/tools")
             assert orchestrator.n_refreshes == 2
@@ -212,10 +212,10 @@ class TestToolsThatComeUnannounced:
         async with asked(server) as client:
             orchestrator = server.resolver.orchestrator
             assert orchestrator is not None
-            await until(lambda: not orchestrator._refreshes, "filled")
+            await until(lambda: orchestrator.is_idle, "filled")
             n_refreshes = orchestrator.n_refreshes
             server.tool(fly, name="rocket")
-            await until(lambda: orchestrator.n_refreshes > n_refreshes and not orchestrator._refreshes, "refreshed")
+            await until(lambda: orchestrator.n_refreshes > n_refreshes and orchestrator.is_idle, "refreshed")
             assert orchestrator.n_refreshes == n_refreshes + 1
             assert names(await answer(client, "rocket")) == ["rocket"]
 
@@ -227,10 +227,10 @@ class TestToolsThatComeUnannounced:
         async with asked(server) as client:
             orchestrator = server.resolver.orchestrator
             assert orchestrator is not None
-            await until(lambda: not orchestrator._refreshes, "filled")
+            await until(lambda: orchestrator.is_idle, "filled")
             n_refreshes = orchestrator.n_refreshes
             await client.get("/tools")
-            await until(lambda: orchestrator.n_refreshes > n_refreshes and not orchestrator._refreshes, "refreshed")
+            await until(lambda: orchestrator.n_refreshes > n_refreshes and orchestrator.is_idle, "refreshed")
             assert orchestrator.n_refreshes == n_refreshes + 1
 
 

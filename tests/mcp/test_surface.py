@@ -7,8 +7,8 @@ from fastmcp.tools.base import Tool
 
 from agent_utilities import create_mcp_server
 from agent_utilities.catalog.model import Catalog, entry
-from agent_utilities.mcp.admission import unchecked
-from agent_utilities.mcp.surface import Surface
+from agent_utilities.mcp.fastmcp_internals import as_over_stdio
+from agent_utilities.mcp.surface.surface import Surface
 from agent_utilities.selection.model import NOTHING
 
 pytestmark = pytest.mark.anyio
@@ -23,7 +23,7 @@ class TestScope:
         surface = Surface({})
         catalog = Catalog(tuple(entry("tool", name) for name in ("a, b", "a,b", "a", "b", "c")))
         refusals = [frozenset({"a,b"}), frozenset({"a, b"}), frozenset({"a", "b"}), frozenset({"a"}), frozenset[str]()]
-        verdict = surface.verdict(NOTHING, curated=False)
+        verdict = surface.verdict(NOTHING, shapes_lists=False)
         scopes = [surface.scope(verdict, catalog, refused) for refused in refusals]
         assert len({each.names() for each in scopes}) == len({each.digest for each in scopes}) == len(refusals)
 
@@ -36,6 +36,6 @@ class TestKnown:
         assert server.surface.known("tool") == frozenset({"secret_rocket"})
         server.local_provider.remove_tool("secret_rocket")
         server.add_tool(Tool.from_function(launch, name="secret_rocket", auth=lambda context: False))
-        with unchecked():
+        with as_over_stdio():
             await server.list_tools()
         assert server.surface.known("tool") == frozenset()

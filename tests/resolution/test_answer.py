@@ -2,47 +2,74 @@
 
 from __future__ import annotations
 
-from agent_utilities.resolution.answer import Answer, Ranked, combine
+from collections.abc import Sequence
 
-RANKED = Ranked(("c", "a", "d", "b"), (0.9, 0.8, 0.4, 0.1), (("x",), ("x", "y"), (), ()), n_claimed=2)
+from agent_utilities.ranking.base import Ranking
+from agent_utilities.ranking.lexical import LexicalRanker
+from agent_utilities.resolution.answer import Question, combined_answer, literal_answer
+from agent_utilities.resolution.catalog_index import CatalogIndex
+from agent_utilities.selection.resolution import RankedTool, Resolution
+
+RANKED = [RankedTool("c", 0.9, ("x",)), RankedTool("a", 0.8, ("x", "y")), RankedTool("d", 0.4), RankedTool("b", 0.1)]
+
+
+def combined(text: str, literal: Sequence[str], limit: int | None = None) -> Resolution:
+    return combined_answer(Question(text, text, limit=limit), literal, RANKED, n_claimed=2)
+
+
+def ranked(literal: Sequence[str], ranking: Ranking, cause: str = "") -> Resolution:
+    nothing = LexicalRanker().index(())
+    index = CatalogIndex("1", "digest", ("a", "b"), nothing, nothing, False)
+    return index.answer(Question("x", "x"), literal, ranking, cause, is_temporary=bool(cause))
 
 
 def test_literal_matches_come_first_in_the_rankers_order() -> None:
-    assert combine("x", ("b", "c"), RANKED, None).names == ("c", "b", "a")
+    assert combined("x", ("b", "c")).names == ("c", "b", "a")
 
 
 def test_without_literal_matches_the_claimed_answer() -> None:
-    assert combine("x", (), RANKED, None).names == ("c", "a")
+    assert combined("x", ()).names == ("c", "a")
 
 
 def test_literal_matches_that_the_ranker_did_not_name_come_before_the_claimed() -> None:
-    answer = combine("x", ("z",), RANKED, None)
-    assert (answer.names, answer.scores, answer.words) == (("z", "c", "a"), (None, 0.9, 0.8), ((), ("x",), ("x", "y")))
+    assert combined("x", ("z",)).tools == (RankedTool("z"), *RANKED[:2])
 
 
 def test_without_a_ranker_literal_matches_stand_alone() -> None:
-    assert combine("x", ("b", "c"), None, 1) == Answer(("b",), n_left_out=1)
+    assert literal_answer(("b", "c"), 1) == Resolution("fresh", (RankedTool("b"),), n_left_out=1)
+
+
+def test_why_nothing_is_ranked_makes_an_answer_temporary() -> None:
+    assert literal_answer(("b",), None, "not ranked") == Resolution(
+        "fresh", (RankedTool("b"),), "not ranked", is_temporary=True
+    )
 
 
 def test_the_limit_leaves_out_the_last_and_counts_them() -> None:
-    answer = combine("x", ("b",), RANKED, 2)
+    answer = combined("x", ("b",), 2)
     assert (answer.names, answer.n_left_out) == (("b", "c"), 1)
 
 
 def test_a_query_that_is_a_tools_name_asks_for_no_other() -> None:
-    assert combine("b", ("b",), RANKED, None).names == ("b",)
+    assert combined("b", ("b",)).names == ("b",)
 
 
 def test_nothing_found_is_no_match() -> None:
-    assert combine("x", (), Ranked(cause="ranked by words alone"), 5).resolution("fresh").status == "no_match"
+    assert combined_answer(Question("x", "x"), (), RANKED, n_claimed=0).status == "no_match"
+
+
+def test_places_become_names_with_their_scores_and_words() -> None:
+    ranking = Ranking((1, 0), (0.9, 0.4), False, (("x",), ()), n_claimed=1)
+    assert ranked((), ranking) == Resolution("fresh", (RankedTool("b", 0.9, ("x",)),))
 
 
 def test_why_nothing_fits_is_told_only_where_nothing_was_found() -> None:
-    silent = Ranked(("a",), (0.1,), ((),), silence="nothing fits")
-    assert [combine("x", literal, silent, None).cause for literal in ((), ("a",))] == ["nothing fits", ""]
+    abstained = Ranking((0,), (0.1,), True, ((),), n_claimed=0, cut=0.27)
+    causes = [ranked(literal, abstained).cause for literal in ((), ("a",))]
+    assert causes == ["nothing fits: the best score, 0.10, is under 0.27", ""]
 
 
 def test_what_fell_short_is_told() -> None:
-    short = Ranked(("a",), (1.0,), ((),), 1, "ranked by words alone", "", is_passing=True)
-    answer = combine("x", (), short, None)
-    assert (answer.resolution("stale").cause, answer.is_passing) == ("ranked by words alone", True)
+    ranking = Ranking((0,), (1.0,), False, ((),), n_claimed=1)
+    answer = ranked((), ranking, "ranked by words alone")
+    assert (answer.cause, answer.is_temporary) == ("ranked by words alone", True)

@@ -12,11 +12,16 @@ import numpy as np
 import pytest
 
 from agent_utilities.errors import SettingsError
+from agent_utilities.graph.matching import normalise
 from agent_utilities.ranking.base import RankerError
 from agent_utilities.ranking.fusion import HybridRanker
 from agent_utilities.ranking.lexical import LexicalRanker
-from agent_utilities.resolution.answer import Ranked, Scope
-from agent_utilities.resolution.catalog_ranker import BY_WORDS, CatalogRanker, open_catalog_ranker
+from agent_utilities.resolution.answer import Question
+from agent_utilities.resolution.catalog_ranker import BY_WORDS, CatalogRanker
+from agent_utilities.resolution.opening import open_catalog_ranker
+from agent_utilities.resolution.scope import CallerScope
+from agent_utilities.runtime.deadline import Deadline
+from agent_utilities.selection.resolution import Resolution
 from agent_utilities.settings import Settings
 from tests.graph.wrapped import until
 from tests.ranking.catalogs import TOOLS, Concepts
@@ -61,30 +66,36 @@ async def kept(ranker: CatalogRanker) -> AsyncIterator[CatalogRanker]:
         assert task.done(), "it does not stop"
 
 
-async def ranked(ranker: CatalogRanker, query: str, scope: Scope | None = None, timeout_s: float = 10) -> Ranked:
-    found = await ranker.rank(query, scope, 25, timeout_s)
-    assert found is not None
-    return found
+async def ranked(
+    ranker: CatalogRanker, query: str, scope: CallerScope | None = None, timeout_s: float = 10
+) -> Resolution:
+    answer = await ranker.answer(Question(query, normalise(query), scope), (), Deadline.after(timeout_s))
+    assert answer is not None
+    return answer
 
 
 class TestByWords:
     async def test_nothing_is_ranked_before_there_is_an_index(self) -> None:
         ranker = CatalogRanker(LexicalRanker())
-        assert (ranker.version, await ranker.rank("commits", None, 25, 1)) == ("", None)
+        assert (ranker.version, await ranker.answer(Question("commits", "commits"), (), Deadline.after(1))) == (
+            "",
+            None,
+        )
 
     async def test_the_best_tool_is_named_with_the_words_it_was_found_by(self) -> None:
         async with kept(CatalogRanker(LexicalRanker())) as ranker:
             ranker.offer("a", TOOLS)
             await until(lambda: ranker.version, "indexed")
             found = await ranked(ranker, "list the newest commits")
-            assert (found.names[0], found.words[0], found.cause) == ("git_log", ("list", "newest", "commits"), "")
+            assert (found.names[0], found.tools[0].words, found.cause) == ("git_log", ("list", "newest", "commits"), "")
 
     async def test_only_tools_in_scope_are_ranked(self) -> None:
         async with kept(CatalogRanker(LexicalRanker())) as ranker:
             ranker.offer("a", TOOLS)
             await until(lambda: ranker.version, "indexed")
-            scope = Scope("files", lambda: frozenset({"read_file", "deleteFolder"}))
-            assert set((await ranked(ranker, "read a file of the git log", scope)).names) == scope.names()
+            scope = CallerScope("files", lambda: frozenset({"read_file", "deleteFolder"}))
+            assert "git_log" in (await ranked(ranker, "read a file of the git log")).names
+            assert (await ranked(ranker, "read a file of the git log", scope)).names == ("read_file",)
 
     async def test_a_changed_catalog_takes_the_place_of_the_old_whole(self) -> None:
         async with kept(CatalogRanker(LexicalRanker())) as ranker:
@@ -108,7 +119,7 @@ class TestByWords:
         async with kept(CatalogRanker(LexicalRanker(), HybridRanker(Concepts))) as ranker:
             ranker.offer("none", ())
             await until(lambda: ranker.version, "indexed")
-            assert (await ranked(ranker, "commits")).n_claimed == 0
+            assert (await ranked(ranker, "commits")).status == "no_match"
 
 
 class TestByVectors:
@@ -136,7 +147,7 @@ class TestByVectors:
             await until(lambda: ranker.version == "2", "indexed by vectors")
             provider.gate.clear()
             found = await ranked(ranker, "newest commits", timeout_s=0.05)
-            assert (found.names, found.cause, found.is_passing) == (("git_log",), BY_WORDS, True)
+            assert (found.names, found.cause, found.is_temporary) == (("git_log",), BY_WORDS, True)
             provider.gate.set()
 
     async def test_a_provider_that_fails_leaves_words_and_the_next_request_tries_again(self) -> None:
@@ -146,7 +157,7 @@ class TestByVectors:
             await until(lambda: ranker.version == "2", "indexed by vectors")
             provider.fails = True
             found = await ranked(ranker, "newest commits")
-            assert (found.names, found.cause, found.is_passing) == (("git_log",), BY_WORDS, True)
+            assert (found.names, found.cause, found.is_temporary) == (("git_log",), BY_WORDS, True)
             provider.fails = False
             assert (await ranked(ranker, "newest commits")).cause == ""
 
@@ -157,7 +168,7 @@ class TestByVectors:
             ranker.offer("a", TOOLS)
             await until(lambda: ranker.version == "2", "vectors were tried")
             found = await ranked(ranker, "newest commits")
-            assert (found.names, found.cause, found.is_passing) == (("git_log",), BY_WORDS, False)
+            assert (found.names, found.cause, found.is_temporary) == (("git_log",), BY_WORDS, False)
             provider.fails = False
 
             async def is_whole() -> bool:
@@ -172,7 +183,7 @@ class TestByVectors:
             ranker.offer("a", TOOLS)
             await until(lambda: ranker.version == "1", "indexed by words")
             found = await ranked(ranker, "newest commits")
-            assert (found.cause, found.is_passing, ranker.health()["cause"]) == (BY_WORDS, False, BY_WORDS)
+            assert (found.cause, found.is_temporary, ranker.health()["cause"]) == (BY_WORDS, False, BY_WORDS)
             provider.gate.set()
             await until(lambda: ranker.version == "2", "indexed by vectors")
             assert ((await ranked(ranker, "newest commits")).cause, "cause" in ranker.health()) == ("", False)

@@ -8,6 +8,7 @@ from agent_utilities import SelectionError, selection_headers, selection_url
 from agent_utilities.selection.merge import effective
 from agent_utilities.selection.model import NameSet, Selection
 from agent_utilities.selection.parse import read_request
+from agent_utilities.visibility.preferences import preferences_of
 
 ASKED = {
     "tools": ["git_log", "git_diff"],
@@ -42,7 +43,11 @@ class TestUrl:
     def test_is_read_as_it_was_meant(self):
         url = selection_url("http://127.0.0.1:8001/sse", **ASKED)
         sent = read_request(url.partition("?")[2].encode(), ())
-        assert effective(sent).digest == effective(read_headers(selection_headers(**ASKED))).digest
+        meant = effective(read_headers(selection_headers(**ASKED)))
+        assert (effective(sent).bounds_digest, preferences_of(effective(sent))) == (
+            meant.bounds_digest,
+            preferences_of(meant),
+        )
 
     def test_takes_text_that_is_not_ascii(self):
         url = selection_url("http://127.0.0.1:8001/mcp", query="журнал ошибок")

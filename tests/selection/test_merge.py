@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from agent_utilities.selection.channels import META_KEY
 from agent_utilities.selection.merge import Effective, effective, merge
 from agent_utilities.selection.model import NameSet, Policy, Selection
-from agent_utilities.selection.parse import read_cli, read_env, read_request
+from agent_utilities.selection.parse import read_cli, read_env, read_meta, read_request
 
 
 def given(*, env: str = "", cli: str = "", query: str = "", header: str = "") -> Selection:
@@ -69,16 +70,20 @@ class TestPreferences:
         selection = merge(read_env({"MCP_QUERY": "git"}), read_request(b"q=logs", ()))
         assert effective(selection).query_text == "logs"
 
+    def test_the_requests_meta_replaces_the_header(self):
+        header = read_request(b"", ((b"x-mcp-top-k", b"9"),))
+        assert effective(merge(header, read_meta({META_KEY: {"top_k": 3}}))).top_k_value == 3
+
     def test_the_header_replaces_the_url(self):
         assert effective(read_request(b"top_k=3", ((b"x-mcp-top-k", b"9"),))).top_k.value == 9
 
 
 class TestDigest:
     def test_does_not_depend_on_where_values_came_from(self):
-        assert effective(given(env="a")).digest == effective(given(cli="a")).digest
+        assert effective(given(env="a")).bounds_digest == effective(given(cli="a")).bounds_digest
 
     def test_tells_a_list_of_nothing_from_no_list(self):
-        assert effective(given(env="none")).digest != Effective().digest
+        assert effective(given(env="none")).bounds_digest != Effective().bounds_digest
 
     def test_tells_sides_apart(self):
-        assert effective(given(env="a", header="b")).digest != effective(given(env="a,b")).digest
+        assert effective(given(env="a", header="b")).bounds_digest != effective(given(env="a,b")).bounds_digest

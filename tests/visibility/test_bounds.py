@@ -7,7 +7,8 @@ import pytest
 from agent_utilities.catalog.model import entry
 from agent_utilities.selection.merge import effective, merge
 from agent_utilities.selection.parse import read_cli, read_env, read_request
-from agent_utilities.visibility.bounds import Bounds, matcher
+from agent_utilities.visibility.bounds import Bounds
+from agent_utilities.visibility.names import pattern_matcher
 
 
 def refusal(tool, *options, **env):
@@ -36,14 +37,14 @@ class TestMatcher:
         ],
     )
     def test_star_is_the_only_wildcard(self, pattern, name, fits):
-        assert matcher(frozenset({pattern}))([name]) is fits
+        assert pattern_matcher(frozenset({pattern}))([name]) is fits
 
     @pytest.mark.timeout(20)
     def test_a_hostile_glob_does_not_backtrack(self):
-        assert not matcher(frozenset({"a*" * 200 + "b"}))(["a" * 20_000])
+        assert not pattern_matcher(frozenset({"a*" * 200 + "b"}))(["a" * 20_000])
 
     def test_no_pattern_matches_nothing(self):
-        assert not matcher(frozenset())(["a"])
+        assert not pattern_matcher(frozenset())(["a"])
 
 
 class TestReasons:

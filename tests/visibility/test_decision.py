@@ -10,8 +10,9 @@ import pytest
 from agent_utilities.catalog.model import Catalog, entry
 from agent_utilities.selection.merge import effective, merge
 from agent_utilities.selection.parse import read_cli, read_request
-from agent_utilities.selection.resolution import Resolution
-from agent_utilities.visibility.decision import MAX_UNKNOWN, decide, revision
+from agent_utilities.selection.resolution import UNRESOLVED, Resolution
+from agent_utilities.visibility.decision import MAX_UNKNOWN, decide
+from agent_utilities.visibility.preferences import preferences_of
 
 CATALOG = Catalog(
     (
@@ -23,8 +24,9 @@ CATALOG = Catalog(
 )
 
 
-def decided(query: bytes = b"", *options: tuple[str, str], resolution: Resolution = Resolution()):  # noqa: B008
-    return decide(CATALOG, effective(merge(read_cli(options), read_request(query, ()))), resolution)
+def decided(query: bytes = b"", *options: tuple[str, str], resolution: Resolution = UNRESOLVED):
+    settled = effective(merge(read_cli(options), read_request(query, ())))
+    return decide(CATALOG, settled, preferences_of(settled, resolution))
 
 
 def shown(decision) -> list[str]:
@@ -36,8 +38,8 @@ class TestTopK:
         assert shown(decided(b"top_k=2")) == ["tail_log", "search_logs"]
 
     def test_takes_the_best_of_an_answer_and_lists_them_in_catalog_order(self):
-        answer = Resolution("fresh", ("delete_log", "tail_log", "search_logs"))
-        assert shown(decided(b"q=logs&top_k=2", resolution=answer)) == ["tail_log", "delete_log"]
+        best_first = Resolution.of_names("fresh", ["delete_log", "tail_log", "search_logs"])
+        assert shown(decided(b"q=logs&top_k=2", resolution=best_first)) == ["tail_log", "delete_log"]
 
     def test_does_not_cut_what_a_query_left_unanswered(self):
         assert len(shown(decided(b"q=logs&top_k=2"))) == 4
@@ -49,16 +51,16 @@ class TestTopK:
 class TestResolution:
     @pytest.mark.parametrize("status", ["off", "no_match", "unavailable"])
     def test_that_does_not_answer_shows_all_permitted(self, status):
-        decision = decided(b"q=x&disabled_tags=write", resolution=Resolution(status, ("tail_log",)))
+        decision = decided(b"q=x&disabled_tags=write", resolution=Resolution.of_names(status, ["tail_log"]))
         assert (shown(decision), decision.status) == (["tail_log", "search_logs"], status)
 
     @pytest.mark.parametrize("status", ["fresh", "stale"])
     def test_that_answers_narrows(self, status):
-        decision = decided(b"q=x", resolution=Resolution(status, ("search_logs", "gone")))
+        decision = decided(b"q=x", resolution=Resolution.of_names(status, ["search_logs", "gone"]))
         assert (shown(decision), decision.status) == (["search_logs"], status)
 
     def test_that_names_only_denied_tools_shows_all_permitted(self):
-        decision = decided(b"q=x&disabled_tags=write", resolution=Resolution("fresh", ("delete_log",)))
+        decision = decided(b"q=x&disabled_tags=write", resolution=Resolution.of_names("fresh", ["delete_log"]))
         assert (shown(decision), decision.status) == (["tail_log", "search_logs"], "no_match")
 
 
@@ -83,7 +85,7 @@ class TestUnknown:
 class TestRevision:
     def test_changes_with_the_selection(self):
         one, two = decided(b"tools=tail_log"), decided(b"tools=search_logs")
-        assert revision(CATALOG.digest, one.effective.digest) != revision(CATALOG.digest, two.effective.digest)
+        assert one.revision != two.revision
 
     @pytest.mark.parametrize(
         "other",
@@ -95,9 +97,7 @@ class TestRevision:
     )
     def test_changes_with_a_tool(self, other):
         changed = Catalog((other, *CATALOG.entries[1:]))
-        assert revision(changed.digest, decided().effective.digest) != revision(
-            CATALOG.digest, decided().effective.digest
-        )
+        assert decide(changed, effective(read_cli(()))).revision != decided().revision
 
     def test_is_the_same_in_every_process(self):
         program = (
@@ -105,7 +105,7 @@ class TestRevision:
             "from agent_utilities.selection.parse import *; from agent_utilities.visibility.decision import *;"
             "c = Catalog((entry('tool', 'a', tags={'x', 'y', 'z'}), entry('tool', 'b')));"
             "e = effective(read_request(b'tools=a,b,c,d&disabled_tags=p,q,r', ()));"
-            "print(revision(c.digest, e.digest))"
+            "print(decide(c, e).revision)"
         )
         seen = {
             subprocess.run(

@@ -5,33 +5,32 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from agent_utilities.catalog.model import ComponentKind
+from agent_utilities.catalog.model import KINDS, ComponentKind
 from agent_utilities.catalog.tokens import n_tokens
-from agent_utilities.mcp.surface import KINDS, Verdict
-from agent_utilities.resolution.reasons import answered, reason_text, reasons_by_name
+from agent_utilities.mcp.host import Host
+from agent_utilities.mcp.surface.verdict import Verdict
+from agent_utilities.resolution.reasons import reason_text, reasons_by_name, status_text
 from agent_utilities.selection.model import NOTHING
-
-if TYPE_CHECKING:
-    from agent_utilities.mcp.server import AgentServer
 
 _STYLE = {"visible": "green", "deferred": "yellow", "denied": "red"}
 
 
-async def print_listing(server: AgentServer, as_json: bool) -> None:
+async def print_listing(host: Host, as_json: bool) -> None:
     """Print the operator's view of a server: nothing is held back from the one who launches it.
 
     Args:
-        server: the server, its selection set.
+        host: the server, its selection set.
         as_json: print one JSON object instead of a table.
     """
-    verdict = server.surface.verdict(NOTHING, curated=True)
-    verdict.resolution = await server.resolver.resolve_once(verdict)
-    rows = [row for kind in KINDS for row in await _rows(server, kind, verdict)]
+    verdict = host.surface.verdict(NOTHING, shapes_lists=True)
+    resolution = await host.resolve_once(verdict)
+    verdict = host.surface.resolved(verdict, resolution)
+    rows = [row for kind in KINDS for row in await _rows(host, kind, verdict)]
     tools = [row for row in rows if row["kind"] == "tool"]
     shown = [row for row in tools if row["verdict"] == "visible"]
     totals = {
@@ -41,25 +40,25 @@ async def print_listing(server: AgentServer, as_json: bool) -> None:
         "tokens": sum(row["tokens"] for row in tools),
         "visible_tokens": sum(row["tokens"] for row in shown),
     }
-    query = answered(verdict.resolution.status, verdict.resolution.cause, verdict.resolution.n_left_out)
-    unknown = await _unknown(server)
+    query = status_text(resolution.status, resolution.cause, resolution.n_left_out)
+    unknown = await _unknown(host)
     if as_json:
-        body = {"server": server.name, "components": rows, "totals": totals, "query": query, "unknown": unknown}
+        body = {"server": host.name, "components": rows, "totals": totals, "query": query, "unknown": unknown}
         json.dump(body, sys.stdout)
         print()
     else:
-        _print_table(server.name, rows, totals, query, unknown)
+        _print_table(host.name, rows, totals, query, unknown)
 
 
-async def _rows(server: AgentServer, kind: ComponentKind, verdict: Verdict) -> list[dict[str, Any]]:
-    components = await _everything(server, kind)
-    decision = server.surface.decide(kind, components, verdict)
+async def _rows(host: Host, kind: ComponentKind, verdict: Verdict) -> list[dict[str, Any]]:
+    components = await _everything(host, kind)
+    decision = host.surface.decide(kind, components, verdict)
     visible, rows = frozenset(decision.visible), []
-    stands = reasons_by_name(verdict.resolution) if kind == "tool" else {}
+    reasons = reasons_by_name(verdict.preferences.resolution) if kind == "tool" else {}
     for i, (component, entry) in enumerate(zip(components, decision.catalog.entries, strict=True)):
         rule = decision.refusals[i]
         judged = "denied" if rule is not None else "visible" if i in visible else "deferred"
-        shown = reason_text(stands.get(entry.name, {}))
+        shown = reason_text(reasons.get(entry.name, {}))
         reason = rule.text if rule is not None else shown if i in visible else "permitted, and not among the shown"
         rows.append(
             {
@@ -75,17 +74,17 @@ async def _rows(server: AgentServer, kind: ComponentKind, verdict: Verdict) -> l
     return rows
 
 
-async def _everything(server: AgentServer, kind: ComponentKind) -> Sequence[Any]:
-    with server.surface.under_verdict(server.surface.unbounded()):
-        return await server.components(kind)
+async def _everything(host: Host, kind: ComponentKind) -> Sequence[Any]:
+    with host.surface.under_verdict(host.surface.unbounded()):
+        return await host.components(kind)
 
 
-async def _unknown(server: AgentServer) -> dict[str, str | None]:
+async def _unknown(host: Host) -> dict[str, str | None]:
     """NameSet the operator gave that no component of any kind bears, each with the nearest that would do."""
     unknown: dict[str, str | None] | None = None
     for kind in KINDS:
-        verdict = server.surface.verdict(NOTHING, curated=False)
-        decision = server.surface.decide(kind, await _everything(server, kind), verdict)
+        verdict = host.surface.verdict(NOTHING, shapes_lists=False)
+        decision = host.surface.decide(kind, await _everything(host, kind), verdict)
         missing = decision.operator_unknown
         unknown = missing if unknown is None else {n: unknown[n] or missing[n] for n in unknown if n in missing}
     return unknown or {}

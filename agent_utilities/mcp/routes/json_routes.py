@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastmcp.server.auth.middleware import RequireAuthMiddleware
 from fastmcp.tools.base import Tool
@@ -12,63 +12,64 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, request_response
 
 from agent_utilities.catalog.tokens import n_tokens
-from agent_utilities.mcp.request import selection_of
-from agent_utilities.mcp.summary import summarise, tell
+from agent_utilities.mcp.host import Host
+from agent_utilities.mcp.observers.metrics import Metrics
+from agent_utilities.mcp.surface.verdict import collecting_decisions
+from agent_utilities.mcp.wire.request import selection_of
+from agent_utilities.mcp.wire.summary import report_list, summarise
 from agent_utilities.resolution.reasons import reasons_by_name
 from agent_utilities.runtime.turns import in_turns
 from agent_utilities.selection.merge import effective
 from agent_utilities.selection.model import NameSet, Selection
 
-if TYPE_CHECKING:
-    from agent_utilities.mcp.metrics import Metrics
-    from agent_utilities.mcp.server import AgentServer
 
-
-def routes(server: AgentServer, metrics: Metrics) -> list[BaseRoute]:
+def json_routes(host: Host, metrics: Metrics) -> list[BaseRoute]:
     """Return the routes of a server; `/tools` and `/metrics` are behind its auth, health checks are not."""
 
     async def tools(request: Request) -> Response:
-        return JSONResponse(await _tools(server, selection_of(request)))
+        return JSONResponse(await _tools(host, selection_of(request)))
 
     async def health(request: Request) -> Response:
-        return JSONResponse({"status": "ok", "server": server.name})
+        return JSONResponse({"status": "ok", "server": host.name})
 
     async def ready(request: Request) -> Response:
-        started = server._started.is_set()
-        body = {"status": "ready" if started else "starting", "server": server.name, **server.resolver.health()}
-        return JSONResponse(body, status_code=200 if started else 503)
+        state = host.health()
+        body = {"status": state["status"], "server": host.name, **state}
+        return JSONResponse(body, status_code=200 if state["status"] == "ready" else 503)
 
     async def exposition(request: Request) -> Response:
         return Response(metrics.text(), headers={"content-type": metrics.content_type})
 
     return [
-        _guarded(server, "/tools", tools),
+        _guarded(host, "/tools", tools),
         Route("/health", health),
         Route("/ready", ready),
-        _guarded(server, "/metrics", exposition),
+        _guarded(host, "/metrics", exposition),
     ]
 
 
-def _guarded(server: AgentServer, path: str, endpoint: Any) -> Route:
-    if server.auth is None:
+def _guarded(host: Host, path: str, endpoint: Any) -> Route:
+    if host.auth is None:
         return Route(path, endpoint)
     guarded = RequireAuthMiddleware(
-        request_response(endpoint), server.auth.required_scopes, None, server.auth.challenge_scopes
+        request_response(endpoint), host.auth.required_scopes, None, host.auth.challenge_scopes
     )
     return Route(path, guarded, methods=["GET"])
 
 
-async def _tools(server: AgentServer, caller: Selection) -> dict[str, Any]:
+async def _tools(host: Host, caller: Selection) -> dict[str, Any]:
     """Return what `tools/list` would show this caller, as plain JSON."""
-    verdict = await server.verdict(caller, lists_tools=True)
-    with server.surface.under_verdict(verdict):
-        listed = dedupe_with_versions(list(await server.list_tools()), lambda tool: tool.name)
-        summary = await summarise(server, verdict, "tool")
-        tell(server, verdict, summary, "GET /tools")
-    stands = reasons_by_name(verdict.resolution)
-    tools = [{**_shown(tool), **stands.get(tool.name, {})} async for tool in in_turns(listed)]
+    verdict = await host.verdict(caller, lists_tools=True)
+    with host.surface.under_verdict(verdict), collecting_decisions(verdict) as decisions:
+        listed = dedupe_with_versions(list(await host.list_tools()), lambda tool: tool.name)
+        decision = decisions.get("tool")
+        summary = await summarise(host, verdict, "tool", decision)
+    if decision is not None:
+        report_list(host, decision, summary, "GET /tools")
+    reasons = reasons_by_name(verdict.preferences.resolution)
+    tools = [{**_shown(tool), **reasons.get(tool.name, {})} async for tool in in_turns(listed)]
     selection = {**summary, "caller": _as_given(caller)}
-    return {"server": server.name, "tools": tools, "selection": selection, "revision": summary["revision"]}
+    return {"server": host.name, "tools": tools, "selection": selection, "revision": summary["revision"]}
 
 
 def _shown(tool: Tool) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from fastmcp.server.providers import Provider
 from fastmcp.server.providers.aggregate import AggregateProvider
 from fastmcp.server.providers.fastmcp_provider import FastMCPProvider
 from fastmcp.server.providers.local_provider import LocalProvider
-from fastmcp.server.providers.wrapped_provider import _WrappedProvider
 from fastmcp.tools.base import Tool
 from mcp.server.connection import Connection
 from mcp.server.subscriptions import (
@@ -25,7 +24,8 @@ from mcp.server.subscriptions import (
     ToolsListChanged,
 )
 
-from agent_utilities.mcp.surface import Surface
+from agent_utilities.mcp.fastmcp_internals import inner_provider, watch_components
+from agent_utilities.mcp.surface.surface import Surface
 
 logger = logging.getLogger("agent_utilities.changes")
 
@@ -106,30 +106,15 @@ class Changes:
         """Note every component that is added to or removed from a provider, or a server mounted through it."""
         match provider:
             case LocalProvider():
-                self._watch_local(provider)
+                watch_components(provider, lambda component: self.note({_list_of(component)}))
             case FastMCPProvider():
                 self.watch(provider.server)
-            case _WrappedProvider():
-                self.watch(provider._inner)
             case AggregateProvider():
                 for inner in provider.providers:
                     self.watch(inner)
-
-    def _watch_local(self, provider: LocalProvider) -> None:
-        add, remove = provider._add_component, provider._remove_component
-
-        def adding(component):  # type: ignore[no-untyped-def]
-            added = add(component)
-            self.note({_list_of(component)})
-            return added
-
-        def removing(key: str) -> None:
-            component = provider._get_component(key)
-            remove(key)
-            self.note({_list_of(component)})
-
-        provider._add_component = adding  # type: ignore[method-assign]
-        provider._remove_component = removing  # type: ignore[method-assign]
+            case _:
+                if (wrapped := inner_provider(provider)) is not None:
+                    self.watch(wrapped)
 
 
 def _list_of(component: object) -> str:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TypeVar
 
 from fastmcp.exceptions import AuthorizationError
 from fastmcp.server.auth import AccessToken, AuthContext, run_auth_checks
-from fastmcp.server.context import _current_transport
 from fastmcp.server.dependencies import get_access_token
 
-from agent_utilities.mcp.components import Component
+from agent_utilities.mcp.fastmcp_internals import is_over_stdio
+from agent_utilities.mcp.surface.components import Component
 
 _C = TypeVar("_C", bound=Component)
 
@@ -21,10 +20,10 @@ async def admitted(components: Sequence[_C]) -> Sequence[_C]:
 
     FastMCP drops the others after the transforms; judged before, they count nowhere and their names stay unknown.
     """
-    if _current_transport.get() == "stdio":
+    if is_over_stdio():
         return components
     token = get_access_token()
-    return [each for each in components if each.auth is None or await _admits(each, token)]
+    return [component for component in components if component.auth is None or await _admits(component, token)]
 
 
 async def _admits(component: Component, token: AccessToken | None) -> bool:
@@ -33,13 +32,3 @@ async def _admits(component: Component, token: AccessToken | None) -> bool:
         return await run_auth_checks(component.auth, AuthContext(token=token, component=component))
     except AuthorizationError:
         return False
-
-
-@contextmanager
-def unchecked() -> Iterator[None]:
-    """List within as the one who launched the server, over stdio, would: past every component's own `auth` check."""
-    token = _current_transport.set("stdio")
-    try:
-        yield
-    finally:
-        _current_transport.reset(token)

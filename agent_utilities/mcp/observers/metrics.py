@@ -5,8 +5,7 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-from agent_utilities.selection.resolution import Resolution
-from agent_utilities.visibility.decision import Decision
+from agent_utilities.mcp.observers.base import Observer, ToolsListed
 
 METHODS = frozenset(
     {
@@ -28,7 +27,7 @@ _COUNTS = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 _SECONDS = (1e-5, 5e-5, 1e-4, 5e-4, 1e-3, 5e-3, 1e-2, 5e-2, 0.1)
 
 
-class Metrics:
+class Metrics(Observer):
     """The metrics of one server, in a registry of its own."""
 
     content_type = CONTENT_TYPE_LATEST
@@ -63,14 +62,16 @@ class Metrics:
         """Record how long a decision took, in seconds."""
         self._decisions.observe(seconds)
 
-    def listed(self, decision: Decision, resolution: Resolution) -> None:
+    def listed(self, listing: ToolsListed) -> None:
         """Record a tool list's size, and its fallback where a query did not narrow it."""
+        decision = listing.decision
         n_permitted = len(decision.permitted)
         self._listed["permitted"].observe(n_permitted)
         self._listed["visible"].observe(len(decision.visible))
         self._listed["denied"].observe(len(decision.catalog) - n_permitted)
-        if decision.effective.query is not None and decision.status not in ("fresh", "stale"):
-            cause = resolution.cause if decision.status == "unavailable" else ""
+        preferences = decision.preferences
+        if preferences.query is not None and decision.status not in ("fresh", "stale"):
+            cause = preferences.resolution.cause if decision.status == "unavailable" else ""
             self._fallbacks.labels(cause or decision.status).inc()
 
     def text(self) -> bytes:

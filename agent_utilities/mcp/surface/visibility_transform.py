@@ -21,9 +21,9 @@ from fastmcp.tools.base import Tool
 from fastmcp.utilities.versions import VersionSpec, parse_version_key
 
 from agent_utilities.catalog.model import ComponentKind
-from agent_utilities.mcp.admission import admitted
-from agent_utilities.mcp.components import Component
-from agent_utilities.mcp.surface import Surface
+from agent_utilities.mcp.surface.admission import admitted
+from agent_utilities.mcp.surface.components import Component
+from agent_utilities.mcp.surface.surface import Surface
 
 _C = TypeVar("_C", bound=Component)
 _MANY = 300
@@ -48,8 +48,8 @@ class DynamicVisibilityTransform(Transform):
     async def list_tools(self, tools: Sequence[Tool]) -> Sequence[Tool]:
         """Return the visible tools."""
         if injected := self._injected():
-            claimed = {tool.name for tool in injected}
-            tools = [*injected, *(tool for tool in tools if tool.name not in claimed)]
+            injected_names = {tool.name for tool in injected}
+            tools = [*injected, *(tool for tool in tools if tool.name not in injected_names)]
         return await self._shown("tool", tools)
 
     async def list_prompts(self, prompts: Sequence[Prompt]) -> Sequence[Prompt]:
@@ -66,15 +66,15 @@ class DynamicVisibilityTransform(Transform):
 
     async def get_tool(self, name: str, call_next: GetToolNext, *, version: VersionSpec | None = None) -> Tool | None:
         """Return a tool if it is permitted, visible or not."""
-        found: Tool | None = await self._permitted("tool", name, call_next, version)
-        return found
+        tool: Tool | None = await self._permitted("tool", name, call_next, version)
+        return tool
 
     async def get_prompt(
         self, name: str, call_next: GetPromptNext, *, version: VersionSpec | None = None
     ) -> Prompt | None:
         """Return a prompt if it is permitted."""
-        found: Prompt | None = await self._permitted("prompt", name, call_next, version)
-        return found
+        prompt: Prompt | None = await self._permitted("prompt", name, call_next, version)
+        return prompt
 
     async def get_resource(
         self, uri: str, call_next: GetResourceNext, *, version: VersionSpec | None = None
@@ -85,15 +85,15 @@ class DynamicVisibilityTransform(Transform):
             AuthorizationError: it exists and is denied; FastMCP then answers as for an unknown one, and no template
                 is tried for its URI.
         """
-        found: Resource | None = await self._permitted("resource", uri, call_next, version)
-        return found
+        resource: Resource | None = await self._permitted("resource", uri, call_next, version)
+        return resource
 
     async def get_resource_template(
         self, uri: str, call_next: GetResourceTemplateNext, *, version: VersionSpec | None = None
     ) -> ResourceTemplate | None:
         """Return the template that serves a URI if it is permitted."""
-        found: ResourceTemplate | None = await self._permitted("template", uri, call_next, version)
-        return found
+        template: ResourceTemplate | None = await self._permitted("template", uri, call_next, version)
+        return template
 
     async def _shown(self, kind: ComponentKind, components: Sequence[_C]) -> Sequence[_C]:
         if len(components) > _MANY:
@@ -109,7 +109,7 @@ class DynamicVisibilityTransform(Transform):
     async def _permitted(self, kind: ComponentKind, name: str, call_next: Any, version: VersionSpec | None) -> Any:
         """Resolve a component, then judge it: the highest permitted version answers, as in the listing."""
         with self._surface.under_verdict() as verdict:
-            component = found = await call_next(name, version=version)
+            component = resolved = await call_next(name, version=version)
             if verdict.surface is not self._surface or not verdict.bounds.rules:
                 return component
             if component is not None and component.version is None and version is not None:
@@ -117,7 +117,7 @@ class DynamicVisibilityTransform(Transform):
                 component = None
             while component is not None and not self._surface.permits(kind, component):
                 component = await _lower(name, component.version, call_next, version)
-        if component is None and found is not None and kind == "resource":
+        if component is None and resolved is not None and kind == "resource":
             raise AuthorizationError(f"Unknown resource: {name!r}")
         return component
 

@@ -9,7 +9,7 @@ from starlette.middleware import Middleware
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from agent_utilities.mcp.request import SelectionMiddleware
+from agent_utilities.mcp.wire.request import SelectionMiddleware
 
 
 def selection_middleware(path: str | None, transport: str) -> Middleware:
@@ -31,12 +31,12 @@ def sse_routes(app: StarletteWithLifespan) -> list[BaseRoute]:
     The application around them already guards host, origin and auth; only the transport's name is set here.
     """
     paths = {fastmcp.settings.sse_path, fastmcp.settings.message_path.rstrip("/")}
-    found: list[BaseRoute] = []
+    routes: list[BaseRoute] = []
     for route in app.routes:
         if isinstance(route, Route | Mount) and route.path in paths:
             route.app = _OverSse(route.app)
-            found.append(route)
-    return found
+            routes.append(route)
+    return routes
 
 
 class _OverSse:

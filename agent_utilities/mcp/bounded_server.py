@@ -1,0 +1,169 @@
+"""A FastMCP server whose every listing and look-up is under one verdict, on every wire."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from fastmcp.exceptions import NotFoundError
+from fastmcp.prompts.base import Prompt
+from fastmcp.resources.base import Resource, ResourceResult
+from fastmcp.resources.template import ResourceTemplate
+from fastmcp.server.completions import CompletionHandler
+from fastmcp.server.middleware import Middleware
+from fastmcp.server.transforms import Transform
+from fastmcp.tools.base import Tool
+from fastmcp.utilities.components import FastMCPComponent
+from fastmcp.utilities.versions import VersionSpec
+
+from agent_utilities.catalog.model import Catalog, ComponentKind
+from agent_utilities.mcp.fastmcp_internals import HostSeams, look_up_resource
+from agent_utilities.mcp.surface.surface import Surface
+from agent_utilities.mcp.surface.verdict import collecting_decisions, verdict_in_force
+from agent_utilities.mcp.surface.visibility_transform import DynamicVisibilityTransform
+
+_PREFAB = "ui://prefab/tool/"
+
+
+class BoundedServer(HostSeams):
+    """Holds the verdict of the request, or with no request the operator's alone, on whatever FastMCP lists or finds.
+
+    Args:
+        surface: what decides.
+        name, instructions, options: as for `FastMCP`.
+    """
+
+    surface: Surface
+
+    def __init__(self, surface: Surface, name: str, instructions: str | None, **options: Any) -> None:
+        self.surface = surface
+        self._visibility = DynamicVisibilityTransform(surface, self.author_injected_tools)
+        self._has_completions = False
+        super().__init__(name, instructions, **options)
+
+    def note_listed(self, kind: ComponentKind, catalog: Catalog) -> None:
+        """Take note of the catalog of a whole listing."""
+
+    @property
+    def middleware(self) -> list[Middleware]:
+        """The author's FastMCP middleware; without a response cache for callers that select.
+
+        A cache answers before any bound is held, and its keys know nothing of selections.
+        """
+        verdict = verdict_in_force()
+        if verdict is None or not verdict.by_caller:
+            return self._author_middleware
+        return [
+            middleware
+            for middleware in self._author_middleware
+            if type(middleware).__name__ != "ResponseCachingMiddleware"
+        ]
+
+    @middleware.setter
+    def middleware(self, value: list[Middleware]) -> None:
+        self._author_middleware = value
+
+    @property
+    def transforms(self) -> list[Transform]:
+        """All transforms, the visibility transform outermost: it judges the names that callers see."""
+        return [*super().transforms, self._visibility]
+
+    # -- listing and reading ---------------------------------------------------------------------------------------
+
+    async def list_tools(self, *, run_middleware: bool = True) -> Sequence[Tool]:
+        """Return the visible tools; see `FastMCP.list_tools`."""
+        with self._listing("tool"):
+            return await super().list_tools(run_middleware=run_middleware)
+
+    async def list_prompts(self, *, run_middleware: bool = True) -> Sequence[Prompt]:
+        """Return the permitted prompts; see `FastMCP.list_prompts`."""
+        with self._listing("prompt"):
+            return await super().list_prompts(run_middleware=run_middleware)
+
+    async def list_resources(self, *, run_middleware: bool = True) -> Sequence[Resource]:
+        """Return the permitted resources; see `FastMCP.list_resources`."""
+        with self._listing("resource"):
+            listed = await super().list_resources(run_middleware=run_middleware)
+            if not any(str(resource.uri).startswith(_PREFAB) for resource in listed):
+                return listed
+            pages = await self._prefab_uris()
+            uris = ((resource, str(resource.uri)) for resource in listed)
+            return [resource for resource, uri in uris if not uri.startswith(_PREFAB) or uri in pages]
+
+    async def list_resource_templates(self, *, run_middleware: bool = True) -> Sequence[ResourceTemplate]:
+        """Return the permitted resource templates; see `FastMCP.list_resource_templates`."""
+        with self._listing("template"):
+            return await super().list_resource_templates(run_middleware=run_middleware)
+
+    @contextmanager
+    def _listing(self, kind: ComponentKind) -> Iterator[None]:
+        """List within under the verdict in force, and take the catalog of the listing for the server's."""
+        with self.surface.under_verdict() as verdict, collecting_decisions(verdict) as decisions:
+            yield
+        if verdict.surface is self.surface and (decision := decisions.get(kind)) is not None:
+            self.surface.catalogs[kind] = decision.catalog
+            self.note_listed(kind, decision.catalog)
+
+    async def read_resource(
+        self, uri: str, *, version: VersionSpec | None = None, run_middleware: bool = True
+    ) -> ResourceResult:
+        """Read a permitted resource; see `FastMCP.read_resource`."""
+        with self.surface.under_verdict():
+            if uri.startswith(_PREFAB) and uri not in await self._prefab_uris():
+                raise NotFoundError(f"Unknown resource: {uri!r}")
+            return await super().read_resource(uri, version=version, run_middleware=run_middleware)
+
+    async def get_tasks(self) -> Sequence[FastMCPComponent]:
+        """Return the task-enabled components that the operator permits; see `FastMCP.get_tasks`."""
+        with self.surface.under_verdict():
+            return await super().get_tasks()
+
+    async def _prefab_uris(self) -> frozenset[str]:
+        """The pages that FastMCP makes for permitted tools' apps; it makes them beside the transforms."""
+        tools = await super().list_tools(run_middleware=False)
+        return frozenset(str(((tool.meta or {}).get("ui") or {}).get("resourceUri")) for tool in tools)
+
+    def permits_injected(self, tool: Tool) -> bool:
+        """Whether the current request may call a tool that the author's middleware injects."""
+        return self.surface.permits("tool", tool)
+
+    # -- completions -----------------------------------------------------------------------------------------------
+
+    def add_completion_handler(self, handler: CompletionHandler) -> None:
+        """Complete arguments of permitted prompts and resources; see `FastMCP.add_completion_handler`."""
+        super().add_completion_handler(handler)
+        self._has_completions = True
+
+    async def may_complete(self, reference: Any) -> bool:
+        """Whether a completion's reference is permitted; one that is not reads like one that never existed."""
+        if not self._has_completions or not isinstance(reference, dict):
+            return True
+        if reference.get("type") == "ref/prompt":
+            return await self.get_prompt(str(reference.get("name"))) is not None
+        uri = str(reference.get("uri"))
+        templates = await self.list_resource_templates(run_middleware=False)
+        if any(template.uri_template == uri for template in templates):
+            return True
+        resource, exists = await look_up_resource(self, uri)
+        if resource is None and not exists:
+            return await self.get_resource_template(uri) is not None
+        return resource is not None
+
+    async def catalog(self, kind: ComponentKind) -> Catalog:
+        """Return the catalog of the last whole listing of a kind; one is made where there was none."""
+        if kind not in self.surface.catalogs:
+            await self.components(kind)
+        return self.surface.catalogs.get(kind, Catalog())
+
+    async def components(self, kind: ComponentKind) -> Sequence[FastMCPComponent]:
+        """Return the components of a kind under the verdict in force, without middleware."""
+        match kind:
+            case "tool":
+                return await self.list_tools(run_middleware=False)
+            case "prompt":
+                return await self.list_prompts(run_middleware=False)
+            case "resource":
+                return await self.list_resources(run_middleware=False)
+            case "template":
+                return await self.list_resource_templates(run_middleware=False)

@@ -1,0 +1,1 @@
+"""What a server's own command line prints besides serving."""

@@ -1,0 +1,136 @@
+"""The only file that touches private names of FastMCP or the SDK: each with why, and what would end it.
+
+`tests/mcp/test_fastmcp_internals.py` names every one of them, so that an upgrade that moves one says which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from fastmcp import FastMCP
+from fastmcp.resources.base import Resource
+from fastmcp.server.context import _current_transport, reset_transport, set_transport
+from fastmcp.server.providers import Provider
+from fastmcp.server.providers.local_provider import LocalProvider
+from fastmcp.server.providers.wrapped_provider import _WrappedProvider
+from fastmcp.tools.base import Tool
+from fastmcp.utilities.components import FastMCPComponent
+from mcp.server.connection import Connection
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+
+
+class HostSeams(FastMCP[Any]):
+    """Private methods of FastMCP that a bounded server answers for, under public names.
+
+    Why: tools that `ToolInjectionMiddleware` adds are listed and called beside the transforms, so past every bound.
+    Ends when: FastMCP passes injected tools through a server's transforms.
+    """
+
+    def author_injected_tools(self) -> list[Tool]:
+        """Return the tools that the author's middleware injects."""
+        return super()._injected_tools()
+
+    def permits_injected(self, tool: Tool) -> bool:
+        """Whether the current request may call an injected tool."""
+        raise NotImplementedError
+
+    def _injected_tools(self) -> list[Tool]:
+        return []  # The visibility transform has put them into the listing already.
+
+    def _get_injected_tool(self, name: str) -> Tool | None:
+        tool = super()._get_injected_tool(name)
+        return tool if tool is None or self.permits_injected(tool) else None
+
+
+def low_level_server(server: FastMCP[Any]) -> Server[Any]:
+    """Return the SDK's server, `FastMCP._mcp_server`.
+
+    Why: SDK middleware, a handler for `subscriptions/listen`, cache hints and the schema look-up live there.
+    Ends when: FastMCP offers them, or its SDK server, by a public name.
+    """
+    return server._mcp_server
+
+
+def is_started(server: FastMCP[Any]) -> bool:
+    """Whether every lifespan has been entered, `FastMCP._started`.
+
+    Why: `/ready` must not say so before the lifespans of mounted servers have run.
+    Ends when: FastMCP tells it by a public name.
+    """
+    return server._started.is_set()
+
+
+async def look_up_resource(server: FastMCP[Any], uri: str) -> tuple[Resource | None, bool]:
+    """Return a resource that the caller may read, and whether one exists at all, `FastMCP._lookup_resource`.
+
+    Why: `get_resource` gives None for a hidden one and a missing one alike, and only a missing one may be a template's.
+    Ends when: the public look-up tells the two apart.
+    """
+    return await server._lookup_resource(uri)
+
+
+def connection_of(ctx: ServerRequestContext[Any, Any]) -> Connection:
+    """Return the connection that a request came on, `ServerSession._connection`.
+
+    Why: `list_changed` outlives the request that a session object is made for.
+    Ends when: the request context bears its connection.
+    """
+    return ctx.session._connection
+
+
+def is_over_stdio() -> bool:
+    """Whether what runs now is served over stdio, `fastmcp.server.context._current_transport`.
+
+    Why: FastMCP passes over components' own `auth` checks there, and the catalog must be judged likewise.
+    Ends when: FastMCP has a public function that tells the transport outside a request's `Context`.
+    """
+    return _current_transport.get() == "stdio"
+
+
+@contextmanager
+def as_over_stdio() -> Iterator[None]:
+    """List within as the one who launched the server, over stdio, would: past every component's own `auth` check."""
+    token = set_transport("stdio")
+    try:
+        yield
+    finally:
+        reset_transport(token)
+
+
+def inner_provider(provider: Provider) -> Provider | None:
+    """Return the provider that a namespace or another transform is wrapped around, or None where there is none.
+
+    Why: `_WrappedProvider` and its `_inner` hide the providers whose changes are watched.
+    Ends when: a wrapped provider tells what it wraps.
+    """
+    return provider._inner if isinstance(provider, _WrappedProvider) else None
+
+
+def watch_components(provider: LocalProvider, on_change: Callable[[FastMCPComponent], None]) -> None:
+    """Have every component that is added to or removed from a provider told, by replacing three of its methods.
+
+    Why: `_add_component` and `_remove_component` are where all of them pass; FastMCP tells nobody.
+    Ends when: a provider offers a hook for changes of what it holds.
+
+    Args:
+        provider: the provider to watch.
+        on_change: called with each component, after it was added or removed.
+    """
+    add, remove = provider._add_component, provider._remove_component
+
+    def add_and_tell(component: Any) -> Any:
+        added = add(component)
+        on_change(component)
+        return added
+
+    def remove_and_tell(key: str) -> None:
+        component = provider._get_component(key)
+        remove(key)
+        if component is not None:
+            on_change(component)
+
+    provider._add_component = add_and_tell  # type: ignore[method-assign]
+    provider._remove_component = remove_and_tell  # type: ignore[method-assign]

@@ -1,0 +1,52 @@
+"""What the rooms of the host ask of the server they belong to; they know this, and not the server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from fastmcp.server.auth import AuthProvider
+from fastmcp.tools.base import Tool
+from fastmcp.utilities.components import FastMCPComponent
+
+from agent_utilities.catalog.model import Catalog, ComponentKind
+from agent_utilities.mcp.surface.surface import Surface
+from agent_utilities.mcp.surface.verdict import Verdict
+from agent_utilities.selection.model import Selection
+from agent_utilities.selection.resolution import Resolution
+
+
+class Host(Protocol):
+    """A server that holds one verdict on every wire."""
+
+    auth: AuthProvider | None
+    surface: Surface
+
+    @property
+    def name(self) -> str:
+        """The server's name, as clients see it."""
+        ...
+
+    async def verdict(self, caller: Selection, *, lists_tools: bool) -> Verdict:
+        """Return the verdict for one request of a caller, its query resolved where tools are listed."""
+        ...
+
+    async def components(self, kind: ComponentKind) -> Sequence[FastMCPComponent]:
+        """Return the components of a kind under the verdict in force, without middleware."""
+        ...
+
+    async def catalog(self, kind: ComponentKind) -> Catalog:
+        """Return the catalog of the last whole listing of a kind; one is made where there was none."""
+        ...
+
+    async def list_tools(self) -> Sequence[Tool]:
+        """Return the visible tools under the verdict in force, as the author's middleware leaves them."""
+        ...
+
+    async def resolve_once(self, verdict: Verdict) -> Resolution:
+        """Return the answer to a verdict's query where no server runs."""
+        ...
+
+    def health(self) -> Mapping[str, Any]:
+        """Return whether it has started, under `status`, and the state of graph and ranker."""
+        ...

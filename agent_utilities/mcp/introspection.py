@@ -1,0 +1,148 @@
+"""The server's own tools as graph and ranker are given them, and which of them may answer a caller's query."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cachetools import LRUCache
+from fastmcp import FastMCP
+from fastmcp.server.providers.local_provider import LocalProvider
+from fastmcp.tools.base import Tool
+from fastmcp.utilities.versions import dedupe_with_versions
+
+from agent_utilities.catalog.document import ToolDocument, document
+from agent_utilities.catalog.model import Catalog
+from agent_utilities.graph.base import ToolRecord, record_of
+from agent_utilities.mcp.fastmcp_internals import as_over_stdio
+from agent_utilities.mcp.surface.surface import Surface
+from agent_utilities.mcp.surface.verdict import Verdict, collecting_decisions
+from agent_utilities.resolution.resolver import LiveTools
+from agent_utilities.resolution.scope import CallerScope
+from agent_utilities.runtime.turns import in_turns
+from agent_utilities.selection.model import NOTHING
+
+_N_SEEN = 64
+_UNUSED = {"input_schema", "output_schema", "icons"}
+
+
+@dataclass(frozen=True, eq=False)
+class Introspected:
+    """The server's tools as they were last introspected, whoever may use them.
+
+    Args:
+        catalog: all of them.
+        versions: of each name, the version whose words are in graph and index.
+        guarded: names of those that not everybody may use, since they, or what they come from, check it themselves.
+    """
+
+    catalog: Catalog
+    versions: Mapping[str, str | None]
+    guarded: frozenset[str]
+
+    def names_in(self, tools: Sequence[Tool]) -> frozenset[str]:
+        """Return the names of listed tools whose words are known; those of another version are not theirs to find."""
+        return frozenset(
+            tool.name for tool in tools if tool.name in self.versions and self.versions[tool.name] == tool.version
+        )
+
+
+class Introspection:
+    """Lists a server's tools for graph and ranker, past bounds and `auth` checks: those are held where tools are shown.
+
+    Args:
+        server: the server.
+        surface: its surface.
+        on_news: called when a caller was listed a tool that was not introspected.
+    """
+
+    def __init__(self, server: FastMCP[Any], surface: Surface, on_news: Callable[[], None]) -> None:
+        self._server, self._surface = server, surface
+        self._on_news = on_news
+        self._last: Introspected | None = None
+        self._seen: LRUCache[tuple[str, str], None] = LRUCache(_N_SEEN)
+
+    def forget(self) -> None:
+        """Forget what was introspected: the server has stopped."""
+        self._last = None
+
+    async def scope(self, verdict: Verdict) -> CallerScope | None:
+        """Return the tools that a query may be answered with, or None before they were introspected."""
+        last = self._last
+        if last is None:
+            return None
+        refused = last.guarded
+        if refused:
+            with self._surface.under_verdict(self._surface.unbounded()):
+                refused -= last.names_in(await self._server.list_tools(run_middleware=False))
+        return self._surface.scope(verdict, last.catalog, refused)
+
+    def listed(self, catalog: Catalog) -> None:
+        """Take note of what a caller was listed: a provider may have got tools without telling of it."""
+        last = self._last
+        if last is None or catalog.digest == last.catalog.digest:
+            return
+        pair = (last.catalog.digest, catalog.digest)
+        if pair in self._seen:
+            return
+        self._seen[pair] = None
+        if any(entry.name not in last.versions for entry in catalog.entries):
+            self._on_news()
+
+    async def live_tools(self) -> LiveTools:
+        """Return the live tools as graph and ranker take them.
+
+        Of several versions the one that the operator permits is taken: a denied one's words must find nothing.
+        """
+        tools, catalog = await self.list_everything()
+        verdict = self._surface.verdict(NOTHING, shapes_lists=False)
+        by_name: dict[str, list[Tool]] = {}
+        async for tool in in_turns(tools):
+            by_name.setdefault(tool.name, []).append(tool)
+        records: list[ToolRecord] = []
+        documents: list[ToolDocument] = []
+        versions: dict[str, str | None] = {}
+        async for versions_of_one in in_turns(by_name.values()):
+            tool = self._representative(versions_of_one, verdict)
+            versions[tool.name] = tool.version
+            definition = tool.to_mcp_tool(name=tool.name).model_dump(mode="json", by_alias=True, exclude=_UNUSED)
+            records.append(record_of(definition))
+            documents.append(document({**definition, "inputSchema": tool.parameters}))
+        self._last = await self._introspected(tools, catalog, versions)
+        return LiveTools(catalog.digest, records, documents)
+
+    def _representative(self, versions_of_one: Sequence[Tool], verdict: Verdict) -> Tool:
+        """Return the version of a tool whose words stand for all of them: the highest that the operator permits."""
+        with self._surface.under_verdict(verdict):
+            permitted = [
+                tool for tool in versions_of_one if tool.version is None or self._surface.permits("tool", tool)
+            ]
+        (tool,) = dedupe_with_versions(permitted or list(versions_of_one), lambda tool: tool.name)
+        return tool
+
+    async def _introspected(
+        self, tools: Sequence[Tool], catalog: Catalog, versions: Mapping[str, str | None]
+    ) -> Introspected:
+        """Return what was introspected; what a caller without any token is not listed is not everybody's.
+
+        Components that come through another server don't tell that they are guarded there.
+        """
+        guarded = frozenset(tool.name for tool in tools if tool.auth is not None)
+        introspected = Introspected(catalog, versions, guarded)
+        if any(not isinstance(provider, LocalProvider) for provider in self._server.providers):
+            with self._surface.under_verdict(self._surface.unbounded()):
+                everybodys = introspected.names_in(await FastMCP.list_tools(self._server, run_middleware=False))
+            introspected = replace(introspected, guarded=guarded | (versions.keys() - everybodys))
+        return introspected
+
+    async def list_everything(self) -> tuple[Sequence[Tool], Catalog]:
+        """List every tool; the catalog is then known before the first caller asks.
+
+        As FastMCP lists them: what is introspected must not count as listed to a caller, which may start a refresh.
+        """
+        verdict = self._surface.unbounded()
+        with self._surface.under_verdict(verdict), as_over_stdio(), collecting_decisions(verdict) as decisions:
+            tools = await FastMCP.list_tools(self._server, run_middleware=False)
+        catalog = self._surface.catalogs["tool"] = decisions["tool"].catalog
+        return tools, catalog

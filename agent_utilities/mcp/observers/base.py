@@ -1,0 +1,91 @@
+"""What an observer is told, and how all of them are told without one keeping a request from its answer."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from agent_utilities.visibility.decision import Decision
+
+logger = logging.getLogger("agent_utilities.observers")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsListed:
+    """A list of tools that a caller was given.
+
+    Args:
+        asked: the method or route, such as `tools/list` or `GET /tools`.
+        decision: what the list was made by.
+    """
+
+    asked: str
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCalled:
+    """A call of a tool, over.
+
+    Args:
+        name: as the caller spelled it.
+        revision: of the surface it was made under.
+        ok: whether the tool answered without an error.
+        seconds: how long it took.
+    """
+
+    name: str
+    revision: str
+    ok: bool
+    seconds: float
+
+
+class Observer:
+    """Is told what a server did; each method does nothing unless it is overridden."""
+
+    def decided(self, seconds: float) -> None:
+        """A list was decided that no memo held; it took so many seconds."""
+
+    def listed(self, listing: ToolsListed) -> None:
+        """Tools were listed to a caller."""
+
+    def called(self, call: ToolCalled) -> None:
+        """A tool was called."""
+
+    def served(self, method: str, outcome: str) -> None:
+        """A request was served; its outcome is `ok` or `error`."""
+
+
+class Observers(Observer):
+    """Tells every observer; one that raises is logged, and neither the request nor the others know of it."""
+
+    def __init__(self) -> None:
+        self._observers: list[Observer] = []
+
+    def add(self, observer: Observer) -> None:
+        """Tell this one too, from now on."""
+        self._observers.append(observer)
+
+    def decided(self, seconds: float) -> None:
+        """Tell all of a decision."""
+        self._tell(lambda observer: observer.decided(seconds))
+
+    def listed(self, listing: ToolsListed) -> None:
+        """Tell all of a list."""
+        self._tell(lambda observer: observer.listed(listing))
+
+    def called(self, call: ToolCalled) -> None:
+        """Tell all of a call."""
+        self._tell(lambda observer: observer.called(call))
+
+    def served(self, method: str, outcome: str) -> None:
+        """Tell all of a request."""
+        self._tell(lambda observer: observer.served(method, outcome))
+
+    def _tell(self, call: Callable[[Observer], None]) -> None:
+        for observer in self._observers:
+            try:
+                call(observer)
+            except Exception:
+                logger.exception("an observer failed; the request goes on without it")

@@ -1,0 +1,1 @@
+"""HTTP beside MCP: the application put together, and `/tools`, `/health`, `/ready`, `/metrics`."""

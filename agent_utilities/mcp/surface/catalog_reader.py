@@ -1,0 +1,107 @@
+"""Catalogs read cheaply from listings that rarely change."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from cachetools import LRUCache
+
+from agent_utilities.catalog.model import Catalog, ComponentKind, Entry
+from agent_utilities.mcp.surface.components import Traits, bearing_of, entry_of, traits_of
+from agent_utilities.runtime.turns import in_turns
+
+_N_SNAPSHOTS = 4
+
+
+class Row(NamedTuple):
+    """A component as it was read."""
+
+    traits: Traits
+    entry: Entry
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """A listing as it was read.
+
+    Args:
+        components: the objects listed, held so that their identities stay theirs.
+        traits: what the catalog was made of, by component.
+        catalog: the catalog.
+        is_guarded: whether any component has an `auth` check of its own.
+    """
+
+    components: tuple[Any, ...]
+    traits: Sequence[Traits]
+    catalog: Catalog
+    is_guarded: bool
+
+
+class CatalogReader:
+    """Turns listings of one kind into catalogs, again and again, for the price of a comparison.
+
+    A server lists the same objects nearly every time, and a mounted one equal copies of them; a catalog is made anew
+    only where something differs from a listing seen before.
+
+    Args:
+        kind: the kind of component listed.
+    """
+
+    def __init__(self, kind: ComponentKind) -> None:
+        self._kind: ComponentKind = kind
+        self._snapshots: LRUCache[tuple[int, ...], Snapshot] = LRUCache(_N_SNAPSHOTS)
+        self._last: tuple[tuple[int, ...], Snapshot] | None = None
+        self._rows: dict[tuple[str, str | None], Row] = {}
+        self._preparing = asyncio.Lock()
+
+    def read(self, components: Sequence[Any]) -> Snapshot:
+        """Return the snapshot of a listing, its catalog in the listing's order."""
+        return self._known(components) or self.renew(components)
+
+    def _known(self, components: Sequence[Any]) -> Snapshot | None:
+        key = tuple(map(id, components))
+        if self._last is not None and self._last[0] == key:
+            return self._last[1]
+        return self._snapshots.get(key)
+
+    async def prepare(self, components: Sequence[Any]) -> None:
+        """Read a long listing in turns with the event loop, so that `read` knows it (law L7)."""
+        if self._known(components) is not None:
+            return
+        async with self._preparing:
+            if self._known(components) is None:
+                self._keep(components, [self._row(component) async for component in in_turns(components)])
+
+    def renew(self, components: Sequence[Any]) -> Snapshot:
+        """Return the snapshot of a listing, every component looked at."""
+        return self._keep(components, list(map(self._row, components)))
+
+    def _row(self, component: Any) -> Row:
+        """Return a component's traits and entry; those it was read with before, where they are the same."""
+        traits = traits_of(self._kind, component)
+        row = self._rows.get(traits.key)
+        if row is None or row.traits != traits:
+            row = self._rows[traits.key] = Row(traits, entry_of(self._kind, component, traits))
+        return row
+
+    def _keep(self, components: Sequence[Any], rows: Sequence[Row]) -> Snapshot:
+        key, traits = tuple(map(id, components)), [row.traits for row in rows]
+        equal = next((snapshot for snapshot in self._snapshots.values() if snapshot.traits == traits), None)
+        if equal is not None:
+            snapshot = replace(equal, components=tuple(components))
+        else:
+            catalog = Catalog(tuple(row.entry for row in rows))
+            is_guarded = any(row.entry.is_guarded for row in rows)
+            snapshot = Snapshot(tuple(components), traits, catalog, is_guarded)
+            self._snapshots[key] = snapshot
+        self._last = key, snapshot
+        if len(self._rows) > 2 * len(rows) + _N_SNAPSHOTS:
+            self._rows = {row.traits.key: row for row in rows}
+        return snapshot
+
+    def is_current(self, snapshot: Snapshot, components: Sequence[Any], indexes: Iterable[int]) -> bool:
+        """Whether components still bear what bounds judge as they did when they were read."""
+        return all(bearing_of(self._kind, components[i]) == snapshot.traits[i].bearing for i in indexes)

@@ -1,0 +1,136 @@
+"""FastMCP components as catalog entries, and what of a component is compared, judged and digested."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from fastmcp.prompts.base import Prompt
+from fastmcp.resources.base import Resource
+from fastmcp.resources.template import ResourceTemplate
+from fastmcp.tools.base import Tool
+from pydantic import BaseModel
+
+from agent_utilities.catalog.model import ComponentKind, Entry, entry
+
+Component = Tool | Prompt | Resource | ResourceTemplate
+
+HEADER_PARAMETER = "x-mcp-header"
+"""The schema keyword of an argument that clients repeat in an HTTP header."""
+
+
+class Bearing(NamedTuple):
+    """What a bound judges of a component besides its name."""
+
+    tags: frozenset[str]
+    read_only: bool
+    is_guarded: bool
+
+
+class Traits(NamedTuple):
+    """All that a caller sees of a component and all that is judged, to be compared and digested.
+
+    Args:
+        bearing: what bounds judge.
+        name, version, title, description: as the component has them.
+        particulars: by name, what only components of its kind have.
+    """
+
+    bearing: Bearing
+    name: str
+    version: str | None
+    title: str | None
+    description: str | None
+    particulars: Mapping[str, Any]
+
+    @property
+    def key(self) -> tuple[str, str | None]:
+        """What tells components of one kind apart."""
+        return self.name, self.version
+
+    def content(self) -> str:
+        """Return them as text that is the same in every process; what bounds judge is the entry's own."""
+        return _ENCODER.encode([self.name, self.version, self.title, self.description, self.particulars])
+
+
+def entry_of(kind: ComponentKind, component: Any, traits: Traits | None = None) -> Entry:
+    """Return the catalog entry of a FastMCP component, read afresh: what it bears now is what is judged.
+
+    Args:
+        kind: the component's kind.
+        component: the component.
+        traits: its traits, where the entry is to be digested; without them its content counts for nothing.
+    """
+    name: str = component.name
+    aliases: tuple[str, ...] = ()
+    header_schema = None
+    if kind == "resource":
+        name, aliases = str(component.uri), (component.name,)
+    elif kind == "template":
+        name, aliases = component.uri_template, (component.name,)
+    elif kind == "tool" and traits is not None and _asks_for_headers(component.parameters):
+        header_schema = component.parameters
+    bearing = bearing_of(kind, component)
+    return entry(
+        kind,
+        name,
+        tags=component.tags,
+        read_only=bearing.read_only,
+        aliases=aliases,
+        content=traits.content() if traits is not None else "",
+        version=component.version,
+        is_guarded=bearing.is_guarded,
+        header_schema=header_schema,
+    )
+
+
+def bearing_of(kind: ComponentKind, component: Any) -> Bearing:
+    """Return what a bound judges of a component as it is now; reading a prompt or a resource is always read-only."""
+    return Bearing(frozenset(component.tags), kind != "tool" or _read_only(component), component.auth is not None)
+
+
+def traits_of(kind: ComponentKind, component: Any) -> Traits:
+    """Return all of a component that is compared and digested."""
+    return Traits(
+        bearing_of(kind, component),
+        component.name,
+        component.version,
+        component.title,
+        component.description,
+        _particulars(kind, component),
+    )
+
+
+def _read_only(tool: Any) -> bool:
+    return tool.annotations is not None and tool.annotations.read_only_hint is True
+
+
+def _particulars(kind: ComponentKind, component: Any) -> dict[str, Any]:
+    match kind:
+        case "tool":
+            return {
+                "annotations": component.annotations,
+                "parameters": component.parameters,
+                "output_schema": component.output_schema,
+            }
+        case "prompt":
+            return {"arguments": component.arguments}
+        case "resource":
+            return {"uri": str(component.uri), "mime_type": component.mime_type}
+        case "template":
+            return {"uri_template": component.uri_template, "mime_type": component.mime_type}
+
+
+def _asks_for_headers(schema: Any) -> bool:
+    if isinstance(schema, Mapping):
+        return HEADER_PARAMETER in schema or any(map(_asks_for_headers, schema.values()))
+    return isinstance(schema, list) and any(map(_asks_for_headers, schema))
+
+
+def _plain(value: Any) -> Any:
+    return value.model_dump(exclude_none=True) if isinstance(value, BaseModel) else str(value)
+
+
+_ENCODER = json.JSONEncoder(sort_keys=True, check_circular=False, default=_plain)
+"""Made once: to make one takes as long as to write a small component."""

@@ -1,0 +1,181 @@
+"""One server's tool surface: what each request may see of it, decided once for equal inputs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind
+from agent_utilities.mcp.observers.base import Observers
+from agent_utilities.mcp.surface.catalog_reader import CatalogReader
+from agent_utilities.mcp.surface.components import entry_of
+from agent_utilities.mcp.surface.operator import Operator
+from agent_utilities.mcp.surface.verdict import UnderVerdict, Verdict, hand_back, verdict_in_force
+from agent_utilities.resolution.scope import CallerScope
+from agent_utilities.runtime.bounded_cache import BoundedCache
+from agent_utilities.selection.merge import Effective, effective, merge
+from agent_utilities.selection.model import NOTHING, Selection
+from agent_utilities.selection.resolution import Resolution
+from agent_utilities.visibility.bounds import Bounds
+from agent_utilities.visibility.decision import Decision, decide
+from agent_utilities.visibility.preferences import NO_PREFERENCES, Preferences, preferences_of
+
+_BOUNDS_BYTES = 16 << 20
+_DECISIONS_BYTES = 32 << 20
+
+DecisionKey = tuple[str, Effective, Preferences]
+"""Digest of the catalog, the bounds that hold, and what is to be shown: all that `decide` reads."""
+
+
+class Surface:
+    """Decides for one server, and remembers what it decided.
+
+    Args:
+        environ: the environment to read the operator's selection and settings from; the process's by default.
+    """
+
+    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+        self.operator = Operator(environ)
+        self.observers = Observers()
+        self.catalogs: dict[ComponentKind, Catalog] = {}
+        """The catalog of the last whole listing of each kind."""
+        self._bounds: BoundedCache[Selection, tuple[Effective, Bounds]] = BoundedCache(_BOUNDS_BYTES, _weigh_selection)
+        self._decisions: BoundedCache[DecisionKey, Decision] = BoundedCache(_DECISIONS_BYTES, _weigh_decision)
+        self._readers: dict[ComponentKind, CatalogReader] = {kind: CatalogReader(kind) for kind in KINDS}
+
+    def launch(self, selection: Selection, **settings: Any) -> None:
+        """Set the command line's selection and settings for all requests to come."""
+        self.operator.launch(selection, **settings)
+        self._bounds.clear()
+        self._decisions.clear()
+
+    # -- verdicts ------------------------------------------------------------------------------------------------
+
+    def bounds_for(self, caller: Selection) -> tuple[Effective, Bounds]:
+        """Return the settings that hold for a caller's selection, and the rules they come to."""
+        known = self._bounds.get(caller)
+        if known is None:
+            settled = effective(merge(self.operator.selection, caller), self.operator.settings.selection_policy)
+            known = settled, Bounds(settled)
+            self._bounds.keep(caller, known)
+        return known
+
+    def verdict(self, caller: Selection, *, shapes_lists: bool) -> Verdict:
+        """Return the verdict for one request of a caller, its query not yet resolved.
+
+        Args:
+            caller: the caller's selection.
+            shapes_lists: whether its preferences choose what is listed.
+        """
+        settled, bounds = self.bounds_for(caller)
+        return Verdict(self, settled, bounds, preferences_of(settled), shapes_lists, bool(caller.slots))
+
+    def resolved(self, verdict: Verdict, resolution: Resolution) -> Verdict:
+        """Return a verdict with the answer to its query."""
+        return replace(verdict, preferences=preferences_of(verdict.effective, resolution))
+
+    def unbounded(self) -> Verdict:
+        """Return a verdict that permits everything: for the operator's own eyes, and for introspection."""
+        return Verdict(self, Effective(), Bounds(Effective()))
+
+    def under_verdict(self, verdict: Verdict | None = None) -> UnderVerdict:
+        """Hold a verdict for a `with` block: the one given, else the one in force, else the operator's alone."""
+        if verdict is not None:
+            return UnderVerdict(verdict, is_set=False)
+        in_force = verdict_in_force()
+        if in_force is not None:
+            return UnderVerdict(in_force, is_set=True)
+        return UnderVerdict(self.verdict(NOTHING, shapes_lists=False), is_set=False)
+
+    # -- decisions -----------------------------------------------------------------------------------------------
+
+    def decide(self, kind: ComponentKind, components: Sequence[Any], verdict: Verdict) -> Decision:
+        """Return the decision on a listing; the same inputs are decided once (law L6)."""
+        reader = self._readers[kind]
+        snapshot = reader.read(components)
+        decision = self._decide(kind, snapshot.catalog, verdict)
+        if verdict.bounds.rules and not reader.is_current(snapshot, components, decision.visible):
+            decision = self._decide(kind, reader.renew(components).catalog, verdict)
+        hand_back(kind, decision, verdict)
+        return decision
+
+    def _decide(self, kind: ComponentKind, catalog: Catalog, verdict: Verdict) -> Decision:
+        key = (catalog.digest, verdict.effective.bounds_only, verdict.preferences_for(kind))
+        decision = self._decisions.get(key)
+        if decision is None:
+            started = time.perf_counter()
+            decision = decide(catalog, verdict.effective.bounds_only, verdict.preferences_for(kind))
+            if verdict.shapes_lists:
+                self.observers.decided(time.perf_counter() - started)
+            self._decisions.keep(key, decision)
+        return decision
+
+    def shown(self, kind: ComponentKind, components: Sequence[Any]) -> Sequence[Any]:
+        """Return the visible components of a listing, in its order."""
+        with self.under_verdict() as verdict:
+            if verdict.surface is not self:
+                return components
+            decision = self.decide(kind, components, verdict)
+            return components if decision.shows_all else [components[i] for i in decision.visible]
+
+    def permits(self, kind: ComponentKind, component: Any) -> bool:
+        """Whether the current request may list, search and call a component."""
+        with self.under_verdict() as verdict:
+            if verdict.surface is not self:
+                return True
+            return verdict.bounds.refusal(entry_of(kind, component)) is None
+
+    def permits_uri(self, uri: str, verdict: Verdict) -> bool:
+        """Whether a verdict permits the listed resource of a URI; one that is not listed only where no bound is set."""
+        resources = self.catalogs["resource"].entries if "resource" in self.catalogs else ()
+        listed = next((resource for resource in resources if resource.name == uri), None)
+        return not verdict.bounds.rules if listed is None else verdict.bounds.refusal(listed) is None
+
+    def scope(self, verdict: Verdict, catalog: Catalog, refused: frozenset[str] = frozenset()) -> CallerScope:
+        """Return the tools that a verdict permits, as a query is resolved on them.
+
+        Args:
+            verdict: the caller's.
+            catalog: every tool of the server, whoever may use it.
+            refused: names of those whose own `auth` check does not admit the caller.
+        """
+
+        def names() -> frozenset[str]:
+            decision = self._decide("tool", catalog, replace(verdict, preferences=NO_PREFERENCES))
+            return frozenset(catalog.entries[i].name for i in decision.permitted) - refused
+
+        return CallerScope(f"{catalog.digest}:{verdict.effective.bounds_digest}:{sorted(refused)}", names)
+
+    # -- listings ------------------------------------------------------------------------------------------------
+
+    async def prepare(self, kind: ComponentKind, components: Sequence[Any]) -> None:
+        """Read a long listing in turns with the event loop, so that it need not be read at once (law L7)."""
+        await self._readers[kind].prepare(components)
+
+    def is_guarded(self, kind: ComponentKind, components: Sequence[Any]) -> bool:
+        """Whether any component of a listing has an `auth` check of its own."""
+        return self._readers[kind].read(components).is_guarded
+
+    def known(self, kind: ComponentKind) -> frozenset[str] | None:
+        """Return every name and tag of a kind that the operator permits, or None before it was first listed.
+
+        Left out are components with an `auth` check of their own: whoever listed last may have been let in to more.
+        """
+        catalog = self.catalogs.get(kind)
+        if catalog is None:
+            return None
+        decision = self._decide(kind, catalog, self.verdict(NOTHING, shapes_lists=False))
+        open_entries = (entry for entry in decision.open_entries if not entry.is_guarded)
+        return frozenset(name for entry in open_entries for name in (*entry.identifiers, *entry.tags))
+
+
+def _weigh_selection(caller: Selection, known: tuple[Effective, Bounds]) -> int:
+    """Return about how many bytes a caller's selection takes, and all that follows from it."""
+    return 4_000 + 200 * sum(setting.n_names for _, setting in caller.slots)
+
+
+def _weigh_decision(key: DecisionKey, decision: Decision) -> int:
+    """Return about how many bytes a decision takes: its catalog is shared, its tuples of places are not."""
+    return 2_000 + 24 * len(decision.catalog)

@@ -1,0 +1,114 @@
+"""The verdict: what holds for one request, from its first read to its last byte."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from agent_utilities.catalog.model import ComponentKind
+from agent_utilities.selection.merge import Effective
+from agent_utilities.visibility.bounds import Bounds
+from agent_utilities.visibility.decision import Decision
+from agent_utilities.visibility.preferences import NO_PREFERENCES, Preferences
+
+if TYPE_CHECKING:
+    from agent_utilities.mcp.surface.surface import Surface
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Verdict:
+    """What holds for one request.
+
+    Args:
+        surface: the surface of the server that the request reached; a server mounted in it passes all through.
+        effective: the settings that hold.
+        bounds: the rules they come to.
+        preferences: what was asked for to be shown, the query resolved where tools are listed.
+        shapes_lists: whether the preferences apply: only where tools are listed to a caller.
+        by_caller: whether the caller gave any setting.
+    """
+
+    surface: Surface
+    effective: Effective
+    bounds: Bounds
+    preferences: Preferences = NO_PREFERENCES
+    shapes_lists: bool = False
+    by_caller: bool = False
+
+    def preferences_for(self, kind: ComponentKind) -> Preferences:
+        """Return what is to be shown of a kind of component: preferences are of listed tools only."""
+        return self.preferences if self.shapes_lists and kind == "tool" else NO_PREFERENCES
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Collector:
+    """A block that wants the decisions made within it under one verdict.
+
+    Args:
+        verdict: the verdict; decisions under others, as for what is unknown, are not the block's.
+        decisions: the last one on each kind of component.
+        outer: the block around it, or None.
+    """
+
+    verdict: Verdict
+    decisions: dict[ComponentKind, Decision]
+    outer: Collector | None
+
+
+_verdict: ContextVar[Verdict | None] = ContextVar("agent_utilities_verdict", default=None)
+_collector: ContextVar[Collector | None] = ContextVar("agent_utilities_collector", default=None)
+
+
+def verdict_in_force() -> Verdict | None:
+    """Return the verdict of the request that is being served, or None without one."""
+    return _verdict.get()
+
+
+class UnderVerdict:
+    """A block in which a verdict is in force; a class, since every listing enters several.
+
+    Args:
+        verdict: what is in force.
+        is_set: whether it is already, so that there is nothing to do.
+    """
+
+    __slots__ = ("_is_set", "_token", "_verdict")
+
+    def __init__(self, verdict: Verdict, *, is_set: bool) -> None:
+        self._verdict = verdict
+        self._is_set = is_set
+
+    def __enter__(self) -> Verdict:
+        if not self._is_set:
+            self._token = _verdict.set(self._verdict)
+        return self._verdict
+
+    def __exit__(self, *_: object) -> None:
+        if not self._is_set:
+            _verdict.reset(self._token)
+
+
+@contextmanager
+def collecting_decisions(verdict: Verdict) -> Iterator[dict[ComponentKind, Decision]]:
+    """Yield the decisions that are made within under a verdict, the last one on each kind of component.
+
+    FastMCP's listing gives back components only: what they were chosen by comes back to the caller this way.
+    """
+    collector = Collector(verdict, {}, _collector.get())
+    token = _collector.set(collector)
+    try:
+        yield collector.decisions
+    finally:
+        _collector.reset(token)
+
+
+def hand_back(kind: ComponentKind, decision: Decision, verdict: Verdict) -> None:
+    """Give a decision made under a verdict to the blocks that collect those of this verdict."""
+    collector = _collector.get()
+    while collector is not None:
+        if collector.verdict is verdict:
+            collector.decisions[kind] = decision
+        collector = collector.outer

@@ -1,0 +1,145 @@
+"""The seam on the wire: sets each request's verdict, and stamps what was decided on its result."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any, Protocol
+
+import mcp_types
+from mcp.server.caching import CacheHint
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from opentelemetry import trace
+
+from agent_utilities.catalog.model import ComponentKind
+from agent_utilities.errors import SelectionError
+from agent_utilities.mcp.fastmcp_internals import connection_of
+from agent_utilities.mcp.host import Host
+from agent_utilities.mcp.observers.base import ToolCalled
+from agent_utilities.mcp.surface.verdict import Verdict, collecting_decisions
+from agent_utilities.mcp.wire.changes import Changes
+from agent_utilities.mcp.wire.request import selection_of
+from agent_utilities.mcp.wire.summary import report_list, summarise
+from agent_utilities.selection.channels import META_KEY
+from agent_utilities.selection.merge import merge
+from agent_utilities.selection.model import Selection
+from agent_utilities.selection.parse import read_meta
+from agent_utilities.visibility.decision import revision
+
+logger = logging.getLogger("agent_utilities.wire")
+
+_LISTS: dict[str, ComponentKind] = {
+    "tools/list": "tool",
+    "prompts/list": "prompt",
+    "resources/list": "resource",
+    "resources/templates/list": "template",
+}
+_NO_COMPLETION = mcp_types.CompleteResult(completion=mcp_types.Completion(values=[]))
+
+
+class WireHost(Host, Protocol):
+    """What the wire asks of a server besides."""
+
+    changes: Changes
+
+    def cache_hint(self, method: str) -> CacheHint | None:
+        """Return what the author says of how long a list may be kept."""
+        ...
+
+    async def may_complete(self, reference: Any) -> bool:
+        """Whether the prompt or resource that a completion is for is permitted."""
+        ...
+
+
+class WireMiddleware:
+    """Middleware of the SDK's server: the request that arrives here decides for everything behind it.
+
+    A server mounted in another has no part in it: the verdict is made where the request arrives, on the names its
+    caller sees.
+
+    Args:
+        host: the server that requests arrive at.
+    """
+
+    def __init__(self, host: WireHost) -> None:
+        self._host = host
+
+    async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            self._host.changes.connections.add(connection_of(ctx))
+        if ctx.request_id is None:
+            return await call_next(ctx)
+        verdict = await self._host.verdict(_selection(ctx), lists_tools=ctx.method == "tools/list")
+        with self._host.surface.under_verdict(verdict):
+            try:
+                result = await self._serve(ctx, call_next, verdict)
+            except Exception:
+                self._host.surface.observers.served(ctx.method, "error")
+                raise
+        self._host.surface.observers.served(ctx.method, "ok" if _is_ok(result) else "error")
+        return result
+
+    async def _serve(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext, verdict: Verdict) -> HandlerResult:
+        if ctx.method == "tools/call":
+            return await self._call(ctx, call_next, verdict)
+        if ctx.method == "completion/complete" and not await self._host.may_complete((ctx.params or {}).get("ref")):
+            return _NO_COMPLETION
+        kind = _LISTS.get(ctx.method)
+        if kind is None:
+            return await call_next(ctx)
+        with collecting_decisions(verdict) as decisions:
+            result = await call_next(ctx)
+        if isinstance(result, dict):
+            decision = decisions.get(kind)
+            summary = await summarise(self._host, verdict, kind, decision)
+            result["_meta"] = {**(result.get("_meta") or {}), META_KEY: summary}
+            if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+                self._set_cache(ctx.method, result, verdict)
+            if kind == "tool" and decision is not None:
+                report_list(self._host, decision, summary, ctx.method)
+        return result
+
+    async def _call(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext, verdict: Verdict) -> HandlerResult:
+        """Serve a call, tied to the surface it is made under in its log line and span."""
+        tied_to = revision(await self._host.catalog("tool"), verdict.effective, verdict.preferences)
+        trace.get_current_span().set_attribute("agent_utilities.revision", tied_to)
+        name = str((ctx.params or {}).get("name"))
+        logger.info("tools/call name=%r revision=%s", name, tied_to)
+        started, ok = time.perf_counter(), False
+        try:
+            result = await call_next(ctx)
+            ok = _is_ok(result)
+            return result
+        finally:
+            self._host.surface.observers.called(ToolCalled(name, tied_to, ok, time.perf_counter() - started))
+
+    def _set_cache(self, method: str, result: dict[str, Any], verdict: Verdict) -> None:
+        """Say how long and by whom a list may be kept: one cut by its caller is the caller's alone."""
+        settings = self._host.surface.operator.settings
+        hint = self._host.cache_hint(method)
+        ttl_ms = hint.ttl_ms if hint is not None else settings.list_ttl_ms
+        if verdict.shapes_lists and verdict.preferences.query is not None:
+            is_unavailable = verdict.preferences.resolution.status == "unavailable"
+            ttl_ms = 0 if is_unavailable else min(ttl_ms, settings.queried_list_ttl_ms)
+        is_private = verdict.by_caller or self._host.auth is not None
+        scope = hint.scope if hint is not None else "public"
+        result["ttlMs"] = ttl_ms
+        result["cacheScope"] = "private" if is_private else scope
+
+
+def _selection(ctx: ServerRequestContext[Any, Any]) -> Selection:
+    """Return the caller's selection: that of the HTTP request, and that in the MCP request's own `_meta`.
+
+    Raises:
+        MCPError: it is malformed.
+    """
+    try:
+        return merge(selection_of(ctx.request), read_meta((ctx.params or {}).get("_meta")))
+    except SelectionError as error:
+        raise MCPError(mcp_types.INVALID_PARAMS, str(error), error.as_dict()) from None
+
+
+def _is_ok(result: HandlerResult) -> bool:
+    return not (isinstance(result, dict) and result.get("isError") is True)

@@ -1,0 +1,37 @@
+"""The schema that the SDK checks a call's `Mcp-Param-*` headers against, without listing every tool for each call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fastmcp.server.dependencies import get_http_request
+from fastmcp.utilities.versions import parse_version_key
+
+from agent_utilities.errors import SelectionError
+from agent_utilities.mcp.surface.surface import Surface
+from agent_utilities.mcp.wire.request import selection_of
+
+
+def header_schema(surface: Surface, name: str) -> Mapping[str, Any] | None:
+    """Return a tool's input schema where its headers are to be checked and the caller may call it, else None.
+
+    Only a tool that asks for headers needs the check, so the others cost nothing. One that the caller may not call,
+    or that has an `auth` check of its own, is passed over: the call itself then answers, as for an unknown name.
+
+    Args:
+        surface: the surface of the server that is called.
+        name: the tool's name.
+    """
+    catalog = surface.catalogs.get("tool")
+    of_name = [tool for tool in catalog.with_header_parameters if tool.name == name] if catalog is not None else []
+    if not of_name:
+        return None
+    try:
+        _, bounds = surface.bounds_for(selection_of(get_http_request()))
+    except (SelectionError, RuntimeError):  # malformed, or not over HTTP: the call itself answers
+        return None
+    callable_ones = [tool for tool in of_name if not tool.is_guarded and bounds.refusal(tool) is None]
+    if not callable_ones:
+        return None
+    return max(callable_ones, key=lambda tool: parse_version_key(tool.version)).header_schema

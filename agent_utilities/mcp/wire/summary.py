@@ -1,0 +1,84 @@
+"""What a caller is told of a list beside the list: counts, how the query was answered, and names that fit nothing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind
+from agent_utilities.mcp.host import Host
+from agent_utilities.mcp.observers.base import ToolsListed
+from agent_utilities.mcp.surface.verdict import Verdict
+from agent_utilities.selection.model import NOTHING
+from agent_utilities.visibility.decision import Decision, decide, revision
+from agent_utilities.visibility.names import fits_any
+
+logger = logging.getLogger("agent_utilities.wire")
+
+
+async def summarise(host: Host, verdict: Verdict, kind: ComponentKind, made: Decision | None) -> dict[str, Any]:
+    """Return what a caller is told of a list: nothing that tells a denied name from an unknown one.
+
+    Args:
+        host: the server that listed.
+        verdict: the verdict it was made under.
+        kind: what was listed.
+        made: what the list was made by; None where somebody answered before it was decided, such as a cache.
+
+    Returns:
+        `revision`, `permitted`, `visible`, `status`; `cause` where the query was answered less than it could be;
+        `ranked` names of visible tools, best first, where it was answered, and `left_out` how many more answer it;
+        `unknown` names that the caller gave, each with the nearest.
+    """
+    decision = made or decide(Catalog(), verdict.effective, verdict.preferences_for(kind))
+    catalog = made.catalog if made is not None else await host.catalog(kind)
+    resolution = verdict.preferences.resolution
+    summary: dict[str, Any] = {
+        "revision": revision(catalog, verdict.effective, verdict.preferences),
+        "permitted": len(decision.permitted),
+        "visible": len(decision.visible),
+        "status": decision.status,
+    }
+    if resolution.cause and verdict.shapes_lists:
+        summary["cause"] = resolution.cause
+    if kind == "tool" and decision.status in ("fresh", "stale"):
+        shown = {decision.catalog.entries[i].name for i in decision.visible}
+        summary["ranked"] = [name for name in resolution.names if name in shown]
+        if resolution.n_left_out:
+            summary["left_out"] = resolution.n_left_out
+    if verdict.by_caller and (unknown := await _unknown(host, decision, kind)):
+        summary["unknown"] = unknown
+    return summary
+
+
+def report_list(host: Host, decision: Decision, summary: Mapping[str, Any], asked: str) -> None:
+    """Report a tool list to the operator: one log line, and to the observers.
+
+    Args:
+        host: the server that listed.
+        decision: what the list was made by.
+        summary: what the caller is told of it.
+        asked: the method or route.
+    """
+    if logger.isEnabledFor(logging.INFO):
+        logger.info("%s %s", asked, " ".join(f"{key}={value}" for key, value in summary.items()))
+    host.surface.observers.listed(ToolsListed(asked, decision))
+
+
+async def _unknown(host: Host, decision: Decision, kind: ComponentKind) -> dict[str, str | None]:
+    """Names the caller gave that fit no component of any kind."""
+    unknown = decision.unknown
+    for other in KINDS:
+        if unknown and other != kind:
+            known = await _known(host, other)
+            unknown = {name: near for name, near in unknown.items() if not fits_any(name, known)}
+    return unknown
+
+
+async def _known(host: Host, kind: ComponentKind) -> frozenset[str]:
+    if (known := host.surface.known(kind)) is None:
+        with host.surface.under_verdict(host.surface.verdict(NOTHING, shapes_lists=False)):
+            await host.components(kind)
+        known = host.surface.known(kind)
+    return known or frozenset()

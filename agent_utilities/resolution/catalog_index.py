@@ -1,0 +1,81 @@
+"""One catalog made ready to be ranked, and the answers that rankings of it come to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from agent_utilities.ranking.base import Index, Ranking
+from agent_utilities.resolution.answer import Question, combined_answer
+from agent_utilities.resolution.scope import CallerScope
+from agent_utilities.runtime.bounded_cache import BoundedCache
+from agent_utilities.selection.resolution import RankedTool, Resolution
+
+_SCOPES_BYTES = 8 << 20
+
+
+def _scope_cache() -> BoundedCache[str, tuple[int, ...]]:
+    return BoundedCache(_SCOPES_BYTES, lambda digest, places: 200 + 8 * len(places))
+
+
+@dataclass(frozen=True, eq=False)
+class CatalogIndex:
+    """A catalog made ready to be ranked.
+
+    Args:
+        version: differs from that of every other one.
+        digest: of the catalog.
+        names: of its tools, in catalog order.
+        lexical: by words, which always works.
+        best: by whatever was asked for, as far as it can be had.
+        lacks_vectors: whether that is less than what was asked for.
+    """
+
+    version: str
+    digest: str
+    names: tuple[str, ...]
+    lexical: Index
+    best: Index
+    lacks_vectors: bool
+    _places_by_scope: BoundedCache[str, tuple[int, ...]] = field(default_factory=_scope_cache)
+
+    def permitted(self, scope: CallerScope | None) -> tuple[int, ...] | None:
+        """Return the places of the tools in a scope, in catalog order; None for all."""
+        if scope is None:
+            return None
+        places = self._places_by_scope.get(scope.digest)
+        if places is None:
+            names = scope.names()
+            places = tuple(place for place, name in enumerate(self.names) if name in names)
+            self._places_by_scope.keep(scope.digest, places)
+        return places
+
+    def answer(
+        self, question: Question, literal: Sequence[str], ranking: Ranking, cause: str, *, is_temporary: bool = False
+    ) -> Resolution:
+        """Return what a ranking comes to, together with the literal matches.
+
+        Args:
+            question: what was asked.
+            literal: names of the tools in scope that bear the query as it stands.
+            ranking: of the tools in scope.
+            cause: why the ranking is less than it could be; empty where it isn't.
+            is_temporary: whether that may be over at the next request.
+        """
+        ranked = [
+            RankedTool(self.names[place], score, words)
+            for place, score, words in zip(ranking.indexes, ranking.scores, ranking.matched, strict=True)
+        ]
+        answer = combined_answer(question, literal, ranked, ranking.n_claimed)
+        why_none = "" if answer.tools else _why_none(ranking)
+        return replace(answer, cause=", ".join(filter(None, (cause, why_none))), is_temporary=is_temporary)
+
+
+def _why_none(ranking: Ranking) -> str:
+    """Return why a ranking claims nothing; empty where it claims something."""
+    if not ranking.abstained:
+        return ""
+    if ranking.cut is None:
+        return "nothing fits"
+    best = f"the best score, {ranking.scores[0]:.2f}, is under" if ranking.scores else "no score reaches"
+    return f"nothing fits: {best} {ranking.cut}"

@@ -1,0 +1,204 @@
+"""One server's queries: the graph and the ranker that its settings ask for, kept while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from agent_utilities.catalog.document import ToolDocument
+from agent_utilities.graph.backends import graph_backend
+from agent_utilities.graph.base import ToolGraph, ToolRecord
+from agent_utilities.resolution.catalog_ranker import CatalogRanker
+from agent_utilities.resolution.deadlines import Limits
+from agent_utilities.resolution.opening import open_catalog_ranker
+from agent_utilities.resolution.orchestrator import DynamicToolOrchestrator
+from agent_utilities.resolution.scope import CallerScope
+from agent_utilities.runtime.deadline import Deadline
+from agent_utilities.selection.resolution import UNRESOLVED, Resolution
+from agent_utilities.settings import Settings
+
+logger = logging.getLogger("agent_utilities.graph")
+
+_ONCE_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class LiveTools:
+    """A server's tools as they were just listed, whoever may use them.
+
+    Args:
+        digest: the same for equal tool sets.
+        records: as the graph keeps them.
+        documents: as a ranker reads them, aligned with `records`.
+    """
+
+    digest: str
+    records: Sequence[ToolRecord]
+    documents: Sequence[ToolDocument]
+
+
+class Resolver:
+    """Resolves a server's queries; off where the settings say so, or before it runs.
+
+    Args:
+        name_of_server: returns the name under which the graph keeps the server's tools.
+        introspect: returns the server's live tools.
+        settings, environ: what the operator gave; read when they are first needed.
+        graph: a backend to use instead of the configured one.
+    """
+
+    def __init__(
+        self,
+        name_of_server: Callable[[], str],
+        introspect: Callable[[], Awaitable[LiveTools]],
+        settings: Callable[[], Settings],
+        environ: Callable[[], Mapping[str, str]],
+        graph: ToolGraph | None = None,
+    ) -> None:
+        self._name = name_of_server
+        self._introspect = introspect
+        self._settings, self._environ = settings, environ
+        self._given_graph = graph
+        self._ranker: CatalogRanker | None = None
+        self.orchestrator: DynamicToolOrchestrator | None = None
+        self.settle_s: float | None = None
+        """Seconds after the start until graph and index are made, unless a query comes; None waits for a query."""
+        self._asked: asyncio.Event | None = None
+        """Set by the first query; there while the resolver runs."""
+        self._opened: asyncio.Event | None = None
+
+    # -- answering -----------------------------------------------------------------------------------------------
+
+    async def resolve(self, query: str, scope: CallerScope | None, limit: int | None, deadline: Deadline) -> Resolution:
+        """Return the answer to a query; never fails, and waits no longer than the deadline.
+
+        Args:
+            query: the user's words.
+            scope: the tools that the caller may use; None before they are known.
+            limit: the most to name; None for all.
+            deadline: until when to wait.
+        """
+        orchestrator = self.orchestrator
+        if orchestrator is None:
+            return UNRESOLVED
+        if scope is None:
+            return Resolution("unavailable", cause=orchestrator.cause or "being filled")
+        return await orchestrator.resolve(query, self._name(), scope, limit, deadline)
+
+    async def wait_for_tools(self) -> Deadline | None:
+        """Return the deadline of a query asked now, after the first fill where that is still under way.
+
+        Returns:
+            None where queries are not resolved.
+        """
+        deadline = Deadline.after(self._settings().graph_deadline_ms / 1000)
+        if self._asked is not None and self._opened is not None:
+            self._asked.set()
+            with suppress(TimeoutError):
+                async with deadline.timeout():
+                    await self._opened.wait()
+        orchestrator = self.orchestrator
+        if orchestrator is None:
+            return None
+        if orchestrator.cause == "being filled":
+            await orchestrator.filled(deadline)
+        return deadline
+
+    # -- in the background ---------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Make sure that the configured graph and ranker can be meant; nothing is opened.
+
+        Raises:
+            InputError: a setting can't be used.
+        """
+        self._graph()
+        open_catalog_ranker(self._settings())
+
+    async def run(self) -> None:
+        """Keep graph and ranker until cancelled; returns at once where they are off."""
+        self._asked, self._opened = asyncio.Event(), asyncio.Event()
+        try:
+            if self.settle_s is None:
+                await self._asked.wait()
+            if self._open():
+                self._opened.set()
+                await self._keep()
+        finally:
+            self._opened.set()
+            self._asked = self._opened = None
+
+    async def run_once(self, resolve: Callable[[], Awaitable[Resolution]]) -> Resolution:
+        """Return what `resolve` gives where no server runs, after graph and index were made for it."""
+        if not self._open():
+            return UNRESOLVED
+        assert self.orchestrator is not None
+        async with asyncio.TaskGroup() as group:
+            keeping = group.create_task(self._keep())
+            try:
+                async with asyncio.timeout(_ONCE_S):
+                    await self.orchestrator.filled(Deadline.after(_ONCE_S))
+                    if self._ranker is not None and self.orchestrator.cause is None:
+                        await self._ranker.settled.wait()
+            except TimeoutError:
+                logger.warning("graph or index not ready within %s s; every permitted tool is shown", _ONCE_S)
+            try:
+                return await resolve()
+            finally:
+                keeping.cancel()
+
+    def refresh(self) -> None:
+        """Bring changed tools into the graph, in the background."""
+        if self.orchestrator is not None:
+            self.orchestrator.refresh(self._name(), is_change=True)
+
+    def health(self) -> dict[str, Any]:
+        """Return what `/ready` tells of graph and ranker."""
+        off = {"status": "off"}
+        return {
+            "graph": off if self.orchestrator is None else self.orchestrator.health(self._name()),
+            "ranker": off if self._ranker is None else self._ranker.health(),
+        }
+
+    def _graph(self) -> ToolGraph | None:
+        settings = self._settings()
+        if self._given_graph is not None:
+            return self._given_graph
+        return graph_backend(settings.graph, self._name(), settings.graph_folder, self._environ())
+
+    def _open(self) -> bool:
+        """Make the orchestrator and ranker that the settings ask for, not yet running; False where there are none."""
+        graph = self._graph()
+        if graph is None:
+            return False
+        settings = self._settings()
+        self._ranker = open_catalog_ranker(settings)
+        self.orchestrator = DynamicToolOrchestrator(
+            graph,
+            self._records,
+            ranker=self._ranker,
+            deadline_s=settings.graph_deadline_ms / 1000,
+            ttl_hours=settings.graph_ttl_hours,
+            limits=Limits(settle_s=self.settle_s or 0.0),
+        )
+        return True
+
+    async def _keep(self) -> None:
+        assert self.orchestrator is not None
+        try:
+            async with asyncio.TaskGroup() as group:
+                if self._ranker is not None:
+                    group.create_task(self._ranker.run())
+                group.create_task(self.orchestrator.run(self._name()))
+        finally:
+            self.orchestrator = self._ranker = None
+
+    async def _records(self, server_name: str) -> Sequence[ToolRecord]:
+        tools = await self._introspect()
+        if self._ranker is not None:
+            self._ranker.offer(tools.digest, tools.documents)
+        return tools.records

@@ -1,0 +1,61 @@
+"""Preferences: what only narrows what is shown. No bound ever reads them (law L5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+
+from agent_utilities.selection.merge import Effective
+from agent_utilities.selection.model import NO_NAMES, NameSet
+from agent_utilities.selection.resolution import UNRESOLVED, Resolution
+
+QUERY_TOP_K = 15
+"""The most tools that a query shows where nobody says how many."""
+
+
+@dataclass(frozen=True)
+class Preferences:
+    """What a list should show of what is permitted; `Preferences()` shows all of it.
+
+    Args:
+        query: the user's words, or None where nothing is asked.
+        resolution: the answer to them.
+        top_k: the most tools that answer the query, or without one the most tools; None where nobody says.
+        pins: tools that are always visible where they are permitted.
+        active: names of deferred tools that were made visible, in the order they came.
+        defers: whether only pins, what answers the query, and active tools are shown; the rest stays callable.
+    """
+
+    query: str | None = None
+    resolution: Resolution = UNRESOLVED
+    top_k: int | None = None
+    pins: NameSet = NO_NAMES
+    active: tuple[str, ...] = ()
+    defers: bool = False
+
+    @property
+    def most_shown(self) -> int | None:
+        """The most tools to show for the query, 15 where nobody says; None for all."""
+        return QUERY_TOP_K if self.top_k is None and self.query is not None else self.top_k
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash over what was asked for, the same in every process; the answer to the query is not part of it."""
+        pins = sorted(self.pins.names), sorted(self.pins.toolsets), self.pins.everything
+        asked = (self.query, self.top_k, pins, self.active, self.defers)
+        return blake2b(repr(asked).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+NO_PREFERENCES = Preferences()
+"""Shows everything permitted."""
+
+
+def preferences_of(effective: Effective, resolution: Resolution = UNRESOLVED) -> Preferences:
+    """Return the preferences among the settings that hold.
+
+    Args:
+        effective: the settings.
+        resolution: the answer to their query; `off` before it is asked.
+    """
+    return Preferences(effective.query_text, resolution, effective.top_k_value)

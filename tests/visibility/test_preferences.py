@@ -1,0 +1,140 @@
+"""Preferences choose what is shown of the permitted, and nothing else: pins, answers, active tools, deferral."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import permutations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_utilities.catalog.model import Catalog, entry
+from agent_utilities.selection.merge import effective
+from agent_utilities.selection.model import NO_NAMES, NameSet
+from agent_utilities.selection.parse import read_request
+from agent_utilities.selection.resolution import Resolution
+from agent_utilities.visibility.decision import Decision, decide
+from agent_utilities.visibility.preferences import NO_PREFERENCES, Preferences
+
+NAMES = ["tail_log", "search_logs", "rotate_log", "delete_log", "git_log"]
+CATALOG = Catalog(tuple(entry("tool", name, tags={name.rpartition("_")[2]}) for name in NAMES))
+DEFERRED = Preferences(defers=True)
+
+
+def decided(preferences: Preferences, denied: str = "") -> Decision:
+    asked = read_request(f"disabled_tools={denied}".encode(), ()) if denied else read_request(b"", ())
+    return decide(CATALOG, effective(asked), preferences)
+
+
+def shown(preferences: Preferences, denied: str = "") -> list[str]:
+    return [NAMES[i] for i in decided(preferences, denied).visible]
+
+
+def names(*given_names: str) -> NameSet:
+    return NameSet(frozenset(given_names))
+
+
+class TestWithoutDeferral:
+    def test_pins_and_active_tools_change_nothing(self):
+        assert shown(Preferences(pins=names("git_log"), active=("delete_log",))) == NAMES
+
+    def test_top_k_of_a_query_is_fifteen_where_nobody_says(self):
+        assert (Preferences(query="x").most_shown, Preferences().most_shown) == (15, None)
+
+    def test_top_k_that_is_given_holds(self):
+        assert (Preferences(query="x", top_k=3).most_shown, Preferences(top_k=3).most_shown) == (3, 3)
+
+
+class TestDeferral:
+    def test_shows_nothing_that_is_not_asked_for(self):
+        assert shown(DEFERRED) == []
+
+    def test_leaves_everything_permitted_and_says_what_is_deferred(self):
+        decision = decided(replace(DEFERRED, pins=names("tail_log")))
+        assert (decision.permitted, decision.deferred) == ((0, 1, 2, 3, 4), (1, 2, 3, 4))
+
+    def test_pins_are_shown_by_name_glob_and_toolset(self):
+        assert shown(replace(DEFERRED, pins=NameSet(frozenset({"git_*"}), frozenset({"logs"})))) == [
+            "search_logs",
+            "git_log",
+        ]
+
+    def test_what_answers_the_query_is_shown_in_catalog_order_and_cut_by_top_k(self):
+        answer = Resolution.of_names("fresh", ["git_log", "tail_log", "delete_log"])
+        assert shown(replace(DEFERRED, query="x", resolution=answer, top_k=2)) == ["tail_log", "git_log"]
+
+    def test_pins_do_not_count_against_top_k(self):
+        answer = Resolution.of_names("fresh", ["git_log"])
+        preferences = replace(DEFERRED, query="x", resolution=answer, top_k=1, pins=names("tail_log"))
+        assert shown(preferences) == ["tail_log", "git_log"]
+
+    def test_an_unanswered_query_shows_no_more_than_pins_and_active_tools(self):
+        preferences = replace(DEFERRED, query="x", resolution=Resolution("unavailable"), active=("git_log",))
+        assert shown(preferences) == ["git_log"]
+
+    def test_active_tools_are_appended_in_the_order_they_came(self):
+        assert shown(replace(DEFERRED, pins=names("search_logs"), active=("git_log", "tail_log"))) == [
+            "search_logs",
+            "git_log",
+            "tail_log",
+        ]
+
+    def test_a_tool_that_is_pinned_and_active_stands_once_among_the_pins(self):
+        assert shown(replace(DEFERRED, pins=names("git_log"), active=("tail_log", "git_log"))) == [
+            "git_log",
+            "tail_log",
+        ]
+
+    def test_a_denied_tool_is_shown_neither_as_pin_nor_as_active(self):
+        preferences = replace(DEFERRED, pins=names("delete_log"), active=("delete_log", "git_log"))
+        assert shown(preferences, denied="delete_log") == ["git_log"]
+
+    def test_an_active_name_that_no_tool_bears_is_passed_over(self):
+        assert shown(replace(DEFERRED, active=("gone", "git_log"))) == ["git_log"]
+
+
+class TestAllShown:
+    def test_a_list_of_all_tools_in_another_order_is_not_the_catalog_as_it_is(self):
+        for order in permutations(NAMES):
+            decision = decided(replace(DEFERRED, active=order))
+            assert decision.shows_all is (list(order) == NAMES)
+
+
+PREFERENCES = st.builds(
+    Preferences,
+    query=st.sampled_from([None, "logs"]),
+    resolution=st.builds(
+        Resolution.of_names,
+        st.sampled_from(["off", "fresh", "stale", "no_match", "unavailable"]),
+        st.lists(st.sampled_from([*NAMES, "gone"]), max_size=4),
+    ),
+    top_k=st.sampled_from([None, 1, 2, 9]),
+    pins=st.sampled_from([NO_NAMES, names("git_log"), names("*_log"), NameSet(everything=True)]),
+    active=st.lists(st.sampled_from([*NAMES, "gone"]), max_size=4).map(tuple),
+    defers=st.booleans(),
+)
+DENIED = st.sampled_from(["", "delete_log", "*_log", "all"])
+
+
+class TestLaws:
+    @given(PREFERENCES, DENIED)
+    def test_bounds_never_read_preferences(self, preferences: Preferences, denied: str):
+        assert decided(preferences, denied).permitted == decided(NO_PREFERENCES, denied).permitted
+
+    @given(PREFERENCES, DENIED)
+    def test_what_is_visible_is_permitted_and_stands_once(self, preferences: Preferences, denied: str):
+        decision = decided(preferences, denied)
+        assert set(decision.visible) <= set(decision.permitted)
+        assert len(set(decision.visible)) == len(decision.visible)
+        assert sorted((*decision.visible, *decision.deferred)) == list(decision.permitted)
+
+    @given(PREFERENCES, DENIED)
+    def test_what_is_not_activated_keeps_catalog_order_before_what_is(self, preferences: Preferences, denied: str):
+        visible = decided(preferences, denied).visible
+        first = [i for i in visible if not (preferences.defers and NAMES[i] in preferences.active)]
+        assert first == sorted(first)
+
+    @given(PREFERENCES, PREFERENCES)
+    def test_other_wishes_are_another_revision_and_another_answer_is_not(self, one: Preferences, other: Preferences):
+        same_wishes = replace(one, resolution=other.resolution) == other
+        assert (decided(one).revision == decided(other).revision) is same_wishes
