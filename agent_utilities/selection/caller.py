@@ -71,12 +71,12 @@ def selection_url(url: str, **selection: Unpack[CallerSelection]) -> str:
     parts = urlsplit(url)
     texts = dict(_texts(selection))
     replaced = {field.name for key in texts if (field := field_of(key, "query"))}
-    kept = [
+    others = [
         (key, value)
         for key, value in parse_qsl(parts.query, keep_blank_values=True)
         if (field := field_of(key, "query")) is None or field.name not in replaced
     ]
-    query = urlencode([*kept, *texts.items()])
+    query = urlencode([*others, *texts.items()])
     read_request(query.encode(), ())
     return urlunsplit(parts._replace(query=query))
 

@@ -34,8 +34,8 @@ def merge(*selections: Selection) -> Selection:
     slots: dict[Slot, Setting] = {}
     for selection in given:
         for slot, setting in selection.slots:
-            held = slots.get(slot)
-            slots[slot] = setting if held is None else _unite(held, setting)
+            earlier = slots.get(slot)
+            slots[slot] = setting if earlier is None else _unite(earlier, setting)
     return Selection(tuple(sorted(slots.items(), key=lambda entry: entry[0])))
 
 
@@ -116,18 +116,18 @@ def effective(selection: Selection, policy: Policy = "narrow") -> Effective:
         selection: operator's and caller's settings together.
         policy: `narrow`, or `override` where the operator trusts every caller.
     """
-    held = dict(selection.slots)
+    given = dict(selection.slots)
 
     def highest(field: FieldName, channels: tuple[str, ...]) -> Setting | None:
-        return next((held[slot] for c in reversed(channels) if (slot := (field, c)) in held), None)
+        return next((given[slot] for c in reversed(channels) if (slot := (field, c)) in given), None)
 
     def allowed(field: FieldName) -> tuple[Setting, ...]:
         sides = (CHANNELS,) if policy == "override" else (_OPERATOR, _CALLER)
-        found = (highest(field, side) for side in sides)
-        return tuple(setting for setting in found if setting is not None)
+        settings = (highest(field, side) for side in sides)
+        return tuple(setting for setting in settings if setting is not None)
 
     def denied(field: FieldName) -> tuple[Setting, ...]:
-        return tuple(held[slot] for c in CHANNELS if (slot := (field, c)) in held)
+        return tuple(given[slot] for c in CHANNELS if (slot := (field, c)) in given)
 
     by_side = (highest("read_only", side) for side in (_OPERATOR, _CALLER))
     return Effective(

@@ -227,9 +227,9 @@ def _count(text: str, source: str) -> int:
 
 
 def _check_counts(names: NameSet, name: str, source: str) -> None:
-    given: Sequence[str] = [*names.names, *names.toolsets]
-    if len(given) > MAX_NAMES:
-        raise SelectionError("too many names", f"{len(given)} names", source, f"give at most {MAX_NAMES}")
-    n_globs = sum("*" in pattern for pattern in given)
+    patterns: Sequence[str] = [*names.names, *names.toolsets]
+    if len(patterns) > MAX_NAMES:
+        raise SelectionError("too many names", f"{len(patterns)} names", source, f"give at most {MAX_NAMES}")
+    n_globs = sum("*" in pattern for pattern in patterns)
     if n_globs > MAX_GLOBS:
         raise SelectionError("too many globs", f"{n_globs} globs", source, f"give at most {MAX_GLOBS} with a *")

@@ -86,16 +86,16 @@ def _shown(tool: Tool) -> dict[str, Any]:
 
 def _as_given(caller: Selection) -> dict[str, Any]:
     """Return the caller's own settings that hold; the operator's are not the caller's to know."""
-    held = effective(caller)
-    given: dict[str, Any] = {}
+    settled = effective(caller)
+    spelled: dict[str, Any] = {}
     for name in ("allow_tools", "allow_tags", "deny_tools", "deny_tags"):
-        for setting in getattr(held, name):
+        for setting in getattr(settled, name):
             if isinstance(setting.value, NameSet):
-                given.setdefault(name, []).extend(setting.value.spelled())
-    if held.read_only is not None:
-        given["read_only"] = True
-    if held.query_text is not None:
-        given["query"] = held.query_text
-    if held.top_k is not None:
-        given["top_k"] = held.top_k.value
-    return given
+                spelled.setdefault(name, []).extend(setting.value.spelled())
+    if settled.read_only is not None:
+        spelled["read_only"] = True
+    if settled.query_text is not None:
+        spelled["query"] = settled.query_text
+    if settled.top_k is not None:
+        spelled["top_k"] = settled.top_k.value
+    return spelled

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind
@@ -22,11 +22,26 @@ from agent_utilities.visibility.bounds import Bounds
 from agent_utilities.visibility.decision import Decision, decide
 from agent_utilities.visibility.preferences import NO_PREFERENCES, Preferences, preferences_of
 
-_BOUNDS_BYTES = 16 << 20
+_SETTLED_BYTES = 16 << 20
 _DECISIONS_BYTES = 32 << 20
 
 DecisionKey = tuple[str, Effective, Preferences]
 """Digest of the catalog, the bounds that hold, and what is to be shown: all that `decide` reads."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Settled:
+    """What one caller's selection comes to together with the operator's.
+
+    Args:
+        effective: the settings that hold.
+        bounds: the rules they come to.
+        preferences: what was asked for to be shown, the query not yet resolved.
+    """
+
+    effective: Effective
+    bounds: Bounds
+    preferences: Preferences
 
 
 class Surface:
@@ -41,26 +56,26 @@ class Surface:
         self.observers = Observers()
         self.catalogs: dict[ComponentKind, Catalog] = {}
         """The catalog of the last whole listing of each kind."""
-        self._bounds: BoundedCache[Selection, tuple[Effective, Bounds]] = BoundedCache(_BOUNDS_BYTES, _weigh_selection)
+        self._settled: BoundedCache[Selection, Settled] = BoundedCache(_SETTLED_BYTES, _weigh_selection)
         self._decisions: BoundedCache[DecisionKey, Decision] = BoundedCache(_DECISIONS_BYTES, _weigh_decision)
         self._readers: dict[ComponentKind, CatalogReader] = {kind: CatalogReader(kind) for kind in KINDS}
 
     def launch(self, selection: Selection, **settings: Any) -> None:
         """Set the command line's selection and settings for all requests to come."""
         self.operator.launch(selection, **settings)
-        self._bounds.clear()
+        self._settled.clear()
         self._decisions.clear()
 
     # -- verdicts ------------------------------------------------------------------------------------------------
 
-    def bounds_for(self, caller: Selection) -> tuple[Effective, Bounds]:
-        """Return the settings that hold for a caller's selection, and the rules they come to."""
-        known = self._bounds.get(caller)
-        if known is None:
-            settled = effective(merge(self.operator.selection, caller), self.operator.settings.selection_policy)
-            known = settled, Bounds(settled)
-            self._bounds.keep(caller, known)
-        return known
+    def settled(self, caller: Selection) -> Settled:
+        """Return what holds for a caller's selection, the operator's taken with it."""
+        settled = self._settled.get(caller)
+        if settled is None:
+            settings = effective(merge(self.operator.selection, caller), self.operator.settings.selection_policy)
+            settled = Settled(settings, Bounds(settings), preferences_of(settings))
+            self._settled.keep(caller, settled)
+        return settled
 
     def verdict(self, caller: Selection, *, shapes_lists: bool) -> Verdict:
         """Return the verdict for one request of a caller, its query not yet resolved.
@@ -69,8 +84,10 @@ class Surface:
             caller: the caller's selection.
             shapes_lists: whether its preferences choose what is listed.
         """
-        settled, bounds = self.bounds_for(caller)
-        return Verdict(self, settled, bounds, preferences_of(settled), shapes_lists, bool(caller.slots))
+        settled = self.settled(caller)
+        return Verdict(
+            self, settled.effective, settled.bounds, settled.preferences, shapes_lists, by_caller=bool(caller.slots)
+        )
 
     def resolved(self, verdict: Verdict, resolution: Resolution) -> Verdict:
         """Return a verdict with the answer to its query."""
@@ -171,7 +188,7 @@ class Surface:
         return frozenset(name for entry in open_entries for name in (*entry.identifiers, *entry.tags))
 
 
-def _weigh_selection(caller: Selection, known: tuple[Effective, Bounds]) -> int:
+def _weigh_selection(caller: Selection, settled: Settled) -> int:
     """Return about how many bytes a caller's selection takes, and all that follows from it."""
     return 4_000 + 200 * sum(setting.n_names for _, setting in caller.slots)
 

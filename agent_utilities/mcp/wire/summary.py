@@ -17,22 +17,22 @@ from agent_utilities.visibility.names import fits_any
 logger = logging.getLogger("agent_utilities.wire")
 
 
-async def summarise(host: Host, verdict: Verdict, kind: ComponentKind, made: Decision | None) -> dict[str, Any]:
+async def summarise(host: Host, verdict: Verdict, kind: ComponentKind, decided: Decision | None) -> dict[str, Any]:
     """Return what a caller is told of a list: nothing that tells a denied name from an unknown one.
 
     Args:
         host: the server that listed.
         verdict: the verdict it was made under.
         kind: what was listed.
-        made: what the list was made by; None where somebody answered before it was decided, such as a cache.
+        decided: what the list was made by; None where somebody answered before it was decided, such as a cache.
 
     Returns:
         `revision`, `permitted`, `visible`, `status`; `cause` where the query was answered less than it could be;
         `ranked` names of visible tools, best first, where it was answered, and `left_out` how many more answer it;
         `unknown` names that the caller gave, each with the nearest.
     """
-    decision = made or decide(Catalog(), verdict.effective, verdict.preferences_for(kind))
-    catalog = made.catalog if made is not None else await host.catalog(kind)
+    decision = decided or decide(Catalog(), verdict.effective, verdict.preferences_for(kind))
+    catalog = decided.catalog if decided is not None else await host.catalog(kind)
     resolution = verdict.preferences.resolution
     summary: dict[str, Any] = {
         "revision": revision(catalog, verdict.effective, verdict.preferences),
