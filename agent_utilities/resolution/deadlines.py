@@ -1,4 +1,4 @@
-"""How long things may take: the one place where a query's time is divided and background work is limited."""
+"""How much things may take: the one place where a query's time is divided and background work is limited."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def for_vectors(ranking: Deadline) -> Deadline:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What background work may take, in seconds; no caller waits for it longer than the query's deadline.
+    """What background work may take, mostly in seconds; no caller waits for it longer than the query's deadline.
 
     Args:
         statement_s: one statement on the graph, and waiting for a place to run it.
@@ -32,6 +32,7 @@ class Limits:
         close_s: letting go of the graph at the end.
         settle_s: how long a server is left alone after its start before its graph is opened, unless a query comes;
             None opens it for a query only.
+        cache_bytes: what is remembered may weigh, for answers and for matches each; in bytes, not a time.
         retry_s: pauses between tries to fill the graph; the last also between refreshes after one that failed.
     """
 
@@ -40,4 +41,5 @@ class Limits:
     refresh_s: float = 60.0
     close_s: float = 1.5
     settle_s: float | None = 0.0
+    cache_bytes: int = 16 << 20
     retry_s: tuple[float, ...] = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)

@@ -19,7 +19,6 @@ from agent_utilities.runtime.single_flight import NotRunningError, SingleFlight
 logger = logging.getLogger("agent_utilities.graph")
 
 _AT_ONCE = 8
-_MATCHES_BYTES = 16 << 20
 _N_TOO_SLOW = 4096
 
 
@@ -71,7 +70,7 @@ class GraphReader:
         self._graph = graph
         self._state_of, self._mark_outdated = state_of, mark_outdated
         self._limits = limits
-        self._matches: BoundedCache[Asked, Matches] = BoundedCache(_MATCHES_BYTES, _weigh)
+        self._matches: BoundedCache[Asked, Matches] = BoundedCache(limits.cache_bytes, _weigh)
         self._too_slow: BoundedCache[Asked, GraphError] = BoundedCache(_N_TOO_SLOW, lambda asked, error: 1)
         self._places = asyncio.Semaphore(_AT_ONCE)
         self._n_succeeded = 0

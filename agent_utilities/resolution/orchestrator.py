@@ -27,7 +27,6 @@ logger = logging.getLogger("agent_utilities.graph")
 
 _HOUR_MS = 3_600_000
 _CLOCK_SKEW_MS = 5 * 60_000
-_ANSWERS_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +91,7 @@ class DynamicToolOrchestrator:
         self._now = now
         self._ranker = ranker
         self._reader = GraphReader(graph, clock, self._states.__getitem__, self._mark_outdated, limits)
-        self._answers: BoundedCache[Asked, Resolution] = BoundedCache(_ANSWERS_BYTES, _weigh)
+        self._answers: BoundedCache[Asked, Resolution] = BoundedCache(limits.cache_bytes, _weigh)
         self._flights: SingleFlight[Asked, Resolution | GraphError] = SingleFlight()
         self.first_try_done = asyncio.Event()
         """Set once the graph was filled with the live tools, or could not be at the first try."""

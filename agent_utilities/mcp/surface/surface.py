@@ -22,8 +22,10 @@ from agent_utilities.visibility.bounds import Bounds
 from agent_utilities.visibility.decision import Decision, decide
 from agent_utilities.visibility.preferences import NO_PREFERENCES, Preferences, preferences_of
 
-_SETTLED_BYTES = 16 << 20
-_DECISIONS_BYTES = 32 << 20
+SETTLED_BYTES = 16 << 20
+"""What selections seen before, and what they come to, may take together."""
+DECISIONS_BYTES = 32 << 20
+"""The same for decisions."""
 
 DecisionKey = tuple[str, Effective, Preferences]
 """Digest of the catalog, the bounds that hold, and what is to be shown: all that `decide` reads."""
@@ -56,8 +58,8 @@ class Surface:
         self.observers = Observers()
         self.catalogs: dict[ComponentKind, Catalog] = {}
         """The catalog of the last whole listing of each kind."""
-        self._settled: BoundedCache[Selection, Settled] = BoundedCache(_SETTLED_BYTES, _weigh_selection)
-        self._decisions: BoundedCache[DecisionKey, Decision] = BoundedCache(_DECISIONS_BYTES, _weigh_decision)
+        self._settled: BoundedCache[Selection, Settled] = BoundedCache(SETTLED_BYTES, _weigh_selection)
+        self._decisions: BoundedCache[DecisionKey, Decision] = BoundedCache(DECISIONS_BYTES, _weigh_decision)
         self._readers: dict[ComponentKind, CatalogReader] = {kind: CatalogReader(kind) for kind in KINDS}
 
     def launch(self, selection: Selection, **settings: Any) -> None:
@@ -65,6 +67,11 @@ class Surface:
         self.operator.launch(selection, **settings)
         self._settled.clear()
         self._decisions.clear()
+
+    @property
+    def cached_bytes(self) -> float:
+        """About how many bytes are held for selections and decisions seen before; bounded, whoever asks what."""
+        return self._settled.weight + self._decisions.weight
 
     # -- verdicts ------------------------------------------------------------------------------------------------
 

@@ -66,13 +66,18 @@ class Changes:
     """
 
     def __init__(self, surface: Surface, on_tools: Callable[[], None]) -> None:
-        self._on_tools = on_tools
+        self.on_tools = on_tools
         self.connections: WeakSet[Connection] = WeakSet()
         self.bus = _BoundedBus(surface)
         self.listen = ListenHandler(self.bus)
         self._pending: set[str] = set()
         self._wake: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def pending(self) -> frozenset[str]:
+        """The lists whose changes wait to be told."""
+        return frozenset(self._pending)
 
     def note(self, lists: Iterable[str] = ALL) -> None:
         """Note that lists (`tools`, `prompts`, `resources`) changed; safe to call from any thread."""
@@ -93,7 +98,7 @@ class Changes:
                 self._wake.clear()
                 lists, self._pending = sorted(self._pending), set()
                 if "tools" in lists:
-                    self._on_tools()
+                    self.on_tools()
                 for name in lists:
                     await self.bus.publish(_EVENTS[name]())
                     for connection in list(self.connections):

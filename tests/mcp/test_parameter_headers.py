@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import anyio.lowlevel
 import httpx2
 import pytest
+from fastmcp.server.providers import Provider
+from fastmcp.tools.base import Tool
 from pydantic import Field
 
 from tests.mcp.servers import log_server
@@ -26,7 +29,7 @@ def server(**environ: str):
     return mcp
 
 
-async def call(server, name: str, header: str | None, **headers: str) -> dict[str, object]:
+async def call(server, name: str, header: str | None, ready=lambda: None, **headers: str) -> dict[str, object]:
     app = server.http_app(host_origin_protection=False)
     sent = {
         "accept": "application/json, text/event-stream",
@@ -48,6 +51,7 @@ async def call(server, name: str, header: str | None, **headers: str) -> dict[st
     ):
         while "tool" not in server.surface.catalogs:
             await anyio.lowlevel.checkpoint()
+        ready()
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
         return (await web.post("/mcp", json=body, headers=sent)).json()
 
@@ -65,3 +69,47 @@ async def test_a_denied_tool_is_unknown_whatever_its_headers():
         for header in ("us", "eu", None):
             answer = await call(server(**operator), "routed", header, **caller)
             assert answer["result"]["content"][0]["text"] == "Unknown tool: 'routed'"
+
+
+class Counting(Provider):
+    """A provider that counts how often it is listed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.n_lists = 0
+
+    async def _list_tools(self) -> Sequence[Tool]:
+        self.n_lists += 1
+        return []
+
+
+async def test_no_tool_is_listed_for_the_check():
+    mcp, counting = server(), Counting()
+    mcp.add_provider(counting)
+    before = []
+    for name in ("routed", "tail_log"):
+        await call(mcp, name, "us", ready=lambda: before.append(counting.n_lists))
+        assert counting.n_lists == before[-1]
+
+
+async def test_a_tool_with_a_check_of_its_own_is_left_to_the_call():
+    mcp = log_server()
+
+    @mcp.tool(auth=lambda context: False)
+    def routed(region: Region) -> str:
+        return region
+
+    for header in ("us", "eu", None):
+        answer = await call(mcp, "routed", header)
+        assert answer["result"]["content"][0]["text"] == "Unknown tool: 'routed'"
+
+
+async def test_a_tool_whose_words_only_mention_the_keyword_has_nothing_to_check():
+    mcp = log_server()
+
+    @mcp.tool
+    def quoting(region: str = 'send "x-mcp-header" along') -> str:
+        return region
+
+    await mcp.list_tools()
+    assert mcp.surface.catalogs["tool"].with_header_parameters == ()
