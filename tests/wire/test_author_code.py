@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from tests.every import every
 from tests.wire.expected import LEAKED, absent
 from tests.wire.processes import Launch, served
-from tests.wire.wires import Access, Answer, Caller, WireName, names
+from tests.wire.wires import HTTP_WIRES, Access, Answer, Caller, WireName, names
 
 DENIES = (("MCP_DISABLED_TAGS", "delete"),)
 SUMMARY = "agent-utilities/selection"
@@ -60,19 +61,23 @@ def roles() -> Iterator[Access]:
 
 
 class TestIndirectCalls:
+    @every("http_wire", HTTP_WIRES)
     def test_search_finds_what_is_permitted(self, indirect: Access, http_wire: WireName) -> None:
         with indirect.calling(http_wire) as caller:
             assert b"read_note" in call(caller, "search_tools", query="note").raw
 
+    @every("http_wire", HTTP_WIRES)
     def test_search_finds_nothing_denied(self, indirect: Access, http_wire: WireName) -> None:
         with indirect.calling(http_wire) as caller:
             assert LEAKED.encode() not in call(caller, "search_tools", query="wipes a note").raw
 
+    @every("http_wire", HTTP_WIRES)
     def test_search_finds_nothing_outside_the_callers_bound(self, indirect: Access, http_wire: WireName) -> None:
         with indirect.calling(http_wire, "?tools=search_tools,read_note") as caller:
             assert b"count_notes" not in call(caller, "search_tools", query="note").raw
 
-    @pytest.mark.parametrize(
+    @every("http_wire", HTTP_WIRES)
+    @every(
         ("tool", "key", "name"),
         [
             ("call_tool", "name", "wipe_note"),
@@ -90,7 +95,8 @@ class TestIndirectCalls:
             ]
         assert seen[0] == seen[1]
 
-    @pytest.mark.parametrize("tool", ["list_prompts", "list_resources"])
+    @every("http_wire", HTTP_WIRES)
+    @every("tool", ["list_prompts", "list_resources"])
     def test_a_list_by_way_of_a_tool_holds_nothing_denied(
         self, indirect: Access, http_wire: WireName, tool: str
     ) -> None:
@@ -98,6 +104,7 @@ class TestIndirectCalls:
             answer = call(caller, tool)
             assert (answer.refused, LEAKED.encode() in answer.raw) == (False, False)
 
+    @every("http_wire", HTTP_WIRES)
     def test_session_visibility_does_not_lift_the_operators_deny(self, indirect: Access, http_wire: WireName) -> None:
         with indirect.calling(http_wire) as caller:
             call(caller, "unlock")
@@ -105,20 +112,21 @@ class TestIndirectCalls:
 
 
 class TestCachedAnswers:
+    @every("http_wire", HTTP_WIRES)
     def test_the_operators_deny_stands_before_the_cache(self, caching: Access, http_wire: WireName) -> None:
         with caching.calling(http_wire) as caller:
             assert (names(caller, "tools/list"), call(caller, "third").refused) == (["first", "second"], True)
 
-    @pytest.mark.parametrize(
-        ("method", "shown"), [("tools/list", ["first"]), ("prompts/list", []), ("resources/list", [])]
-    )
+    @every("http_wire", HTTP_WIRES)
+    @every(("method", "shown"), [("tools/list", ["first"]), ("prompts/list", []), ("resources/list", [])])
     def test_a_cached_list_is_bound_by_its_caller(
         self, caching: Access, http_wire: WireName, method: str, shown: list[str]
     ) -> None:
         with caching.calling(http_wire, "?tools=first") as caller:
             assert names(caller, method) == shown
 
-    @pytest.mark.parametrize(
+    @every("http_wire", HTTP_WIRES)
+    @every(
         ("method", "params"),
         [
             ("tools/call", {"name": "second", "arguments": {}}),
@@ -136,7 +144,7 @@ class TestCachedAnswers:
 class TestAnotherUsersComponents:
     """What a component's own `auth` keeps from a user reads like what never existed, whoever asked before."""
 
-    @pytest.mark.parametrize("path", ["/tools", "/metrics"])
+    @every("path", ["/tools", "/metrics"])
     def test_the_routes_need_the_token_that_mcp_needs(self, roles: Access, path: str) -> None:
         assert roles.http.get(path).status == 401
 
@@ -144,11 +152,11 @@ class TestAnotherUsersComponents:
         with roles.calling("modern", headers=[USER]) as user:
             assert names(user, "tools/list") == ["shared"]
 
-    @pytest.mark.parametrize("name", ["boss_tool", absent("boss_tool")])
+    @every("name", ["boss_tool", absent("boss_tool")])
     def test_a_name_of_a_tool_is_told_from_no_other(self, roles: Access, name: str) -> None:
         assert told_unknown(roles, name) == {name}
 
-    @pytest.mark.parametrize("name", ["boss_plan", "boss_desk", "boss://desk"])
+    @every("name", ["boss_plan", "boss_desk", "boss://desk"])
     def test_a_name_of_another_kind_is_told_from_no_other(self, roles: Access, name: str) -> None:
         assert told_unknown(roles, name) == {name}
 

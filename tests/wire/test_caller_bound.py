@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from agent_utilities.selection.channels import FIELDS
+from tests.every import every, every_of
 from tests.wire.expected import HASHED, PROMPTS, TOOLS, absent
-from tests.wire.wires import Access, Caller, WireName, names
+from tests.wire.wires import HTTP_WIRES, Access, Caller, WireName, names
 
 TAGGED = [name for name in TOOLS if name in ("read_note", "list_notes", "edit_note")]
 """The permitted tools with the tag `notes`."""
@@ -48,32 +49,42 @@ def outcome(caller: Caller, name: str) -> tuple[int, bytes]:
     return answer.status, answer.raw.replace(name.encode(), b"?")
 
 
-@pytest.mark.parametrize(("query", "headers"), ALLOWS)
+@every(("query", "headers"), ALLOWS)
 class TestAllowed:
+    @every_of("access", "accesses")
+    @every("http_wire", HTTP_WIRES)
     def test_only_what_was_asked_for_is_listed(
         self, http_wire: WireName, access: Access, query: str, headers: list[tuple[str, str]]
     ) -> None:
         with access.calling(http_wire, query, headers) as caller:
             assert names(caller, "tools/list") == ["read_note"]
 
+    @every_of("access", "accesses")
+    @every("http_wire", HTTP_WIRES)
     def test_what_was_asked_for_can_be_called(
         self, http_wire: WireName, access: Access, query: str, headers: list[tuple[str, str]]
     ) -> None:
         with access.calling(http_wire, query, headers) as caller:
             assert not caller.ask("tools/call", {"name": "read_note", "arguments": {"text": "x"}}).refused
 
+    @every_of("access", "accesses")
+    @every("http_wire", HTTP_WIRES)
     def test_all_else_is_refused_like_what_never_existed(
         self, http_wire: WireName, access: Access, query: str, headers: list[tuple[str, str]]
     ) -> None:
         with access.calling(http_wire, query, headers) as caller:
             assert {outcome(caller, name) for name in WAYS_OUT} == {outcome(caller, "nothing_here")}
 
+    @every_of("access", "accesses")
+    @every("http_wire", HTTP_WIRES)
     def test_prompts_are_bound_too(
         self, http_wire: WireName, access: Access, query: str, headers: list[tuple[str, str]]
     ) -> None:
         with access.calling(http_wire, query, headers) as caller:
             assert (names(caller, "prompts/list"), caller.ask("prompts/get", {"name": "greet"}).refused) == ([], True)
 
+    @every_of("access", "accesses")
+    @every("http_wire", HTTP_WIRES)
     def test_resources_are_bound_too(
         self, http_wire: WireName, access: Access, query: str, headers: list[tuple[str, str]]
     ) -> None:
@@ -82,14 +93,18 @@ class TestAllowed:
             assert (names(caller, "resources/list"), read.refused) == ([], True)
 
 
-@pytest.mark.parametrize(("query", "headers"), DENIES)
+@every(("query", "headers"), DENIES)
 class TestDenied:
+    @every_of("access", "accesses")
+    @every("http_wire", HTTP_WIRES)
     def test_what_the_caller_denied_is_not_listed(
         self, http_wire: WireName, access: Access, query: str, headers: list[tuple[str, str]]
     ) -> None:
         with access.calling(http_wire, query, headers) as caller:
             assert names(caller, "tools/list") == [name for name in TOOLS if name != "list_notes"]
 
+    @every_of("access", "accesses")
+    @every("http_wire", HTTP_WIRES)
     def test_what_the_caller_denied_reads_like_what_never_existed(
         self, http_wire: WireName, access: Access, query: str, headers: list[tuple[str, str]]
     ) -> None:
@@ -97,14 +112,18 @@ class TestDenied:
             assert outcome(caller, "list_notes") == outcome(caller, absent("list_notes"))
 
 
-@pytest.mark.parametrize(("query", "headers"), TAGS)
+@every(("query", "headers"), TAGS)
 class TestTagged:
+    @every_of("access", "accesses")
+    @every("http_wire", HTTP_WIRES)
     def test_only_tools_with_the_tag_are_listed(
         self, http_wire: WireName, access: Access, query: str, headers: list[tuple[str, str]]
     ) -> None:
         with access.calling(http_wire, query, headers) as caller:
             assert names(caller, "tools/list") == TAGGED
 
+    @every_of("access", "accesses")
+    @every("http_wire", HTTP_WIRES)
     def test_no_tool_without_the_tag_can_be_called(
         self, http_wire: WireName, access: Access, query: str, headers: list[tuple[str, str]]
     ) -> None:
@@ -113,12 +132,16 @@ class TestTagged:
 
 
 class TestNothing:
-    @pytest.mark.parametrize("query", ["?tools=none", "?tools=nothing_here", "?tags=none", "?disabled_tools=all"])
+    @every_of("access", "accesses")
+    @every("http_wire", HTTP_WIRES)
+    @every("query", ["?tools=none", "?tools=nothing_here", "?tags=none", "?disabled_tools=all"])
     def test_an_empty_selection_is_an_empty_list(self, http_wire: WireName, access: Access, query: str) -> None:
         with access.calling(http_wire, query) as caller:
             assert names(caller, "tools/list") == []
 
-    @pytest.mark.parametrize("query", ["?tools=none", "?tools=nothing_here", "?tags=none", "?disabled_tools=all"])
+    @every_of("access", "accesses")
+    @every("http_wire", HTTP_WIRES)
+    @every("query", ["?tools=none", "?tools=nothing_here", "?tags=none", "?disabled_tools=all"])
     def test_an_empty_selection_permits_no_call(self, http_wire: WireName, access: Access, query: str) -> None:
         with access.calling(http_wire, query) as caller:
             assert {outcome(caller, name) for name in TOOLS} == {outcome(caller, "nothing_here")}
@@ -127,10 +150,14 @@ class TestNothing:
 class TestPreferences:
     """A preference hides, and does not forbid."""
 
+    @every_of("access", "accesses")
+    @every("http_wire", HTTP_WIRES)
     def test_what_top_k_hides_can_be_called(self, http_wire: WireName, access: Access) -> None:
         with access.calling(http_wire, "?top_k=1") as caller:
             assert not caller.ask("tools/call", {"name": "list_notes", "arguments": {}}).refused
 
+    @every_of("access", "accesses")
+    @every("http_wire", HTTP_WIRES)
     def test_a_query_that_nothing_answers_hides_nothing(self, http_wire: WireName, access: Access) -> None:
         with access.calling(http_wire, "?q=zzzz") as caller:
             assert names(caller, "tools/list") == TOOLS
@@ -139,13 +166,15 @@ class TestPreferences:
 class TestNeighbours:
     """One caller's selection is no other's, even on one TCP connection and in one session."""
 
-    @pytest.mark.parametrize("wire", ["legacy", "modern"])
+    @every_of("access", "accesses")
+    @every("wire", ["legacy", "modern"])
     def test_the_next_request_is_not_bound_by_the_last(self, access: Access, wire: WireName) -> None:
         with access.calling(wire, "?tools=read_note") as bound:
             names(bound, "tools/list")
         with access.calling(wire) as free:
             assert names(free, "tools/list") == TOOLS
 
+    @every_of("access", "accesses")
     def test_two_sse_connections_are_bound_each_by_its_own(self, access: Access) -> None:
         with access.calling("sse", "?tools=read_note") as first, access.calling("sse", "?tools=kid_peek") as second:
             seen = [names(caller, "tools/list") for caller in (first, second, first)]
@@ -153,29 +182,32 @@ class TestNeighbours:
 
 
 class TestSseConnection:
+    @every_of("access", "accesses")
     def test_the_query_of_the_connection_is_in_its_message_url(self, access: Access) -> None:
         with access.calling("sse", "?tools=read_note&other=1") as caller:
             assert caller.endpoint.endswith("&tools=read_note")  # type: ignore[attr-defined]
 
+    @every_of("access", "accesses")
     def test_a_bound_holds_for_every_request_of_the_connection(self, access: Access) -> None:
         with access.calling("sse", "?tools=read_note&disabled_tags=notes") as caller:
             assert [names(caller, "tools/list") for _ in range(3)] == [[], [], []]
 
+    @every_of("access", "accesses")
     def test_a_post_narrows_the_connection_further(self, access: Access) -> None:
         with access.calling("sse", "?tools=read_note,list_notes") as caller:
             caller.endpoint += "&disabled_tools=list_notes"  # type: ignore[attr-defined]
             assert names(caller, "tools/list") == ["read_note"]
 
-    @pytest.mark.parametrize(
-        "value", ["read_note%26tools%3Dall", "read_note%0D%0Adata%3A%20/x", "read_note%23", "a%20b+c"]
-    )
+    @every_of("access", "accesses")
+    @every("value", ["read_note%26tools%3Dall", "read_note%0D%0Adata%3A%20/x", "read_note%23", "a%20b+c"])
     def test_a_value_cannot_break_out_of_the_message_url(self, access: Access, value: str) -> None:
         with access.calling("sse", f"?tools={value}") as caller:
             first = caller.ask("tools/list")
             assert first.status == 400 or names(caller, "tools/list") == []
 
 
-@pytest.mark.parametrize("wire", ["legacy", "modern"])
+@every_of("access", "accesses")
+@every("wire", ["legacy", "modern"])
 def test_prompts_are_allowed_by_name_like_tools(access: Access, wire: WireName) -> None:
     with access.calling(wire, "?tools=read_note,greet,story,kid_hello") as caller:
         assert names(caller, "prompts/list") == PROMPTS

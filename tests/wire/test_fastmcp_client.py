@@ -15,6 +15,7 @@ from fastmcp.exceptions import ToolError
 from mcp.shared.exceptions import MCPError
 from mcp_types import PromptReference, ResourceTemplateReference
 
+from tests.every import every_of
 from tests.wire.expected import (
     DENIED_PROMPTS,
     DENIED_RESOURCES,
@@ -31,6 +32,7 @@ from tests.wire.expected import (
 )
 from tests.wire.wires import LEGACY, MODERN, WIRES, Access, WireName
 
+_MODES: dict[WireName, Literal["legacy", "auto"]] = {"legacy": "legacy"}
 VERSIONS = {"stdio": MODERN, "sse": LEGACY, "legacy": LEGACY, "modern": MODERN}
 REFERENCES: list[PromptReference | ResourceTemplateReference] = [
     *(PromptReference(name=name) for name in DENIED_PROMPTS),
@@ -91,28 +93,20 @@ class Session:
         self.served.add((method, name))
 
 
-@pytest.fixture(scope="module", params=WIRES)
-def wire(request: pytest.FixtureRequest) -> WireName:
-    """Each wire."""
-    found: WireName = request.param
-    return found
-
-
 @pytest.fixture(scope="module")
-def session(
-    wire: WireName, accesses: Mapping[str, Access], launch: str, tmp_path_factory: pytest.TempPathFactory
-) -> Session:
-    """What the client saw over each wire, under each launch."""
-    seen = Session()
+def sessions(
+    accesses: Mapping[str, Access], tmp_path_factory: pytest.TempPathFactory
+) -> Mapping[tuple[str, WireName], Session]:
+    """What the client saw, under each launch and over each wire."""
+    log = tmp_path_factory.mktemp("stdio") / "stderr.log"
 
-    async def connect() -> None:
-        mode: Literal["legacy", "auto"] = "legacy" if wire == "legacy" else "auto"
-        log = tmp_path_factory.mktemp("stdio") / "stderr.log"
+    async def connected(launch: str, wire: WireName) -> Session:
+        seen, mode = Session(), _MODES.get(wire, "auto")
         async with Client(_transport(wire, accesses[launch].url, launch, log), mode=mode) as client:
             await seen.fill(client)
+        return seen
 
-    anyio.run(connect)
-    return seen
+    return {(launch, wire): anyio.run(connected, launch, wire) for launch in LAUNCHES for wire in WIRES}
 
 
 def _transport(wire: WireName, url: str, launch: str, log: Path) -> Any:
@@ -122,34 +116,42 @@ def _transport(wire: WireName, url: str, launch: str, log: Path) -> Any:
     return SSETransport(f"{url}/sse") if wire == "sse" else StreamableHttpTransport(f"{url}/mcp")
 
 
-def test_the_wire_speaks_its_version(session: Session, wire: WireName) -> None:
-    assert session.version == VERSIONS[wire]
+def test_the_wire_speaks_its_version(sessions: Mapping[tuple[str, WireName], Session]) -> None:
+    versions = {(launch, wire): session.version for (launch, wire), session in sessions.items()}
+    assert versions == {(launch, wire): VERSIONS[wire] for launch, wire in sessions}
 
 
+@every_of("session", "sessions")
 def test_it_lists_the_permitted_tools(session: Session) -> None:
     assert session.tools == TOOLS
 
 
+@every_of("session", "sessions")
 def test_it_lists_the_permitted_prompts(session: Session) -> None:
     assert session.prompts == PROMPTS
 
 
+@every_of("session", "sessions")
 def test_it_lists_the_permitted_resources(session: Session) -> None:
     assert session.resources == RESOURCES
 
 
+@every_of("session", "sessions")
 def test_it_lists_the_permitted_templates(session: Session) -> None:
     assert session.templates == TEMPLATES
 
 
+@every_of("session", "sessions")
 def test_it_is_served_exactly_what_it_lists(session: Session) -> None:
     tools, prompts = {("call", name) for name in TOOLS}, {("get", name) for name in PROMPTS}
     assert session.served == tools | prompts | {("read", uri) for uri in RESOURCES}
 
 
+@every_of("session", "sessions")
 def test_nothing_denied_is_completed(session: Session) -> None:
     assert session.completed == []
 
 
+@every_of("session", "sessions")
 def test_the_error_is_the_one_for_an_unknown_tool(session: Session) -> None:
     assert session.errors == {name: f"Unknown tool: {name!r}" for name in session.errors}

@@ -9,9 +9,10 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.every import every, every_of
 from tests.wire.expected import LAUNCHES, TOOLS
 from tests.wire.processes import Launch, served
-from tests.wire.wires import Access, WireName, names
+from tests.wire.wires import HTTP_WIRES, Access, WireName, names
 
 REGISTERED = [name for name in TOOLS if name != "added_peek"]
 SUMMARY = "agent-utilities/selection"
@@ -36,12 +37,6 @@ def graphs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Ac
         yield found
 
 
-@pytest.fixture(scope="module")
-def graph(graphs: Mapping[str, Access], launch: str) -> Access:
-    """A way into the server with a graph, under each launch."""
-    return graphs[launch]
-
-
 def seen(access: Access, wire: WireName, query: str) -> tuple[list[str], str]:
     """Return the tools that a query shows, but for an injected one, and the status it is given."""
     with access.calling(wire, f"?q={quote(query)}") as caller:
@@ -49,23 +44,31 @@ def seen(access: Access, wire: WireName, query: str) -> tuple[list[str], str]:
         return shown, caller.ask("tools/list").result["_meta"][SUMMARY]["status"]
 
 
+@every_of("graph", "graphs")
+@every("http_wire", HTTP_WIRES)
 def test_a_query_shows_what_it_fits(graph: Access, http_wire: WireName) -> None:
     assert seen(graph, http_wire, "look") == (["far_look"], "fresh")
 
 
-@pytest.mark.parametrize("query", ["wipe", "burn", "stray", "delete", "sealed"])
+@every_of("graph", "graphs")
+@every("http_wire", HTTP_WIRES)
+@every("query", ["wipe", "burn", "stray", "delete", "sealed"])
 def test_a_query_for_what_is_denied_shows_all_that_is_permitted(graph: Access, http_wire: WireName, query: str) -> None:
     assert seen(graph, http_wire, query)[0] == REGISTERED
 
 
-@pytest.mark.parametrize(
+@every_of("graph", "graphs")
+@every("http_wire", HTTP_WIRES)
+@every(
     "query", ["wipe", "wipe_notes", "wipe_", "burn", "stray_tool", "delete", "sealed", "wipe the notes", "burn a note"]
 )
 def test_a_query_for_what_is_denied_reads_like_one_for_nothing(graph: Access, http_wire: WireName, query: str) -> None:
     assert seen(graph, http_wire, query) == seen(graph, http_wire, f"qq{query[2:]}")
 
 
-@pytest.mark.parametrize(
+@every_of("graph", "graphs")
+@every("http_wire", HTTP_WIRES)
+@every(
     ("start", "nonsense"),
     [
         ("wipe_n", "qqpe_n"),
@@ -82,18 +85,21 @@ def test_a_denied_name_cannot_be_guessed_letter_by_letter(
     assert seen(graph, http_wire, f"{start} read") == seen(graph, http_wire, f"{nonsense} read")
 
 
+@every_of("graph", "graphs")
+@every("http_wire", HTTP_WIRES)
 def test_the_words_of_a_denied_version_find_nothing(graph: Access, http_wire: WireName) -> None:
     assert seen(graph, http_wire, "leaked") == seen(graph, http_wire, "leakqq")
 
 
+@every_of("graph", "graphs")
 def test_readiness_names_no_tool(graph: Access) -> None:
     body = graph.http.get("/ready").body.decode()
     assert [name for name in TOOLS if name in body] == []
 
 
-@pytest.mark.parametrize(
-    "query", ["'; MATCH (n) DETACH DELETE n //", "$query", "*", "%", "\\", '"', "`", "}) RETURN 1 //"]
-)
+@every_of("graph", "graphs")
+@every("http_wire", HTTP_WIRES)
+@every("query", ["'; MATCH (n) DETACH DELETE n //", "$query", "*", "%", "\\", '"', "`", "}) RETURN 1 //"])
 def test_a_query_is_text_and_nothing_else(graph: Access, http_wire: WireName, query: str) -> None:
     assert (seen(graph, http_wire, query)[0], seen(graph, http_wire, "look")[0]) == (REGISTERED, ["far_look"])
 
@@ -117,10 +123,12 @@ def told(access: Access, wire: WireName, query: str, token: str) -> tuple[list[s
 
 
 class TestToolsWithTheirOwnAuth:
+    @every("http_wire", HTTP_WIRES)
     def test_a_query_shows_them_to_those_they_admit(self, roles: Access, http_wire: WireName) -> None:
         assert told(roles, http_wire, "boss", "admin") == (["boss_tool"], "fresh")
 
-    @pytest.mark.parametrize("query", ["boss", "boss_tool"])
+    @every("http_wire", HTTP_WIRES)
+    @every("query", ["boss", "boss_tool"])
     def test_to_others_a_query_for_them_is_one_for_nothing(
         self, roles: Access, http_wire: WireName, query: str
     ) -> None:

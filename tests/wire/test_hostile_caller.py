@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.every import every, every_of
 from tests.wire.expected import (
     DENIED,
     DENIED_PROMPTS,
@@ -80,7 +81,7 @@ EVERY_GUESS = [
     for method, make, names_ in GUESSES
     for name in names_
 ]
-guesses = pytest.mark.parametrize(("method", "make", "name"), EVERY_GUESS)
+guesses = every(("method", "make", "name"), EVERY_GUESS)
 
 
 def masked(answer: Answer, name: str) -> tuple[int, bytes]:
@@ -89,57 +90,69 @@ def masked(answer: Answer, name: str) -> tuple[int, bytes]:
 
 
 class TestLists:
-    @pytest.mark.parametrize("method", LISTS)
+    @every_of("caller", "callers")
+    @every("method", LISTS)
     def test_a_list_is_exactly_what_the_operator_permits(self, caller: Caller, method: str) -> None:
         assert names(caller, method) == LISTS[method]
 
-    @pytest.mark.parametrize("method", LISTS)
+    @every_of("caller", "callers")
+    @every("method", LISTS)
     def test_a_list_holds_no_word_of_what_is_denied(self, caller: Caller, method: str) -> None:
         text = caller.ask(method).raw.decode()
         assert [word for word in (*DENIED, LEAKED) if word in text] == []
 
-    @pytest.mark.parametrize("method", LISTS)
+    @every_of("caller", "callers")
+    @every("method", LISTS)
     def test_a_cursor_does_not_reach_past_the_list(self, caller: Caller, method: str) -> None:
         answer = caller.ask(method, {"cursor": "eyJvIjogMH0="})
         assert LEAKED.encode() not in answer.raw
 
+    @every_of("caller", "callers")
     def test_a_list_names_only_the_permitted_versions(self, caller: Caller) -> None:
         listed = {tool["name"]: tool for tool in caller.ask("tools/list").result["tools"]}
         assert "2" not in str(listed["edit_note"]["_meta"]["fastmcp"])
 
 
 class TestPermitted:
-    @pytest.mark.parametrize("name", TOOLS)
+    @every_of("caller", "callers")
+    @every("name", TOOLS)
     def test_every_tool_listed_can_be_called(self, caller: Caller, name: str) -> None:
         assert not caller.ask("tools/call", call(name)).refused
 
-    @pytest.mark.parametrize("name", PROMPTS)
+    @every_of("caller", "callers")
+    @every("name", PROMPTS)
     def test_every_prompt_listed_can_be_got(self, caller: Caller, name: str) -> None:
         assert not caller.ask("prompts/get", {"name": name}).refused
 
-    @pytest.mark.parametrize("uri", [*RESOURCES, "note://other", "shelf://a/b"])
+    @every_of("caller", "callers")
+    @every("uri", [*RESOURCES, "note://other", "shelf://a/b"])
     def test_every_resource_listed_can_be_read(self, caller: Caller, uri: str) -> None:
         assert not caller.ask("resources/read", read(uri)).refused
 
+    @every_of("caller", "callers")
     def test_a_permitted_app_tool_answers_to_its_hash(self, caller: Caller) -> None:
         assert not caller.ask("tools/call", call(HASHED)).refused
 
-    @pytest.mark.parametrize("name", ["edit_note", "kid_edit"])
+    @every_of("caller", "callers")
+    @every("name", ["edit_note", "kid_edit"])
     def test_the_highest_permitted_version_answers(self, caller: Caller, name: str) -> None:
         assert caller.ask("tools/call", call(name)).result["content"][0]["text"].endswith("edit 1")
 
+    @every_of("caller", "callers")
     def test_a_permitted_prompt_is_completed(self, caller: Caller) -> None:
         answer = caller.ask("completion/complete", complete_prompt("greet"))
         assert answer.result["completion"]["values"] == ["known greet"]
 
 
 class TestGuesses:
+    @every_of("caller", "callers")
     @guesses
     def test_a_guess_of_what_is_denied_yields_nothing(
         self, caller: Caller, method: str, make: Callable[[str], Params], name: str
     ) -> None:
         assert LEAKED.encode() not in caller.ask(method, make(name)).raw
 
+    @every_of("caller", "callers")
     @guesses
     def test_denied_reads_the_same_to_the_byte_as_what_never_existed(
         self, caller: Caller, method: str, make: Callable[[str], Params], name: str
@@ -148,22 +161,26 @@ class TestGuesses:
         denied = masked(caller.ask(method, make(name)), name)
         assert denied == masked(caller.ask(method, make(missing)), missing)
 
-    @pytest.mark.parametrize("uri", SHADOWED)
+    @every_of("caller", "callers")
+    @every("uri", SHADOWED)
     def test_what_is_denied_is_not_served_by_a_permitted_template_that_fits_it(self, caller: Caller, uri: str) -> None:
         answer, missing = caller.ask("resources/read", read(uri)), "gone://hidden"
         assert masked(answer, uri) == masked(caller.ask("resources/read", read(missing)), missing)
 
-    @pytest.mark.parametrize("uri", SHADOWED)
+    @every_of("caller", "callers")
+    @every("uri", SHADOWED)
     def test_what_is_denied_is_not_completed_by_way_of_a_permitted_template(self, caller: Caller, uri: str) -> None:
         answer = caller.ask("completion/complete", complete_resource(uri))
         assert answer.result["completion"]["values"] == []
 
-    @pytest.mark.parametrize("name", ["edit_note", "kid_edit", HASHED])
+    @every_of("caller", "callers")
+    @every("name", ["edit_note", "kid_edit", HASHED])
     def test_a_denied_version_reads_like_one_that_never_existed(self, caller: Caller, name: str) -> None:
         versions = [{**call(name), "_meta": {"fastmcp": {"version": version}}} for version in ("2", "3")]
         denied, missing = (caller.ask("tools/call", params).raw for params in versions)
         assert denied == missing
 
+    @every_of("caller", "callers")
     def test_a_denied_version_of_a_prompt_reads_like_one_that_never_existed(self, caller: Caller) -> None:
         versions = [{"name": "story", "_meta": {"fastmcp": {"version": version}}} for version in ("2", "3")]
         denied, missing = (caller.ask("prompts/get", params).raw for params in versions)
@@ -183,21 +200,22 @@ NEAR = [
 
 
 class TestSpellings:
-    @pytest.mark.parametrize("name", NEAR, ids=ascii)
+    @every_of("caller", "callers")
+    @every("name", NEAR)
     def test_no_spelling_of_a_denied_tool_calls_it(self, caller: Caller, name: str) -> None:
         answer = caller.ask("tools/call", call(name))
         assert answer.refused
         assert LEAKED.encode() not in answer.raw
 
-    @pytest.mark.parametrize(
-        "version", ["2", "v2", "2.0", "02", " 2", "\uff12", "latest", "*", ">=2", 2, None, ["2"], {"eq": "2"}]
-    )
-    @pytest.mark.parametrize("name", ["sealed_note", "edit_note", "kid_edit"])
+    @every_of("caller", "callers")
+    @every("version", ["2", "v2", "2.0", "02", " 2", "\uff12", "latest", "*", ">=2", 2, None, ["2"], {"eq": "2"}])
+    @every("name", ["sealed_note", "edit_note", "kid_edit"])
     def test_no_spelling_of_a_version_reaches_a_denied_one(self, caller: Caller, name: str, version: Any) -> None:
         answer = caller.ask("tools/call", {**call(name), "_meta": {"fastmcp": {"version": version}}})
         assert LEAKED.encode() not in answer.raw
 
-    @pytest.mark.parametrize(
+    @every_of("caller", "callers")
+    @every(
         "uri",
         [
             "PLAN://secret", "plan://SECRET", "plan://secret/", "plan://secret?x=1", "plan://secret#x", "plan:secret",
@@ -222,11 +240,13 @@ META: list[Params] = [
 
 
 class TestRequestMeta:
-    @pytest.mark.parametrize("meta", META, ids=str)
+    @every_of("caller", "callers")
+    @every("meta", META)
     def test_request_meta_does_not_widen_a_list(self, caller: Caller, meta: Params) -> None:
         listed = caller.ask("tools/list", {"_meta": meta}).result["tools"]
         assert [tool["name"] for tool in listed] == TOOLS
 
-    @pytest.mark.parametrize("meta", META, ids=str)
+    @every_of("caller", "callers")
+    @every("meta", META)
     def test_request_meta_does_not_permit_a_call(self, caller: Caller, meta: Params) -> None:
         assert caller.ask("tools/call", {**call("wipe_notes"), "_meta": meta}).refused

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -9,9 +10,10 @@ import pytest
 
 from agent_utilities.selection.channels import FIELDS, Field
 from agent_utilities.selection.parse import MAX_BYTES, MAX_GLOBS, MAX_NAMES
+from tests.every import every
 from tests.wire.expected import DENIED, LAUNCHES, LEAKED, TOOLS
 from tests.wire.http_raw import Headers, Reply
-from tests.wire.wires import ACCEPT, Access, WireName, jsonrpc, modern_request, names
+from tests.wire.wires import ACCEPT, HTTP_WIRES, Access, WireName, jsonrpc, modern_request, names
 
 PATHS = ["sse", "legacy", "modern", "/tools"]
 
@@ -74,15 +76,15 @@ BAD_HEADERS: dict[str, tuple[str, bytes]] = {
     "near-miss-case": ("X-MCP-Enable-Tools", b"read_note"),
 }  # fmt: skip
 
-paths = pytest.mark.parametrize("path", PATHS)
-bad_queries = pytest.mark.parametrize("bad", BAD_QUERIES)
-bad_headers = pytest.mark.parametrize("bad", BAD_HEADERS)
+paths = every("path", PATHS)
+bad_queries = every("bad", BAD_QUERIES)
+bad_headers = every("bad", BAD_HEADERS)
 
 
-@pytest.fixture(scope="session", params=["env"])
-def launch(request: pytest.FixtureRequest) -> str:
-    """Reading input does not depend on the operator's bounds: one launch will do."""
-    return str(request.param)
+@pytest.fixture(scope="session")
+def access(accesses: Mapping[str, Access]) -> Access:
+    """A way into one server: reading input does not depend on the operator's bounds."""
+    return accesses["env"]
 
 
 class TestRefusals:
@@ -119,7 +121,7 @@ class TestRefusals:
         assert all(len(part) < 400 and part.isprintable() for part in error.values())
 
 
-@pytest.mark.parametrize("value", ["a\x00b", "a\rb", "a\x0bb"], ids=ascii)
+@every("value", ["a\x00b", "a\rb", "a\x0bb"])
 def test_a_control_character_never_gets_through_a_header(access: Access, value: str) -> None:
     """The HTTP server refuses these before any application sees them."""
     _, routing = modern_request("tools/list")
@@ -129,7 +131,7 @@ def test_a_control_character_never_gets_through_a_header(access: Access, value: 
     )
 
 
-@pytest.mark.parametrize("bad", ["tools-tools", "not-utf-8", "too-long", "near-miss"])
+@every("bad", ["tools-tools", "not-utf-8", "too-long", "near-miss"])
 def test_a_malformed_query_on_the_sse_message_url_is_a_400(access: Access, bad: str) -> None:
     bad = BAD_QUERIES.get(bad) or BAD_QUERIES["allow_tools-tools"]
     with access.calling("sse") as caller:
@@ -143,11 +145,12 @@ def test_a_malformed_query_below_the_sse_message_url_serves_nothing(access: Acce
         assert caller.ask("tools/list").refused
 
 
-@pytest.mark.parametrize("size", [70_000, 300_000])
+@every("size", [70_000, 300_000])
 def test_a_request_line_beyond_all_bounds_is_refused(access: Access, size: int) -> None:
     assert access.http.get("/tools?tools=" + "a" * size).status in (400, 414, 431)
 
 
+@every("http_wire", HTTP_WIRES)
 def test_the_server_answers_after_all_this(http_wire: WireName, access: Access) -> None:
     with access.calling(http_wire) as caller:
         assert names(caller, "tools/list") == TOOLS
@@ -156,7 +159,8 @@ def test_the_server_answers_after_all_this(http_wire: WireName, access: Access) 
 class TestLimits:
     """What is just within the limits is served."""
 
-    @pytest.mark.parametrize(
+    @every("http_wire", HTTP_WIRES)
+    @every(
         "query",
         [
             "tools=" + ",".join(f"n{i}" for i in range(MAX_NAMES)),
@@ -164,7 +168,6 @@ class TestLimits:
             "tools=" + "a" * MAX_BYTES,
             "top_k=999999999",
         ],
-        ids=["names", "globs", "bytes", "top_k"],
     )
     def test_the_largest_selection_is_served(self, http_wire: WireName, access: Access, query: str) -> None:
         with access.calling(http_wire, f"?{query}") as caller:
@@ -192,8 +195,8 @@ BODIES: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("body", BODIES)
-@pytest.mark.parametrize("wire", ["sse", "legacy", "modern"])
+@every("body", BODIES)
+@every("wire", ["sse", "legacy", "modern"])
 def test_no_malformed_body_reaches_what_is_denied(access: Access, wire: WireName, body: str) -> None:
     with access.calling(wire) as caller:
         reply = caller.post(BODIES[body])  # type: ignore[attr-defined]

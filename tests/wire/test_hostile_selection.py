@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import product
 from urllib.parse import quote
-
-import pytest
 
 from agent_utilities.selection.channels import FIELDS, Field, field_of, spellings
 from agent_utilities.selection.model import Channel
+from tests.every import every, every_of
 from tests.wire.expected import LAUNCHES, LEAKED, PROMPTS, RESOURCES, TEMPLATES, TOOLS
 from tests.wire.http_raw import Reply
 from tests.wire.wires import HTTP_WIRES, Access, Answer, Caller, WireName, names
@@ -34,24 +34,14 @@ BY_KIND = {
 FEW = 3
 
 
-def sent(channel: Channel) -> Iterator[tuple[str, str, str, str]]:
+def sent(channel: Channel) -> Iterator[tuple[WireName, str, str, str]]:
     """Yield wire, launch, spelling and value: every spelling with the broadest values everywhere, with all once."""
     for key, field in spellings(channel):
+        is_first = key == field.spellings(channel)[0]
         for i, value in enumerate(BY_KIND[field.kind]):
-            for wire in HTTP_WIRES:
-                for launch in LAUNCHES:
-                    everywhere, once = (
-                        i < FEW,
-                        (wire, launch) == ("modern", "env") and key == field.spellings(channel)[0],
-                    )
-                    if everywhere or once:
-                        yield wire, launch, key, value
-
-
-def cases(channel: Channel) -> pytest.MarkDecorator:
-    """Return the mark that gives a test its wire, launch, spelling and value."""
-    given = [pytest.param(*case, id="-".join(map(ascii, case))) for case in sent(channel)]
-    return pytest.mark.parametrize(("http_wire", "launch", "key", "value"), given, indirect=["http_wire", "launch"])
+            for wire, launch in product(HTTP_WIRES, LAUNCHES):
+                if i < FEW or (is_first and (wire, launch) == ("modern", "env")):
+                    yield wire, launch, key, value
 
 
 LISTS = {
@@ -72,15 +62,19 @@ def widened(caller: Caller, *methods: str) -> list[str]:
     return [*beyond, *([] if called.refused and LEAKED.encode() not in called.raw else ["a call of wipe_notes"])]
 
 
-@cases("query")
-def test_no_query_widens(http_wire: WireName, access: Access, key: str, value: str) -> None:
-    with access.calling(http_wire, f"?{key}={quote(value)}") as caller:
+@every(("http_wire", "launch", "key", "value"), sent("query"))
+def test_no_query_widens(
+    accesses: Mapping[str, Access], http_wire: WireName, launch: str, key: str, value: str
+) -> None:
+    with accesses[launch].calling(http_wire, f"?{key}={quote(value)}") as caller:
         assert widened(caller, "tools/list") == []
 
 
-@cases("header")
-def test_no_header_widens(http_wire: WireName, access: Access, key: str, value: str) -> None:
-    with access.calling(http_wire, headers=[(key, value)]) as caller:
+@every(("http_wire", "launch", "key", "value"), sent("header"))
+def test_no_header_widens(
+    accesses: Mapping[str, Access], http_wire: WireName, launch: str, key: str, value: str
+) -> None:
+    with accesses[launch].calling(http_wire, headers=[(key, value)]) as caller:
         assert widened(caller, "tools/list") == []
 
 
@@ -112,25 +106,30 @@ COMBINED: dict[str, tuple[str, list[tuple[str, str]]]] = {
 }
 
 
-@pytest.mark.parametrize("attack", COMBINED)
+@every_of("access", "accesses")
+@every("http_wire", HTTP_WIRES)
+@every("attack", COMBINED)
 def test_no_combination_widens(http_wire: WireName, access: Access, attack: str) -> None:
     with access.calling(http_wire, *COMBINED[attack]) as caller:
         assert widened(caller, *LISTS) == []
 
 
-@pytest.mark.parametrize("attack", COMBINED)
+@every_of("access", "accesses")
+@every("attack", COMBINED)
 def test_no_combination_widens_the_plain_list(access: Access, attack: str) -> None:
     query, headers = COMBINED[attack]
     assert plainly_widened(access.http.get(f"/tools{query}", headers)) == []
 
 
-@pytest.mark.parametrize("key", [key for key, _ in spellings("query")])
+@every_of("access", "accesses")
+@every("key", [key for key, _ in spellings("query")])
 def test_no_query_widens_the_plain_list(access: Access, key: str) -> None:
     value = BY_KIND[known(key, "query").kind][0]
     assert plainly_widened(access.http.get(f"/tools?{key}={value}")) == []
 
 
-@pytest.mark.parametrize("key", [key for key, _ in spellings("header")])
+@every_of("access", "accesses")
+@every("key", [key for key, _ in spellings("header")])
 def test_no_header_widens_the_plain_list(access: Access, key: str) -> None:
     value = BY_KIND[known(key, "header").kind][0]
     assert plainly_widened(access.http.get("/tools", [(key, value)])) == []
@@ -150,7 +149,7 @@ def plainly_widened(reply: Reply) -> list[str]:
     return [tool["name"] for tool in body["tools"] if tool["name"] not in TOOLS or LEAKED in str(tool)]
 
 
-@pytest.mark.parametrize("field", FIELDS, ids=lambda field: field.name)
+@every("field", FIELDS)
 def test_every_field_has_values_to_try(field: Field) -> None:
     assert BY_KIND[field.kind]
 
@@ -167,7 +166,8 @@ TAMPERED = [
 ]
 
 
-@pytest.mark.parametrize("endpoint", TAMPERED)
+@every_of("access", "accesses")
+@every("endpoint", TAMPERED)
 def test_a_tampered_sse_endpoint_does_not_permit_a_call(access: Access, endpoint: str) -> None:
     with access.calling("sse", "?tools=read_note") as caller:
         session = caller.endpoint.partition("session_id=")[2].partition("&")[0]  # type: ignore[attr-defined]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing
 from typing import Any
 
 import pytest
 
+from tests.every import every, every_of
 from tests.wire.expected import LEAKED
 from tests.wire.processes import Launch, served
 from tests.wire.wires import WIRES, Access, Caller, WireName, stdio_caller
@@ -31,24 +32,15 @@ MIXED: list[Request] = [
 
 
 @pytest.fixture(scope="module")
-def access() -> Iterator[Access]:
-    """A way into the server over others."""
-    with served(NESTED) as process, closing(Access(process.url)) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def callers(access: Access) -> Iterator[dict[WireName, Caller]]:
-    """A caller on each wire."""
+def callers() -> Iterator[Mapping[WireName, Caller]]:
+    """A caller of the server over others, on each wire."""
     with ExitStack() as stack:
-        found: dict[WireName, Caller] = {"stdio": stack.enter_context(stdio_caller(NESTED))}
-        yield found | {wire: stack.enter_context(access.calling(wire)) for wire in WIRES if wire != "stdio"}
-
-
-@pytest.fixture(params=WIRES)
-def caller(request: pytest.FixtureRequest, callers: dict[WireName, Caller]) -> Caller:
-    """A caller on every wire."""
-    return callers[request.param]
+        process = stack.enter_context(served(NESTED))
+        access = stack.enter_context(closing(Access(process.url)))
+        yield {
+            wire: stack.enter_context(stdio_caller(NESTED) if wire == "stdio" else access.calling(wire))
+            for wire in WIRES
+        }
 
 
 def cases(requests: list[Request]) -> list[Any]:
@@ -61,7 +53,8 @@ def cases(requests: list[Request]) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize(
+@every_of("caller", "callers")
+@every(
     ("method", "params", "version"),
     [*cases(PROXIED), *cases(SHADOWING), *cases(MIXED)],
 )
@@ -72,10 +65,12 @@ def test_no_version_of_a_request_runs_what_is_denied(
     assert LEAKED.encode() not in caller.ask(method, {**params, **meta}).raw
 
 
-@pytest.mark.parametrize(("method", "params"), PROXIED)
+@every_of("caller", "callers")
+@every(("method", "params"), PROXIED)
 def test_what_is_permitted_behind_a_proxy_is_served(caller: Caller, method: str, params: dict[str, Any]) -> None:
     assert not caller.ask(method, params).refused
 
 
+@every_of("caller", "callers")
 def test_what_a_template_behind_a_mount_permits_is_served(caller: Caller) -> None:
     assert not caller.ask("resources/read", {"uri": "toy://kid/green"}).refused

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.every import every, every_of
 from tests.wire.expected import (
     DENIED,
     DENIED_PROMPTS,
@@ -22,7 +23,7 @@ from tests.wire.expected import (
     TOOLS,
     absent,
 )
-from tests.wire.wires import ACCEPT, Access, WireName, jsonrpc, modern_request
+from tests.wire.wires import ACCEPT, HTTP_WIRES, Access, WireName, jsonrpc, modern_request
 
 SUMMARY = "agent-utilities/selection"
 _fresh = itertools.count()
@@ -73,7 +74,9 @@ def _settled(accesses: Mapping[str, Access]) -> None:
 
 
 class TestMetrics:
-    @pytest.mark.parametrize(("method", "make", "name"), EVERY_CALL)
+    @every_of("access", "accesses")
+    @every("http_wire", HTTP_WIRES)
+    @every(("method", "make", "name"), EVERY_CALL)
     def test_a_guess_of_a_denied_name_counts_like_one_of_an_unknown_name(
         self, http_wire: WireName, access: Access, method: str, make: Callable[[str], dict[str, Any]], name: str
     ) -> None:
@@ -81,6 +84,8 @@ class TestMetrics:
             denied = moved(access, lambda: caller.ask(method, make(name)))
             assert denied == moved(access, lambda: caller.ask(method, make(absent(name))))
 
+    @every_of("access", "accesses")
+    @every("http_wire", HTTP_WIRES)
     def test_a_guess_of_a_denied_hash_counts_like_one_of_an_unknown_hash(
         self, http_wire: WireName, access: Access
     ) -> None:
@@ -89,8 +94,10 @@ class TestMetrics:
             missing = {"name": absent(HASHED_DENIED), "arguments": {}}
             assert denied == moved(access, lambda: caller.ask("tools/call", missing))
 
-    @pytest.mark.parametrize("name", ["wipe_notes", "kid_wipe", "far_burn", "added_wipe"])
-    @pytest.mark.parametrize("method", ["tools/list", "prompts/list", "resources/list"])
+    @every_of("access", "accesses")
+    @every("http_wire", HTTP_WIRES)
+    @every("name", ["wipe_notes", "kid_wipe", "far_burn", "added_wipe"])
+    @every("method", ["tools/list", "prompts/list", "resources/list"])
     def test_selecting_a_denied_name_counts_like_selecting_an_unknown_one(
         self, http_wire: WireName, access: Access, method: str, name: str
     ) -> None:
@@ -101,10 +108,12 @@ class TestMetrics:
                 grown.append(moved(access, lambda caller=caller: caller.ask(method)))  # type: ignore[misc]
         assert grown[0] == grown[1]
 
+    @every_of("access", "accesses")
     def test_the_exposition_names_no_component(self, access: Access) -> None:
         text = access.http.get("/metrics").body.decode()
         assert [name for name in (*DENIED, *TOOLS) if name in text] == []
 
+    @every_of("access", "accesses")
     def test_no_header_hides_a_request_from_the_metrics(self, access: Access) -> None:
         with access.calling("legacy", headers=[("mcp-method", "ping")]) as caller:
             grown = moved(access, lambda: caller.ask("tools/call", {"name": "read_note", "arguments": {}}))
@@ -112,10 +121,10 @@ class TestMetrics:
 
 
 class TestSummary:
-    @pytest.mark.parametrize(
-        "name", ["wipe_notes", "kid_wipe", "far_burn", "added_wipe", "plot", "delete", "plan://secret"]
-    )
-    @pytest.mark.parametrize("header", ["x-mcp-enabled-tools", "x-mcp-toolsets", "x-mcp-enabled-tags"])
+    @every_of("access", "accesses")
+    @every("http_wire", HTTP_WIRES)
+    @every("name", ["wipe_notes", "kid_wipe", "far_burn", "added_wipe", "plot", "delete", "plan://secret"])
+    @every("header", ["x-mcp-enabled-tools", "x-mcp-toolsets", "x-mcp-enabled-tags"])
     def test_a_denied_name_reads_the_same_as_an_unknown_one(
         self, http_wire: WireName, access: Access, header: str, name: str
     ) -> None:
@@ -125,34 +134,40 @@ class TestSummary:
                 texts.append(_summary(caller.ask("tools/list").result, guess))
         assert texts[0] == texts[1]
 
-    @pytest.mark.parametrize("name", [*DENIED_TOOLS, *DENIED_PROMPTS])
-    @pytest.mark.parametrize("key", ["tools", "toolsets", "tags", "disabled_tools"])
+    @every_of("access", "accesses")
+    @every("name", [*DENIED_TOOLS, *DENIED_PROMPTS])
+    @every("key", ["tools", "toolsets", "tags", "disabled_tools"])
     def test_no_hint_is_a_denied_name(self, access: Access, key: str, name: str) -> None:
         with access.calling("modern", f"?{key}={name},{name[:-1]},{name}s,delets,writ") as caller:
             unknown = caller.ask("tools/list").result["_meta"][SUMMARY]["unknown"]
         assert set(unknown.values()) - {None} <= {*TOOLS, "notes", "read"}
 
-    @pytest.mark.parametrize("name", DENIED_TOOLS)
+    @every_of("access", "accesses")
+    @every("name", DENIED_TOOLS)
     def test_the_plain_list_tells_no_denied_name_from_an_unknown_one(self, access: Access, name: str) -> None:
         bodies = [access.http.get(f"/tools?toolsets={guess}").body for guess in (name, absent(name))]
         texts = [_blotted(body.decode(), guess) for body, guess in zip(bodies, (name, absent(name)), strict=True)]
         assert texts[0] == texts[1]
 
-    @pytest.mark.parametrize("name", [name for name in TOOLS if name != "added_peek"])
+    @every_of("access", "accesses")
+    @every("name", [name for name in TOOLS if name != "added_peek"])
     def test_a_permitted_name_is_not_called_unknown(self, access: Access, name: str) -> None:
         with access.calling("modern", f"?tools={name}") as caller:
             assert "unknown" not in caller.ask("tools/list").result["_meta"][SUMMARY]
 
+    @every_of("access", "accesses")
     def test_a_permitted_injected_name_is_not_called_unknown(self, access: Access) -> None:
         with access.calling("modern", "?tools=added_peek") as caller:
             assert "unknown" not in caller.ask("tools/list").result["_meta"][SUMMARY]
 
+    @every_of("access", "accesses")
     def test_the_tools_that_are_visible_are_counted(self, access: Access) -> None:
         with access.calling("modern") as caller:
             result = caller.ask("tools/list").result
         assert result["_meta"][SUMMARY]["visible"] == len(result["tools"])
 
-    @pytest.mark.parametrize("kind", ["prompts", "resources"])
+    @every_of("access", "accesses")
+    @every("kind", ["prompts", "resources"])
     def test_the_components_that_are_visible_are_counted(self, access: Access, kind: str) -> None:
         with access.calling("modern") as caller:
             result = caller.ask(f"{kind}/list").result
@@ -170,25 +185,29 @@ def _blotted(text: str, name: str) -> str:
 
 
 class TestRoutes:
-    @pytest.mark.parametrize(
+    @every_of("access", "accesses")
+    @every(
         "path", ["/", "/tools", "/metrics", "/health", "/ready", "/openapi.json", "/docs", "/sse/", "/.well-known/mcp"]
     )
     def test_no_route_names_what_is_denied(self, access: Access, path: str) -> None:
         text = access.http.get(path).body.decode()
         assert [word for word in (*DENIED, LEAKED) if word in text] == []
 
-    @pytest.mark.parametrize("wire", ["sse", "legacy"])
+    @every_of("access", "accesses")
+    @every("wire", ["sse", "legacy"])
     def test_the_handshake_names_nothing_that_is_denied(self, access: Access, wire: WireName) -> None:
         initialize = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "h", "version": "1"}}
         text = access.http.send("POST", "/mcp", [ACCEPT], jsonrpc("initialize", initialize)).body.decode()
         assert [word for word in (*DENIED, LEAKED) if word in text] == []
 
+    @every_of("access", "accesses")
     def test_discovery_names_nothing_that_is_denied(self, access: Access) -> None:
         with access.calling("modern") as caller:
             text = caller.ask("server/discover").raw.decode()
         assert [word for word in (*DENIED, LEAKED) if word in text] == []
 
-    @pytest.mark.parametrize("method", ["HEAD", "GET"])
+    @every_of("access", "accesses")
+    @every("method", ["HEAD", "GET"])
     def test_the_length_of_the_plain_list_is_that_of_what_it_shows(self, access: Access, method: str) -> None:
         sizes = [
             access.http.send(method, f"/tools?tags={tag}").headers["content-length"] for tag in ("delete", "delets")
@@ -197,7 +216,8 @@ class TestRoutes:
 
 
 class TestHttpHeaders:
-    @pytest.mark.parametrize("name", [*DENIED_TOOLS, HASHED_DENIED])
+    @every_of("access", "accesses")
+    @every("name", [*DENIED_TOOLS, HASHED_DENIED])
     def test_the_headers_of_a_refusal_tell_nothing(self, access: Access, name: str) -> None:
         seen = []
         for guess in (name, absent(name)):
@@ -206,7 +226,8 @@ class TestHttpHeaders:
             seen.append({key: value for key, value in reply.headers.items() if key != "date"})
         assert seen[0] == seen[1]
 
-    @pytest.mark.parametrize("header", [HASHED, "read_note", "wipe_notes", "=?base64?cmVhZF9ub3Rl?=", None])
+    @every_of("access", "accesses")
+    @every("header", [HASHED, "read_note", "wipe_notes", "=?base64?cmVhZF9ub3Rl?=", None])
     def test_a_routing_header_that_names_another_tool_does_not_permit_a_call(
         self, access: Access, header: str | None
     ) -> None:
@@ -215,11 +236,13 @@ class TestHttpHeaders:
         reply = access.http.send("POST", "/mcp", [*routing, *([("mcp-name", header)] if header else [])], request)
         assert LEAKED.encode() not in reply.body
 
-    @pytest.mark.parametrize("header", ["mcp-name", "mcp-method", "mcp-protocol-version"])
+    @every_of("access", "accesses")
+    @every("header", ["mcp-name", "mcp-method", "mcp-protocol-version"])
     def test_a_routing_header_given_twice_is_refused(self, access: Access, header: str) -> None:
         request, headers = modern_request("tools/call", {"name": "wipe_notes", "arguments": {}})
         assert access.http.send("POST", "/mcp", [*headers, (header, "read_note")], request).status == 400
 
+    @every_of("access", "accesses")
     def test_a_method_header_of_a_list_does_not_make_a_call_a_list(self, access: Access) -> None:
         request, headers = modern_request("tools/call", {"name": "wipe_notes", "arguments": {}})
         lying = [(key, "tools/list" if key == "mcp-method" else value) for key, value in headers]
@@ -227,7 +250,8 @@ class TestHttpHeaders:
 
 
 class TestSubscriptions:
-    @pytest.mark.parametrize("uri", [*DENIED_RESOURCES, *DENIED_URIS])
+    @every_of("access", "accesses")
+    @every("uri", [*DENIED_RESOURCES, *DENIED_URIS])
     def test_listening_to_a_denied_resource_is_acknowledged_like_an_unknown_one(self, access: Access, uri: str) -> None:
         acknowledged = []
         for guess in (uri, absent(uri)):

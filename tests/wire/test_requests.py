@@ -12,6 +12,7 @@ from urllib.parse import quote
 import pytest
 
 from agent_utilities.resolution.opening import has_minilm
+from tests.every import every
 from tests.wire.processes import Launch, served
 from tests.wire.wires import Access, WireName
 
@@ -38,6 +39,7 @@ REQUESTS = {
     ("logs", "when did the spike of failures start?"): "log_histogram",
     ("logs", "the log is eating the disk, archive it"): "rotate_log",
 }
+ERAS: tuple[WireName, ...] = ("legacy", "modern")
 AGENTS = ("git", "filesystem", "logs")
 READY = {
     "lexical": re.compile(r"index of \d+ tools is ready"),
@@ -63,30 +65,26 @@ def agents(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         yield found
 
 
-@pytest.fixture(scope="module", params=["legacy", "modern"])
-def era(request: pytest.FixtureRequest) -> WireName:
-    """Each era of the protocol."""
-    wire: WireName = request.param
-    return wire
-
-
 def shown(access: Access, wire: WireName, query: str = "") -> tuple[list[str], dict[str, object]]:
     with access.calling(wire, f"?q={quote(query)}" if query else "") as caller:
         result = caller.ask("tools/list").result
         return [tool["name"] for tool in result["tools"]], result["_meta"][SUMMARY]
 
 
-@pytest.mark.parametrize(("agent", "query"), REQUESTS)
+@every("era", ERAS)
+@every(("agent", "query"), REQUESTS)
 def test_the_wanted_tool_is_visible(agents: Mapping[str, Access], era: WireName, agent: str, query: str) -> None:
     assert REQUESTS[agent, query] in shown(agents[agent], era, query)[0]
 
 
+@every("era", ERAS)
 def test_a_quarter_of_the_catalog_is_visible_in_the_median(agents: Mapping[str, Access], era: WireName) -> None:
     n_all = cache(lambda agent: len(shown(agents[agent], era)[0]))
     shares = [len(shown(agents[agent], era, query)[0]) / n_all(agent) for agent, query in REQUESTS]
     assert median(shares) <= 0.25
 
 
+@every("era", ERAS)
 def test_ranks_stand_beside_a_list_in_catalog_order(agents: Mapping[str, Access], era: WireName) -> None:
     names, summary = shown(agents["logs"], era, "how many warnings did we get today?")
     everything = shown(agents["logs"], era)[0]
