@@ -9,6 +9,7 @@ import time
 import pytest
 
 from git_agent.config_policy import HARMLESS
+from tests.every import every
 
 COMMAND_KEYS = [
     "core.fsmonitor",
@@ -99,13 +100,13 @@ def busy(repo, make_repo):
 
 
 class TestConfigOfTheRepository:
-    @pytest.mark.parametrize("key", COMMAND_KEYS)
+    @every("key", COMMAND_KEYS)
     def test_that_could_do_harm_is_not_harmless(self, key):
         section, _, rest = key.partition(".")
         within, dot, name = rest.rpartition(".")
         assert not HARMLESS.fullmatch(f"{section.lower()}.{within}{dot}{name.lower()}")
 
-    @pytest.mark.parametrize(("tool", "arguments"), TOOLS, ids=[tool for tool, _ in TOOLS])
+    @every(("tool", "arguments"), TOOLS)
     def test_is_looked_over_by_every_tool(self, busy, canary, refusal, silent, tool, arguments):
         busy.git("config", "core.fsmonitor", str(canary))
         assert "'core.fsmonitor'" in refusal(tool, repo="repo", **arguments)
@@ -282,8 +283,8 @@ class TestOtherRepositories:
 
 
 class TestOptions:
-    @pytest.mark.parametrize("value", ["--output=x", "--upload-pack=id", "-"])
-    @pytest.mark.parametrize(
+    @every("value", ["--output=x", "--upload-pack=id", "-"])
+    @every(
         ("tool", "name"),
         [
             ("git_log", "revision"),
@@ -301,11 +302,11 @@ class TestOptions:
         place = {"repo": "repo"} if tool != "clone_repo" else {"url": "repo", "path": "copy"}
         assert "must not start with a dash" in refusal(tool, **{**place, name: value})
 
-    @pytest.mark.parametrize("value", ["HEAD..--output=x", "--output=x..HEAD", "HEAD...-p"])
+    @every("value", ["HEAD..--output=x", "--output=x..HEAD", "HEAD...-p"])
     def test_within_a_range_are_refused(self, repo, refusal, value):
         assert "must not start with a dash" in refusal("git_log", repo="repo", revision=value)
 
-    @pytest.mark.parametrize("value", ["HEAD\0", "HEAD\n--all", "a\x07", "\u2028", "", "a\x85"])
+    @every("value", ["HEAD\0", "HEAD\n--all", "a\x07", "\u2028", "", "a\x85"])
     def test_hidden_behind_control_characters_are_refused(self, repo, refusal, value):
         assert refusal("git_log", repo="repo", revision=value)
 
@@ -315,7 +316,7 @@ class TestOptions:
 
 
 class TestTransports:
-    @pytest.mark.parametrize(
+    @every(
         "url",
         [
             "ext::sh -c 'touch sung'",
@@ -332,7 +333,7 @@ class TestTransports:
         assert "remote helpers are not allowed" in refusal("clone_repo", url=url, path="copy")
         assert silent()
 
-    @pytest.mark.parametrize(
+    @every(
         "url",
         [
             "http://example.org/x.git",
@@ -356,7 +357,7 @@ class TestTransports:
         assert "is not allowed" in message
         assert "allowed: https, and local paths" in message
 
-    @pytest.mark.parametrize(
+    @every(
         "url",
         [
             "https://-oProxyCommand=id/x",
@@ -376,7 +377,7 @@ class TestTransports:
         assert message.startswith(("malformed", "url "))
         assert "pass@" not in message
 
-    @pytest.mark.parametrize(
+    @every(
         "url",
         ["ssh://-oProxyCommand=id/x", "ssh://-x@h/x", "-oProxyCommand=id:x", "-x@h:p", "h:-p", "a b:x", "h:"],
     )

@@ -14,6 +14,7 @@ from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 
 from git_agent.server import mcp
+from tests.every import every
 
 README = Path(__file__).parents[1] / "README.md"
 NAMES = [
@@ -39,15 +40,15 @@ class TestTools:
     def test_are_those_of_the_contract(self, tools):
         assert list(tools) == NAMES
 
-    @pytest.mark.parametrize("name", NAMES)
+    @every("name", NAMES)
     def test_carry_the_domain_and_either_read_or_write(self, tools, name):
         assert ("git" in tags(tools[name]), len(tags(tools[name]) & {"read", "write"})) == (True, 1)
 
-    @pytest.mark.parametrize("name", NAMES)
+    @every("name", NAMES)
     def test_say_whether_they_only_read(self, tools, name):
         assert tools[name].annotations.read_only_hint is ("read" in tags(tools[name]))
 
-    @pytest.mark.parametrize("name", NAMES)
+    @every("name", NAMES)
     def test_have_every_hint_and_a_title(self, tools, name):
         assert None not in tools[name].annotations.model_dump().values()
 
@@ -55,12 +56,12 @@ class TestTools:
         removing = [n for n in NAMES if "delete" in tags(tools[n])]
         assert (removing, tools["git_stash"].annotations.destructive_hint) == (["git_stash"], True)
 
-    @pytest.mark.parametrize("name", NAMES)
+    @every("name", NAMES)
     def test_describe_every_parameter(self, tools, name):
         properties = tools[name].input_schema["properties"].values()
         assert [p for p in properties if not p.get("description")] == []
 
-    @pytest.mark.parametrize("name", NAMES)
+    @every("name", NAMES)
     def test_are_described_in_at_most_two_sentences(self, tools, name):
         assert 20 < len(tools[name].description) < 160
 

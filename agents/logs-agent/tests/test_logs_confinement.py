@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.every import every
+
 READING = ("tail_log", "count_by_level", "summarize_errors", "log_histogram", "find_slow_requests")
 EVERY = (*READING, "rotate_log", "delete_log")
 SECRET = "top secret line"
@@ -23,8 +25,8 @@ def outside(logs: Path) -> Path:
 
 
 class TestPaths:
-    @pytest.mark.parametrize("tool", EVERY)
-    @pytest.mark.parametrize(
+    @every("tool", EVERY)
+    @every(
         "path",
         [
             "../outside/secret.log",
