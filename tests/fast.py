@@ -1,0 +1,87 @@
+"""The fast suite, `--fast`: what needs no socket, no process of its own and no long run; a test that lies is failed.
+
+A test is left out where it is marked `outside`, asks for a fixture that reaches outside, or stands in `OUTSIDE`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+
+FIXTURES = frozenset({"servers", "accesses", "callers", "neo4j_server", "crashing_neo4j"})
+"""Fixtures that start servers."""
+OUTSIDE: tuple[str, ...] = ()
+"""Where the tests stand that start processes, open sockets, or take seconds: beginnings of node ids."""
+_EVENTS = frozenset({"socket.bind", "socket.connect", "subprocess.Popen", "os.posix_spawn", "os.fork", "os.system"})
+_ALLOWED_PROGRAMS = frozenset({"git"})
+"""Programs that the code under test is a wrapper of."""
+
+
+class OutsideError(RuntimeError):
+    """A test of the fast suite opened a socket or started a process."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} in a test of the fast suite; mark it with pytest.mark.outside")
+
+
+def is_outside(item: pytest.Item) -> bool:
+    """Whether a test is left out of the fast suite."""
+    if item.get_closest_marker("outside") or item.get_closest_marker("node") or item.get_closest_marker("nightly"):
+        return True
+    parameters = getattr(getattr(item, "callspec", None), "params", {})
+    fixtures = FIXTURES.intersection(getattr(item, "fixturenames", ()))
+    return bool(fixtures) or parameters.get("backend") == "neo4j" or item.nodeid.startswith(OUTSIDE)
+
+
+class FastSuite:
+    """Leaves out the tests that reach outside, and fails the others where they do."""
+
+    def __init__(self) -> None:
+        self._left_out: Counter[str] = Counter()
+        self._running = False
+        self._broken: list[str] = []
+        sys.addaudithook(self._audit)
+
+    def _audit(self, event: str, arguments: Sequence[object]) -> None:
+        if not self._running or event not in _EVENTS:
+            return
+        if event == "subprocess.Popen" and str(arguments[0]).rpartition("/")[2] in _ALLOWED_PROGRAMS:
+            return
+        # Sockets in the file system are files that a test is about: they reach no other process.
+        if event.startswith("socket.") and isinstance(arguments[1], str | bytes):
+            return
+        # The code under test may swallow the error, so that it is also told when the test ends.
+        self._broken.append(event)
+        raise OutsideError(event)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        left_out = [item for item in items if is_outside(item)]
+        items[:] = [item for item in items if not is_outside(item)]
+        self._left_out.update(item.nodeid.partition("::")[0] for item in left_out)
+        config.hook.pytest_deselected(items=left_out)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self) -> object:
+        self._running = True
+        try:
+            return (yield)
+        finally:
+            self._running = False
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_teardown(self, item: pytest.Item) -> object:
+        result = yield
+        broken, self._broken = self._broken, []
+        if broken:
+            pytest.fail(str(OutsideError(", ".join(sorted(set(broken))))), pytrace=False)
+        return result
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self._left_out:
+            terminalreporter.section(f"fast: {self._left_out.total()} tests left out, which reach outside")
+            for path, n_tests in sorted(self._left_out.items()):
+                terminalreporter.write_line(f"{n_tests:5} {path}")

@@ -1,0 +1,65 @@
+"""The page that FastMCP makes for a tool with an app is listed and read only where the tool is permitted."""
+
+from __future__ import annotations
+
+import pytest
+from fastmcp import Client
+from fastmcp.client.client import Client as AnyClient
+
+from agent_utilities import AgentServer, create_mcp_server
+
+pytestmark = pytest.mark.anyio
+PAGE = "ui://prefab/tool/"
+
+
+def app_server(**environ: str) -> AgentServer:
+    """A server with two tools that have apps, one of them for deleting."""
+    mcp = create_mcp_server("panels", environ={"MCP_GRAPH": "off", **environ})
+
+    @mcp.tool(app=True, tags={"read"})
+    def show_panel() -> str:
+        return "shown"
+
+    @mcp.tool(app=True, tags={"delete"})
+    def wipe_panel() -> str:
+        return "wiped"
+
+    return mcp
+
+
+async def pages(client: AnyClient) -> list[str]:
+    return [uri for resource in await client.list_resources() if (uri := str(resource.uri)).startswith(PAGE)]
+
+
+async def page_of(name: str) -> str:
+    """Return the URI of a tool's page, as a server without bounds tells it."""
+    async with Client(app_server()) as client:
+        (tool,) = [tool for tool in await client.list_tools() if tool.name == name]
+        uri: str = tool.meta["ui"]["resourceUri"]
+        return uri
+
+
+async def test_each_permitted_tool_has_its_page() -> None:
+    async with Client(app_server()) as client:
+        assert sorted(await pages(client)) == sorted([await page_of("show_panel"), await page_of("wipe_panel")])
+
+
+async def test_the_page_of_a_denied_tool_is_not_listed() -> None:
+    async with Client(app_server(MCP_DISABLED_TAGS="delete")) as client:
+        assert await pages(client) == [await page_of("show_panel")]
+
+
+async def test_the_page_of_a_denied_tool_reads_like_one_that_never_was() -> None:
+    async with Client(app_server(MCP_DISABLED_TAGS="delete")) as client:
+        denied, missing = await page_of("wipe_panel"), f"{PAGE}000000000000/renderer.html"
+        errors = []
+        for uri in (denied, missing):
+            with pytest.raises(Exception, match=r"not found|Unknown resource") as caught:
+                await client.read_resource(uri)
+            errors.append(str(caught.value).replace(uri, "?"))
+        assert errors[0] == errors[1]
+
+
+async def test_the_page_of_a_permitted_tool_is_read() -> None:
+    async with Client(app_server(MCP_DISABLED_TAGS="delete")) as client:
+        assert await client.read_resource(await page_of("show_panel"))

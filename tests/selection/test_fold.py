@@ -1,0 +1,33 @@
+"""The form under which names compare, written out by hand: no test computes it by the code's own formula."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent_utilities.selection.model import fold
+
+
+@pytest.mark.parametrize(
+    ("name", "folded"),
+    [
+        ("Git_Push", "git_push"),
+        ("stra\u00dfe", "strasse"),
+        ("\ufb01le", "file"),
+        ("\u0130stanbul", "i\u0307stanbul"),
+        ("\uff57\uff52\uff49\uff54\uff45", "write"),
+        # Folding case takes these apart, and they are put together again.
+        ("\u01f0", "\u01f0"),
+        ("J\u030c", "\u01f0"),
+        ("\u0390", "\u0390"),
+        ("\u1e96", "\u1e96"),
+        ("\u1fb6", "\u1fb6"),
+    ],
+    ids=ascii,
+)
+def test_is_as_written_here(name: str, folded: str) -> None:
+    assert ascii(fold(name)) == ascii(folded)
+
+
+@pytest.mark.parametrize("name", ["\u01f0", "J\u030c", "\u0390", "\u1e96", "\u1fb6", "\u0130", "\u00df"], ids=ascii)
+def test_folding_again_changes_nothing(name: str) -> None:
+    assert ascii(fold(fold(name))) == ascii(fold(name))
