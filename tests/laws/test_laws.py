@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 
-from agent_utilities.catalog.model import Catalog
+from agent_utilities.catalog.model import Catalog, entry
 from agent_utilities.selection.merge import effective, merge
 from agent_utilities.selection.model import Selection
 from agent_utilities.selection.resolution import Resolution
@@ -30,6 +30,7 @@ class TestL1Nested:
         assert set(range(len(catalog))) >= set(decision.permitted) >= set(decision.visible)
 
     @given(catalogs, spelled_lists())
+    @example(Catalog((entry("tool", "\u0390_log"),)), [Spelled("env", "MCP_DISABLED_TOOLS", "\u03aa\u0301_LOG")])
     def test_permitted_is_what_the_contract_says(self, catalog: Catalog, asked: list[Spelled]) -> None:
         assert decide(catalog, effective(read(asked))).permitted == plain_permitted(asked, catalog)
 

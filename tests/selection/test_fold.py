@@ -15,10 +15,14 @@ from agent_utilities.selection.model import fold
         ("\ufb01le", "file"),
         ("\u0130stanbul", "i\u0307stanbul"),
         ("\uff57\uff52\uff49\uff54\uff45", "write"),
+        # A compatibility form of a capital is a capital first.
+        ("\u03d2", "\u03c5"),
+        ("\u03f9", "\u03c3"),
         # Folding case takes these apart, and they are put together again.
         ("\u01f0", "\u01f0"),
         ("J\u030c", "\u01f0"),
         ("\u0390", "\u0390"),
+        ("\u03aa\u0301", "\u0390"),
         ("\u1e96", "\u1e96"),
         ("\u1fb6", "\u1fb6"),
     ],

@@ -125,6 +125,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.outside
 class TestSwappedForLinks:
     def test_no_tool_reads_or_changes_anything_outside(
         self, workspace: Workspace, attacked: Path, outside: Path

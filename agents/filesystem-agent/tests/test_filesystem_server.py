@@ -109,6 +109,7 @@ class TestReadme:
 
 
 class TestImport:
+    @pytest.mark.outside
     def test_it_opens_no_root_and_loads_no_pattern_library(self, tmp_path: Path) -> None:
         script = "import sys, filesystem_agent.server; print('re2' in sys.modules)"
         done = subprocess.run(
@@ -122,6 +123,7 @@ class TestImport:
 
 
 class TestStdio:
+    @pytest.mark.outside
     def test_a_real_server_serves_a_real_client(self, root: Path, outside: Path) -> None:
         (root / "a.txt").write_text("one\n")
 

@@ -288,6 +288,7 @@ class TestRefusedBySystem:
         with unprivileged():
             assert list_directories(workspace, depth=2).n_unreadable == 1
 
+    @pytest.mark.outside
     @pytest.mark.parametrize("tool", ["write", "edit"])
     def test_a_full_disk_loses_nothing(self, root: Path, tool: str) -> None:
         unshare = shutil.which("unshare")
@@ -322,6 +323,7 @@ except ToolError as error:
             pytest.skip("this system forbids mounting a small file system")
         assert done.stdout == "the disk is full, nothing was changed: 'a.txt' [('a.txt', 'old')]\n", done.stderr
 
+    @pytest.mark.outside
     def test_a_file_larger_than_the_system_allows_loses_nothing(self, root: Path) -> None:
         script = f"""
 import resource
@@ -345,6 +347,7 @@ except ToolError as error:
 
 
 class TestNothingLeftBehind:
+    @pytest.mark.outside
     def test_a_killed_server_leaves_the_old_file_and_no_other(self, root: Path) -> None:
         script = f"""
 import os, sys

@@ -83,6 +83,7 @@ class TestReadme:
         assert [name for name in sorted(names) if name not in text] == []
 
 
+@pytest.mark.outside
 class TestProcess:
     def test_serves_over_stdio_without_git_eating_the_protocol(self, repo, root):
         repo.commit()

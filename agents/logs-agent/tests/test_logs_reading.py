@@ -186,6 +186,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.outside
 class TestMemory:
     @pytest.mark.parametrize("tool", [count_by_level, summarize_errors, find_slow_requests])
     def test_a_large_file_is_analysed_in_a_few_megabytes(

@@ -161,11 +161,13 @@ class TestCompression:
         found = call("search_logs", path="app.log", query="o", include_rotated=True)
         assert [hit["text"] for hit in found["hits"]] == ["one", "two"]
 
+    @pytest.mark.outside
     def test_a_file_still_written_to_is_not_packed(self, log: Path, call: Call, holder: Holder) -> None:
         done = call("rotate_log", path="app.log", compress=True)
         assert (done["writer_attached"], done["compressed"]) == (True, [])
         assert "may still be written to" in done["notes"][0]
 
+    @pytest.mark.outside
     def test_it_is_packed_by_a_later_rotation(self, log: Path, call: Call, holder: Holder) -> None:
         call("rotate_log", path="app.log", compress=True)
         holder.write("late")
@@ -200,6 +202,7 @@ class TestCompression:
 
 @linux_only
 class TestWriters:
+    @pytest.mark.outside
     def test_a_writer_that_keeps_the_file_open_loses_nothing(self, log: Path, call: Call, holder: Holder) -> None:
         for number in range(4):
             call("rotate_log", path="app.log", keep=1, compress=True)
@@ -209,6 +212,7 @@ class TestWriters:
         assert [f"after {number}" in everything(log) for number in range(4)] == [True] * 4
         assert "held" in everything(log)
 
+    @pytest.mark.outside
     def test_writers_that_reopen_lose_nothing_under_many_rotations(self, log: Path) -> None:
         n_lines = 30_000
         writer = subprocess.Popen(
@@ -248,11 +252,13 @@ class TestDeletion:
         call("delete_log", path="app.log", include_rotated=True)
         assert names(log) == {"app.log.bak", "other.log.1"}
 
+    @pytest.mark.outside
     @linux_only
     def test_a_log_being_written_to_is_kept(self, log: Path, refusal: Callable[..., str], holder: Holder) -> None:
         assert "a process is writing to 'app.log'" in refusal("delete_log", path="app.log")
         assert log.exists()
 
+    @pytest.mark.outside
     @linux_only
     def test_it_goes_when_that_is_said_to_be_fine(self, log: Path, call: Call, holder: Holder) -> None:
         call("delete_log", path="app.log", even_if_open=True)

@@ -129,6 +129,7 @@ class TestReadme:
 
 
 class TestStartUp:
+    @pytest.mark.outside
     def test_the_regular_expression_library_is_loaded_only_when_used(self) -> None:
         code = "import sys, logs_agent.server; print('re2' in sys.modules)"
 
@@ -137,6 +138,7 @@ class TestStartUp:
 
         assert anyio.run(run) == b"False\n"
 
+    @pytest.mark.outside
     def test_a_real_process_answers_over_stdio(self, logs: Path) -> None:
         (logs / "app.log").write_text("2025-01-02T10:00:00Z ERROR disk full\n")
         start = "from logs_agent.server import mcp; mcp.run(transport='stdio', show_banner=False)"
