@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -46,6 +47,9 @@ OUTSIDE = (
 )
 """Where the tests stand that start processes, open sockets, or take seconds: beginnings of node ids."""
 _EVENTS = frozenset({"socket.bind", "socket.connect", "subprocess.Popen", "os.posix_spawn", "os.fork", "os.system"})
+_OUTPUT = "fast suite: left out"
+_IPV6_PROBE = ("::1", 0)
+"""What urllib3 binds when it is imported, to learn whether there is IPv6."""
 
 
 class OutsideError(RuntimeError):
@@ -77,7 +81,7 @@ class FastSuite:
         if not self._running or event not in _EVENTS:
             return
         # Sockets in the file system are files that a test is about: they reach no other process.
-        if event.startswith("socket.") and isinstance(arguments[1], str | bytes):
+        if event.startswith("socket.") and (isinstance(arguments[1], str | bytes) or arguments[1] == _IPV6_PROBE):
             return
         # The code under test may swallow the error, so that it is also told when the test ends.
         self._broken.append(event)
@@ -105,6 +109,16 @@ class FastSuite:
         if broken:
             pytest.fail(str(OutsideError(", ".join(sorted(set(broken))))), pytrace=False)
         return result
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Tell the process that started this one, where several run the tests."""
+        if (output := getattr(session.config, "workeroutput", None)) is not None:
+            output[_OUTPUT] = dict(self._left_out)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Take what a process left out; all leave out the same."""
+        self._left_out |= Counter(getattr(node, "workeroutput", {}).get(_OUTPUT, {}))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self._left_out:
