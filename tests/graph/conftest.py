@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from statistics import quantiles
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,7 @@ NEO4J_AT_NIGHT = pytest.mark.parametrize(
 """Marks a test that takes long on Neo4j."""
 
 NEEDS = {"neo4j_server", "crashing_neo4j"}
+_NEEDS_NEO4J = ("needs", "neo4j")
 
 _wanted: set[str] = set()
 _ran: set[str] = set()
@@ -30,24 +32,36 @@ NewGraph = Callable[[], ToolGraph]
 Measured = Callable[[str, Sequence[float]], None]
 
 
-def pytest_collection_finish(session: pytest.Session) -> None:
-    for item in session.items:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests on Neo4j, in words that also reach the process that reports, where others run the tests."""
+    for item in items:
         params = getattr(getattr(item, "callspec", None), "params", {})
         if params.get("backend") == "neo4j" or not NEEDS.isdisjoint(getattr(item, "fixturenames", ())):
-            if "nightly" not in item.keywords or session.config.getoption("--nightly"):
-                _wanted.add(item.nodeid)
+            item.user_properties.append(_NEEDS_NEO4J)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    if report.nodeid in _wanted and report.when == "call" and not (report.skipped and not hasattr(report, "wasxfail")):
+    is_nightly = "nightly" in report.keywords and report.skipped
+    if tuple(_NEEDS_NEO4J) not in map(tuple, report.user_properties) or is_nightly:
+        return
+    _wanted.add(report.nodeid)
+    if report.when == "call" and not (report.skipped and not hasattr(report, "wasxfail")):
         _ran.add(report.nodeid)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """In CI, tests on Neo4j that were all skipped are a failure."""
-    if os.environ.get("CI") and _wanted and not _ran and not session.config.option.collectonly:
+    if (output := getattr(session.config, "workeroutput", None)) is not None:
+        output["graph: measured"] = _figures
+    elif os.environ.get("CI") and _wanted and not _ran and not session.config.option.collectonly:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
         _figures.append(f"FAILED: no Neo4j could be had, so all of its {len(_wanted)} tests were skipped, in CI")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take what was measured from a process that ran tests."""
+    _figures.extend(getattr(node, "workeroutput", {}).get("graph: measured", []))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from agent_utilities.visibility.bounds import matcher
+from agent_utilities import create_mcp_server
+
+pytestmark = pytest.mark.anyio
+
+
+def work() -> str:
+    return ""
 
 
 @pytest.mark.parametrize(
@@ -20,5 +26,8 @@ from agent_utilities.visibility.bounds import matcher
         ("a*a*a", "aa", False),
     ],
 )
-def test_no_letter_serves_two_parts(pattern: str, name: str, fits: bool) -> None:
-    assert matcher(frozenset({pattern}))([name]) is fits
+async def test_no_letter_serves_two_parts(pattern: str, name: str, fits: bool) -> None:
+    server = create_mcp_server("letters", environ={"MCP_GRAPH": "off", "MCP_DISABLED_TOOLS": pattern})
+    server.tool(work, name=name)
+    server.tool(work, name="other")
+    assert [tool.name for tool in await server.list_tools()] == (["other"] if fits else [name, "other"])

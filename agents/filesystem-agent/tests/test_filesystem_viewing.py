@@ -139,7 +139,7 @@ class TestEncodings:
         assert (view["text"], view["n_undecodable_bytes"]) == ("caf\\xe9 \\xff\n", 2)
 
     @pytest.mark.parametrize(
-        "data", [b"\x7fELF\0\0\0", b"text\0", b"\x91\xbc\xfe\x02" + b"\0" * 9, bytes(range(256)), b"\x1f\x8b\x08\x01" * 50]
+        "data", [b"\x7fELF\0\0\0", b"text\0", b"\x91\xbc\xfe\0\0", bytes(range(256)), b"\x1f\x8b\x08\x01" * 50]
     )
     def test_a_binary_file_is_refused_and_base64_offered(self, call: Call, root: Path, data: bytes) -> None:
         (root / "a.bin").write_bytes(data)
