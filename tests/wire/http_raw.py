@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-TIMEOUT_S = 30
+TIMEOUT_S = 90
 REQUEST_ID = 7
 
 Headers = Sequence[tuple[str, str | bytes]]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).parent
-READY_S = 60
+READY_S = 100
 _LOG_KEPT = 100_000
 _URL = re.compile(r"Uvicorn running on (http://127\.0\.0\.1:\d+)")
 

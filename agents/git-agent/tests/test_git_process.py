@@ -46,7 +46,7 @@ class TestTime:
         started_s = time.monotonic()
         with pytest.raises(TimeoutError):
             python(code, tmp_path, timeout_s=0.5)
-        assert time.monotonic() - started_s < 20
+        assert time.monotonic() - started_s < 100
 
 
 class TestFamily:

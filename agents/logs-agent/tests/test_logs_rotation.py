@@ -61,7 +61,7 @@ class Holder:
         self._said("written")
 
     def end(self) -> None:
-        self.process.communicate(timeout=20)
+        self.process.communicate(timeout=100)
 
     def _said(self, word: str) -> None:
         assert self.process.stdout is not None

@@ -56,9 +56,9 @@ class TestHostileExpressions:
     @pytest.mark.parametrize("query", [r"(a+)+$", r"(a|aa)+$", r"(.*)*x", r"(a*)*b", r"^(([a-z])+.)+[A-Z]([a-z])+$"])
     def test_nothing_backtracks_for_ever(self, log: Path, call: Call, query: str) -> None:
         log.write_text(("a" * 60_000 + "!\n") * 20)
-        start = time.perf_counter()
+        start = time.process_time()
         call("search_logs", path="app.log", query=query, regex=True, ignore_case=False)
-        assert time.perf_counter() - start < 5
+        assert time.process_time() - start < 5
 
     @pytest.mark.parametrize("query", ["(", "[", r"(?=a)", r"(a)\1", "((a{100}){100}){100}", "*", "(?P<n", "\\"])
     def test_an_expression_it_cannot_run_is_refused_with_the_reason(
