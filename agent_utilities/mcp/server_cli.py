@@ -1,82 +1,74 @@
-"""The command line that every server has: transports, selection flags, and `--list`."""
+"""The command line that every server has: parse its options, then list the surface or serve it."""
 
 from __future__ import annotations
 
-import inspect
 import ipaddress
 import logging
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from enum import StrEnum
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+from typing import Any, NoReturn, Protocol
 
 import anyio
 import typer
 
 from agent_utilities.errors import InputError
+from agent_utilities.mcp.command_line.options import LogLevel, Options, Transport, options_type, selection_of
+from agent_utilities.mcp.host import Host
 from agent_utilities.mcp.lifespan import calm_collector
-from agent_utilities.selection.channels import spellings
-from agent_utilities.selection.parse import read_cli
+from agent_utilities.resolution.resolver import Resolver
 
-if TYPE_CHECKING:
-    from agent_utilities.mcp.server import AgentServer
-
-logger = logging.getLogger("agent_utilities.cli")
-
-_SELECTION = "What callers see"
+_EPILOG = "Callers narrow this further by URL query (?tools=…) and headers (x-mcp-enabled-tools: …)."
 
 
-class Transport(StrEnum):
-    """How clients reach the server; `http` serves `/mcp` and the legacy `/sse` together."""
+class Launchable(Host, Protocol):
+    """What the command line needs of the server that it launches."""
 
-    STDIO = "stdio"
-    HTTP = "http"
-    STREAMABLE_HTTP = "streamable-http"
-    SSE = "sse"
+    serves_http: bool
+    resolver: Resolver
 
     @property
-    def wire(self) -> Literal["http", "sse"]:
-        """The transport's name in FastMCP, where `streamable-http` is `http`."""
-        return "sse" if self is Transport.SSE else "http"
+    def version(self) -> str | None:
+        """The version that clients see."""
+        ...
+
+    def run(self, transport: Any = None, show_banner: bool | None = None, **transport_kwargs: Any) -> None:
+        """Serve until stopped; see `FastMCP.run`."""
+        ...
 
 
-class SelectionPolicy(StrEnum):
-    """How a caller's allow-lists meet the operator's."""
-
-    NARROW = "narrow"
-    OVERRIDE = "override"
-
-
-class LogLevel(StrEnum):
-    """The least severe log line to print on stderr."""
-
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
-
-
-def run(server: AgentServer, argv: Sequence[str] | None = None) -> NoReturn:
-    """Run a server's command line and exit: 0 when done, 2 with one line on stderr for bad input.
+def run(server: Launchable, argv: Sequence[str] | None = None) -> NoReturn:
+    """Run a server's command line and exit: 0 when done, 2 with one line on stderr for bad input, 130 when interrupted.
 
     Args:
         server: the server to run.
         argv: arguments without the program's name; the process's by default.
     """
     app = typer.Typer(add_completion=False, rich_markup_mode="rich")
-    app.command(help=f"Serve {server.name} over MCP.", epilog=_EPILOG)(_command(server))
+    app.command(help=f"Serve {server.name} over MCP.", epilog=_EPILOG)(options_type())
     try:
-        app(list(sys.argv[1:] if argv is None else argv), standalone_mode=False)
+        parsed = app(list(sys.argv[1:] if argv is None else argv), standalone_mode=False, obj=server)
+        if isinstance(parsed, Options):  # it is an exit code where --help or --version has been answered
+            _launch(server, parsed)
     except typer.TyperException as error:
         _refuse(error.format_message())
     except InputError as error:
         _refuse(str(error))
+    except KeyboardInterrupt:
+        sys.exit(130)
     sys.exit(0)
 
 
-_EPILOG = "Callers narrow this further by URL query (?tools=…) and headers (x-mcp-enabled-tools: …)."
+def _launch(server: Launchable, options: Options) -> None:
+    policy = options.selection_policy
+    server.surface.launch(selection_of(options), **({"selection_policy": policy.value} if policy else {}))
+    if not options.list_tools:
+        _serve(server, options)
+        return
+    from agent_utilities.mcp.command_line.listing import print_listing
+
+    anyio.run(print_listing, server, options.as_json)
 
 
 def _refuse(message: str) -> NoReturn:
@@ -84,108 +76,21 @@ def _refuse(message: str) -> NoReturn:
     sys.exit(2)
 
 
-def _command(server: AgentServer) -> Callable[..., None]:
-    """Return the command function; its signature is the fixed options and one option a spelling in the table."""
-    flags = dict(_selection_options())
-
-    def serve(**given: Any) -> None:
-        chosen = [(option, value) for name, option in flags.items() for value in _values(given.pop(name))]
-        policy = given.pop("selection_policy")
-        server.surface.launch(read_cli(chosen), **({"selection_policy": policy.value} if policy else {}))
-        if given.pop("list_tools"):
-            from agent_utilities.mcp.command_line.listing import print_listing
-
-            anyio.run(print_listing, server, given["as_json"])
-        else:
-            _serve(server, given["transport"], given["host"], given["port"], given["log_level"])
-
-    serve.__signature__ = inspect.Signature(list(_parameters(server)))  # type: ignore[attr-defined]
-    serve.__annotations__ = {each.name: each.annotation for each in _parameters(server)}
-    return serve
-
-
-def _selection_options() -> Iterator[tuple[str, str]]:
-    for spelling, _ in spellings("cli"):
-        yield spelling.removeprefix("--").replace("-", "_"), spelling
-
-
-def _values(value: Any) -> list[str]:
-    if value is None:
-        return []
-    return [
-        str(each).lower() if isinstance(each, bool) else each
-        for each in (value if isinstance(value, list) else [value])
-    ]
-
-
-def _parameters(server: AgentServer) -> Iterator[inspect.Parameter]:
-    def option(name: str, kind: Any, default: Any, *flags: str, help: str, **more: Any) -> inspect.Parameter:
-        annotation = Annotated[kind, typer.Option(*flags, help=help, **more)]
-        return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-
-    yield option("transport", Transport, Transport.STDIO, "-t", "--transport", help="How clients reach the server.")
-    yield option("host", str, "127.0.0.1", "--host", help="Address to bind, over HTTP.")
-    yield option("port", int, 8001, "-p", "--port", help="Port to bind, over HTTP.", min=0, max=65535)
-    for spelling, field in spellings("cli"):
-        name = spelling.removeprefix("--").replace("-", "_")
-        help = f"{field.help} [dim]\\[env: {field.env[0]}][/dim]"
-        if field.kind == "flag":
-            flags = f"{spelling}/--no-{spelling.removeprefix('--')}"
-            yield option(name, bool | None, None, flags, help=help, rich_help_panel=_SELECTION)
-        else:
-            metavar = {"count": "N", "text": "WORDS"}.get(field.kind, "NAMES")
-            yield option(name, list[str] | None, None, spelling, help=help, metavar=metavar, rich_help_panel=_SELECTION)
-    yield option(
-        "selection_policy",
-        SelectionPolicy | None,
-        None,
-        "--selection-policy",
-        help="Whether a caller's allow-lists only narrow the operator's. [dim]\\[env: MCP_SELECTION_POLICY][/dim]",
-        rich_help_panel=_SELECTION,
-    )
-    yield option("list_tools", bool, False, "--list", help="Print what would be visible, with reasons, and exit.")
-    yield option("as_json", bool, False, "--json", help="With --list: print JSON.")
-    yield option("log_level", LogLevel, LogLevel.INFO, "--log-level", help="Least severe log line on stderr.")
-
-    def version(asked: bool) -> None:
-        if asked:
-            print(f"{server.name} {server.version}")
-            raise typer.Exit
-
-    yield option(
-        "version",
-        bool,
-        False,
-        "--version",
-        help="Print the version and exit.",
-        callback=version,
-        is_eager=True,
-    )
-
-
-def _serve(server: AgentServer, transport: Transport, host: str, port: int, log_level: LogLevel) -> None:
-    _log_to_stderr(log_level)
+def _serve(server: Launchable, options: Options) -> None:
+    _log_to_stderr(options.log_level)
     # Uvicorn raises the signal again when it is done; the lifespan still has to close what it opened.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     _ = server.surface.operator.selection, server.surface.operator.settings
-    server.serves_http = transport is not Transport.STDIO
+    server.serves_http = options.transport is not Transport.STDIO
     server.resolver.check()
     calm_collector()
-    try:
-        if transport is Transport.STDIO:
-            server.run(transport="stdio", show_banner=False, log_level=log_level.upper())
-        else:
-            if not _is_loopback(host) and server.auth is None:
-                _warn_open(host, port)
-            server.run(
-                transport=transport.wire,
-                host=host,
-                port=port,
-                show_banner=False,
-                log_level=log_level.upper(),
-            )
-    except KeyboardInterrupt:
-        sys.exit(130)
+    common: dict[str, Any] = {"show_banner": False, "log_level": options.log_level.upper()}
+    if options.transport is Transport.STDIO:
+        server.run(transport="stdio", **common)
+        return
+    if not _is_loopback(options.host) and server.auth is None:
+        _warn_open(options.host, options.port)
+    server.run(transport=options.transport.wire, host=options.host, port=options.port, **common)
 
 
 def _log_to_stderr(level: LogLevel) -> None:

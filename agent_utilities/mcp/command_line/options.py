@@ -1,0 +1,123 @@
+"""The options of every server's command line: typer makes the command from a dataclass, and that from the one table."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+import typer
+
+from agent_utilities.selection.channels import Field, ValueKind, spellings
+from agent_utilities.selection.model import Selection
+from agent_utilities.selection.parse import read_cli
+
+_SELECTION = "What callers see"
+_METAVARS: dict[ValueKind, str] = {"count": "N", "text": "WORDS"}
+
+
+class Transport(StrEnum):
+    """How clients reach the server; `http` serves `/mcp` and the legacy `/sse` together."""
+
+    STDIO = "stdio"
+    HTTP = "http"
+    STREAMABLE_HTTP = "streamable-http"
+    SSE = "sse"
+
+    @property
+    def wire(self) -> Literal["http", "sse"]:
+        """The transport's name in FastMCP, where `streamable-http` is `http`."""
+        return "sse" if self is Transport.SSE else "http"
+
+
+class SelectionPolicy(StrEnum):
+    """How a caller's allow-lists meet the operator's."""
+
+    NARROW = "narrow"
+    OVERRIDE = "override"
+
+
+class LogLevel(StrEnum):
+    """The least severe log line to print on stderr."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+def _print_version(context: typer.Context, asked: bool) -> None:
+    if asked:
+        print(f"{context.obj.name} {context.obj.version}")
+        raise typer.Exit
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The options that every server has beside its selection; typer makes the command from this signature."""
+
+    transport: Annotated[Transport, typer.Option("-t", "--transport", help="How clients reach the server.")] = (
+        Transport.STDIO
+    )
+    host: Annotated[str, typer.Option("--host", help="Address to bind, over HTTP.")] = "127.0.0.1"
+    port: Annotated[int, typer.Option("-p", "--port", help="Port to bind, over HTTP.", min=0, max=65535)] = 8001
+    list_tools: Annotated[bool, typer.Option("--list", help="Print what would be visible, with reasons, and exit.")] = (
+        False
+    )
+    as_json: Annotated[bool, typer.Option("--json", help="With --list: print JSON.")] = False
+    log_level: Annotated[LogLevel, typer.Option("--log-level", help="Least severe log line on stderr.")] = LogLevel.INFO
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True),
+    ] = False
+    selection_policy: Annotated[
+        SelectionPolicy | None,
+        typer.Option(
+            "--selection-policy",
+            help="Whether a caller's allow-lists only narrow the operator's. [dim]\\[env: MCP_SELECTION_POLICY][/dim]",
+            rich_help_panel=_SELECTION,
+        ),
+    ] = None
+
+
+def options_type() -> type[Options]:
+    """Return `Options` with one more field for every command-line spelling in the table of selection fields."""
+    fields = [
+        (_attribute(spelling), _annotation(spelling, field), dataclasses.field(default=None))
+        for spelling, field in spellings("cli")
+    ]
+    # Annotations of `Options` are looked up in the module that the new class names as its own.
+    return dataclasses.make_dataclass(
+        "ServerOptions", fields, bases=(Options,), namespace={"__module__": __name__}, frozen=True, kw_only=True
+    )
+
+
+def _attribute(spelling: str) -> str:
+    return spelling.removeprefix("--").replace("-", "_")
+
+
+def _annotation(spelling: str, field: Field) -> Any:
+    """Return the type of an option and what `--help` says of it."""
+    help = f"{field.help} [dim]\\[env: {field.env[0]}][/dim]"
+    if field.kind == "flag":
+        declaration = f"{spelling}/--no-{spelling.removeprefix('--')}"
+        return Annotated[bool | None, typer.Option(declaration, help=help, rich_help_panel=_SELECTION)]
+    option = typer.Option(spelling, help=help, metavar=_METAVARS.get(field.kind, "NAMES"), rich_help_panel=_SELECTION)
+    return Annotated[list[str] | None, option]
+
+
+def selection_of(options: Options) -> Selection:
+    """Return the selection in parsed options.
+
+    Raises:
+        SelectionError: a value can't be read.
+    """
+    values = ((spelling, getattr(options, _attribute(spelling))) for spelling, _ in spellings("cli"))
+    return read_cli((spelling, text) for spelling, value in values for text in _texts(value))
+
+
+def _texts(value: list[str] | bool | None) -> list[str]:
+    if isinstance(value, bool):
+        return [str(value).lower()]
+    return value or []
