@@ -42,7 +42,6 @@ def decision_rounds(n_tools: int, budget_s: float) -> Rounds:
     lanes: dict[str, Callable[[], object]] = {
         CACHED: lambda: surface.decide("tool", tools, verdict),
         "— of it, seeing that the tools are the same (CatalogReader.read)": lambda: reader.read(tools),
-        "— of it, the memo (Surface._decide)": lambda: surface._decide("tool", catalog, verdict),
         "Surface.verdict, selection seen before": lambda: surface.verdict(by_names, shapes_lists=True),
         "decide, no selection": lambda: decide(catalog, effective(Selection())),
         "decide, 5 names": lambda: decide(catalog, effective(by_names)),

@@ -35,6 +35,7 @@ from agent_utilities.ranking.embedding import Provider, TextRole
 from agent_utilities.ranking.fusion import HybridRanker
 from agent_utilities.ranking.lexical import LexicalRanker
 from agent_utilities.ranking.open import open_provider
+from benchmarks.host_internals import search
 
 SIZES = (1_000, 4_000, 20_000, 100_000)
 FASTMCP_LIMIT = 4_000
@@ -99,6 +100,10 @@ class RandomDocuments:
         return self._random.normal(size=(len(texts), 384)).astype(np.float32)
 
 
+def _search_once(transform: BM25SearchTransform, tools: Sequence[Tool], request: str) -> None:
+    asyncio.run(search(transform, tools, request))
+
+
 def timed(action: Callable[[], object]) -> float:
     """Return the milliseconds that an action takes."""
     started = time.perf_counter()
@@ -160,13 +165,13 @@ def measure_size(n_tools: int, model: Provider | None, n_rounds: int) -> list[st
     tools = [tool(each) for each in documents] if theirs else []
     ours_ms, hybrid_ms, theirs_ms = [], [], []
     for number in range(n_rounds):
-        rank = partial(lexical.rank, REQUESTS[number % len(REQUESTS)])
+        request = REQUESTS[number % len(REQUESTS)]
+        rank = partial(lexical.rank, request)
         ours_ms.append(median(timed(rank) for _ in range(5)))
         if hybrid:
             hybrid_ms.append(timed(lambda: hybrid.rank(REQUESTS[0])))
         if theirs and number < 9:
-            search = partial(theirs._search, tools, REQUESTS[number % len(REQUESTS)])
-            theirs_ms.append(timed(partial(asyncio.run, search())))
+            theirs_ms.append(timed(partial(_search_once, theirs, tools, request)))
     scopes = [tuple(place for place in range(n_tools) if place % 10 != n) for n in range(5)]
     scope_ms = min(timed(partial((hybrid or lexical).rank, REQUESTS[0], permitted=each)) for each in scopes)
     ratios = [their / our for their, our in zip(theirs_ms[1:], ours_ms[1:], strict=False)]

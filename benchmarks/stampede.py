@@ -63,7 +63,8 @@ async def serve(lane: str, folder: str) -> None:
             await client.get("/tools?q=wake")
             orchestrator = server.resolver.orchestrator
             await orchestrator.tried.wait()
-            orchestrator._now = orchestrator._refresher._now = lambda: time.time() + 2 * DAY_S
+            # A server's clock can't be set from outside, and its tools must be two days old for every caller at once.
+            orchestrator._now = orchestrator._refresher._now = lambda: time.time() + 2 * DAY_S  # noqa: SLF001
             n_refreshes, n_reads = orchestrator.n_refreshes, orchestrator.n_reads
     if lane == "ours":  # as the command line does before it serves
         from agent_utilities.mcp.lifespan import calm_collector

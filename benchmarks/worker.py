@@ -1,7 +1,7 @@
 """One contender in a process of its own: obeys JSON lines on stdin, answers each with one on stdout.
 
-The same script serves every contender, in whatever environment it is started, so it imports nothing of this
-project but through `make_server`.
+The same script serves every contender, in whatever environment it is started, so it imports nothing of
+agent_utilities but through `make_server`.
 """
 
 from __future__ import annotations
@@ -30,6 +30,11 @@ from mcp.shared.message import ServerMessageMetadata
 from mcp.shared.transport_context import TransportContext
 from pydantic import Field
 from starlette.requests import Request
+
+# Last, so that each environment's own agent_utilities is found before the one beside this folder.
+sys.path.append(str(Path(__file__).parents[1]))
+
+from benchmarks.host_internals import low_level
 
 PROTOCOL = "2026-07-28"
 ENVELOPE = {
@@ -156,8 +161,8 @@ class Worker:
         """Make the server with its tools and start its lifespan."""
         self._server = make_server(self._contender)
         add_tools(self._server, n_tools)
-        low_level = self._server._mcp_server
-        self._state = await self._stack.enter_async_context(low_level.lifespan(low_level))
+        host = low_level(self._server)
+        self._state = await self._stack.enter_async_context(host.lifespan(host))
         package = "fastmcp" if self._contender == "bare" else "agent-utilities"
         return {"package": package, "version": version(package), "fastmcp": version("fastmcp")}
 
@@ -168,11 +173,9 @@ class Worker:
         for i in range(n_calls):
             exchange, body = self._exchange(i, headers), {"_meta": ENVELOPE, **params}
             connection = Connection.from_envelope(PROTOCOL, ENVELOPE[mcp_types.CLIENT_INFO_META_KEY], {})
-            low_level = self._server._mcp_server
+            host = low_level(self._server)
             wall, cpu = time.perf_counter(), self._clock.cpu_s()
-            result = await serve_one(
-                low_level, exchange, method, body, connection=connection, lifespan_state=self._state
-            )
+            result = await serve_one(host, exchange, method, body, connection=connection, lifespan_state=self._state)
             timings.append((time.perf_counter() - wall, self._clock.cpu_s() - cpu))
         return {
             "timings": timings,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -17,7 +16,7 @@ from agent_utilities.cli.evaluation.data import Request, Tool, read_requests, re
 from agent_utilities.cli.evaluation.measures import Answer, measure
 from agent_utilities.cli.evaluation.report import plot, print_table, write_ranks
 from agent_utilities.errors import AgentUtilitiesError, InputError
-from agent_utilities.ranking.base import Index
+from agent_utilities.ranking.base import Index, Ranker
 from agent_utilities.ranking.open import open_ranker
 
 N_RANKED = 25
@@ -62,34 +61,41 @@ def evaluate(
         InputError: a file can't be read, or not exactly one of tools and server is given.
         ServerError: the server could not be asked.
     """
-    if (tools is None) == (server is None):
-        raise InputError("not one catalog", tools or server or "", "command line", "give either --tools or --server")
-    catalog = read_tools(tools) if tools else tools_of(anyio.run(partial(_listed, str(server))))
-    if not catalog:
-        raise InputError("no tools to rank", str(tools or server), "command line", "give at least one")
+    catalog = _catalog(tools, server, usage)
     asked = read_requests(queries, catalog)
-    idle = read_requests(negatives) if negatives else []
-    if usage:
-        catalog = remember(catalog, read_requests(usage))
-    notes = Console(stderr=True)
-    with notes.status(f"indexing {len(catalog)} tools"):
-        index = open_ranker(ranker, provider, cache).index([tool.document for tool in catalog])
-    answers = [_answer(index, catalog, each) for each in asked]
-    refused = [_answer(index, catalog, each) for each in idle]
-    if index.cause:
-        notes.print(f"[yellow]{index.cause}[/]", highlight=False)
-    measures = measure(answers, refused, catalog, top_k)
+    unanswerable = read_requests(negatives) if negatives else []
+    index = _index(catalog, open_ranker(ranker, provider, cache))
+    answers = [_answer(index, catalog, request) for request in asked]
+    refused = [_answer(index, catalog, request) for request in unanswerable]
     name = ranker if not index.cause else "lexical"
     if ranks_out:
         write_ranks(ranks_out, [*answers, *refused])
     if plot_to:
         plot(plot_to, f"{name}: {queries.stem}", answers, refused, N_RANKED)
-    if as_json:
-        json.dump({"ranker": name, "cause": index.cause, **measures}, sys.stdout)
-        print()
-    else:
-        source = tools.parent.name if tools else str(server)
-        print_table(f"{name} on {source}/{queries.stem}", measures)
+    measures = measure(answers, refused, catalog, top_k)
+    if not as_json:
+        return print_table(f"{name} on {tools.parent.name if tools else server}/{queries.stem}", measures)
+    print(json.dumps({"ranker": name, "cause": index.cause, **measures}))
+
+
+def _catalog(tools: Path | None, server: str | None, usage: Path | None) -> list[Tool]:
+    """Return the tools of a file or of a running server, with the requests that they answered before."""
+    if (tools is None) == (server is None):
+        raise InputError("not one catalog", tools or server or "", "command line", "give either --tools or --server")
+    catalog = read_tools(tools) if tools else tools_of(anyio.run(partial(_listed, str(server))))
+    if not catalog:
+        raise InputError("no tools to rank", str(tools or server), "command line", "give at least one")
+    return remember(catalog, read_requests(usage)) if usage else catalog
+
+
+def _index(catalog: Sequence[Tool], ranker: Ranker) -> Index:
+    """Return the catalog's index; what it lacks is said on stderr."""
+    notes = Console(stderr=True)
+    with notes.status(f"indexing {len(catalog)} tools"):
+        index = ranker.index([tool.document for tool in catalog])
+    if index.cause:
+        notes.print(f"[yellow]{index.cause}[/]", highlight=False)
+    return index
 
 
 def _answer(index: Index, catalog: Sequence[Tool], request: Request) -> Answer:

@@ -78,30 +78,14 @@ def run_bounded(
         OSError: the program could not be started.
     """
     deadline_s = time.monotonic() + timeout_s
-    with (
-        tempfile.TemporaryFile() as source,
-        subprocess.Popen(
-            argv,
-            cwd=cwd,
-            env=dict(env),
-            stdin=_filled(source, stdin),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        ) as child,
-    ):
+    with tempfile.TemporaryFile() as source, _started(argv, cwd, env, _filled(source, stdin)) as child:
         assert child.stdout is not None
         assert child.stderr is not None
         out, err = _Intake(child.stdout, max_bytes), _Intake(child.stderr, MAX_ERROR_BYTES)
         out.start()
         err.start()
         try:
-            while out.is_alive() or err.is_alive():
-                if stop_when_full and out.full.is_set():
-                    _stop(child)
-                if time.monotonic() > deadline_s:
-                    raise TimeoutError
-                (out if out.is_alive() else err).join(0.05 if stop_when_full else 0.5)
+            _drain(child, out, err, deadline_s, stop_when_full)
             code = child.wait(max(0.01, deadline_s - time.monotonic()))
         except (TimeoutError, subprocess.TimeoutExpired):
             raise TimeoutError from None
@@ -111,6 +95,32 @@ def run_bounded(
                 out.join(GRACE_S)
                 err.join(GRACE_S)
     return Finished(code, bytes(out.data), bytes(err.data), out.full.is_set())
+
+
+def _started(argv: Sequence[str], cwd: Path, env: Mapping[str, str], stdin: IO[bytes]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        argv,
+        cwd=cwd,
+        env=dict(env),
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+def _drain(child: subprocess.Popen[bytes], out: _Intake, err: _Intake, deadline_s: float, stop_when_full: bool) -> None:
+    """Wait until the child has closed both pipes; end it before that once stdout is full, where that is asked.
+
+    Raises:
+        TimeoutError: the monotonic clock passed `deadline_s`.
+    """
+    while out.is_alive() or err.is_alive():
+        if stop_when_full and out.full.is_set():
+            _stop(child)
+        if time.monotonic() > deadline_s:
+            raise TimeoutError
+        (out if out.is_alive() else err).join(0.05 if stop_when_full else 0.5)
 
 
 def _filled(file: IO[bytes], data: bytes) -> IO[bytes]:

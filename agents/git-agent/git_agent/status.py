@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from pydantic import Field
@@ -23,6 +24,38 @@ OPERATIONS = {
 }
 
 
+@dataclass
+class _Tree:
+    """What `git status` prints, sorted.
+
+    Args:
+        branch: the header lines, by name.
+        n_files: how many files were read, the one over the limit among them.
+        staged, unstaged, conflicted, untracked: as in `Status`.
+    """
+
+    branch: dict[str, str] = field(default_factory=dict)
+    n_files: int = 0
+    staged: list[Change] = field(default_factory=list)
+    unstaged: list[Change] = field(default_factory=list)
+    conflicted: list[str] = field(default_factory=list)
+    untracked: list[str] = field(default_factory=list)
+
+    def add(self, kind: str, text: str, old_path: str | None) -> None:
+        """Sort in one file: its record's kind, the rest of its record, and the path it was moved from."""
+        if kind == "?":
+            self.untracked.append(text)
+        elif kind == "u":
+            self.conflicted.append(text.split(" ", 9)[-1])
+        elif kind in ("1", "2"):
+            codes, path = text[:2], text.split(" ", 8 if kind == "2" else 7)[-1]
+            if codes[0] != ".":
+                self.staged.append(Change(path, KINDS.get(codes[0], "unknown"), old_path))
+            if codes[1] != ".":
+                moved = old_path if codes[1] in "RC" else None
+                self.unstaged.append(Change(path, KINDS.get(codes[1], "unknown"), moved))
+
+
 def git_status(
     repo: Repo = ".",
     untracked: Annotated[bool, Field(description="List untracked files too")] = True,
@@ -39,51 +72,41 @@ def git_status(
         f"--untracked-files={'all' if untracked else 'no'}",
     )
     complete = done.out[: done.out.rfind(b"\0") + 1]
-    fields = iter(decoded(complete).split("\0")[:-1])
-    about: dict[str, str] = {}
-    staged: list[Change] = []
-    unstaged: list[Change] = []
-    conflicted: list[str] = []
-    unknown: list[str] = []
-    n_files, truncated = 0, done.truncated
-    for line in fields:
-        kind, _, rest = line.partition(" ")
-        if kind == "#":
-            name, _, value = rest.partition(" ")
-            about[name] = value
-            continue
-        old_path = next(fields, None) if kind == "2" else None
-        n_files += 1
-        if n_files > max_files:
-            truncated = True
-            break
-        if kind == "?":
-            unknown.append(rest)
-        elif kind == "u":
-            conflicted.append(rest.split(" ", 9)[-1])
-        elif kind in ("1", "2"):
-            codes, path = rest[:2], rest.split(" ", 8 if kind == "2" else 7)[-1]
-            if codes[0] != ".":
-                staged.append(Change(path, KINDS.get(codes[0], "unknown"), old_path))
-            if codes[1] != ".":
-                moved = old_path if codes[1] in "RC" else None
-                unstaged.append(Change(path, KINDS.get(codes[1], "unknown"), moved))
-    name, oid = about.get("branch.head", "(detached)"), about.get("branch.oid", "(initial)")
-    ahead, _, behind = about.get("branch.ab", "").partition(" ")
+    tree = _read(decoded(complete).split("\0")[:-1], max_files)
+    branch = tree.branch
+    name, oid = branch.get("branch.head", "(detached)"), branch.get("branch.oid", "(initial)")
+    ahead, _, behind = branch.get("branch.ab", "").partition(" ")
     return Status(
         branch=head_branch(repository) if name == "(detached)" else name,
         head=None if oid == "(initial)" else oid,
-        upstream=about.get("branch.upstream"),
+        upstream=branch.get("branch.upstream"),
         n_ahead=int(ahead) if ahead else None,
         n_behind=-int(behind) if behind else None,
         operation=_operation(repository),
-        clean=n_files == 0,
-        staged=staged,
-        unstaged=unstaged,
-        conflicted=conflicted,
-        untracked=unknown,
-        truncated=truncated,
+        clean=tree.n_files == 0,
+        staged=tree.staged,
+        unstaged=tree.unstaged,
+        conflicted=tree.conflicted,
+        untracked=tree.untracked,
+        truncated=done.truncated or tree.n_files > max_files,
     )
+
+
+def _read(fields: list[str], max_files: int) -> _Tree:
+    """Read the fields of `git status --porcelain=v2 -z --branch`, as many files as may be listed."""
+    tree, rest = _Tree(), iter(fields)
+    for line in rest:
+        kind, _, text = line.partition(" ")
+        if kind == "#":
+            name, _, value = text.partition(" ")
+            tree.branch[name] = value
+            continue
+        old_path = next(rest, None) if kind == "2" else None
+        tree.n_files += 1
+        if tree.n_files > max_files:
+            break
+        tree.add(kind, text, old_path)
+    return tree
 
 
 def conflicted_paths(repository: Repository) -> list[str]:
