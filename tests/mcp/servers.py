@@ -11,6 +11,7 @@ import httpx2
 import uvicorn
 from fastmcp import Client
 from fastmcp.client.transports import StreamableHttpTransport
+from fastmcp.server.http import StarletteWithLifespan
 
 from agent_utilities import AgentServer, create_mcp_server
 
@@ -65,13 +66,20 @@ def log_server(**options: Any) -> AgentServer:
     return mcp
 
 
-def over_http(server: AgentServer, *, url: str = "/mcp", headers: dict[str, str] | None = None, mode: str = "auto"):
+def over_http(
+    server: AgentServer, *, url: str = "/mcp", headers: dict[str, str] | None = None, mode: str = "auto"
+) -> tuple[StarletteWithLifespan, Client[StreamableHttpTransport]]:
     """A client over the server's real ASGI application, with no socket between; the app's lifespan is the test's."""
     app = server.http_app(host_origin_protection=False)
 
-    def factory(**options: Any) -> httpx2.AsyncClient:
-        options.setdefault("timeout", None)
-        return httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), **options)
+    def factory(
+        headers: dict[str, str] | None = None,
+        timeout: httpx2.Timeout | None = None,
+        auth: httpx2.Auth | None = None,
+        **options: Any,
+    ) -> httpx2.AsyncClient:
+        in_process = httpx2.ASGITransport(app=app)
+        return httpx2.AsyncClient(transport=in_process, headers=headers, timeout=timeout, auth=auth, **options)
 
     transport = StreamableHttpTransport(f"http://127.0.0.1{url}", headers=headers, httpx_client_factory=factory)
     return app, Client(transport, mode=mode)
@@ -98,5 +106,5 @@ def running(server: AgentServer) -> Iterator[str]:
         thread.join()
 
 
-async def tool_names(client: Client) -> list[str]:
+async def tool_names(client: Client[Any]) -> list[str]:
     return [tool.name for tool in await client.list_tools()]
