@@ -1,1 +1,155 @@
-"""Fakes."""
+"""Fakes for authors' tests: a bound caller, graphs, embeddings and time; no socket, model, server or pytest needed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Unpack
+
+import httpx2
+from fastmcp import Client
+from fastmcp.client.transports import StreamableHttpTransport
+
+from agent_utilities.graph.base import Cause, GraphError, Statement, ToolGraph
+from agent_utilities.mcp.server import AgentServer
+from agent_utilities.selection.caller import CallerSelection, selection_url
+
+if TYPE_CHECKING:
+    from agent_utilities.ranking.embedding import TextRole, Vectors
+
+__all__ = ["Clock", "FailingGraph", "HashedEmbeddings", "client", "memory_graph"]
+
+_WORD = re.compile(r"\w+")
+
+
+@asynccontextmanager
+async def client(
+    server: AgentServer,
+    *,
+    headers: Mapping[str, str] | None = None,
+    mode: str = "auto",
+    **selection: Unpack[CallerSelection],
+) -> AsyncIterator[Client[StreamableHttpTransport]]:
+    """Connect a caller to a server's own HTTP application, in this process and without a socket.
+
+    Everything a request meets on a real server is there: the selection is read from the URL, bounds hold, routes and
+    lifespan run. One client at a time starts and stops the server; two at once need a server each.
+
+    Args:
+        server: the server to call.
+        headers: further headers, such as `x-mcp-*` or `authorization`.
+        mode: the protocol era, as `fastmcp.Client` takes it: `auto`, `legacy` or a version.
+        selection: what the caller asks for, as in `selection_url`.
+
+    Raises:
+        SelectionError: a value of the selection can't be sent.
+    """
+    app = server.http_app(host_origin_protection=False)
+
+    def in_process(
+        headers: dict[str, str] | None = None,
+        timeout: httpx2.Timeout | None = None,
+        auth: httpx2.Auth | None = None,
+        **options: Any,
+    ) -> httpx2.AsyncClient:
+        transport = httpx2.ASGITransport(app=app)
+        return httpx2.AsyncClient(transport=transport, headers=headers, timeout=timeout, auth=auth, **options)
+
+    url = selection_url("http://127.0.0.1/mcp", **selection)
+    transport = StreamableHttpTransport(url, headers=dict(headers or {}), httpx_client_factory=in_process)
+    async with app.router.lifespan_context(app), Client(transport, mode=mode) as connected:
+        yield connected
+
+
+def memory_graph() -> ToolGraph:
+    """Return an embedded graph in memory: nothing is written to the user's cache folder."""
+    from agent_utilities.graph.embedded import EmbeddedGraph
+
+    return EmbeddedGraph(None)
+
+
+class FailingGraph:
+    """A graph that fails with one cause at whatever is asked of it.
+
+    Args:
+        cause: what `GraphError` says; None lets everything through to `graph`, and may be set at any time.
+        graph: the graph behind it; one in memory by default.
+    """
+
+    def __init__(self, cause: Cause | None = "unreachable", graph: ToolGraph | None = None) -> None:
+        self.cause = cause
+        self.backend = "failing"
+        self._graph = graph or memory_graph()
+
+    async def open(self) -> None:
+        """Open the graph behind, unless it fails."""
+        self._check()
+        await self._graph.open()
+
+    async def close(self) -> None:
+        """Close the graph behind; this never fails."""
+        await self._graph.close()
+
+    async def read(self, statement: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
+        """Read from the graph behind, unless it fails."""
+        self._check()
+        return await self._graph.read(statement, parameters)
+
+    async def write(self, statements: Sequence[Statement]) -> None:
+        """Write to the graph behind, unless it fails."""
+        self._check()
+        await self._graph.write(statements)
+
+    def _check(self) -> None:
+        if self.cause is not None:
+            raise GraphError(self.cause, "as the test asked")
+
+
+class HashedEmbeddings:
+    """An embeddings provider without a model: a text's vector is the sum of its words' hashed vectors.
+
+    The same in every process. Texts are near to one another as far as they share words, or words that mean the same.
+
+    Args:
+        synonyms: words by the words that they are taken for.
+        n_dimensions: the length of a vector.
+    """
+
+    name = "hashed"
+    cut: float | None = None
+
+    def __init__(self, synonyms: Mapping[str, str] | None = None, n_dimensions: int = 96) -> None:
+        self._synonyms = dict(synonyms or {})
+        self._n_dimensions = n_dimensions
+
+    def embed(self, texts: Sequence[str], kind: TextRole) -> Vectors:
+        """Return one vector a text, in order: (n_texts, n_dimensions)."""
+        import numpy as np
+
+        vectors = np.zeros((len(texts), self._n_dimensions), dtype=np.float32)
+        for vector, text in zip(vectors, texts, strict=True):
+            for word in _WORD.findall(text.casefold()) or ["-"]:
+                digest = blake2b(self._synonyms.get(word, word).encode(), digest_size=4).digest()
+                random = np.random.default_rng(int.from_bytes(digest, "little"))
+                vector += random.normal(size=self._n_dimensions).astype(np.float32)
+        return vectors
+
+
+class Clock:
+    """A clock that a test sets; calling it gives the time, as `time.time` and `time.monotonic` do.
+
+    Args:
+        now_s: seconds to start from.
+    """
+
+    def __init__(self, now_s: float = 0.0) -> None:
+        self.now_s = now_s
+
+    def __call__(self) -> float:
+        return self.now_s
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now_s += seconds
