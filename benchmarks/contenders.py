@@ -98,9 +98,9 @@ def environment(home: str) -> dict[str, str]:
     Args:
         home: an empty folder to serve as the home folder.
     """
-    kept = {name: os.environ[name] for name in ("PATH", "LANG", "SYSTEMROOT") if name in os.environ}
+    environ = {name: os.environ[name] for name in ("PATH", "LANG", "SYSTEMROOT") if name in os.environ}
     return {
-        **kept,
+        **environ,
         "HOME": home,
         "PYTHONHASHSEED": "0",
         "MCP_RANKER": "lexical",

@@ -49,7 +49,7 @@ def read_record_{i}(path: str, limit: int = 20, recursive: bool = False) -> str:
 def import_rounds(contenders: Sequence[Contender], n_rounds: int) -> Rounds:
     """Return the timings of importing each contender's factory, a fresh process each time."""
     return interleave(
-        {each.lane: _import_lane(each) for each in contenders},
+        {contender.lane: _import_lane(contender) for contender in contenders},
         budget_s=0,
         min_rounds=n_rounds,
         max_calls=1,
@@ -79,7 +79,7 @@ def _import_lane(contender: Contender) -> Lane:
 def launch_rounds(contenders: Sequence[Contender], n_rounds: int) -> Rounds:
     """Return the timings from starting a stdio server to the last byte of its first tool list."""
     with tempfile.TemporaryDirectory(prefix="benchmark-") as folder:
-        lanes = {each.lane: _launch_lane(each, Path(folder)) for each in contenders}
+        lanes = {contender.lane: _launch_lane(contender, Path(folder)) for contender in contenders}
         return interleave(lanes, budget_s=0, min_rounds=n_rounds, max_calls=1)
 
 
@@ -146,11 +146,11 @@ def _launch(contender: Contender, script: Path) -> Timing:
 
 def resident_bytes(contenders: Sequence[Contender], n_tools: int, n_rounds: int) -> dict[str, list[int]]:
     """Return the resident set of fresh processes, by contender, after five lists of all tools."""
-    found: dict[str, list[int]] = {each.lane: [] for each in contenders}
+    resident_bytes_by_lane: dict[str, list[int]] = {contender.lane: [] for contender in contenders}
     for _ in range(n_rounds):
-        for each in contenders:
-            with Process(each) as process:
+        for contender in contenders:
+            with Process(contender) as process:
                 process.ask("build", n_tools=n_tools)
                 process.serve("tools/list", {}, {}, n_calls=5, n_tools=n_tools)
-                found[each.lane].append(process.ask("memory")["rss_bytes"])
-    return found
+                resident_bytes_by_lane[contender.lane].append(process.ask("memory")["rss_bytes"])
+    return resident_bytes_by_lane

@@ -24,16 +24,16 @@ class Goal:
 def goals(results: Results) -> list[Goal]:
     """Return every goal with its verdict, by the median, on processor time."""
     bare, control = f"{BARE.lane}/none", f"{CONTROL.lane}/none"
-    found = []
+    verdicts = []
     for n_tools, rounds in results.lists.items():
         ratio = rounds.ratio(f"{OURS.lane}/none", bare, "cpu")
         noise = rounds.ratio(control, bare, "cpu")
         name = f"list in the server, {n_tools:,} tools, no selection"
-        found.append(Goal(name, "≤ 1.03 x bare", f"{ratio.text()} x", ratio.median <= 1.03))
-        found.append(Goal("  the same, bare against itself (noise)", "", f"{noise.text()} x", None))
+        verdicts.append(Goal(name, "≤ 1.03 x bare", f"{ratio.text()} x", ratio.median <= 1.03))
+        verdicts.append(Goal("  the same, bare against itself (noise)", "", f"{noise.text()} x", None))
     if 1000 in results.lists:
         faster = results.lists[1000].ratio(bare, f"{OURS.lane}/5 tools", "cpu")
-        found.append(
+        verdicts.append(
             Goal(
                 "list in the server, 5 of 1,000",
                 "≥ 8 x faster",
@@ -41,15 +41,15 @@ def goals(results: Results) -> list[Goal]:
                 faster.median >= 8,
             )
         )
-    cached = spread([1e6 * each for each in results.decisions.of_blocks(CACHED, "cpu")])
-    found.append(Goal("decision cached, 1,000 tools", "≤ 10 µs", f"{cached.text('{:.1f}')} µs", cached.median <= 10))
-    slowest = max((spread(results.decisions.of_blocks(each, "cpu")) for each in UNCACHED), key=lambda s: s.median)
+    cached = spread([1e6 * seconds for seconds in results.decisions.of_blocks(CACHED, "cpu")])
+    verdicts.append(Goal("decision cached, 1,000 tools", "≤ 10 µs", f"{cached.text('{:.1f}')} µs", cached.median <= 10))
+    slowest = max((spread(results.decisions.of_blocks(lane, "cpu")) for lane in UNCACHED), key=lambda s: s.median)
     text = f"{1e3 * slowest.median:.3f} [{1e3 * slowest.low:.3f}, {1e3 * slowest.high:.3f}] ms"
-    found.append(Goal("decision uncached, 1,000 tools", "≤ 1 ms", text, slowest.median <= 1e-3))
+    verdicts.append(Goal("decision uncached, 1,000 tools", "≤ 1 ms", text, slowest.median <= 1e-3))
     imports = results.imports.ratio(OURS.lane, BARE.lane, "cpu")
-    found.append(Goal("import", "≤ 1.08 x bare", f"{imports.text()} x", imports.median <= 1.08))
+    verdicts.append(Goal("import", "≤ 1.08 x bare", f"{imports.text()} x", imports.median <= 1.08))
     launch = results.launches.ratio(OURS.lane, BARE.lane, "cpu")
-    found.append(Goal("stdio launch to first list", "≤ 1.15 x bare", f"{launch.text()} x", launch.median <= 1.15))
+    verdicts.append(Goal("stdio launch to first list", "≤ 1.15 x bare", f"{launch.text()} x", launch.median <= 1.15))
     more = (median(results.rss_bytes[OURS.lane]) - median(results.rss_bytes[BARE.lane])) / 2**20
-    found.append(Goal("resident set after listing 1,000", "≤ bare + 30 MiB", f"{more:+.1f} MiB", more <= 30))
-    return found
+    verdicts.append(Goal("resident set after listing 1,000", "≤ bare + 30 MiB", f"{more:+.1f} MiB", more <= 30))
+    return verdicts

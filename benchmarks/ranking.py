@@ -66,11 +66,11 @@ def catalog(n_tools: int) -> list[ToolDocument]:
     made = []
     for place in range(n_tools):
         verb, noun, product = random.choice(VERBS), random.choice(NOUNS), random.choice(names)
-        told = " ".join(random.choices(names, k=14))
+        padding = " ".join(random.choices(names, k=14))
         made.append(
             ToolDocument(
                 f"{product}_{verb}_{noun}_{place}",
-                description=f"{verb.title()} a {noun} of {product}. {told}",
+                description=f"{verb.title()} a {noun} of {product}. {padding}",
                 parameters=((noun, f"The {noun} to {verb}"), (random.choice(NOUNS), random.choice(names))),
                 server=product,
             )
@@ -78,10 +78,12 @@ def catalog(n_tools: int) -> list[ToolDocument]:
     return made
 
 
-def tool(each: ToolDocument) -> Tool:
+def tool(document: ToolDocument) -> Tool:
     """Return the same for FastMCP."""
-    properties = {name: {"type": "string", "description": text} for name, text in each.parameters}
-    return Tool(name=each.name, description=each.description, parameters={"type": "object", "properties": properties})
+    properties = {name: {"type": "string", "description": text} for name, text in document.parameters}
+    return Tool(
+        name=document.name, description=document.description, parameters={"type": "object", "properties": properties}
+    )
 
 
 class RandomDocuments:
@@ -159,10 +161,10 @@ def measure_size(n_tools: int, model: Provider | None, n_rounds: int) -> list[st
     middle = n_tools // 2
     others = [replace(documents[middle], title=f"new {n}") for n in range(5)]
     catalogs = [[*documents[:middle], other, *documents[middle + 1 :]] for other in others]
-    changed_ms = min(timed(partial(ranker.index, each)) for each in catalogs)
+    changed_ms = min(timed(partial(ranker.index, changed)) for changed in catalogs)
     hybrid = HybridRanker(lambda: RandomDocuments(model)).index(documents) if model else None
     theirs = BM25SearchTransform(max_results=25) if n_tools <= FASTMCP_LIMIT else None
-    tools = [tool(each) for each in documents] if theirs else []
+    tools = [tool(document) for document in documents] if theirs else []
     ours_ms, hybrid_ms, theirs_ms = [], [], []
     for number in range(n_rounds):
         request = REQUESTS[number % len(REQUESTS)]
@@ -173,7 +175,7 @@ def measure_size(n_tools: int, model: Provider | None, n_rounds: int) -> list[st
         if theirs and number < 9:
             theirs_ms.append(timed(partial(_search_once, theirs, tools, request)))
     scopes = [tuple(place for place in range(n_tools) if place % 10 != n) for n in range(5)]
-    scope_ms = min(timed(partial((hybrid or lexical).rank, REQUESTS[0], permitted=each)) for each in scopes)
+    scope_ms = min(timed(partial((hybrid or lexical).rank, REQUESTS[0], permitted=scope)) for scope in scopes)
     ratios = [their / our for their, our in zip(theirs_ms[1:], ours_ms[1:], strict=False)]
     return [
         f"{n_tools:,}",
@@ -215,7 +217,7 @@ def main() -> None:
         some = documents[:n_tools]
         blocked[f"indexes {n_tools:,} tools by words"] = gaps_ms(partial(index_anew, some))
     if model:
-        texts = [text for each in documents[:20] for text in each.aspects()]
+        texts = [text for document in documents[:20] for text in document.aspects()]
         blocked["embeds 60 texts"] = gaps_ms(lambda: model and model.embed(texts, "document"))
     table = Table(title="Ranking, milliseconds a request", title_justify="left")
     for heading in HEADINGS:

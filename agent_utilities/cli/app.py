@@ -119,9 +119,9 @@ def evaluate(
 
 def _pairs(given: list[str] | None, option: str) -> list[tuple[str, str]]:
     pairs = []
-    for each in given or []:
-        key, separator, value = each.partition("=")
+    for pair in given or []:
+        key, separator, value = pair.partition("=")
         if not separator or not key.strip():
-            raise InputError("not name=value", each, f"option {option}", "write it as name=value")
+            raise InputError("not name=value", pair, f"option {option}", "write it as name=value")
         pairs.append((key.strip(), value))
     return pairs

@@ -70,10 +70,10 @@ def _logs(top: Path) -> str:
 
 def _command() -> str:
     beside = Path(sys.executable).parent / _AGENT
-    found = str(beside) if beside.exists() else shutil.which(_AGENT)
-    if found is None:
+    program = str(beside) if beside.exists() else shutil.which(_AGENT)
+    if program is None:
         raise DemoError(f"{_AGENT} is not installed here; install the logs-agent package, or run the README's command")
-    return found
+    return program
 
 
 async def _show_channels(console: Console, command: str, folder: str) -> None:
@@ -190,8 +190,8 @@ async def _listed(client: Client[Any]) -> list[Any]:
 
 
 def _environment(folder: str, more: dict[str, str] | None = None) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("MCP_")}
-    return {**kept, "LOGS_AGENT_ROOTS": folder, "MCP_GRAPH_FOLDER": str(Path(folder).parent), **(more or {})}
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("MCP_")}
+    return {**environ, "LOGS_AGENT_ROOTS": folder, "MCP_GRAPH_FOLDER": str(Path(folder).parent), **(more or {})}
 
 
 @asynccontextmanager

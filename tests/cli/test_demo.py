@@ -15,7 +15,7 @@ COMMAND = Path(sys.executable).parent / "agent-utilities"
 def test_shows_four_tables_and_exits_0():
     done = subprocess.run([COMMAND, "demo"], capture_output=True, text=True, check=False, timeout=170)
     assert (done.returncode, done.stderr) == (0, "")
-    for told in (
+    for sentence in (
         "Four channels",
         "find_slow_requests",
         "no_match",
@@ -25,7 +25,7 @@ def test_shows_four_tables_and_exits_0():
         "2025-11-25",
         "Everything that was started has been stopped.",
     ):
-        assert told in done.stdout
+        assert sentence in done.stdout
 
 
 def test_without_an_agent_it_says_what_would_do(tmp_path):

@@ -32,13 +32,13 @@ def verdicts(*arguments: str) -> dict[str, tuple[str, str]]:
 
 class TestReasons:
     def test_name_the_header_that_denies(self, base):
-        found = verdicts(base, "--header", "x-mcp-disabled-tags=write")
-        assert found["rotate_log"] == ("denied", "denied by tag (header x-mcp-disabled-tags)")
+        by_name = verdicts(base, "--header", "x-mcp-disabled-tags=write")
+        assert by_name["rotate_log"] == ("denied", "denied by tag (header x-mcp-disabled-tags)")
 
     def test_name_the_query_key_in_the_url(self, base):
-        found = verdicts(f"{base}/mcp?tools=tail_log")
-        assert found["search_logs"] == ("denied", "not among the allowed tools (query tools)")
-        assert found["tail_log"] == ("visible", "")
+        by_name = verdicts(f"{base}/mcp?tools=tail_log")
+        assert by_name["search_logs"] == ("denied", "not among the allowed tools (query tools)")
+        assert by_name["tail_log"] == ("visible", "")
 
     def test_tell_deferred_from_denied(self, base):
         assert verdicts(base, "--query", "top_k=1")["search_logs"][0] == "deferred"
@@ -49,15 +49,15 @@ class TestReasons:
             assert explain(base, "--tool", name).stdout.startswith(f"{name} is unknown: no tool of this name is open")
 
     def test_answer_for_one_tool(self, base):
-        told = explain(base, "--tool", "rotate_log", "--header", "x-mcp-read-only=1").stdout
-        assert "rotate_log is denied: not annotated readOnlyHint: true (header" in told
+        text = explain(base, "--tool", "rotate_log", "--header", "x-mcp-read-only=1").stdout
+        assert "rotate_log is denied: not annotated readOnlyHint: true (header" in text
 
 
 class TestTable:
     def test_sums_up_what_is_seen(self, base):
-        told = explain(base, "--query", "tools=tail_logs,tail_log").stdout
-        assert "1 visible, 1 permitted, 3 open to callers" in told
-        assert "did you mean 'tail_log'?" in told
+        text = explain(base, "--query", "tools=tail_logs,tail_log").stdout
+        assert "1 visible, 1 permitted, 3 open to callers" in text
+        assert "did you mean 'tail_log'?" in text
 
 
 class TestRefused:
