@@ -254,7 +254,7 @@ class ResolvingWorker(Worker):
 
     async def _refreshed(self) -> None:
         orchestrator = self._server.resolver.orchestrator
-        while orchestrator.n_refreshes == self._n_refreshes or orchestrator._refreshes:  # noqa: ASYNC110, SLF001
+        while orchestrator.n_refreshes == self._n_refreshes or not orchestrator.is_idle:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
 
 
