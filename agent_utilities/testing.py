@@ -59,8 +59,14 @@ async def client(
 
     url = selection_url("http://127.0.0.1/mcp", **selection)
     transport = StreamableHttpTransport(url, headers=dict(headers or {}), httpx_client_factory=in_process)
+    failure: Exception | None = None
     async with app.router.lifespan_context(app), Client(transport, mode=mode) as connected:
-        yield connected
+        try:
+            yield connected
+        except Exception as error:  # the lifespan's task group would bury a test's own failure in an ExceptionGroup
+            failure = error
+    if failure is not None:
+        raise failure
 
 
 def memory_graph() -> ToolGraph:

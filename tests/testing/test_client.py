@@ -72,3 +72,9 @@ async def test_a_server_can_be_called_again_after_its_client_is_gone():
 async def test_a_selection_that_can_not_be_sent_is_refused():
     with pytest.raises(SelectionError):
         await names(notes(), tools=["a,b"])
+
+
+async def test_a_failure_in_its_block_is_raised_as_it_is():
+    with pytest.raises(KeyError, match="mine"):
+        async with client(notes()):
+            raise KeyError("mine")
