@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 _BYTES_PER_TOKEN = 3.8
-_HANDED = ("name", "description", "inputSchema")
+_KEYS_FOR_MODELS = ("name", "description", "inputSchema")
 
 
 def n_tokens(definition: Mapping[str, Any]) -> int:
@@ -20,6 +20,6 @@ def n_tokens(definition: Mapping[str, Any]) -> int:
     Args:
         definition: the tool as `tools/list` sends it.
     """
-    handed = {key: definition[key] for key in _HANDED if key in definition}
-    text = json.dumps(handed, ensure_ascii=False, separators=(",", ":"))
+    for_models = {key: definition[key] for key in _KEYS_FOR_MODELS if key in definition}
+    text = json.dumps(for_models, ensure_ascii=False, separators=(",", ":"))
     return round(len(text.encode("utf-8", "surrogatepass")) / _BYTES_PER_TOKEN)

@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import httpx2
@@ -14,11 +15,20 @@ from agent_utilities.ranking.base import RankerError
 from agent_utilities.ranking.embedding import TextRole
 
 if TYPE_CHECKING:
-    from agent_utilities.ranking.embedding import Vectors
+    from agent_utilities.ranking.arrays import Vectors
 
 KEY_VARIABLE = "MCP_EMBEDDINGS_API_KEY"
-_BATCH = 64
+_N_AT_A_TIME = 64
 _N_CHARACTERS = 8_000
+_LONGEST_REST_S = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Rest:
+    """Until when an endpoint is left alone, on its clock, and why."""
+
+    until_s: float = float("-inf")
+    cause: str = ""
 
 
 class Endpoint:
@@ -55,9 +65,9 @@ class Endpoint:
         self._timeouts: dict[TextRole, float] = {"query": query_timeout_s, "document": document_timeout_s}
         self._rest_s = rest_s
         self._clock = clock
-        self._resting: tuple[float, str] = (float("-inf"), "")
+        self._rest = _Rest()
 
-    def embed(self, texts: Sequence[str], kind: TextRole) -> Vectors:
+    def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
         """Return one vector a text, in order.
 
         Raises:
@@ -65,63 +75,63 @@ class Endpoint:
         """
         import numpy as np
 
-        until, cause = self._resting
-        if self._clock() < until:
-            raise RankerError(cause)
-        made: list[Any] = []
-        deadline = self._clock() + self._timeouts[kind] * (1 if kind == "query" else 1 + len(texts) // _BATCH)
-        for at in range(0, len(texts), _BATCH):
-            made += self._post([text[:_N_CHARACTERS] for text in texts[at : at + _BATCH]], kind, deadline)
+        if self._clock() < self._rest.until_s:
+            raise RankerError(self._rest.cause)
+        vectors: list[Any] = []
+        n_waits = 1 if role == "query" else 1 + len(texts) // _N_AT_A_TIME
+        until_s = self._clock() + self._timeouts[role] * n_waits
+        for start in range(0, len(texts), _N_AT_A_TIME):
+            some = [text[:_N_CHARACTERS] for text in texts[start : start + _N_AT_A_TIME]]
+            vectors += self._post(some, min(self._timeouts[role], until_s - self._clock()))
         try:
-            return np.array(made, dtype=np.float32)
+            return np.array(vectors, dtype=np.float32)
         except (TypeError, ValueError):
-            raise self._failed(f"the endpoint {self.name!r} gives vectors that are none", self._rest_s) from None
+            raise self._failed("gives vectors that are none") from None
 
     def close(self) -> None:
         """Give its connections back."""
         self._client.close()
 
-    def _post(self, texts: list[str], kind: TextRole, deadline: float) -> list[Any]:
+    def _post(self, texts: list[str], timeout_s: float) -> list[Any]:
+        """Return what stands where a vector should, for each text in order."""
         body = {"model": self._model, "input": texts, "encoding_format": "float"}
-        left_s = min(self._timeouts[kind], deadline - self._clock())
-        if left_s <= 0:
-            raise self._failed(f"the endpoint {self.name!r} is too slow", self._rest_s)
+        if timeout_s <= 0:
+            raise self._failed("is too slow")
         try:
-            with self._client.stream("POST", self._url, json=body, timeout=left_s) as response:
-                content = self._received(response, self._clock() + left_s)
+            with self._client.stream("POST", self._url, json=body, timeout=timeout_s) as response:
+                content = self._read(response, self._clock() + timeout_s)
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            cause = str(error) or type(error).__name__
-            raise self._failed(f"the endpoint {self.name!r} can't be asked: {cause}", self._rest_s) from None
+            raise self._failed(f"can't be asked: {str(error) or type(error).__name__}") from None
         if response.status_code != 200:
-            raise self._failed(
-                f"the endpoint {self.name!r} answered {response.status_code}", _retry_after(response, self._rest_s)
-            )
+            raise self._failed(f"answered {response.status_code}", _retry_after_s(response))
         try:
             rows = sorted(json.loads(content)["data"], key=lambda row: row["index"])
             vectors = [row["embedding"] for row in rows]
         except (ValueError, KeyError, TypeError):
-            raise self._failed(f"the endpoint {self.name!r} answers no embeddings", self._rest_s) from None
+            raise self._failed("answers no embeddings") from None
         if len(vectors) != len(texts):
-            cause = f"the endpoint {self.name!r} gives {len(vectors)} vectors for {len(texts)} texts"
-            raise self._failed(cause, self._rest_s)
+            raise self._failed(f"gives {len(vectors)} vectors for {len(texts)} texts")
         return vectors
 
-    def _received(self, response: httpx2.Response, until: float) -> bytes:
+    def _read(self, response: httpx2.Response, until_s: float) -> bytes:
         """Return an answer's content; the client's own timeout is for each part of it, however many come."""
         parts: list[bytes] = []
         for part in response.iter_bytes():
-            if self._clock() > until:
+            if self._clock() > until_s:
                 raise httpx2.ReadTimeout("the answer takes too long")
             parts.append(part)
         return b"".join(parts)
 
-    def _failed(self, cause: str, rest_s: float) -> RankerError:
-        self._resting = (self._clock() + rest_s, cause)
+    def _failed(self, what: str, rest_s: float | None = None) -> RankerError:
+        """Leave the endpoint alone for a while, and return the error that says why."""
+        cause = f"the endpoint {self.name!r} {what}"
+        self._rest = _Rest(self._clock() + (self._rest_s if rest_s is None else rest_s), cause)
         return RankerError(cause)
 
 
-def _retry_after(response: httpx2.Response, default_s: float) -> float:
+def _retry_after_s(response: httpx2.Response) -> float | None:
+    """Return how long an endpoint asks to be left alone, or None where it doesn't say."""
     try:
-        return min(600.0, max(0.0, float(response.headers.get("retry-after", default_s))))
-    except ValueError:
-        return default_s
+        return min(_LONGEST_REST_S, max(0.0, float(response.headers["retry-after"])))
+    except (KeyError, ValueError):
+        return None

@@ -14,11 +14,11 @@ from agent_utilities.ranking.base import RankerError
 from agent_utilities.ranking.embedding import TextRole
 
 if TYPE_CHECKING:
-    from agent_utilities.ranking.embedding import Vectors
+    from agent_utilities.ranking.arrays import Vectors
 
 MODEL = "BAAI/bge-small-en-v1.5"
 _HUB = "https://huggingface.co"
-_REACH_S = 3.0
+_REACH_TIMEOUT_S = 3.0
 
 
 class FastEmbed:
@@ -40,24 +40,24 @@ class FastEmbed:
             library = import_module("fastembed")
         except ImportError:
             raise RankerError("fastembed is absent; install agent-utilities[fastembed]") from None
-        known = {each["model"].casefold(): each for each in library.TextEmbedding.list_supported_models()}
+        known = {entry["model"].casefold(): entry for entry in library.TextEmbedding.list_supported_models()}
         if model.casefold() not in known:
             raise RankerError(f"fastembed knows no model {model!r}")
-        with _quiet():
-            self._model = _opened(library, model, known[model.casefold()].get("sources") or {})
+        with _library_log_off():
+            self._model = _open_model(library, model, known[model.casefold()].get("sources") or {})
 
-    def embed(self, texts: Sequence[str], kind: TextRole) -> Vectors:
+    def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
         """Return one vector a text, in order."""
         import numpy as np
 
-        embed = self._model.query_embed if kind == "query" else self._model.passage_embed
+        embed = self._model.query_embed if role == "query" else self._model.passage_embed
         try:
             return np.array(list(embed(list(texts))), dtype=np.float32)
         except Exception as error:  # whatever the runtime raises
             raise RankerError(f"{self.name!r} can't embed: {error}") from None
 
 
-def _opened(library: Any, model: str, sources: Mapping[str, str | None]) -> Any:
+def _open_model(library: Any, model: str, sources: Mapping[str, str | None]) -> Any:
     """Return a model from what is on disk, or downloaded where its source can be reached.
 
     Raises:
@@ -81,15 +81,15 @@ def _opened(library: Any, model: str, sources: Mapping[str, str | None]) -> Any:
 def _unreachable(address: str) -> str:
     """Return why nothing answers at an address; empty where something does, whatever it says."""
     try:
-        httpx2.head(address, timeout=_REACH_S)
+        httpx2.head(address, timeout=_REACH_TIMEOUT_S)
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         return f"{address}: {error or type(error).__name__}"
     return ""
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep the library from printing errors that are told as causes."""
+def _library_log_off() -> Iterator[None]:
+    """Keep the library from printing errors that are returned as causes."""
     try:
         logger = import_module("loguru").logger
     except ImportError:

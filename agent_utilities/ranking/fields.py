@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from agent_utilities.ranking.text import content_words, stem
 
 SURFACE_WEIGHT = 0.3
+"""Of a word as it stands, beside 1 for its stem."""
 FIELD_WEIGHTS: Mapping[str, float] = {
     "name": 4,
     "title": 2,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent_utilities.catalog.document import ToolDocument, split_identifier
@@ -12,27 +13,37 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from agent_utilities.ranking.arrays import Places
+
 _MENTION = re.compile(r"\w[\w./:-]*")
 _QUOTES = ("`", '"', "'")
 
 
+@dataclass(frozen=True, eq=False)
 class NameIndex:
     """Which tools bear which names.
 
     Args:
-        documents: the catalog.
+        places_by_name: places in the catalog by folded name, with and without the server.
+        view_places: (n_tools,) the place of each tool of the catalog among those of a view, -1 where it is not there;
+            None where all are.
     """
 
-    def __init__(self, documents: Sequence[ToolDocument]) -> None:
-        self._exact: dict[str, list[int]] = {}
-        self._among: NDArray[np.int32] | None = None
-        for place, each in enumerate(documents):
-            folded = each.name.casefold()
-            self._exact.setdefault(folded, []).append(place)
-            if each.server:
-                self._exact.setdefault(f"{each.server.casefold()}/{folded}", []).append(place)
+    places_by_name: Mapping[str, Sequence[int]]
+    view_places: NDArray[np.int32] | None = None
 
-    def within(self, places: NDArray[np.intp], n_tools: int) -> NameIndex:
+    @classmethod
+    def of(cls, documents: Sequence[ToolDocument]) -> NameIndex:
+        """Return that of a catalog."""
+        places_by_name: dict[str, list[int]] = {}
+        for place, document in enumerate(documents):
+            name = document.name.casefold()
+            places_by_name.setdefault(name, []).append(place)
+            if document.server:
+                places_by_name.setdefault(f"{document.server.casefold()}/{name}", []).append(place)
+        return cls(places_by_name)
+
+    def within(self, places: Places, n_tools: int) -> NameIndex:
         """Return the names of some of the tools, whose places are then those among them.
 
         Args:
@@ -41,25 +52,24 @@ class NameIndex:
         """
         import numpy as np
 
-        some = NameIndex(())
-        some._exact = self._exact
-        some._among = np.full(n_tools, -1, dtype=np.int32)
-        some._among[places] = np.arange(len(places))
-        return some
+        view_places = np.full(n_tools, -1, dtype=np.int32)
+        view_places[places] = np.arange(len(places))
+        return NameIndex(self.places_by_name, view_places)
 
-    def mentioned(self, query: str) -> list[int]:
+    def named_in(self, query: str) -> list[int]:
         """Return the tools whose names stand in a request as they are written.
 
         A name of one word counts only where it is the whole request or stands in backticks or quotes: it may be just
         a word.
         """
         text = query.strip()
-        found = list(self._exact.get(text.casefold(), ()))
-        for each in _MENTION.finditer(text):
-            mention = each.group().rstrip(".:/-")
-            quoted = text[: each.start()][-1:] in _QUOTES and text[each.start() + len(mention) :][:1] in _QUOTES
-            if quoted or " " in split_identifier(mention):
-                found.extend(self._exact.get(mention.casefold(), ()))
-        if self._among is not None:
-            found = [int(self._among[place]) for place in found if self._among[place] >= 0]
-        return sorted(set(found))
+        places = set(self.places_by_name.get(text.casefold(), ()))
+        for match in _MENTION.finditer(text):
+            mention = match.group().rstrip(".:/-")
+            start, end = match.start(), match.start() + len(mention)
+            is_quoted = text.endswith(_QUOTES, 0, start) and text.startswith(_QUOTES, end)
+            if is_quoted or " " in split_identifier(mention):
+                places.update(self.places_by_name.get(mention.casefold(), ()))
+        if self.view_places is None:
+            return sorted(places)
+        return sorted(int(view_place) for view_place in self.view_places[list(places)] if view_place >= 0)

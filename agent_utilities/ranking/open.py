@@ -26,8 +26,9 @@ def open_ranker(kind: str, provider: str = "minilm", cache: Path | None = None) 
         return LexicalRanker()
     if kind not in ("embedding", "hybrid"):
         raise InputError("no such ranker", kind, "ranker", "give lexical, embedding or hybrid")
-    from agent_utilities.ranking.fusion import LEXICAL_WEIGHT, HybridRanker
-    from agent_utilities.ranking.vectors import VectorStore
+    from agent_utilities.ranking.fusion import HybridRanker
+    from agent_utilities.ranking.hybrid_view import LEXICAL_WEIGHT
+    from agent_utilities.ranking.vector_store import VectorStore
 
     check_provider(provider)
     store = VectorStore(cache) if cache else None
@@ -57,7 +58,7 @@ def open_provider(text: str) -> Provider:
         RankerError: it can't be had here.
     """
     check_provider(text)
-    name, _, rest = text.partition(":")
+    name, _, model = text.partition(":")
     if name == "minilm":
         from agent_utilities.ranking.minilm import MiniLM
 
@@ -65,7 +66,7 @@ def open_provider(text: str) -> Provider:
     if name == "fastembed":
         from agent_utilities.ranking.fastembed import FastEmbed
 
-        return FastEmbed(rest) if rest else FastEmbed()
+        return FastEmbed(model) if model else FastEmbed()
     from agent_utilities.ranking.endpoint import Endpoint
 
     url, _, model = text.partition("#")

@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING
 from agent_utilities.catalog.document import ToolDocument
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from agent_utilities.ranking.base import Scores
+    from agent_utilities.ranking.arrays import Places, Scores
 
 
 class Servers:
@@ -21,11 +18,11 @@ class Servers:
         numbers: (n_tools,) the number of each tool's server.
     """
 
-    def __init__(self, numbers: NDArray[np.intp]) -> None:
+    def __init__(self, numbers: Places) -> None:
         import numpy as np
 
         self.n_tools = len(numbers)
-        _, self._of, self._counts = np.unique(numbers, return_inverse=True, return_counts=True)
+        _, self._server_of_tool, self._n_tools_of_server = np.unique(numbers, return_inverse=True, return_counts=True)
 
     @classmethod
     def of(cls, documents: Sequence[ToolDocument]) -> Servers:
@@ -33,13 +30,18 @@ class Servers:
         import numpy as np
 
         numbers: dict[str, int] = {}
-        return cls(np.array([numbers.setdefault(each.server, len(numbers)) for each in documents], dtype=np.intp))
+        return cls(np.array([numbers.setdefault(tool.server, len(numbers)) for tool in documents], dtype=np.intp))
 
-    def within(self, places: NDArray[np.intp]) -> Servers:
+    @property
+    def n_bytes(self) -> int:
+        """What the arrays take."""
+        return self._server_of_tool.nbytes + self._n_tools_of_server.nbytes
+
+    def within(self, places: Places) -> Servers:
         """Return those of some of the tools."""
-        return Servers(self._of[places])
+        return Servers(self._server_of_tool[places])
 
-    def mean(self, scores: Scores) -> Scores:
+    def mean_scores(self, scores: Scores) -> Scores:
         """Return for each tool the mean score of its server's tools: (n_tools,); 0 where there is one server only.
 
         Args:
@@ -47,7 +49,8 @@ class Servers:
         """
         import numpy as np
 
-        if len(self._counts) < 2:
+        n_servers = len(self._n_tools_of_server)
+        if n_servers < 2:
             return np.zeros(self.n_tools, dtype=np.float32)
-        means = np.bincount(self._of, weights=scores, minlength=len(self._counts)) / self._counts
-        return means.astype(np.float32)[self._of]
+        means = np.bincount(self._server_of_tool, weights=scores, minlength=n_servers) / self._n_tools_of_server
+        return means.astype(np.float32)[self._server_of_tool]

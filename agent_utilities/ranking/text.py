@@ -37,32 +37,37 @@ def words(text: str) -> list[str]:
     >>> words("List EventHubs, 查看日志")
     ['list', 'event', 'hubs', '查看', '看日', '日志']
     """
-    found: list[str] = []
+    folded: list[str] = []
     for word in _WORD.findall(unicodedata.normalize("NFKC", text)):
         if word.isascii():
             parts = word.split() if word.islower() else split_identifier(word).split()
-            whole = all(len(part) == 1 for part in parts)
-            found.extend([word.casefold()] if whole else [part.casefold() for part in parts])
+            is_spelt_out = all(len(part) == 1 for part in parts)
+            folded.extend([word.casefold()] if is_spelt_out else [part.casefold() for part in parts])
         else:
-            found.extend(_pieces(word.casefold()))
-    return found
+            folded.extend(_split_unspaced(word.casefold()))
+    return folded
 
 
-def _pieces(word: str) -> list[str]:
+def _split_unspaced(word: str) -> list[str]:
     """Return runs of unspaced script as overlapping pairs, and the rest whole."""
-    found: list[str] = []
+    pieces: list[str] = []
     end = 0
     for run in _UNSPACED.finditer(word):
-        found.append(word[end : run.start()])
+        pieces.append(word[end : run.start()])
         text = run.group()
-        found.extend(text[at : at + 2] for at in range(max(1, len(text) - 1)))
+        pieces.extend(text[start : start + 2] for start in range(max(1, len(text) - 1)))
         end = run.end()
-    return [piece for piece in (*found, word[end:]) if piece]
+    return [piece for piece in (*pieces, word[end:]) if piece]
+
+
+def is_content_word(word: str) -> bool:
+    """Return whether a word says something by itself: no stopword and no single letter."""
+    return word not in STOPWORDS and not (len(word) == 1 and word.isascii())
 
 
 def content_words(text: str) -> list[str]:
-    """Return the words of a text that tell something: no stopwords and no single letters."""
-    return [word for word in words(text) if word not in STOPWORDS and not (len(word) == 1 and word.isascii())]
+    """Return the words of a text that say something by themselves."""
+    return [word for word in words(text) if is_content_word(word)]
 
 
 @lru_cache(maxsize=1)
@@ -84,13 +89,13 @@ def clauses(query: str) -> list[str]:
 
     Parts of fewer than three words stay with the part before them.
     """
-    found: list[str] = []
-    for part in _CLAUSE_END.split(query):
-        text = part.strip(" ,.;:!?\"'")
+    parts: list[str] = []
+    for piece in _CLAUSE_END.split(query):
+        text = piece.strip(" ,.;:!?\"'")
         if not text:
             continue
-        if found and min(len(text.split()), len(found[-1].split())) < _N_CLAUSE_WORDS:
-            found[-1] += f", {text}"
+        if parts and min(len(text.split()), len(parts[-1].split())) < _N_CLAUSE_WORDS:
+            parts[-1] += f", {text}"
         else:
-            found.append(text)
-    return found[:_N_CLAUSES_LIMIT] if len(found) > 1 else []
+            parts.append(text)
+    return parts[:_N_CLAUSES_LIMIT] if len(parts) > 1 else []

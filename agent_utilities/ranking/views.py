@@ -1,58 +1,77 @@
-"""What a caller may rank of an index: made ready once for each set of permitted tools, and a few kept."""
+"""What a caller may rank of a catalog: made ready once for each set of permitted tools, kept while there is room."""
 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Generic, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from agent_utilities.runtime.bounded_cache import BoundedCache
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from agent_utilities.ranking.arrays import Places
 
-V = TypeVar("V")
+SPARE_BYTES = 32 << 20
+"""What views may take beyond what the whole catalog does: about 20,000 tools, or some thousand views of a few."""
+_OVERHEAD_BYTES = 4 << 10
+"""Of a view's objects, whatever its arrays hold: about 2 KB, in six that the garbage collector walks."""
+_PLACE_BYTES = 8
 
-_N_TOOLS = 20_000
-_N_VIEWS = 64
+
+class View(Protocol):
+    """Some tools of a catalog, as a catalog of them alone would be."""
+
+    @property
+    def n_bytes(self) -> int:
+        """What its arrays take."""
+        ...
+
+
+V = TypeVar("V", bound=View)
 
 
 class Views(Generic[V]):
-    """Views of an index: what it would be if the catalog had the permitted tools only.
+    """Views of a catalog: what it would be if it had the permitted tools only.
 
     What is common, rare or long in a catalog is a matter of all its tools, so that a tool which is denied would
     otherwise move the scores of those that are not (law L1). Sets of permitted tools are few, one for each scope of
-    callers. The views that were used last are kept, of as many tools together as the catalog has, or 20,000.
+    callers. The views used last are kept, which take no more together than the whole catalog and `SPARE_BYTES`.
 
     Args:
-        n_tools: how many tools the catalog has.
-        make: makes a view of the tools at some places, ascending. It should not hold the index that holds the views,
-            or a catalog that was swapped out stays in memory until a full garbage collection.
+        whole: the view of all tools.
+        n_tools: how many those are.
+        make: makes a view of the tools at some places, ascending. It should not hold what holds the views, or a
+            catalog that was swapped out stays in memory until a full garbage collection.
     """
 
-    def __init__(self, n_tools: int, make: Callable[[NDArray[np.intp]], V]) -> None:
+    def __init__(self, whole: V, n_tools: int, make: Callable[[Places], V]) -> None:
+        self._whole = whole
         self._n_tools = n_tools
         self._make = make
-        self._kept: OrderedDict[tuple[int, ...], V | None] = OrderedDict()
         self._lock = threading.Lock()
+        # Not weighed by a method of this object, which would make a cycle.
+        self._cache: BoundedCache[tuple[int, ...], V] = BoundedCache(
+            whole.n_bytes + SPARE_BYTES, partial(_weigh, whole)
+        )
 
-    def of(self, permitted: Sequence[int] | None) -> V | None:
-        """Return the view of the permitted tools, or None where that is all of them."""
+    def of(self, permitted: Sequence[int] | None) -> V:
+        """Return the view of the permitted tools; None permits all."""
         import numpy as np
 
         if permitted is None:
-            return None
-        key = permitted if isinstance(permitted, tuple) else tuple(permitted)
+            return self._whole
+        key = tuple(permitted)
         with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]
-        places = np.unique(np.array(key, dtype=np.intp))
-        made = None if len(places) == self._n_tools else self._make(places)
-        with self._lock:
-            self._kept[key] = made
-            size = sum(map(len, self._kept))
-            while len(self._kept) > 1 and (size > max(_N_TOOLS, self._n_tools) or len(self._kept) > _N_VIEWS):
-                oldest, _ = self._kept.popitem(last=False)
-                size -= len(oldest)
-        return made
+            view = self._cache.get(key)
+        if view is None:
+            places = np.unique(np.array(key, dtype=np.intp))
+            view = self._whole if len(places) == self._n_tools else self._make(places)
+            with self._lock:
+                self._cache.keep(key, view)
+        return view
+
+
+def _weigh(whole: View, permitted: tuple[int, ...], view: View) -> int:
+    n_bytes = 0 if view is whole else view.n_bytes
+    return _OVERHEAD_BYTES + _PLACE_BYTES * len(permitted) + n_bytes

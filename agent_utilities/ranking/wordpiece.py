@@ -34,18 +34,19 @@ class Pieces:
 
     def ids(self, text: str, limit: int) -> list[int]:
         """Return the numbers of a text's pieces between the marks of start and end, no more than a limit in all."""
-        found = [self._start]
+        numbers = [self._start]
         text = text.encode(errors="replace").decode()  # unpaired surrogates
         for word, _ in self._splitter.pre_tokenize_str(self._normalizer.normalize_str(text)):
-            found += self._word(word)
-            if len(found) >= limit:
+            numbers += self._split(word)
+            if len(numbers) >= limit:
                 break
-        return [*found[: limit - 1], self._end]
+        return [*numbers[: limit - 1], self._end]
 
-    def _word(self, word: str) -> list[int]:
+    def _split(self, word: str) -> list[int]:
+        """Return the numbers of the longest pieces that a word is made of, or that of the unknown."""
         if len(word) > _N_CHARACTERS:
             return [self._unknown]
-        found: list[int] = []
+        numbers: list[int] = []
         start = 0
         while start < len(word):
             mark = _CONTINUED if start else ""
@@ -54,6 +55,6 @@ class Pieces:
                     break
             else:
                 return [self._unknown]
-            found.append(number)
+            numbers.append(number)
             start = end
-        return found
+        return numbers

@@ -43,20 +43,20 @@ class TestDocument:
 
 class TestAspects:
     def test_they_are_the_whole_the_first_sentence_and_the_name(self):
-        assert document(DEFINITION, server="gitAgent").aspects() == (
-            "git Agent clone repo Clone: Copy a repository. It needs git.\ncheckout",
-            "clone repo Clone: Copy a repository.",
-            "clone repo Clone",
-        )
+        assert document(DEFINITION, server="gitAgent").aspects() == {
+            "whole": "git Agent clone repo Clone: Copy a repository. It needs git.\ncheckout",
+            "first_sentence": "clone repo Clone: Copy a repository.",
+            "name": "clone repo Clone",
+        }
 
 
-class TestRemembering:
+class TestTriggers:
     def test_past_requests_come_after_those_known(self):
-        assert ToolDocument("a", triggers=("x",)).remembering(["y"]).triggers == ("x", "y")
+        assert ToolDocument("a", triggers=("x",)).with_triggers(["y"]).triggers == ("x", "y")
 
     def test_only_the_newest_are_kept(self):
-        kept = ToolDocument("a").remembering(str(n) for n in range(300)).triggers
-        assert (len(kept), kept[-1]) == (200, "299")
+        triggers = ToolDocument("a").with_triggers(str(n) for n in range(300)).triggers
+        assert (len(triggers), triggers[-1]) == (200, "299")
 
 
 class TestSplitIdentifier:

@@ -1,16 +1,18 @@
-"""A small catalog, a provider that needs no model, and Hypothesis strategies for both."""
+"""A small catalog, and a provider that needs no model."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from hashlib import blake2b
 
 import numpy as np
-from hypothesis import strategies as st
 
 from agent_utilities.catalog.document import ToolDocument
-from agent_utilities.ranking.base import RankerError
+from agent_utilities.ranking.base import RankerError, Ranking
+from agent_utilities.ranking.fusion import HybridRanker
+from agent_utilities.ranking.lexical import LexicalRanker
 
 TOOLS = (
     ToolDocument("git_status", description="Show what changed in the working tree.", server="git"),
@@ -46,25 +48,27 @@ class Concepts:
         self.asked: list[str] = []
         self.fails = False
 
-    def embed(self, texts: Sequence[str], kind: str) -> np.ndarray:
+    def embed(self, texts: Sequence[str], role: str) -> np.ndarray:
         self.asked.extend(texts)
         if self.fails:
             raise RankerError("the model is gone")
-        made = np.zeros((len(texts), self.n_dimensions), dtype=np.float32)
-        for row, text in zip(made, texts, strict=True):
-            for word in re.findall(r"\w+", text.casefold()) or ["-"]:
-                seed = blake2b(CONCEPTS.get(word, word).encode(), digest_size=4).digest()
-                row += np.random.default_rng(int.from_bytes(seed, "little")).normal(size=self.n_dimensions)
-        return made
+        return np.array([text_vector(text, self.n_dimensions) for text in texts], dtype=np.float32)
 
 
-words = st.sampled_from(["git", "log", "file", "read", "delete", "weather", "repo", "Queue", "天气", "the", "x1"])
-texts = st.lists(words, max_size=8).map(" ".join)
-documents = st.builds(
-    ToolDocument,
-    name=st.lists(words, min_size=1, max_size=3).map("_".join),
-    description=texts,
-    tags=st.lists(words, max_size=2).map(tuple),
-    server=st.sampled_from(["", "a", "b"]),
-)
-catalogs = st.lists(documents, max_size=12)
+@cache
+def text_vector(text: str, n_dimensions: int) -> np.ndarray:
+    return sum(word_vector(word, n_dimensions) for word in re.findall(r"\w+", text.casefold()) or ["-"])
+
+
+@cache
+def word_vector(word: str, n_dimensions: int) -> np.ndarray:
+    seed = blake2b(CONCEPTS.get(word, word).encode(), digest_size=4).digest()
+    return np.random.default_rng(int.from_bytes(seed, "little")).normal(size=n_dimensions)
+
+
+def rank_samples() -> list[tuple[object, ...]]:
+    """Return what both rankers make of a few requests, as JSON can hold it."""
+    requests = ("who has been hammering our API", "remove the folder and list commits", "城市天气")
+    indexes = (LexicalRanker().index(TOOLS), HybridRanker(Concepts).index(TOOLS))
+    rankings: list[Ranking] = [index.rank(request) for index in indexes for request in requests]
+    return [(ranking.indexes, ranking.scores, ranking.matched) for ranking in rankings]

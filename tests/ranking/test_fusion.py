@@ -46,7 +46,7 @@ class TestMeaning:
     def test_more_history_brings_a_tool_nearer(self, provider):
         def score(n: int) -> float:
             asked = ["what is on the radio"] * n
-            catalog = [TOOLS[0].remembering(asked), *TOOLS[1:]]
+            catalog = [TOOLS[0].with_triggers(asked), *TOOLS[1:]]
             ranking = HybridRanker(lambda: provider).index(catalog).rank("which radio station is on")
             return dict(zip(ranking.indexes, ranking.scores, strict=True))[0]
 
@@ -54,9 +54,9 @@ class TestMeaning:
 
 
 class TestIntents:
-    def test_each_intent_finds_its_tool(self, index):
-        found = index.rank("list the newest commits, and also remove a directory with all in it").indexes[:2]
-        assert set(found) == {PLACES["git_log"], PLACES["deleteFolder"]}
+    def test_every_intent_finds_its_tool(self, index):
+        first_two = index.rank("list the newest commits, and also remove a directory with all in it").indexes[:2]
+        assert set(first_two) == {PLACES["git_log"], PLACES["deleteFolder"]}
 
     @pytest.mark.parametrize(
         ("query", "parts"),
@@ -64,11 +64,12 @@ class TestIntents:
             ("list the newest commits", []),
             ("read the first file and then remove it all", ["read the first file", "remove it all"]),
             ("salt and pepper", []),
+            ("read the first file and then stop", []),
             ("", []),
         ],
     )
     def test_short_parts_stay_with_their_neighbour(self, query, parts):
-        assert clauses(query) == parts or (query == "salt and pepper" and len(clauses(query)) <= 1)
+        assert clauses(query) == parts
 
 
 class TestFallback:
@@ -100,16 +101,20 @@ class TestFallback:
         provider.fails = False
         assert ranker.index(TOOLS).cause == ""
 
-    @pytest.mark.parametrize(
-        "answer",
-        [np.zeros((1, 0)), np.zeros(3), np.full((1, 96), np.nan), np.ones((2, 96)), np.ones((1, 12))],
-        ids=["no dimensions", "no vectors", "not finite", "too many", "other dimension"],
-    )
-    def test_nonsense_from_a_model_leaves_the_words(self, index, provider, monkeypatch, answer):
-        monkeypatch.setattr(provider, "embed", lambda texts, kind: answer)
-        ranking = index.rank("newest commits")
-        assert ranking.indexes[0] == PLACES["git_log"]
-        assert ranking.cause.startswith("ranked by words alone")
+    def test_nonsense_from_a_model_leaves_the_words(self, index, provider, monkeypatch, subtests):
+        nonsense = {
+            "no dimensions": np.zeros((1, 0)),
+            "no vectors": np.zeros(3),
+            "not finite": np.full((1, 96), np.nan),
+            "too many": np.ones((2, 96)),
+            "other dimensions": np.ones((1, 12)),
+        }
+        for what, answer in nonsense.items():
+            monkeypatch.setattr(provider, "embed", lambda texts, role, answer=answer: answer)
+            with subtests.test(what):
+                ranking = index.rank("newest commits")
+                assert ranking.indexes[0] == PLACES["git_log"]
+                assert ranking.cause.startswith("ranked by words alone")
 
 
 class TestUpdates:
@@ -120,3 +125,20 @@ class TestUpdates:
         ranker.index([*TOOLS, ToolDocument("new_tool")])
         assert [text for text in provider.asked if "new" in text] == ["new tool:", "new tool"]
         assert not [text for text in provider.asked if "git" in text]
+
+    def test_a_model_whose_dimensions_change_leaves_the_words_once_and_is_then_read_anew(self, provider):
+        ranker = HybridRanker(lambda: provider)
+        ranker.index(TOOLS)
+        provider.n_dimensions = 7
+        changed = ranker.index([*TOOLS, ToolDocument("new_tool")])
+        assert "other dimensions than before" in changed.cause
+        assert changed.rank("newest commits").indexes[0] == PLACES["git_log"]
+        assert ranker.index([*TOOLS, ToolDocument("new_tool")]).cause == ""
+
+    def test_dimensions_that_change_are_noticed_even_where_no_tool_does(self, provider):
+        ranker = HybridRanker(lambda: provider)
+        ranker.index(TOOLS)
+        provider.n_dimensions = 7
+        assert "other dimensions than before" in ranker.index(TOOLS).cause
+        again = ranker.index(TOOLS)
+        assert (again.cause, again.rank("newest commits").cause) == ("", "")

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.ranking.fusion import HybridRanker
 from agent_utilities.ranking.lexical import LexicalRanker
-from tests.ranking.catalogs import PLACES, TOOLS, Concepts, catalogs, documents, texts
+from tests.ranking.catalogs import PLACES, TOOLS, Concepts, rank_samples
+from tests.ranking.strategies import catalogs, documents, texts
 
 RANKERS = {"lexical": LexicalRanker, "hybrid": lambda: HybridRanker(Concepts)}
 
@@ -23,11 +24,11 @@ RANKERS = {"lexical": LexicalRanker, "hybrid": lambda: HybridRanker(Concepts)}
 class TestEveryIndex:
     @given(catalog=catalogs, query=texts, data=st.data())
     @settings(max_examples=150)
-    def test_it_ranks_only_what_is_permitted_and_each_once(self, kind, catalog, query, data):
+    def test_it_ranks_only_what_is_permitted_and_no_tool_twice(self, kind, catalog, query, data):
         permitted = data.draw(st.lists(st.integers(0, len(catalog) - 1), unique=True)) if catalog else []
-        found = RANKERS[kind]().index(catalog).rank(query, permitted=permitted).indexes
-        assert set(found) <= set(permitted)
-        assert len(set(found)) == len(found)
+        indexes = RANKERS[kind]().index(catalog).rank(query, permitted=permitted).indexes
+        assert set(indexes) <= set(permitted)
+        assert len(set(indexes)) == len(indexes)
 
     @given(catalog=catalogs, query=texts, limit=st.integers(0, 30))
     @settings(max_examples=150)
@@ -99,7 +100,7 @@ class TestEveryIndex:
     @settings(max_examples=150)
     def test_a_denied_tool_that_changes_changes_nothing(self, kind, catalog, other, query, data):
         place = data.draw(st.integers(0, len(catalog)))
-        permitted = [each for each in range(len(catalog) + 1) if each != place]
+        permitted = [permitted for permitted in range(len(catalog) + 1) if permitted != place]
         before, after = (
             RANKERS[kind]().index([*catalog[:place], denied, *catalog[place:]]).rank(query, permitted=permitted)
             for denied in (ToolDocument("denied"), other)
@@ -111,7 +112,7 @@ class TestEveryIndex:
         rankings = [index.rank("git log of the file", permitted=order) for order in ([0, 1, 3], (3, 1, 0), [1, 0, 3])]
         assert rankings[0] == rankings[1] == rankings[2]
 
-    def test_many_sets_of_permitted_tools_are_served_each_by_its_own(self, kind):
+    def test_every_set_of_permitted_tools_has_its_own_view(self, kind):
         index = RANKERS[kind]().index(TOOLS)
         sets = [tuple(sorted({n % 8, n // 8 % 8, n // 3 % 8})) for n in range(100)] * 2
         for permitted in sets:
@@ -137,26 +138,18 @@ class TestEveryIndex:
 
 _SCRIPT = """
 import json
-from tests.ranking.catalogs import TOOLS, Concepts
-from agent_utilities.ranking.fusion import HybridRanker
-from agent_utilities.ranking.lexical import LexicalRanker
-asked = ["who has been hammering our API", "remove the folder and list commits", "城市天气"]
-indexes = [LexicalRanker().index(TOOLS), HybridRanker(Concepts).index(TOOLS)]
-print(json.dumps([[r.indexes, r.scores, r.matched] for i in indexes for r in map(i.rank, asked)]))
+from tests.ranking.catalogs import rank_samples
+print(json.dumps(rank_samples()))
 """
 
 
 class TestDeterminism:
-    def test_processes_with_other_hash_seeds_rank_the_same(self, request):
-        answers = [
-            subprocess.run(
-                [sys.executable, "-c", _SCRIPT],
-                env={"PYTHONHASHSEED": seed, "PYTHONPATH": str(request.config.rootpath)},
-                capture_output=True,
-                check=True,
-                text=True,
-            ).stdout
-            for seed in ("0", "1", "4242")
-        ]
-        assert json.loads(answers[0])
-        assert len(set(answers)) == 1
+    def test_a_process_with_another_hash_seed_ranks_the_same(self, request):
+        elsewhere = subprocess.run(
+            [sys.executable, "-c", _SCRIPT],
+            env={"PYTHONHASHSEED": "4242", "PYTHONPATH": str(request.config.rootpath)},
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
+        assert json.loads(elsewhere) == json.loads(json.dumps(rank_samples()))

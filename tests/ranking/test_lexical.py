@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent_utilities.catalog.document import ToolDocument
-from agent_utilities.ranking import entries
+from agent_utilities.ranking import term_counts
 from agent_utilities.ranking.lexical import LexicalRanker
 from tests.ranking.catalogs import PLACES, TOOLS
 
@@ -48,8 +48,15 @@ class TestWords:
         ranking = INDEX.rank(query)
         assert (ranking.indexes, ranking.abstained) == ((), True)
 
-    def test_a_good_match_is_claimed(self):
-        assert not INDEX.rank("count requests per client").abstained
+    def test_a_match_over_the_cut_is_claimed(self):
+        ranking = INDEX.rank("count requests per client")
+        assert ranking.scores[0] >= ranking.cut == 0.27
+        assert (ranking.abstained, ranking.n_claimed) == (False, 1)
+
+    def test_a_match_under_the_cut_is_ranked_and_not_claimed(self):
+        ranking = INDEX.rank("explain lines of quantum chromodynamics and a baroque lute concerto to a sleepy child")
+        assert 0 < ranking.scores[0] < ranking.cut
+        assert (ranking.abstained, ranking.n_claimed) == (True, 0)
 
 
 class TestNames:
@@ -88,18 +95,18 @@ class TestServers:
 
 class TestUsage:
     def test_a_past_request_is_found_again(self):
-        index = LexicalRanker().index([*TOOLS[:6], TOOLS[6].remembering(["who is hammering us"]), TOOLS[7]])
+        index = LexicalRanker().index([*TOOLS[:6], TOOLS[6].with_triggers(["who is hammering us"]), TOOLS[7]])
         assert index.rank("somebody is hammering on it").indexes[0] == PLACES["top_clients"]
 
 
 class TestUpdates:
     def test_only_changed_documents_are_read_again(self, monkeypatch):
-        seen: list[str] = []
+        read: list[str] = []
         ranker = LexicalRanker()
         ranker.index(TOOLS)
         monkeypatch.setattr(
-            "agent_utilities.ranking.lexical.read",
-            lambda document, numbers: seen.append(document.name) or entries.read(document, numbers),
+            "agent_utilities.ranking.lexical.read_document",
+            lambda document, numbers: read.append(document.name) or term_counts.read_document(document, numbers),
         )
         ranker.index([*TOOLS[:-1], ToolDocument("new", description="Something new")])
-        assert seen == ["new"]
+        assert read == ["new"]

@@ -117,10 +117,10 @@ class Listed:
 
 @pytest.fixture
 def listed(monkeypatch) -> type[Listed]:
-    made = type("Listed", (Listed,), {"opened": []})
-    monkeypatch.setitem(sys.modules, "fastembed", SimpleNamespace(TextEmbedding=made))
+    library = type("Listed", (Listed,), {"opened": []})
+    monkeypatch.setitem(sys.modules, "fastembed", SimpleNamespace(TextEmbedding=library))
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    return made
+    return library
 
 
 _NO_HUB = """
@@ -163,7 +163,7 @@ class TestFastEmbed:
         monkeypatch.setattr("agent_utilities.ranking.fastembed._unreachable", lambda address: "")
         assert "can't be loaded: half a file" in open_ranker("hybrid", "fastembed").index(TOOLS).cause
 
-    def test_requests_and_documents_are_read_each_in_their_way(self, listed):
+    def test_requests_are_read_otherwise_than_documents(self, listed):
         provider = open_provider("fastembed")
         assert provider.embed(["a"], "query").tolist() == [[1, 0]]
         assert provider.embed(["a"], "document").tolist() == [[0, 1]]
@@ -186,6 +186,6 @@ class TestFastEmbed:
     def test_the_real_library_has_what_is_called(self):
         text_embedding = pytest.importorskip("fastembed").TextEmbedding
         assert "local_files_only" in (inspect.getdoc(text_embedding.__init__) or "")
-        assert "BAAI/bge-small-en-v1.5" in [each["model"] for each in text_embedding.list_supported_models()]
+        assert "BAAI/bge-small-en-v1.5" in [entry["model"] for entry in text_embedding.list_supported_models()]
         for name in ("query_embed", "passage_embed"):
             inspect.signature(getattr(text_embedding, name)).bind(None, ["text"])

@@ -99,7 +99,7 @@ def remember(tools: Sequence[Tool], usage: Iterable[Request]) -> list[Tool]:
     for request in usage:
         for name in sorted(set().union(*request.groups)):
             answered.setdefault(name, []).append(request.query)
-    return [Tool(tool.id, tool.document.remembering(answered.get(tool.id, ())), tool.n_tokens) for tool in tools]
+    return [Tool(tool.id, tool.document.with_triggers(answered.get(tool.id, ())), tool.n_tokens) for tool in tools]
 
 
 def _rows(path: Path, required: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from agent_utilities.ranking.fusion import HybridRanker
-from agent_utilities.ranking.vectors import VectorStore
+from agent_utilities.ranking.vector_store import VectorStore
 from tests.ranking.catalogs import TOOLS, Concepts
 
 
@@ -19,37 +19,58 @@ def path(tmp_path):
     return tmp_path / "deep" / "vectors.sqlite"
 
 
-def kept(path) -> dict[str, list[float]]:
+def stored(path) -> dict[str, list[float]]:
     return {text: vector.tolist() for text, vector in VectorStore(path).get("m", "document", ["a", "b"]).items()}
 
 
-def keep(path) -> None:
+def store_one(path) -> None:
     VectorStore(path).put("m", "document", {"a": np.array([1, 2], dtype=np.float32)})
 
 
+def column(path) -> list[bytes]:
+    with closing(sqlite3.connect(path)) as connection:
+        return [blob for (blob,) in connection.execute("SELECT vector FROM vectors")]
+
+
+def replace_blob(path, blob: bytes | str) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE vectors SET vector = ?", (blob,))
+        connection.commit()
+
+
 class TestStore:
-    def test_a_vector_is_kept(self, path):
-        keep(path)
-        assert kept(path) == {"a": [1, 2]}
+    def test_a_vector_is_stored(self, path):
+        store_one(path)
+        assert stored(path) == {"a": [1, 2]}
 
-    @pytest.mark.parametrize(("name", "kind"), [("other", "document"), ("m", "query")])
-    def test_models_and_kinds_do_not_mix(self, path, name, kind):
-        keep(path)
-        assert VectorStore(path).get(name, kind, ["a"]) == {}
+    @pytest.mark.parametrize(("model", "role"), [("other", "document"), ("m", "query")])
+    def test_models_and_roles_do_not_mix(self, path, model, role):
+        store_one(path)
+        assert VectorStore(path).get(model, role, ["a"]) == {}
 
-    def test_a_damaged_vector_counts_as_absent(self, path):
-        keep(path)
-        with closing(sqlite3.connect(path)) as connection:
-            connection.execute("UPDATE vectors SET vector = substr(vector, 1, length(vector) - 1) || x'ff'")
-            connection.commit()
-        assert kept(path) == {}
+    def test_a_vector_with_any_byte_flipped_counts_as_absent(self, path):
+        store_one(path)
+        (blob,) = column(path)
+        for position in range(len(blob)):
+            damaged = bytearray(blob)
+            damaged[position] ^= 1
+            replace_blob(path, bytes(damaged))
+            assert stored(path) == {}, f"byte {position}"
+        replace_blob(path, blob)
+        assert stored(path) == {"a": [1, 2]}
+
+    @pytest.mark.parametrize("damaged", [b"", b"12345678", "text"])
+    def test_what_is_no_vector_counts_as_absent(self, path, damaged):
+        store_one(path)
+        replace_blob(path, damaged)
+        assert stored(path) == {}
 
     def test_a_file_that_is_no_store_is_made_anew(self, path, caplog):
         path.parent.mkdir()
         path.write_bytes(b"not a store at all" * 100)
         with caplog.at_level(logging.WARNING):
-            keep(path)
-        assert kept(path) == {"a": [1, 2]}
+            store_one(path)
+        assert stored(path) == {"a": [1, 2]}
         assert "damaged" in caplog.text
 
     def test_a_place_that_cannot_be_written_is_said_once(self, path, caplog):
@@ -63,7 +84,7 @@ class TestStore:
         assert store.cause
 
     def test_a_store_that_is_read_only_gives_what_it_has(self, path, monkeypatch):
-        keep(path)
+        store_one(path)
         connect = sqlite3.connect
         monkeypatch.setattr(sqlite3, "connect", lambda p, **kw: connect(f"file:{p}?mode=ro", uri=True, **kw))
         store = VectorStore(path)

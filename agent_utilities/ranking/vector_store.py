@@ -1,4 +1,4 @@
-"""Vectors kept on disk by the hash of what they are of. A store that can't be used costs time, never an answer."""
+"""Vectors on disk, by the hash of their texts. A store that can't be used costs time, never an answer."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-T = TypeVar("T")
+R = TypeVar("R")
 logger = logging.getLogger(__name__)
 
-_BATCH = 500
-_CHECK_BYTES = 8
+_N_AT_A_TIME = 500
+_CHECKSUM_BYTES = 8
 _TIMEOUT_S = 2
 _TABLE = "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID"
 
@@ -37,75 +37,79 @@ class VectorStore:
         self.path = path
         self.cause = ""
 
-    def get(self, name: str, kind: str, texts: Sequence[str]) -> dict[str, NDArray[np.float32]]:
-        """Return the vectors that are kept, by text.
+    def get(self, model: str, role: str, texts: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+        """Return the vectors that are stored, by text.
 
         Args:
-            name: the model's name.
-            kind: `document` or `query`.
+            model: its name.
+            role: `document` or `query`.
             texts: what the vectors are of.
         """
         import numpy as np
 
-        by_key = {_key(name, kind, text): text for text in texts}
+        text_by_key = {_key(model, role, text): text for text in texts}
 
         def read(connection: sqlite3.Connection) -> dict[str, NDArray[np.float32]]:
-            keys, found = list(by_key), {}
-            for at in range(0, len(keys), _BATCH):
-                some = keys[at : at + _BATCH]
+            keys, vectors = list(text_by_key), {}
+            for start in range(0, len(keys), _N_AT_A_TIME):
+                some = keys[start : start + _N_AT_A_TIME]
                 marks = ",".join("?" * len(some))
                 for key, blob in connection.execute(f"SELECT key, vector FROM vectors WHERE key IN ({marks})", some):
-                    if (content := _checked(blob)) is not None:
-                        found[by_key[key]] = np.frombuffer(content, dtype="<f4")
-            return found
+                    if (content := _verified(blob)) is not None:
+                        vectors[text_by_key[key]] = np.frombuffer(content, dtype="<f4")
+            return vectors
 
-        return self._use(read) or {}
+        return self._run(read) or {}
 
-    def put(self, name: str, kind: str, vectors: Mapping[str, NDArray[np.float32]]) -> None:
-        """Keep vectors, by text."""
-        rows = [(_key(name, kind, text), _sealed(vector.astype("<f4").tobytes())) for text, vector in vectors.items()]
+    def put(self, model: str, role: str, vectors: Mapping[str, NDArray[np.float32]]) -> None:
+        """Store vectors, by text."""
+        rows = [
+            (_key(model, role, text), _with_checksum(vector.astype("<f4").tobytes()))
+            for text, vector in vectors.items()
+        ]
 
         def write(connection: sqlite3.Connection) -> None:
             connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", rows)
             connection.commit()
 
-        self._use(write)
+        self._run(write)
 
-    def _use(self, action: Callable[[sqlite3.Connection], T]) -> T | None:
+    def _run(self, action: Callable[[sqlite3.Connection], R]) -> R | None:
         """Return what an action on the file gives, or None where the file can't be used."""
         if self.cause:
             return None
         try:
             try:
-                return self._act(action)
+                return self._run_once(action)
             except sqlite3.OperationalError:
                 raise
             except sqlite3.DatabaseError as error:
                 logger.warning("the store of vectors is damaged and made anew: %s (%s)", error, self.path)
                 self.path.unlink(missing_ok=True)
-                return self._act(action)
+                return self._run_once(action)
         except (sqlite3.Error, OSError) as error:
             self.cause = f"vectors are not kept: {error}"
             logger.warning("%s (%s)", self.cause, self.path)
             return None
 
-    def _act(self, action: Callable[[sqlite3.Connection], T]) -> T:
+    def _run_once(self, action: Callable[[sqlite3.Connection], R]) -> R:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with closing(sqlite3.connect(self.path, timeout=_TIMEOUT_S)) as connection:
             connection.execute(_TABLE)
             return action(connection)
 
 
-def _key(name: str, kind: str, text: str) -> bytes:
-    return blake2b(f"{name}\0{kind}\0{text}".encode("utf-8", "surrogatepass"), digest_size=20).digest()
+def _key(model: str, role: str, text: str) -> bytes:
+    return blake2b(f"{model}\0{role}\0{text}".encode("utf-8", "surrogatepass"), digest_size=20).digest()
 
 
-def _sealed(content: bytes) -> bytes:
-    return blake2b(content, digest_size=_CHECK_BYTES).digest() + content
+def _with_checksum(content: bytes) -> bytes:
+    return blake2b(content, digest_size=_CHECKSUM_BYTES).digest() + content
 
 
-def _checked(blob: object) -> bytes | None:
-    if not isinstance(blob, bytes) or len(blob) <= _CHECK_BYTES:
+def _verified(blob: object) -> bytes | None:
+    """Return what a checksum stands before, or None where they don't agree."""
+    if not isinstance(blob, bytes) or len(blob) <= _CHECKSUM_BYTES:
         return None
-    content = blob[_CHECK_BYTES:]
-    return content if _sealed(content) == blob else None
+    content = blob[_CHECKSUM_BYTES:]
+    return content if _with_checksum(content) == blob else None

@@ -1,4 +1,4 @@
-"""One thread at a time for BLAS."""
+"""One thread at a time for BLAS, the matrix library under numpy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
-_TURN = threading.Lock()
+_LIMIT_LOCK = threading.Lock()
+"""Of the process, as the limit itself is."""
 
 
 @lru_cache(maxsize=1)
@@ -21,13 +22,13 @@ def _controller() -> Any:
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
+def single_blas_thread() -> Iterator[None]:
     """Let BLAS use one thread within, and one caller at a time.
 
     A second thread gains nothing on a request's matrices, and two that wait for each other on busy cores take ten
     times as long. The limit is the process's, so callers take turns: none may restore what another has set.
     """
-    with _TURN:
+    with _LIMIT_LOCK:
         controller = _controller()
         if controller is None:
             yield

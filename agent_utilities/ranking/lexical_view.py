@@ -1,0 +1,113 @@
+"""The permitted tools of a catalog, as words rank them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from agent_utilities.ranking.base import Ranking
+from agent_utilities.ranking.claims import ClaimRule, count_claimed
+from agent_utilities.ranking.name_index import NameIndex
+from agent_utilities.ranking.postings import Postings
+from agent_utilities.ranking.request_terms import RequestTerms
+from agent_utilities.ranking.scoring import best_places, round_scores
+from agent_utilities.ranking.servers import Servers
+
+if TYPE_CHECKING:
+    from agent_utilities.ranking.arrays import Places, Scores
+
+CUT = 0.27
+CLAIM = ClaimRule(distance=0.5, share=0.85)
+SERVER_WEIGHT = 0.4
+_LEAST_NORM = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class LexicalView:
+    """The permitted tools of a catalog, with the weights that words have among them alone.
+
+    Args:
+        postings: their words.
+        names: their names.
+        servers: their servers.
+        cause: why there is no more than words; empty where no more was asked for.
+        places: where they stand in the catalog; None where they are all of it.
+    """
+
+    postings: Postings
+    names: NameIndex
+    servers: Servers
+    cause: str = ""
+    places: Places | None = None
+
+    @property
+    def n_tools(self) -> int:
+        """How many tools are permitted."""
+        return self.servers.n_tools
+
+    @property
+    def n_bytes(self) -> int:
+        """What the arrays take."""
+        arrays = (self.places, self.names.view_places)
+        of_view = sum(array.nbytes for array in arrays if array is not None)
+        return self.postings.n_bytes + self.servers.n_bytes + of_view
+
+    def rank(self, query: str, limit: int) -> Ranking:
+        """Return the tools that share words with a request. See `Index.rank`."""
+        import numpy as np
+
+        if not self.n_tools:
+            return Ranking(cause=self.cause)
+        terms = self.terms(query)
+        scores = self.scores(terms)
+        eligible = scores > 0
+        scores = scores + SERVER_WEIGHT * self.servers.mean_scores(scores)
+        scores /= max(_LEAST_NORM, float(np.linalg.norm(terms.idf)))
+        least_claimed = CLAIM.least_score(scores * eligible)
+        named = self.names.named_in(query)
+        lifted = scores.copy() if named else scores
+        lifted[named] += scores.max(initial=0) + 1
+        eligible[named] = True
+        best = best_places(lifted, eligible, limit)
+        ranked_scores = tuple(round_scores(lifted[best]).tolist())
+        abstained = not ranked_scores or ranked_scores[0] < CUT
+        return Ranking(
+            indexes=self.catalog_places(best),
+            scores=ranked_scores,
+            abstained=abstained,
+            matched=self.matched(terms, best),
+            cause=self.cause,
+            n_claimed=0 if abstained else count_claimed(scores[best], least_claimed, best, named),
+            cut=CUT,
+        )
+
+    def catalog_places(self, places: Places) -> tuple[int, ...]:
+        """Return where tools stand in the catalog."""
+        return tuple((places if self.places is None else self.places[places]).tolist())
+
+    def terms(self, query: str) -> RequestTerms:
+        """Return a request's terms."""
+        return RequestTerms.of(query, self.postings)
+
+    def scores(self, terms: RequestTerms) -> Scores:
+        """Return the sum of the terms' weights in each tool: (n_tools,)."""
+        import numpy as np
+
+        if not terms.rows:
+            return np.zeros(self.n_tools, dtype=np.float32)
+        slices = [self.postings.slice_of(row) for row in terms.rows]
+        places = np.concatenate([self.postings.places[part] for part in slices])
+        weights = np.concatenate([self.postings.weights[part] for part in slices])
+        return np.bincount(places, weights=weights, minlength=self.n_tools).astype(np.float32)
+
+    def matched(self, terms: RequestTerms, places: Places) -> tuple[tuple[str, ...], ...]:
+        """Return for each of some tools the words of a request that stand in it, in the request's order."""
+        import numpy as np
+
+        words: list[list[str]] = [[] for _ in places]
+        for row, word in terms.words:
+            having = self.postings.places[self.postings.slice_of(row)]
+            candidates = np.minimum(np.searchsorted(having, places), len(having) - 1)
+            for position in np.flatnonzero(having[candidates] == places):
+                words[position].append(word)
+        return tuple(map(tuple, words))

@@ -1,0 +1,50 @@
+"""The terms of a request: its words, their stems, and neighbours written as one word."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from agent_utilities.ranking.postings import Postings
+from agent_utilities.ranking.text import is_content_word, stem, words
+
+_N_QUERY_WORDS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class RequestTerms:
+    """A request's terms.
+
+    Args:
+        rows: the rows in the postings of those that some tool has.
+        idf: how rare each of all terms is, those that no tool has included.
+        words: (row of the stem, the word as it stands in the request), in the request's order.
+    """
+
+    rows: tuple[int, ...]
+    idf: tuple[float, ...]
+    words: tuple[tuple[int, str], ...]
+
+    @classmethod
+    def of(cls, query: str, postings: Postings) -> RequestTerms:
+        """Return those of a request: of its first 256 words."""
+        query_words = words(query)[:_N_QUERY_WORDS]
+        idf_by_row: dict[int, float] = {}
+        word_by_row: dict[int, str] = {}
+        unknown: set[str] = set()
+        for word in filter(is_content_word, query_words):
+            for term in (word, stem(word)):
+                row = postings.row(term)
+                if row is None:
+                    unknown.add(term)
+                else:
+                    idf_by_row[row] = float(postings.idf[row])
+                    if term != word:
+                        word_by_row.setdefault(row, word)
+        for pair in map("".join, pairwise(query_words)):
+            for term in (pair, stem(pair)):
+                if (row := postings.row(term)) is not None:
+                    idf_by_row.setdefault(row, float(postings.idf[row]))
+                    word_by_row.setdefault(row, pair)
+        idf = (*idf_by_row.values(), *(postings.max_idf for _ in unknown))
+        return cls(tuple(idf_by_row), idf, tuple(word_by_row.items()))
