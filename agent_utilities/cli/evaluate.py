@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
 from rich.console import Console
 
-from agent_utilities.cli.evaluation.data import Request, Tool, read_requests, read_tools, remember, tools_of
-from agent_utilities.cli.evaluation.measures import Answer, measure
+from agent_utilities.cli.evaluation.data import Request, Tool, add_usage, listed_tools, read_requests, read_tools
+from agent_utilities.cli.evaluation.measures import RankedRequest, measure
 from agent_utilities.cli.evaluation.report import plot, print_table, write_ranks
 from agent_utilities.errors import AgentUtilitiesError, InputError
 from agent_utilities.ranking.base import Index, Ranker
@@ -49,9 +48,7 @@ def evaluate(
         queries: JSON lines of requests and the tools that answer them.
         negatives: JSON lines of requests that no tool need answer.
         usage: JSON lines of past requests and the tools that answered them.
-        ranker: lexical, embedding or hybrid.
-        provider: what embeds: see `open_provider`.
-        cache: the file where vectors are kept, or None.
+        ranker, provider, cache: as for `open_ranker`.
         top_k: how many tools an agent would be shown at most, for what is claimed and the tokens saved.
         ranks_out: where to write the rankings.
         plot_to: where to draw a plot.
@@ -61,35 +58,35 @@ def evaluate(
         InputError: a file can't be read, or not exactly one of tools and server is given.
         ServerError: the server could not be asked.
     """
-    catalog = _catalog(tools, server, usage)
-    asked = read_requests(queries, catalog)
-    unanswerable = read_requests(negatives) if negatives else []
+    catalog = _read_catalog(tools, server)
+    requests = read_requests(queries, catalog)
+    no_tool_requests = read_requests(negatives) if negatives else []
+    catalog = add_usage(catalog, read_requests(usage) if usage else [])
     index = _index(catalog, open_ranker(ranker, provider, cache))
-    answers = [_answer(index, catalog, request) for request in asked]
-    refused = [_answer(index, catalog, request) for request in unanswerable]
+    answerable = _rank(index, catalog, requests)
+    unanswerable = _rank(index, catalog, no_tool_requests)
     name = ranker if not index.cause else "lexical"
     if ranks_out:
-        write_ranks(ranks_out, [*answers, *refused])
+        write_ranks(ranks_out, [*answerable, *unanswerable])
     if plot_to:
-        plot(plot_to, f"{name}: {queries.stem}", answers, refused, N_RANKED)
-    measures = measure(answers, refused, catalog, top_k)
-    if not as_json:
-        return print_table(f"{name} on {tools.parent.name if tools else server}/{queries.stem}", measures)
-    print(json.dumps({"ranker": name, "cause": index.cause, **measures}))
+        plot(plot_to, f"{name}: {queries.stem}", answerable, unanswerable, N_RANKED)
+    measures = measure(answerable, unanswerable, catalog, top_k)
+    if as_json:
+        print(json.dumps({"ranker": name, "cause": index.cause, **measures}))
+    else:
+        print_table(f"{name} on {tools.parent.name if tools else server}/{queries.stem}", measures)
 
 
-def _catalog(tools: Path | None, server: str | None, usage: Path | None) -> list[Tool]:
-    """Return the tools of a file or of a running server, with the requests that they answered before."""
+def _read_catalog(tools: Path | None, server: str | None) -> list[Tool]:
     if (tools is None) == (server is None):
         raise InputError("not one catalog", tools or server or "", "command line", "give either --tools or --server")
-    catalog = read_tools(tools) if tools else tools_of(anyio.run(partial(_listed, str(server))))
+    catalog = read_tools(tools) if tools else listed_tools(anyio.run(_list_tools, str(server)))
     if not catalog:
         raise InputError("no tools to rank", str(tools or server), "command line", "give at least one")
-    return remember(catalog, read_requests(usage)) if usage else catalog
+    return catalog
 
 
 def _index(catalog: Sequence[Tool], ranker: Ranker) -> Index:
-    """Return the catalog's index; what it lacks is said on stderr."""
     notes = Console(stderr=True)
     with notes.status(f"indexing {len(catalog)} tools"):
         index = ranker.index([tool.document for tool in catalog])
@@ -98,15 +95,20 @@ def _index(catalog: Sequence[Tool], ranker: Ranker) -> Index:
     return index
 
 
-def _answer(index: Index, catalog: Sequence[Tool], request: Request) -> Answer:
-    started = time.perf_counter()
-    ranking = index.rank(request.query, limit=N_RANKED)
-    ms = 1000 * (time.perf_counter() - started)
-    ranked = tuple(catalog[place].id for place in ranking.indexes)
-    return Answer(request, ranked, ranking.scores, ranking.abstained, ms, ranking.n_claimed)
+def _rank(index: Index, catalog: Sequence[Tool], requests: Sequence[Request]) -> list[RankedRequest]:
+    ranked = []
+    for request in requests:
+        started = time.perf_counter()
+        ranking = index.rank(request.query, limit=N_RANKED)
+        ms = 1000 * (time.perf_counter() - started)
+        tool_ids = tuple(catalog[place].id for place in ranking.indexes)
+        ranked.append(
+            RankedRequest(request, tool_ids, ranking.scores, ranking.abstained, ms, n_claimed=ranking.n_claimed)
+        )
+    return ranked
 
 
-async def _listed(url: str) -> list[dict[str, Any]]:
+async def _list_tools(url: str) -> list[dict[str, Any]]:
     from fastmcp import Client
 
     try:

@@ -15,7 +15,7 @@ import pytest
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.cli.app import main
 from agent_utilities.cli.evaluation.data import Request, Tool
-from agent_utilities.cli.evaluation.measures import Answer, auroc, measure, rejected_at, tokens_saved
+from agent_utilities.cli.evaluation.measures import RankedRequest, auroc, measure, rejected_at, tokens_saved
 
 TOOLS = [
     {"id": "g/status", "server": "g", "name": "git_status", "description": "Show changes", "tags": ["git"]},
@@ -63,10 +63,11 @@ class TestCommand:
     def test_json_gives_every_measure(self, run, files, tmp_path):
         negatives = lines(tmp_path / "n.jsonl", NEGATIVES)
         code, out, _ = run(*files, "--negatives", str(negatives), "--json")
-        found = json.loads(out)
+        measures = json.loads(out)
         assert code == 0
-        assert (found["ranker"], found["hit@1"], found["recall@5"], found["rejected"]) == ("lexical", 1, 1, 1)
-        assert {"recall@1", "recall@3", "recall@10", "mrr@10", "all@10", "tokens saved", "ms p50"} <= set(found)
+        assert (measures["ranker"], measures["hit@1"], measures["recall@5"]) == ("lexical", 1, 1)
+        assert measures["rejected"] == 1
+        assert {"recall@1", "recall@3", "recall@10", "mrr@10", "all@10", "tokens saved", "ms p50"} <= set(measures)
 
     def test_the_table_names_set_and_measures(self, run, files):
         code, out, _ = run(*files)
@@ -123,8 +124,8 @@ class TestRefusals:
 
     @pytest.mark.parametrize("arguments", [[], ["--ranker", "best"], ["--provider", "bert"]])
     def test_what_cannot_be_meant_is_refused(self, run, files, arguments):
-        given = [*files[:4], *arguments] if arguments else files[2:4]
-        assert run(*given)[0] == 2
+        command = [*files[:4], *arguments] if arguments else files[2:4]
+        assert run(*command)[0] == 2
 
     def test_a_server_that_is_down_is_said(self, run, files):
         code, _, err = run(*files[2:], "--server", "http://127.0.0.1:9/mcp")
@@ -175,42 +176,44 @@ class TestServer:
         assert (json.loads(out)["tools"], json.loads(out)["hit@1"]) == (2, 1)
 
 
-def answer(ranked: str, wanted: list[str], score: float = 1.0, abstained: bool = False) -> Answer:
+def ranked_request(ranked: str, wanted: list[str], score: float = 1.0, abstained: bool = False) -> RankedRequest:
     groups = tuple(frozenset(group) for group in wanted)
-    return Answer(Request("q", "q", groups), tuple(ranked), (score,), abstained, 1.0)
+    return RankedRequest(Request("q", "q", groups), tuple(ranked), (score,), abstained, 1.0)
 
 
 class TestMeasures:
     CATALOG = tuple(Tool(name, ToolDocument(name), 10) for name in "abcde")
 
     def test_a_group_is_satisfied_by_any_member(self):
-        assert answer("abc", ["cx", "ay"]).share_found(3) == 1
-        assert answer("abc", ["cx", "ay"]).share_found(2) == 0.5
+        assert ranked_request("abc", ["cx", "ay"]).recall(3) == 1
+        assert ranked_request("abc", ["cx", "ay"]).recall(2) == 0.5
 
-    def test_measures_of_two_answers(self):
-        found = measure([answer("abc", ["b"]), answer("abc", ["a", "e"])], [], self.CATALOG, 2)
+    def test_measures_of_two_requests(self):
+        measures = measure([ranked_request("abc", ["b"]), ranked_request("abc", ["a", "e"])], [], self.CATALOG, 2)
         expected = {"hit@1": 0.5, "recall@1": 0.25, "recall@3": 0.75, "mrr@10": 0.75, "all@10": 0.5}
-        assert {name: found[name] for name in expected} == expected
+        assert {name: measures[name] for name in expected} == expected
 
     def test_what_is_claimed_is_measured_up_to_top_k(self):
-        answers = [
-            replace(answer("abc", ["b", "c"]), n_claimed=2),
-            replace(answer("abc", ["a"]), n_claimed=3),
-            replace(answer("abc", ["a"], abstained=True), n_claimed=0),
+        requests = [
+            replace(ranked_request("abc", ["b", "c"]), n_claimed=2),
+            replace(ranked_request("abc", ["a"]), n_claimed=3),
+            replace(ranked_request("abc", ["a"], abstained=True), n_claimed=0),
         ]
-        found = measure(answers, [], self.CATALOG, 2)
-        assert (found["recall@top_k"], found["recall claimed"], found["claimed"]) == (0.75, 0.75, 2)
-        assert measure(answers, [], self.CATALOG, 3)["claimed"] == 2.5
-        assert tokens_saved(answers[:1], self.CATALOG, 5) == pytest.approx(0.6)
+        measures = measure(requests, [], self.CATALOG, 2)
+        assert (measures["recall@top_k"], measures["recall claimed"], measures["claimed"]) == (0.75, 0.75, 2)
+        assert measure(requests, [], self.CATALOG, 3)["claimed"] == 2.5
+        assert tokens_saved(requests[:1], self.CATALOG, 5) == pytest.approx(0.6)
 
     def test_tokens_are_saved_unless_nothing_is_claimed(self):
-        assert tokens_saved([answer("ab", ["a"])], self.CATALOG, 1) == pytest.approx(0.8)
-        assert tokens_saved([answer("ab", ["a"], abstained=True)], self.CATALOG, 1) == 0
+        assert tokens_saved([ranked_request("ab", ["a"])], self.CATALOG, 1) == pytest.approx(0.8)
+        assert tokens_saved([ranked_request("ab", ["a"], abstained=True)], self.CATALOG, 1) == 0
 
     def test_rejected_at_a_share_kept(self):
-        kept = [answer("a", ["a"], score) for score in range(20)]
-        refused = [answer("a", [], score) for score in (-1, 0, 1, 5)]
-        assert rejected_at(kept, refused) == 0.5
+        answerable = [ranked_request("a", ["a"], score) for score in range(20)]
+        unanswerable = [ranked_request("a", [], score) for score in (-1, 0, 1, 5)]
+        assert rejected_at(answerable, unanswerable) == 0.5
 
     def test_auroc_counts_ties_half(self):
-        assert auroc([answer("a", ["a"], 2), answer("a", ["a"], 1)], [answer("a", [], 1)]) == 0.75
+        assert (
+            auroc([ranked_request("a", ["a"], 2), ranked_request("a", ["a"], 1)], [ranked_request("a", [], 1)]) == 0.75
+        )

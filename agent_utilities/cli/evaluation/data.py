@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,23 +49,23 @@ def read_tools(path: Path) -> list[Tool]:
     Raises:
         InputError: it can't be read.
     """
-    found = []
+    tools = []
     for where, row in _rows(path, ("id", "name")):
         definition = {**row, "inputSchema": row.get("inputSchema", row.get("input_schema"))}
         tags = row.get("tags") or ()
         if not isinstance(tags, (list, tuple)) or not all(isinstance(tag, str) for tag in tags):
             raise InputError("tags are not a list of text", tags, where, 'write "tags": ["a", "b"]')
-        found.append(_tool(row["id"], definition, str(row.get("server") or ""), tags))
-    return found
+        tools.append(_tool(row["id"], definition, str(row.get("server") or ""), tags))
+    return tools
 
 
-def tools_of(definitions: Iterable[dict[str, Any]]) -> list[Tool]:
-    """Return tools as a server lists them; their names are their ids."""
-    return [_tool(each["name"], each, "", ()) for each in definitions]
+def listed_tools(definitions: Iterable[dict[str, Any]]) -> list[Tool]:
+    """Return the tools that a server lists; their names are their ids."""
+    return [_tool(definition["name"], definition, "", ()) for definition in definitions]
 
 
-def _tool(name: str, definition: dict[str, Any], server: str, tags: Iterable[str]) -> Tool:
-    return Tool(name, document(definition, server=server, tags=tags), n_tokens(definition))
+def _tool(tool_id: str, definition: dict[str, Any], server: str, tags: Iterable[str]) -> Tool:
+    return Tool(tool_id, document(definition, server=server, tags=tags), n_tokens(definition))
 
 
 def read_requests(path: Path, tools: Sequence[Tool] | None = None) -> list[Request]:
@@ -79,27 +79,27 @@ def read_requests(path: Path, tools: Sequence[Tool] | None = None) -> list[Reque
         InputError: it can't be read, or names a tool that is not there.
     """
     known = None if tools is None else {tool.id for tool in tools}
-    found = []
+    requests = []
     for where, row in _rows(path, ("id", "query")):
-        groups = row.get("groups") or [[name] for name in row.get("relevant") or ()]
+        groups = row.get("groups") or [[tool_id] for tool_id in row.get("relevant") or ()]
         try:
-            wanted = tuple(frozenset(group) for group in groups)
-            unknown = sorted(set().union(*wanted) - known) if known is not None and wanted else []
+            needed = tuple(frozenset(group) for group in groups)
+            unknown = sorted(set().union(*needed) - known) if known is not None and needed else []
         except TypeError:
             raise InputError("groups are not lists of tool ids", groups, where, "see --help") from None
         if unknown:
             raise InputError("no tool has this id", unknown[0], where, "give the tools that the requests are for")
-        found.append(Request(row["id"], row["query"], wanted))
-    return found
+        requests.append(Request(row["id"], row["query"], needed))
+    return requests
 
 
-def remember(tools: Sequence[Tool], usage: Iterable[Request]) -> list[Tool]:
+def add_usage(tools: Sequence[Tool], usage: Iterable[Request]) -> list[Tool]:
     """Return tools whose documents have the past requests that they answered."""
     answered: dict[str, list[str]] = {}
     for request in usage:
-        for name in sorted(set().union(*request.groups)):
-            answered.setdefault(name, []).append(request.query)
-    return [Tool(tool.id, tool.document.with_triggers(answered.get(tool.id, ())), tool.n_tokens) for tool in tools]
+        for tool_id in sorted(set().union(*request.groups)):
+            answered.setdefault(tool_id, []).append(request.query)
+    return [replace(tool, document=tool.document.with_triggers(answered.get(tool.id, ()))) for tool in tools]
 
 
 def _rows(path: Path, required: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:

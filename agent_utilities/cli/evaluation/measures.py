@@ -12,8 +12,8 @@ KEPT_SHARE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What a ranker answered to one request.
+class RankedRequest:
+    """A request and what a ranker made of it.
 
     Args:
         request: what was asked.
@@ -41,75 +41,82 @@ class Answer:
         """The best score; below every other where there is none."""
         return self.scores[0] if self.scores else float("-inf")
 
-    def share_found(self, k: int) -> float:
+    def recall(self, k: int) -> float:
         """Return the share of the tools needed that are among the first k."""
         first = set(self.ranked[:k])
         return fmean(bool(group & first) for group in self.request.groups)
 
     def reciprocal_rank(self, k: int) -> float:
         """Return one over the place of the first tool needed, 0 where none is among the first k."""
-        wanted = frozenset().union(*self.request.groups)
-        return next((1 / place for place, name in enumerate(self.ranked[:k], 1) if name in wanted), 0.0)
+        needed = frozenset().union(*self.request.groups)
+        return next((1 / place for place, tool_id in enumerate(self.ranked[:k], 1) if tool_id in needed), 0.0)
 
 
 def measure(
-    answers: Sequence[Answer], negatives: Sequence[Answer], tools: Sequence[Tool], top_k: int
+    answerable: Sequence[RankedRequest], unanswerable: Sequence[RankedRequest], tools: Sequence[Tool], top_k: int
 ) -> dict[str, float]:
     """Return the measures by name, shares from 0 to 1.
 
     Args:
-        answers: to requests that tools answer.
-        negatives: to requests that no tool need answer.
+        answerable: requests that tools answer.
+        unanswerable: requests that no tool need answer.
         tools: the catalog.
         top_k: how many tools an agent is shown at most: `recall@top_k` is of the first k, `recall claimed` of those
             among them that are claimed; `claimed` is how many those are. All three are of requests not abstained from.
     """
-    found = {"queries": float(len(answers)), "tools": float(len(tools))}
-    if answers:
-        found["hit@1"] = fmean(answer.reciprocal_rank(1) for answer in answers)
-        found |= {f"recall@{k}": fmean(answer.share_found(k) for answer in answers) for k in (1, 3, 5, 10)}
-        found["mrr@10"] = fmean(answer.reciprocal_rank(10) for answer in answers)
-        found["all@10"] = fmean(answer.share_found(10) == 1 for answer in answers)
-        found["kept"] = fmean(not answer.abstained for answer in answers)
-        if kept := [answer for answer in answers if not answer.abstained]:
-            found["recall@top_k"] = fmean(answer.share_found(top_k) for answer in kept)
-            found["recall claimed"] = fmean(answer.share_found(answer.n_shown(top_k)) for answer in kept)
-            found["claimed"] = fmean(answer.n_shown(top_k) for answer in kept)
-    if negatives:
-        found["negatives"] = float(len(negatives))
-        found["rejected"] = fmean(answer.abstained for answer in negatives)
-        if answers:
-            found["rejected at 95 % kept"] = rejected_at(answers, negatives)
-            found["abstention auroc"] = auroc(answers, negatives)
-    everything = [*answers, *negatives]
-    if everything:
-        found["tokens saved"] = tokens_saved(answers or negatives, tools, top_k)
-        found["ms p50"] = median(answer.ms for answer in everything)
-        found["ms p95"] = quantiles([answer.ms for answer in everything] * 2, n=20)[-1]
-    return found
+    measures = {"queries": float(len(answerable)), "tools": float(len(tools))}
+    if answerable:
+        measures |= _measure_ranks(answerable, top_k)
+    if unanswerable:
+        measures["negatives"] = float(len(unanswerable))
+        measures["rejected"] = fmean(request.abstained for request in unanswerable)
+        if answerable:
+            measures["rejected at 95 % kept"] = rejected_at(answerable, unanswerable)
+            measures["abstention auroc"] = auroc(answerable, unanswerable)
+    times_ms = [request.ms for request in (*answerable, *unanswerable)]
+    if times_ms:
+        measures["tokens saved"] = tokens_saved(answerable or unanswerable, tools, top_k)
+        measures["ms p50"] = median(times_ms)
+        measures["ms p95"] = quantiles(times_ms * 2, n=20)[-1]
+    return measures
 
 
-def rejected_at(answers: Sequence[Answer], negatives: Sequence[Answer], kept: float = KEPT_SHARE) -> float:
-    """Return the share of negatives under the highest cut that keeps a share of the requests."""
-    ordered = sorted(answer.confidence for answer in answers)
-    cut = ordered[int((1 - kept) * len(ordered) + 1e-9)]
-    return fmean(answer.confidence < cut for answer in negatives)
+def _measure_ranks(requests: Sequence[RankedRequest], top_k: int) -> dict[str, float]:
+    measures = {"hit@1": fmean(request.reciprocal_rank(1) for request in requests)}
+    measures |= {f"recall@{k}": fmean(request.recall(k) for request in requests) for k in (1, 3, 5, 10)}
+    measures["mrr@10"] = fmean(request.reciprocal_rank(10) for request in requests)
+    measures["all@10"] = fmean(request.recall(10) == 1 for request in requests)
+    measures["kept"] = fmean(not request.abstained for request in requests)
+    if claiming := [request for request in requests if not request.abstained]:
+        measures["recall@top_k"] = fmean(request.recall(top_k) for request in claiming)
+        measures["recall claimed"] = fmean(request.recall(request.n_shown(top_k)) for request in claiming)
+        measures["claimed"] = fmean(request.n_shown(top_k) for request in claiming)
+    return measures
 
 
-def auroc(answers: Sequence[Answer], negatives: Sequence[Answer]) -> float:
-    """Return how often a request has a better best score than a negative; ties count half.
+def rejected_at(
+    answerable: Sequence[RankedRequest], unanswerable: Sequence[RankedRequest], kept_share: float = KEPT_SHARE
+) -> float:
+    """Return the share of unanswerable requests under the highest cut that keeps a share of the answerable ones."""
+    ordered = sorted(request.confidence for request in answerable)
+    cut = ordered[int((1 - kept_share) * len(ordered) + 1e-9)]
+    return fmean(request.confidence < cut for request in unanswerable)
+
+
+def auroc(answerable: Sequence[RankedRequest], unanswerable: Sequence[RankedRequest]) -> float:
+    """Return how often an answerable request has a better best score than an unanswerable one; ties count half.
 
     Source: Mann & Whitney 1947.
     """
     below = sum(
-        (negative.confidence < answer.confidence) + 0.5 * (negative.confidence == answer.confidence)
-        for answer in answers
-        for negative in negatives
+        (negative.confidence < positive.confidence) + 0.5 * (negative.confidence == positive.confidence)
+        for positive in answerable
+        for negative in unanswerable
     )
-    return below / (len(answers) * len(negatives))
+    return below / (len(answerable) * len(unanswerable))
 
 
-def tokens_saved(answers: Sequence[Answer], tools: Sequence[Tool], top_k: int) -> float:
+def tokens_saved(requests: Sequence[RankedRequest], tools: Sequence[Tool], top_k: int) -> float:
     """Return the share of the catalog's tokens that an agent is spared; nothing where the ranker abstained.
 
     It is shown what is claimed, and no more than k of it.
@@ -117,7 +124,7 @@ def tokens_saved(answers: Sequence[Answer], tools: Sequence[Tool], top_k: int) -
     cost = {tool.id: tool.n_tokens for tool in tools}
     total = max(1, sum(cost.values()))
     shown = [
-        total if answer.abstained else sum(cost[name] for name in answer.ranked[: answer.n_shown(top_k)])
-        for answer in answers
+        total if request.abstained else sum(cost[tool_id] for tool_id in request.ranked[: request.n_shown(top_k)])
+        for request in requests
     ]
     return 1 - fmean(shown) / total

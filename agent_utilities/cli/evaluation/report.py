@@ -6,15 +6,16 @@ import json
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from agent_utilities.cli.evaluation.measures import Answer
+from agent_utilities.cli.evaluation.measures import RankedRequest
 from agent_utilities.errors import AgentUtilitiesError, InputError
 
-_PLAIN = ("queries", "negatives", "tools")
-_FIGURES = ("mrr@10", "abstention auroc")
+_COUNTS = ("queries", "negatives", "tools")
+_FRACTIONS = ("mrr@10", "abstention auroc")
 
 
 class PlotError(AgentUtilitiesError, RuntimeError):
@@ -27,19 +28,19 @@ def print_table(title: str, measures: Mapping[str, float]) -> None:
     table.add_column("measure")
     table.add_column("value", justify="right")
     for name, value in measures.items():
-        table.add_row(name, _shown(name, value))
+        table.add_row(name, _format(name, value))
     Console().print(table)
 
 
-def _shown(name: str, value: float) -> str:
-    if name in _PLAIN:
+def _format(name: str, value: float) -> str:
+    if name in _COUNTS:
         return f"{value:.0f}"
-    if name in _FIGURES:
+    if name in _FRACTIONS:
         return f"{value:.3f}"
     return f"{value:.2f}" if name.startswith("ms ") or name == "claimed" else f"{100 * value:.1f} %"
 
 
-def write_ranks(path: Path, answers: Sequence[Answer]) -> None:
+def write_ranks(path: Path, requests: Sequence[RankedRequest]) -> None:
     """Write a JSON line for each request.
 
     Raises:
@@ -48,15 +49,15 @@ def write_ranks(path: Path, answers: Sequence[Answer]) -> None:
     lines = [
         json.dumps(
             {
-                "id": answer.request.id,
-                "ranked": answer.ranked,
-                "scores": answer.scores,
-                "abstained": answer.abstained,
-                "ms": round(answer.ms, 4),
+                "id": ranked.request.id,
+                "ranked": ranked.ranked,
+                "scores": ranked.scores,
+                "abstained": ranked.abstained,
+                "ms": round(ranked.ms, 4),
             },
             ensure_ascii=False,
         )
-        for answer in answers
+        for ranked in requests
     ]
     try:
         path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
@@ -64,7 +65,13 @@ def write_ranks(path: Path, answers: Sequence[Answer]) -> None:
         raise InputError("the file can't be written", str(path), "option --ranks-out", str(error)) from None
 
 
-def plot(path: Path, title: str, answers: Sequence[Answer], negatives: Sequence[Answer], n_ranked: int) -> None:
+def plot(
+    path: Path,
+    title: str,
+    answerable: Sequence[RankedRequest],
+    unanswerable: Sequence[RankedRequest],
+    n_ranked: int,
+) -> None:
     """Draw recall by how many tools are shown, and what each cut keeps and rejects; the suffix decides the format.
 
     Raises:
@@ -74,23 +81,31 @@ def plot(path: Path, title: str, answers: Sequence[Answer], negatives: Sequence[
         figure = import_module("matplotlib.figure").Figure(figsize=(11, 4.5), layout="constrained")
     except ImportError:
         raise PlotError("--plot needs matplotlib; install agent-utilities[plot]") from None
-    found, cuts = figure.subplots(1, 2)
-    places = range(1, n_ranked + 1)
-    for label, curve in (
-        ("tools needed that are shown", [sum(a.share_found(k) for a in answers) / len(answers) for k in places]),
-        ("requests wholly answered", [sum(a.share_found(k) == 1 for a in answers) / len(answers) for k in places]),
-    ):
-        found.plot(places, [100 * value for value in curve], marker=".", label=label)
-    found.set(xlabel="tools shown", ylabel="%", ylim=(0, 101), title=title)
-    found.legend(loc="lower right")
-    bounds = sorted({answer.confidence for answer in (*answers, *negatives) if answer.scores})
-    for label, group in (("requests kept", answers), ("negatives kept", negatives)):
-        if group:
-            kept = [100 * sum(answer.confidence >= bound for answer in group) / len(group) for bound in bounds]
-            cuts.plot(bounds, kept, label=label)
-    cuts.set(xlabel="cut on the best score", ylabel="%", ylim=(0, 101), title="abstention")
-    cuts.legend()
+    recall_axes, cut_axes = figure.subplots(1, 2)
+    _plot_recall(recall_axes, title, answerable, n_ranked)
+    _plot_cuts(cut_axes, answerable, unanswerable)
     try:
         figure.savefig(path, dpi=120)
     except (OSError, ValueError) as error:
         raise PlotError(f"the plot can't be written to {str(path)!r}: {error}") from None
+
+
+def _plot_recall(axes: Any, title: str, requests: Sequence[RankedRequest], n_ranked: int) -> None:
+    n_shown = range(1, n_ranked + 1)
+    recalls = [[request.recall(k) for request in requests] for k in n_shown]
+    needed = [100 * sum(shares) / len(shares) for shares in recalls]
+    complete = [100 * sum(share == 1 for share in shares) / len(shares) for shares in recalls]
+    axes.plot(n_shown, needed, marker=".", label="tools needed that are shown")
+    axes.plot(n_shown, complete, marker=".", label="requests wholly answered")
+    axes.set(xlabel="tools shown", ylabel="%", ylim=(0, 101), title=title)
+    axes.legend(loc="lower right")
+
+
+def _plot_cuts(axes: Any, answerable: Sequence[RankedRequest], unanswerable: Sequence[RankedRequest]) -> None:
+    cuts = sorted({request.confidence for request in (*answerable, *unanswerable) if request.scores})
+    for label, requests in (("requests kept", answerable), ("negatives kept", unanswerable)):
+        if requests:
+            shares = [100 * sum(request.confidence >= cut for request in requests) / len(requests) for cut in cuts]
+            axes.plot(cuts, shares, label=label)
+    axes.set(xlabel="cut on the best score", ylabel="%", ylim=(0, 101), title="abstention")
+    axes.legend()
