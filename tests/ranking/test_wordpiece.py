@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 tokenizers = pytest.importorskip("tokenizers")
@@ -12,14 +12,15 @@ PIECES = ["[UNK]", "[CLS]", "[SEP]", "list", "##s", "in", "##voice", "a", "##b",
 
 
 @given(text=st.lists(st.sampled_from([*"abes .\u67e5\u00e9X\n", "lists", "invoices", "[SEP]", "a" * 101])).map("".join))
+@settings(max_examples=200)
 def test_they_are_those_of_the_library(text):
     from agent_utilities.ranking.wordpiece import Pieces
 
     numbers = {piece: number for number, piece in enumerate(PIECES)}
-    known = tokenizers.Tokenizer(tokenizers.models.WordPiece(numbers, unk_token="[UNK]"))
-    known.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=True)
-    known.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
-    assert Pieces("\n".join(PIECES)).ids(text, 20) == [1, *known.encode(text).ids[:18], 2]
+    library = tokenizers.Tokenizer(tokenizers.models.WordPiece(numbers, unk_token="[UNK]"))
+    library.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=True)
+    library.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    assert Pieces("\n".join(PIECES)).ids(text, 20) == [1, *library.encode(text).ids[:18], 2]
 
 
 def test_an_unpaired_surrogate_is_no_matter():
