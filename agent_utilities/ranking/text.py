@@ -67,7 +67,7 @@ def is_content_word(word: str) -> bool:
 
 def content_words(text: str) -> list[str]:
     """Return the words of a text that say something by themselves."""
-    return [word for word in words(text) if is_content_word(word)]
+    return list(filter(is_content_word, words(text)))
 
 
 @lru_cache(maxsize=1)

@@ -39,9 +39,19 @@ class TestMeaning:
         provider.cut = None
         assert not HybridRanker(lambda: provider).index(TOOLS).rank("explain quantum chromodynamics").abstained
 
+    def test_a_provider_without_a_measured_cut_claims_by_the_share_alone(self, provider):
+        request = "`git_log` of quantum chromodynamics in print"
+        measured = HybridRanker(lambda: provider).index(TOOLS).rank(request).n_claimed
+        provider.cut = None
+        assert HybridRanker(lambda: provider).index(TOOLS).rank(request).n_claimed == 3 < measured
+
     def test_a_name_as_it_is_written_wins_and_is_claimed(self, index):
         ranking = index.rank("`git_log` of quantum chromodynamics in print")
         assert (ranking.indexes[0], ranking.abstained) == (PLACES["git_log"], False)
+
+    def test_a_name_as_it_is_written_is_surer_than_what_it_stands_in(self, index):
+        without = index.rank("log of quantum chromodynamics in print").scores[0]
+        assert index.rank("`git_log` of quantum chromodynamics in print").scores[0] > without + 0.5
 
     def test_more_history_brings_a_tool_nearer(self, provider):
         def score(n: int) -> float:
