@@ -208,6 +208,11 @@ class TestMeasures:
         assert tokens_saved([ranked_request("ab", ["a"])], self.CATALOG, 1) == pytest.approx(0.8)
         assert tokens_saved([ranked_request("ab", ["a"], abstained=True)], self.CATALOG, 1) == 0
 
+    def test_requests_that_no_tool_need_answer_save_no_tokens(self):
+        answerable, unanswerable = [ranked_request("ab", ["a"])], [ranked_request("abcde", [])]
+        assert measure(answerable, unanswerable, self.CATALOG, 1)["tokens saved"] == pytest.approx(0.8)
+        assert measure(answerable, unanswerable, self.CATALOG, 5)["tokens saved"] == pytest.approx(0.6)
+
     def test_rejected_at_a_share_kept(self):
         answerable = [ranked_request("a", ["a"], score) for score in range(20)]
         unanswerable = [ranked_request("a", [], score) for score in (-1, 0, 1, 5)]

@@ -11,6 +11,8 @@ from typing import Any
 
 from tests.ranking.catalogs import Concepts
 
+RETRY_AFTER = {"limited": "7", "banned": "86400", "vague": "soon"}
+
 
 class Server(ThreadingHTTPServer):
     """Answers as `fault` says; `released` ends what hangs."""
@@ -42,8 +44,8 @@ class Handler(BaseHTTPRequestHandler):
         if fault == "slow":
             self.server.released.wait(30)
             return
-        if fault == "limited":
-            self.answer(429, {"error": "slow down"}, {"retry-after": "7"})
+        if fault in RETRY_AFTER:
+            self.answer(429, {"error": "slow down"}, {"retry-after": RETRY_AFTER[fault]})
             return
         if fault == "long":
             self.answer(200, {"data": " " * 4_000_000})

@@ -38,6 +38,11 @@ class TestEndpoint:
         assert endpoint.embed(texts, "document").tolist() == server.model.embed(texts, "document").tolist()
         assert server.n_asked == 3
 
+    def test_every_batch_of_documents_has_its_own_time(self, server):
+        endpoint = Endpoint(server.url, "tiny", document_timeout_s=5, clock=lambda: 4.0 * server.n_asked)
+        assert len(endpoint.embed(["a"] * 130, "document")) == 130
+        endpoint.close()
+
     def test_it_names_the_model_and_shows_the_key(self, endpoint, server):
         endpoint.embed(["a"], "query")
         assert server.sent == {"model": "tiny", "input": ["a"], "encoding_format": "float"}
@@ -74,7 +79,7 @@ class TestEndpoint:
         with pytest.raises(RankerError, match="can't be asked"):
             Endpoint("http://127.0.0.1:9", "tiny").embed(["a"], "query")
 
-    @pytest.mark.parametrize(("fault", "rest_s"), [("broken", 30), ("limited", 7)])
+    @pytest.mark.parametrize(("fault", "rest_s"), [("broken", 30), ("limited", 7), ("banned", 600), ("vague", 30)])
     def test_after_a_fault_it_is_left_alone_for_a_while(self, endpoint, server, now, fault, rest_s):
         server.fault = fault
         with pytest.raises(RankerError):

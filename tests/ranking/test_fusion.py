@@ -62,6 +62,11 @@ class TestMeaning:
 
         assert score(0) < score(1) < score(3)
 
+    def test_only_the_first_8000_characters_of_a_request_are_embedded(self, index, provider):
+        provider.asked.clear()
+        index.rank("commits " * 100_000)
+        assert [len(text) for text in provider.asked] == [8_000]
+
 
 class TestIntents:
     def test_every_intent_finds_its_tool(self, index):

@@ -58,6 +58,10 @@ class TestWords:
         assert 0 < ranking.scores[0] < ranking.cut
         assert (ranking.abstained, ranking.n_claimed) == (True, 0)
 
+    def test_only_the_first_256_words_are_read(self):
+        assert INDEX.rank("quantum " * 255 + "commits").indexes == (PLACES["git_log"],)
+        assert INDEX.rank("quantum " * 256 + "commits").indexes == ()
+
 
 class TestNames:
     @pytest.mark.parametrize("query", ["run git_status, then list the newest commits", "git_status", "git/git_status"])
@@ -75,15 +79,6 @@ class TestNames:
 
 
 class TestServers:
-    def test_of_equal_tools_that_of_the_better_server_wins(self):
-        catalog = [
-            ToolDocument("list", description="List things", server="zoo"),
-            ToolDocument("feed", description="Feed an animal", server="zoo"),
-            ToolDocument("list", description="List things", server="music"),
-            ToolDocument("play", description="Play a song", server="music"),
-        ]
-        assert LexicalRanker().index(catalog).rank("list every song").indexes[:2] == (2, 0)
-
     def test_denied_neighbours_do_not_count(self):
         catalog = [
             ToolDocument("list", description="List things", server="zoo"),
@@ -110,3 +105,13 @@ class TestUpdates:
         )
         ranker.index([*TOOLS[:-1], ToolDocument("new", description="Something new")])
         assert read == ["new"]
+
+    def test_words_that_are_gone_take_no_room_for_ever(self):
+        def n_terms(index) -> int:
+            return len(index.view(None).postings.idf)
+
+        ranker = LexicalRanker()
+        before = n_terms(ranker.index(TOOLS))
+        others = [ToolDocument("other", description=" ".join(f"word{chr(97 + n % 26)}{n}" for n in range(12_000)))]
+        assert n_terms(ranker.index(others)) > before + 10_000
+        assert n_terms(ranker.index(TOOLS)) == before

@@ -1,0 +1,68 @@
+"""Vectors of tools, and how near they are to a request: by the formulas written out, on small numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from agent_utilities.catalog.document import ToolDocument
+from agent_utilities.ranking.blas import single_blas_thread
+from agent_utilities.ranking.document_vectors import document_vectors
+from agent_utilities.ranking.embedding import Embedder
+from agent_utilities.ranking.nearness import Nearness
+from tests.ranking.catalogs import TOOLS, Concepts
+
+EMBEDDER = Embedder(Concepts())
+
+
+def unit(vectors: np.ndarray) -> np.ndarray:
+    return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
+
+
+class TestDocumentVectors:
+    def test_the_whole_the_first_sentence_and_the_name_are_mixed(self):
+        tool = ToolDocument("git_log", description="List commits. Newest first.")
+        texts = ["git log: List commits. Newest first.", "git log: List commits.", "git log"]
+        whole, first_sentence, name = EMBEDDER.embed(texts, "document")
+        expected = unit(0.4 * whole + 0.4 * first_sentence + 0.2 * name)
+        assert document_vectors(EMBEDDER, [tool])[0] == pytest.approx(expected, abs=1e-6)
+
+    @pytest.mark.parametrize(
+        ("taught", "n"),
+        [
+            (ToolDocument("a", description="b", triggers=("c d",)), 1),
+            (ToolDocument("a", description="b", triggers=("c d", "c d", "c d")), 3),
+            (ToolDocument("a", hints=("b",)), 1),
+        ],
+        ids=["a past request", "three past requests", "a search hint"],
+    )
+    def test_past_requests_and_search_hints_add_their_mean(self, taught, n):
+        (untaught,) = document_vectors(EMBEDDER, [ToolDocument("a", description="b")])
+        (learned,) = EMBEDDER.embed(["b" if taught.hints else "c d"], "query")
+        expected = unit(untaught + 2 * n / (n + 1) * learned)
+        assert document_vectors(EMBEDDER, [taught])[0] == pytest.approx(expected, abs=1e-6)
+
+
+class TestNearness:
+    @pytest.mark.parametrize("places", [[0, 2, 3, 7], [1, 4], [0, 1, 2, 3, 4, 5, 6, 7]])
+    def test_half_of_what_all_tools_have_in_common_is_taken_out(self, places):
+        vectors = document_vectors(EMBEDDER, TOOLS)
+        queries = EMBEDDER.embed_request(["list the newest commits", "read a file"])
+        cosines = Nearness.of(vectors, TOOLS).within(np.array(places)).to(queries)
+        permitted = vectors[places]
+        assert cosines.whole == pytest.approx(queries[0] @ permitted.T, abs=1e-6)
+        centred = unit(permitted - 0.5 * permitted.mean(axis=0))
+        assert cosines.centred == pytest.approx(queries @ centred.T, abs=1e-5)
+
+
+class TestBlas:
+    def test_one_thread_is_used_within_and_as_many_as_before_afterwards(self):
+        limits = pytest.importorskip("threadpoolctl")
+
+        def n_threads() -> set[int]:
+            return {library["num_threads"] for library in limits.threadpool_info() if library["user_api"] == "blas"}
+
+        with limits.threadpool_limits(2, user_api="blas"):
+            with single_blas_thread():
+                assert n_threads() == {1}
+            assert n_threads() == {2}
