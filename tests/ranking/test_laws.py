@@ -123,16 +123,6 @@ class TestEveryIndex:
         same = [ToolDocument("reader", description="Read the log")] * 10
         assert RANKERS[kind]().index([*catalog, *same]).rank("reader", limit=10).indexes == tuple(range(26, 36))
 
-    def test_of_equal_tools_that_of_the_better_server_wins(self, kind):
-        catalog = [
-            ToolDocument("list", description="List things", server="zoo"),
-            ToolDocument("feed", description="Feed an animal", server="zoo"),
-            ToolDocument("list", description="List things", server="music"),
-            ToolDocument("play", description="Play a song", server="music"),
-        ]
-        ranking = RANKERS[kind]().index(catalog).rank("list every song")
-        assert ranking.indexes.index(2) < ranking.indexes.index(0)
-
     def test_an_empty_catalog_ranks_nothing(self, kind):
         ranking = RANKERS[kind]().index([]).rank("anything")
         assert (ranking.indexes, ranking.abstained) == ((), True)

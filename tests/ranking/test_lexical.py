@@ -79,6 +79,15 @@ class TestNames:
 
 
 class TestServers:
+    def test_of_equal_tools_that_of_the_better_server_wins(self):
+        catalog = [
+            ToolDocument("list", description="List things", server="zoo"),
+            ToolDocument("feed", description="Feed an animal", server="zoo"),
+            ToolDocument("list", description="List things", server="music"),
+            ToolDocument("play", description="Play a song", server="music"),
+        ]
+        assert LexicalRanker().index(catalog).rank("list every song").indexes[:2] == (2, 0)
+
     def test_denied_neighbours_do_not_count(self):
         catalog = [
             ToolDocument("list", description="List things", server="zoo"),

@@ -1,0 +1,56 @@
+"""What vectors are worth beside words, parts of a request and servers: on four tools and cosines written out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from agent_utilities.catalog.document import ToolDocument
+from agent_utilities.ranking.hybrid_view import EmbeddedRequest, HybridView
+from agent_utilities.ranking.lexical import LexicalRanker
+from agent_utilities.ranking.nearness import Nearness
+
+SERVERS = ("zoo", "music", "music", "zoo")
+
+
+def rank(cosines: list[list[float]], servers=SERVERS, unanswerable=(0.0, 0.0, 0.0, 0.0), cut=None):
+    """Rank four tools whose vectors are the axes, so that a request's vector is its cosines."""
+    catalog = [ToolDocument(f"tool{letter}", server=server) for letter, server in zip("abcd", servers, strict=True)]
+    axes = np.eye(4, dtype=np.float32)
+    view = HybridView(
+        lexical=LexicalRanker().index(catalog).view(None),
+        nearness=Nearness(axes, None, mean=np.zeros(4, dtype=np.float32), scale=np.ones(4, dtype=np.float32)),
+        unanswerable=np.array([unanswerable, *np.zeros((3, 4))], dtype=np.float32),
+        lexical_weight=0.0,
+        cut=cut,
+    )
+    texts = ["quantum"] * len(cosines)
+    return view.rank(EmbeddedRequest(texts, np.array(cosines, dtype=np.float32)), limit=4)
+
+
+class TestFusing:
+    def test_of_equally_near_tools_that_of_the_nearer_server_leads_by_a_fifth_of_its_lead(self):
+        ranking = rank([[0.5, 0.5, 0.4, 0.0]])
+        assert ranking.indexes == (1, 0, 2, 3)
+        assert ranking.scores[0] - ranking.scores[1] == pytest.approx(0.2 * (0.45 - 0.25), abs=1e-5)
+
+    def test_the_best_part_of_a_request_counts_three_tenths(self):
+        ranking = rank([[0.5, 0.4, 0, 0], [0, 0.6, 0, 0], [0.2, 0.1, 0, 0]], servers=("",) * 4)
+        assert ranking.indexes[:2] == (1, 0)
+        lead = (0.7 * 0.4 + 0.3 * 0.6) - (0.7 * 0.5 + 0.3 * 0.2)
+        assert ranking.scores[0] - ranking.scores[1] == pytest.approx(lead, abs=1e-5)
+
+
+class TestEvidence:
+    def test_it_is_the_best_cosine_of_the_whole_request(self):
+        assert rank([[0.1, 0.5, 0, 0], [0, 0, 0.9, 0]]).scores[0] == pytest.approx(0.5, abs=1e-5)
+
+    def test_what_a_request_shares_with_those_that_need_no_tool_is_taken_off(self):
+        likeness = 0.5 * 0.8 / 3  # the mean of the three nearest, of which two share nothing
+        ranking = rank([[0, 0.5, 0, 0]], unanswerable=(0, 0.8, 0, 0))
+        assert ranking.scores[0] == pytest.approx(0.5 - 0.6 * likeness, abs=1e-5)
+
+    @pytest.mark.parametrize(("cut", "abstained"), [(0.49, False), (0.51, True), (None, False)])
+    def test_under_the_cut_nothing_is_claimed(self, cut, abstained):
+        ranking = rank([[0, 0.5, 0, 0]], cut=cut)
+        assert (ranking.abstained, ranking.n_claimed == 0) == (abstained, abstained)
