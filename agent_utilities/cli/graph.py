@@ -113,11 +113,11 @@ async def _query(words: str, server: str) -> None:
     if not normalise(words):
         raise InputError("no words", words, "argument WORDS", "give some, such as 'slow requests'")
     async with _open(_graph_of(server, _settings())) as graph:
-        held = await server_state(graph, server)
-        if held is None:
+        state = await server_state(graph, server)
+        if state is None:
             raise _unknown(server)
         names = names_of(await match(graph, server, normalise(words)))
-    print("\n".join(names) if names else f"no match: a caller is shown all permitted of its {held.n_tools} tools")
+    print("\n".join(names) if names else f"no match: a caller is shown all permitted of its {state.n_tools} tools")
 
 
 async def _forget(server: str) -> None:

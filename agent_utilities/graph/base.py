@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Literal, Protocol
@@ -14,7 +14,7 @@ from agent_utilities.errors import AgentUtilitiesError
 Cause = Literal["being filled", "unreachable", "not authorized", "read-only", "too slow", "busy", "failed", "no space"]
 """Why the graph gave no answer. A fixed set of words: it is told to callers and is a metrics label."""
 
-DIGEST_CHARS = 32
+_DIGEST_BYTES = 16
 
 
 class GraphError(AgentUtilitiesError, OSError):
@@ -79,14 +79,17 @@ def tool_record(
     name: str, title: str | None, description: str | None, tags: Sequence[str], read_only: bool
 ) -> ToolRecord:
     """Return a record with its digest, over all that the graph keeps of the tool; its texts in NFC, on one line."""
-    ordered = tuple(sorted(map(_text, tags)))
-    title, description = _text(title or ""), _text(description or "")
+    ordered = tuple(sorted(map(_on_one_line, tags)))
+    title, description = _on_one_line(title or ""), _on_one_line(description or "")
     parts = [name, title, description, ordered, read_only]
-    digest = blake2b(json.dumps(parts).encode("utf-8", "surrogatepass"), digest_size=DIGEST_CHARS // 2).hexdigest()
-    return ToolRecord(name, title, description, ordered, digest, "tool", read_only)
+    return ToolRecord(name, title, description, ordered, _digest(json.dumps(parts)), "tool", read_only)
 
 
-def _text(text: str) -> str:
+def _digest(text: str) -> str:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).hexdigest()
+
+
+def _on_one_line(text: str) -> str:
     return " ".join(unicodedata.normalize("NFC", text).split()).encode("utf-8", "replace").decode()
 
 
@@ -110,8 +113,7 @@ def record_of(definition: Mapping[str, Any]) -> ToolRecord:
 def server_digest(records: Sequence[ToolRecord]) -> str:
     """Return a digest of a whole tool set, each name once, whatever its order."""
     digests = {record.name: record.digest for record in records}
-    text = "".join([f"{name}\0{digests[name]}\0" for name in sorted(digests)])
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_CHARS // 2).hexdigest()
+    return _digest("".join([f"{name}\0{digests[name]}\0" for name in sorted(digests)]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +151,11 @@ class ToolGraph(Protocol):
     async def read(self, statement: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
         """Run a read-only statement and return its rows, by column name."""
 
-    async def write(self, statements: Sequence[Statement]) -> None:
+    async def write(self, statements: Iterable[Statement]) -> None:
         """Run statements in one transaction: all of them, or none.
 
-        Each statement is taken from the sequence when its turn comes, so that one that makes them then holds few.
+        Args:
+            statements: iterated once a try, lazily: each statement is taken when its turn comes, so that a sequence
+                that makes them on the way holds few at a time. Whoever writes may try again, so they can be iterated
+                more than once.
         """

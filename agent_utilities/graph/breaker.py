@@ -6,9 +6,14 @@ from collections.abc import Callable
 
 from agent_utilities.graph.base import Cause
 
+_LOST_PROBE_S = 30.0
+"""Seconds after which a probe of which nothing was heard counts as lost: it must not keep a graph shut for good."""
+
 
 class Breaker:
     """Closed while calls succeed; open after `threshold` failures in a row; half open after `cooldown_s`.
+
+    Half open, it lets one call through as a probe, and no other before it is told the probe's outcome.
 
     Args:
         threshold: failures in a row that open it, > 0.
@@ -30,12 +35,16 @@ class Breaker:
         return self._n_failures >= self._threshold
 
     def allows(self) -> bool:
-        """Whether a call may be made now; where it is half open, this one is the probe."""
+        """Whether a call may be made now; where it is half open, this one is the probe.
+
+        Whoever is let through tells the outcome by `succeeded` or `failed`.
+        """
         if not self.is_open:
             return True
-        if self._clock() < self._retry_at:
+        now_s = self._clock()
+        if now_s < self._retry_at:
             return False
-        self._retry_at = self._clock() + self._cooldown_s
+        self._retry_at = now_s + _LOST_PROBE_S
         return True
 
     def succeeded(self) -> None:

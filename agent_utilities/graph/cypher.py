@@ -61,9 +61,12 @@ ORDER BY name
 
 TOOL_DIGESTS = """
 MATCH (s:Server {name: $server_name})-[:PROVIDES]->(t:CallableResource)
-RETURN left(t.digest, 1) AS part, collect(t.digest + t.name) AS tools
+RETURN left(t.digest, 1) AS part, collect(coalesce(t.name, '')) AS names, collect(coalesce(t.digest, '')) AS digests
 """
-"""The digest of each tool and after it, without a space, its name."""
+"""The names of a server's tools and, aligned with them, their digests; in parts for the same reason as matches.
+
+`collect` leaves nulls out, and a tool that others wrote without a digest must not shift those of the rest.
+"""
 
 PUT_SERVER = """
 MERGE (s:Server {name: $server_name})

@@ -9,13 +9,13 @@ import logging
 import os
 import re
 import shutil
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
 from agent_utilities.graph.base import GraphError, Statement
+from agent_utilities.graph.damage import is_damage, keep_log, log_of, name_aside, set_aside
 
 logger = logging.getLogger("agent_utilities.graph")
 
@@ -24,6 +24,8 @@ _MAX_BYTES = 1 << 30
 _POOL_BYTES = 256 << 20
 _CHUNK = 50
 _SPARE_BYTES = 16 << 20
+_LOCKED = "Could not set lock on file"
+_NO_SPACE = os.strerror(errno.ENOSPC)
 _DDL = (
     "CREATE NODE TABLE IF NOT EXISTS Server(name STRING PRIMARY KEY, digest STRING, updated_at INT64)",
     "CREATE NODE TABLE IF NOT EXISTS CallableResource(key STRING PRIMARY KEY, server STRING, name STRING, "
@@ -40,7 +42,12 @@ class EmbeddedGraph:
     """The tool graph on ladybug, in a file or in memory.
 
     In memory where the file can't be used: another process holds it, or its disk is full or read-only; that costs
-    nothing but a fill at start. A file that is no database is set aside, never deleted, and made anew.
+    nothing but a fill at start.
+
+    The file is a cache of live servers. A kill in a write can leave a torn record at the end of the engine's log: what
+    was committed before it is used then, and the log as it was is set aside. A file that can't be used even so is set
+    aside whole and made anew, empty. Either way a refresh brings the live tools in, so nothing may be kept in it that
+    only it knows. What is set aside is never deleted here. `graph/README.md` tells how often that happens.
 
     Args:
         path: the database file, or None for memory only.
@@ -62,7 +69,7 @@ class EmbeddedGraph:
     async def open(self) -> None:
         """Open the file, or memory where it can't be used, and make the tables."""
         if self._database is None:
-            await self._in(self._writing, self._open)
+            await self._run_on(self._writing, self._open)
 
     def _check_space(self) -> None:
         """The engine ends the whole process when a write fails for want of space, so it is looked for before.
@@ -85,18 +92,18 @@ class EmbeddedGraph:
 
     async def read(self, statement: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
         """Run a read-only statement and return its rows, by column name."""
-        return await self._in(self._reading, lambda: self._read(statement, parameters))
+        return await self._run_on(self._reading, lambda: self._read(statement, parameters))
 
-    async def write(self, statements: Sequence[Statement]) -> None:
+    async def write(self, statements: Iterable[Statement]) -> None:
         """Run statements in one transaction; where the disk is full, once more in memory."""
-        await self._in(self._writing, lambda: self._write(statements))
+        await self._run_on(self._writing, lambda: self._write(statements))
 
-    async def _in(self, executor: ThreadPoolExecutor, call: Callable[[], _T]) -> _T:
+    async def _run_on(self, executor: ThreadPoolExecutor, call: Callable[[], _T]) -> _T:
         try:
             return await asyncio.get_running_loop().run_in_executor(executor, call)
         except GraphError:
             raise
-        except Exception as error:  # the engine raises RuntimeError for everything
+        except Exception as error:  # the engine has no class of errors of its own
             raise GraphError("failed", error) from error
 
     def _read(self, statement: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
@@ -112,44 +119,49 @@ class EmbeddedGraph:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._check_space()
-            self._use(str(self.path))
+            self._use_file(self.path)
         except Exception as error:
-            if self._is_damaged(error):
-                self._set_aside(error)
-            else:
-                self._use_memory(f"can't use {self.path}", error)
+            self._use_memory(f"can't use {self.path}", error)
 
-    def _is_damaged(self, error: Exception) -> bool:
-        """Whether the file itself is to blame: it is there, can be written, and no other process holds it."""
-        if self.path is None or isinstance(error, OSError) or "lock" in str(error).lower():
-            return False
-        return self.path.is_file() and os.access(self.path, os.R_OK | os.W_OK)
-
-    def _set_aside(self, error: Exception) -> None:
-        assert self.path is not None
-        aside = self.path.with_name(f"{self.path.name}.corrupt-{time.time_ns()}")
+    def _use_file(self, path: Path) -> None:
+        """Open the file; where it is damaged as far as it is whole, and else made anew."""
+        aside = name_aside(path)
         try:
-            self.path.rename(aside)
-            logger.warning("graph file %s is corrupt (%s); set aside as %s and made anew", self.path, error, aside)
-            for rest in self.path.parent.glob(f"{self.path.name}.*"):
-                if ".corrupt-" not in rest.name:
-                    rest.rename(aside.with_name(f"{aside.name}{rest.suffix}"))
-            self._use(str(self.path))
-        except Exception as second:
-            self._use_memory(f"can't make {self.path} anew", second)
+            return self._use(str(path))
+        except Exception as error:
+            if not (path.is_file() and is_damage(error)):
+                raise
+            damage = error
+        if log_of(path).is_file():
+            keep_log(path, aside)
+            try:
+                self._use(str(path), log_must_be_whole=False)
+                message = "the log of graph file %s is corrupt (%s), as after a kill; what was committed before is used"
+                logger.warning(f"{message}, and the log was set aside as %s", path, _reason(damage), log_of(aside))
+                return
+            except Exception as error:
+                logger.debug("not readable without the end of its log either: %s", error)
+        set_aside(path, aside)
+        logger.warning("graph file %s is corrupt (%s); set aside as %s and made anew", path, _reason(damage), aside)
+        self._use(str(path))
 
     def _use_memory(self, what: str, error: Exception) -> None:
         if not self._or_memory:
-            raise GraphError("busy" if "lock" in str(error).lower() else "failed", f"{what}: {error}") from error
-        reason = re.sub(r"\s+", " ", str(error)).split("See the docs")[0].strip()
-        logger.warning("%s (%s); the graph is in memory until the next start", what, reason)
+            raise GraphError("busy" if _LOCKED in str(error) else "failed", f"{what}: {error}") from error
+        logger.warning("%s (%s); the graph is in memory until the next start", what, _reason(error))
         self.path = None
         self._use(":memory:")
 
-    def _use(self, where: str) -> None:
+    def _use(self, where: str, *, log_must_be_whole: bool = True) -> None:
+        """Open a database and make its tables; a log that need not be whole is read up to its first damaged record."""
         import ladybug
 
-        database = ladybug.Database(where, max_db_size=_MAX_BYTES, buffer_pool_size=_POOL_BYTES)
+        database = ladybug.Database(
+            where,
+            max_db_size=_MAX_BYTES,
+            buffer_pool_size=_POOL_BYTES,
+            throw_on_wal_replay_failure=log_must_be_whole,
+        )
         try:
             writer = ladybug.Connection(database)
             for statement in _DDL:
@@ -171,12 +183,12 @@ class EmbeddedGraph:
         self._reading = ThreadPoolExecutor(1, "graph-read")
         self._writing = ThreadPoolExecutor(1, "graph-write")
 
-    def _write(self, statements: Sequence[Statement]) -> None:
+    def _write(self, statements: Iterable[Statement]) -> None:
         try:
             self._check_space()
             self._transact(statements)
         except Exception as error:
-            if self.path is None or "space" not in str(error).lower():
+            if self.path is None or _NO_SPACE not in str(error):
                 raise
             self._abandon(self._database)
             self._use_memory(f"can't write {self.path}", error)
@@ -184,10 +196,10 @@ class EmbeddedGraph:
 
     def _abandon(self, database: Any) -> None:
         """Leave a database open for good: closing it writes, and on a full disk that would end the process."""
-        for each in (database, self._reader, self._writer):
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(each))
+        for leaked in (database, self._reader, self._writer):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(leaked))
 
-    def _transact(self, statements: Sequence[Statement]) -> None:
+    def _transact(self, statements: Iterable[Statement]) -> None:
         self._writer.execute("BEGIN TRANSACTION")
         try:
             for statement, parameters in statements:
@@ -199,6 +211,11 @@ class EmbeddedGraph:
             except Exception as error:
                 logger.debug("rollback: %s", error)
             raise
+
+
+def _reason(error: Exception) -> str:
+    """Return what the engine says of an error, on one line, without where to read on."""
+    return re.sub(r"\s+", " ", str(error)).split("See the docs")[0].strip()
 
 
 def _rows(result: Any) -> list[dict[str, Any]]:

@@ -13,7 +13,9 @@ from agent_utilities.graph.base import ToolGraph
 from agent_utilities.runtime.turns import in_turns
 
 _MAX_TERMS = 16
-_KEPT = 1 / 3
+_CLAIMED_SHARE = 1 / 3
+"""Of the best score, what a tool needs to be claimed."""
+
 _WORD = re.compile(r"\w+", re.UNICODE)
 _STOPWORDS = frozenset(
     "a about all an and any are as at be by can could did do does for from get give had has have how i if in into is "
@@ -51,7 +53,7 @@ class Matches:
 
     @property
     def n_names(self) -> int:
-        """How many names are held."""
+        """How many names these are, repeated ones counted each time."""
         return len(self.literal) + sum(len(names) for _, names in self.by_term)
 
 
@@ -68,16 +70,16 @@ async def match_terms(graph: ToolGraph, server: str, text: str) -> Matches:
     wanted = terms(text)
     if not wanted or wanted == [text]:
         return Matches()
-    found: dict[str, list[str]] = {term: [] for term in wanted}
+    bearing: dict[str, list[str]] = {term: [] for term in wanted}
     async for row in in_turns(await graph.read(cypher.MATCH_TERMS, {"terms": wanted, "server_name": server})):
-        found[row["term"]] += map(sys.intern, row["names"])
-    return Matches(by_term=tuple((term, tuple(names)) for term, names in found.items() if names))
+        bearing[row["term"]] += map(sys.intern, row["names"])
+    return Matches(by_term=tuple((term, tuple(names)) for term, names in bearing.items() if names))
 
 
 async def match(graph: ToolGraph, server: str, text: str) -> Matches:
     """Return the matches of a normalised query: literally, and where nothing bears it by its terms."""
-    literal = await match_literally(graph, server, text)
-    return literal if literal.literal else await match_terms(graph, server, text)
+    matches = await match_literally(graph, server, text)
+    return matches if matches.literal else await match_terms(graph, server, text)
 
 
 def names_of(matches: Matches, permitted: frozenset[str] | None = None) -> tuple[str, ...]:
@@ -92,17 +94,17 @@ def names_of(matches: Matches, permitted: frozenset[str] | None = None) -> tuple
         permitted: the names to choose from; None for all.
     """
 
-    def kept(names: tuple[str, ...]) -> list[str]:
+    def permitted_of(names: tuple[str, ...]) -> list[str]:
         return [name for name in names if permitted is None or name in permitted]
 
-    if literal := kept(matches.literal):
+    if literal := permitted_of(matches.literal):
         return tuple(sorted(literal))
     scores: dict[str, float] = defaultdict(float)
     for _, names in matches.by_term:
-        bearing = kept(names)
+        bearing = permitted_of(names)
         share = 1 / max(len(bearing), 1)
         for name in bearing:
             scores[name] += share
-    cut = _KEPT * max(scores.values(), default=0.0)
-    by_name = sorted([name for name, score in scores.items() if score >= cut])
+    least = _CLAIMED_SHARE * max(scores.values(), default=0.0)
+    by_name = sorted([name for name, score in scores.items() if score >= least])
     return tuple(sorted(by_name, key=scores.__getitem__, reverse=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterable
 from importlib.resources import files
 from typing import Any, TypeVar
 
@@ -73,7 +73,7 @@ class Neo4jGraph:
         except Exception as error:
             raise GraphError("failed", error) from error
         try:
-            await self._asked(driver.execute_query("RETURN 1", database_=self._database))
+            await self._or_graph_error(driver.execute_query("RETURN 1", database_=self._database))
             await self._apply_schema(driver)
         except BaseException:
             await driver.close()
@@ -85,7 +85,7 @@ class Neo4jGraph:
         code = "\n".join(line for line in text.splitlines() if not line.startswith("//"))
         try:
             for statement in filter(None, map(str.strip, code.split(";"))):
-                await self._asked(driver.execute_query(statement, database_=self._database))
+                await self._or_graph_error(driver.execute_query(statement, database_=self._database))
         except GraphError as error:
             logger.warning("can't apply the graph's schema (%s); reading goes on without it", error)
 
@@ -97,18 +97,18 @@ class Neo4jGraph:
 
     async def read(self, statement: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
         """Run a read-only statement, refused by the server if it would write; return its rows, by column name."""
-        driver, access = self._opened(), self._neo4j.READ_ACCESS
+        driver, access = self._open_driver(), self._neo4j.READ_ACCESS
 
         async def fetch() -> list[dict[str, Any]]:
             session = driver.session(database=self._database, default_access_mode=access)
             async with session, await session.begin_transaction() as tx:
                 return [dict(record) async for record in in_turns(await tx.run(statement, parameters))]
 
-        return await self._asked(fetch())
+        return await self._or_graph_error(fetch())
 
-    async def write(self, statements: Sequence[Statement]) -> None:
+    async def write(self, statements: Iterable[Statement]) -> None:
         """Run statements in one transaction: all of them, or none."""
-        driver = self._opened()
+        driver = self._open_driver()
 
         async def transact() -> None:
             async with driver.session(database=self._database) as session, await session.begin_transaction() as tx:
@@ -116,14 +116,15 @@ class Neo4jGraph:
                     await (await tx.run(statement, parameters)).consume()
                 await tx.commit()
 
-        await self._asked(transact())
+        await self._or_graph_error(transact())
 
-    def _opened(self) -> Any:
+    def _open_driver(self) -> Any:
         if self._driver is None:
             raise GraphError("unreachable", f"{self._uri} is not open")
         return self._driver
 
-    async def _asked(self, call: Awaitable[_T]) -> _T:
+    async def _or_graph_error(self, call: Awaitable[_T]) -> _T:
+        """Await a call of the driver's; its errors become `GraphError`, with the cause that callers are told."""
         try:
             return await call
         except self._neo4j.exceptions.Neo4jError as error:

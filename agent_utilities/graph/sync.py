@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any
 
 from agent_utilities.graph import cypher
-from agent_utilities.graph.base import DIGEST_CHARS, ServerState, Statement, ToolGraph, ToolRecord, server_digest
+from agent_utilities.graph.base import ServerState, Statement, ToolGraph, ToolRecord, server_digest
 from agent_utilities.runtime.turns import in_turns
 
 _BATCH = 100
@@ -57,25 +57,26 @@ async def sync(graph: ToolGraph, server: str, records: Sequence[ToolRecord], now
         GraphError: nothing was changed.
     """
     digest = await asyncio.to_thread(server_digest, records)
-    held = await server_state(graph, server)
+    before = await server_state(graph, server)
     state = ServerState(server, digest, now_ms, len(records))
     put_server = (cypher.PUT_SERVER, {"server_name": server, "digest": digest, "updated_at": now_ms})
-    if held is not None and held.digest == digest and held.n_tools == len(records):
+    if before is not None and before.digest == digest and before.n_tools == len(records):
         await graph.write([put_server])
         return SyncReport(state, 0, 0)
     rows = await graph.read(cypher.TOOL_DIGESTS, {"server_name": server})
-    gone = {tool[DIGEST_CHARS:]: tool[:DIGEST_CHARS] for row in rows for tool in row["tools"]}
+    digests = {name: old for row in rows for name, old in zip(row["names"], row["digests"], strict=True)}
     n_put = 0
     async for record in in_turns(records):
-        n_put += gone.pop(record.name, None) != record.digest
+        n_put += digests.pop(record.name, None) != record.digest
     # The server's node is written first: that locks it, and two processes that sync at once follow one another. All
     # tools are put, changed or not, since the other may have written between the reading above and this transaction.
-    await graph.write(_Puts(put_server, records))
-    return SyncReport(state, n_put, len(gone))
+    await graph.write(_Replacement(put_server, records))
+    return SyncReport(state, n_put, n_dropped=len(digests))
 
 
-class _Puts(Sequence[Statement]):
-    """The statements that make a server's tools the given ones; each batch is made when its turn comes.
+@dataclass(frozen=True, slots=True)
+class _Replacement:
+    """The statements that make a server's tools the given ones, each made when its turn comes.
 
     All rows of 10,000 tools at once would be enough for a full garbage collection.
 
@@ -84,34 +85,20 @@ class _Puts(Sequence[Statement]):
         records: the server's tools.
     """
 
-    def __init__(self, put_server: Statement, records: Sequence[ToolRecord]) -> None:
-        self._put_server, self._records = put_server, records
+    put_server: Statement
+    records: Sequence[ToolRecord]
 
-    def __len__(self) -> int:
-        return 2 + -(-len(self._records) // _BATCH)
-
-    @overload
-    def __getitem__(self, index: int) -> Statement: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Statement]: ...
-
-    def __getitem__(self, index: int | slice) -> Statement | Sequence[Statement]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        if not 0 <= index < len(self):
-            raise IndexError(index)
-        statement, given = self._put_server
-        if index == 0:
-            return statement, given
-        if index == len(self) - 1:
-            return cypher.DROP_OTHERS, given
-        server, start = given["server_name"], (index - 1) * _BATCH
-        rows = [record.row(server) for record in self._records[start : start + _BATCH]]
-        return cypher.PUT_TOOLS, {"server_name": server, "digest": given["digest"], "rows": rows}
+    def __iter__(self) -> Iterator[Statement]:
+        _, of_server = self.put_server
+        server, digest = of_server["server_name"], of_server["digest"]
+        yield self.put_server
+        for start in range(0, len(self.records), _BATCH):
+            rows = [record.row(server) for record in self.records[start : start + _BATCH]]
+            yield cypher.PUT_TOOLS, {"server_name": server, "digest": digest, "rows": rows}
+        yield cypher.DROP_OTHERS, {"server_name": server, "digest": digest}
 
 
 async def forget(graph: ToolGraph, server: str) -> None:
     """Remove a server and its tools, such as one that was renamed."""
-    given = {"server_name": server}
-    await graph.write([(cypher.FORGET_TOOLS, given), (cypher.FORGET_SERVER, given)])
+    of_server = {"server_name": server}
+    await graph.write([(cypher.FORGET_TOOLS, of_server), (cypher.FORGET_SERVER, of_server)])

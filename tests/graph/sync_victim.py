@@ -8,15 +8,17 @@ import sys
 from itertools import cycle
 from pathlib import Path
 
-from agent_utilities.graph.base import ToolGraph
+from agent_utilities.graph.base import ToolGraph, tool_record
 from agent_utilities.graph.embedded import EmbeddedGraph
 from agent_utilities.graph.neo4j import Neo4jGraph
 from agent_utilities.graph.sync import sync
-from tests.graph.records import record
 
 N_TOOLS = 600
 SETS = {
-    name: [record(f"{name}_{i}" if i % 2 else f"both_{i}", f"{name} {i}", [name]) for i in range(N_TOOLS)]
+    name: [
+        tool_record(f"{name}_{i}" if i % 2 else f"both_{i}", None, f"{name} {i}", [name], read_only=False)
+        for i in range(N_TOOLS)
+    ]
     for name in ("old", "new")
 }
 
