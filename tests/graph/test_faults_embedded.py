@@ -1,51 +1,55 @@
-"""An embedded file that can't be used: the graph is in memory, or the file is made anew, and every list answers."""
+"""An embedded file that can't be used: the graph is in memory, and every list answers."""
 
 from __future__ import annotations
 
-import asyncio
-import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from agent_utilities.graph.base import GraphError
 from agent_utilities.graph.embedded import EmbeddedGraph
 from agent_utilities.graph.sync import sync
 from tests.graph.agents import PERMITTED, SLOW_S, Agent, serving
 from tests.graph.conftest import Measured
+from tests.graph.embedded_files import check_works, contents, locked, tmpfs
 from tests.graph.records import expected, held, numbered
 
-N_LISTS = 20
-_HOLDER = """
-import sys, ladybug
-database = ladybug.Database(sys.argv[1], max_db_size=1 << 30, buffer_pool_size=64 << 20)
-connection = ladybug.Connection(database)
-connection.execute("CREATE NODE TABLE IF NOT EXISTS Held(name STRING PRIMARY KEY)")
-print("held", flush=True)
-sys.stdin.read()
-"""
+pytestmark = pytest.mark.anyio
+
+N_LISTS = 10
 _FILL = """
-import asyncio, sys
+import asyncio, shutil, sys
 from pathlib import Path
 from agent_utilities.graph.embedded import EmbeddedGraph
 from agent_utilities.graph.sync import server_state, sync
 from tests.graph.records import held, expected, numbered
 
 async def main(path, n_tools):
-    graph = EmbeddedGraph(Path(path))
+    graph = EmbeddedGraph(path)
     await graph.open()
-    for round in range(3):
+    for round in range(2):
         tools = numbered(n_tools, "x" * 2000 + f" round {round} number " + "{}")
         await sync(graph, "s", tools, round)
         assert await held(graph, "s") == expected(tools, "s")
-    print("memory" if graph.path is None else "file", (await server_state(graph, "s")).n_tools)
+        print("memory" if graph.path is None else "file", (await server_state(graph, "s")).n_tools)
+        free = shutil.disk_usage(path.parent).free
+        (path.parent / f"ballast {round}").write_bytes(b"x" * max(0, free - 100_000))
     await graph.close()
 
-asyncio.run(main(sys.argv[1], int(sys.argv[2])))
+asyncio.run(main(Path(sys.argv[1]), int(sys.argv[2])))
 """
+
+
+async def check_in_memory(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The graph works in memory, and one warning says so."""
+    graph = EmbeddedGraph(path)
+    await check_works(graph, numbered(20))
+    assert graph.path is None
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "in memory until the next start" in caplog.text
 
 
 def check_narrows(agent: Agent, measured: Measured, name: str) -> None:
@@ -61,25 +65,12 @@ def check_narrows(agent: Agent, measured: Measured, name: str) -> None:
     measured(f"tools/list?q=, {name}", agent.took_s)
 
 
-@contextmanager
-def tmpfs(folder: Path, size: str, *options: str) -> Iterator[Path]:
-    """Mount a small file system; where that is not allowed, the test is skipped."""
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", ",".join([f"size={size}", *options]), "tmpfs", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("a small file system can't be mounted here: that takes root")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Where an agent keeps its graph."""
-    found = tmp_path / "graphs"
-    found.mkdir()
-    return found
+    graphs = tmp_path / "graphs"
+    graphs.mkdir()
+    return graphs
 
 
 def environ(folder: Path) -> dict[str, str]:
@@ -87,17 +78,29 @@ def environ(folder: Path) -> dict[str, str]:
 
 
 class TestLocked:
-    def test_by_another_process_it_is_in_memory(self, folder: Path, measured: Measured) -> None:
+    async def test_by_another_process_it_is_in_memory_until_that_is_killed(
+        self, folder: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        path = folder / "g.lbdb"
+        with locked(path):
+            await check_in_memory(path, caplog)
+            assert "lock" in caplog.text
+            with pytest.raises(GraphError) as caught:
+                await EmbeddedGraph(path, or_memory=False).open()
+            assert caught.value.cause == "busy"
+        caplog.clear()
+        graph = EmbeddedGraph(path)
+        await check_works(graph, numbered(20))
+        assert graph.path == path
+        assert caplog.records == []
+
+    @pytest.mark.nightly
+    def test_a_server_narrows_in_memory(self, folder: Path, measured: Measured) -> None:
         path = folder / "graphed.lbdb"
-        command = [sys.executable, "-c", _HOLDER, str(path)]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
-            assert holder.stdout is not None
-            assert holder.stdout.readline() == "held\n"
-            with serving(environ(folder)) as agent:
-                check_narrows(agent, measured, "embedded file locked")
-                assert len(agent.said("can't use .*graphed.lbdb .*lock.*in memory")) == 1
-                assert len(agent.said("")) == 1
-            holder.kill()
+        with locked(path), serving(environ(folder)) as agent:
+            check_narrows(agent, measured, "embedded file locked")
+            assert len(agent.said("can't use .*graphed.lbdb .*lock.*in memory")) == 1
+            assert len(agent.said("")) == 1
         with serving(environ(folder)) as agent:
             check_narrows(agent, measured, "lock freed by kill -9")
             assert agent.said("") == []
@@ -110,54 +113,7 @@ class TestLocked:
             assert len(second.said("in memory")) == 1
 
 
-def damage(path: Path, how: str) -> None:
-    content = path.read_bytes()
-    match how:
-        case "no database":
-            path.write_bytes(b"this is no database" * 1000)
-        case "cut off":
-            path.write_bytes(content[: len(content) // 2])
-        case "body overwritten":
-            path.write_bytes(content[:4096] + b"\xa5" * (len(content) - 4096))
-        case "header overwritten":
-            path.write_bytes(b"\xa5" * 4096 + content[4096:])
-        case "log overwritten":
-            path.with_name(f"{path.name}.wal").write_bytes(b"\xa5" * 8192)
-
-
-SET_ASIDE = ("no database", "header overwritten", "log overwritten")
-
-
-class TestCorrupt:
-    @pytest.mark.parametrize(
-        "how",
-        [
-            *SET_ASIDE,
-            "cut off",
-            "body overwritten",
-        ],
-    )
-    def test_is_set_aside_and_made_anew(self, folder: Path, how: str, caplog: pytest.LogCaptureFixture) -> None:
-        path, tools = folder / "g.lbdb", numbered(200)
-
-        async def once() -> None:
-            graph = EmbeddedGraph(path)
-            await graph.open()
-            await sync(graph, "s", tools, 1)
-            assert await held(graph, "s") == expected(tools, "s")
-            await graph.close()
-
-        asyncio.run(once())
-        damage(path, how)
-        asyncio.run(once())
-        assert [each.levelname for each in caplog.records] == ["WARNING"]
-        assert "is corrupt" in caplog.text
-        assert "set aside as" in caplog.text
-        assert len(list(folder.glob("g.lbdb.corrupt-*"))) >= 1
-        caplog.clear()
-        asyncio.run(once())
-        assert caplog.records == []
-
+class TestServed:
     def test_of_a_server_is_set_aside_and_every_list_answers(self, folder: Path, measured: Measured) -> None:
         path = folder / "graphed.lbdb"
         path.write_bytes(b"this is no database" * 1000)
@@ -167,7 +123,7 @@ class TestCorrupt:
             assert len(said) == 1, said
             assert "is corrupt" in said[0]
             aside = list(folder.glob("graphed.lbdb.corrupt-*"))
-            assert [each.read_bytes()[:19] for each in aside] == [b"this is no database"]
+            assert [file.read_bytes()[:19] for file in aside] == [b"this is no database"]
 
     @pytest.mark.nightly
     def test_an_empty_file_is_as_none(self, folder: Path, measured: Measured) -> None:
@@ -176,37 +132,73 @@ class TestCorrupt:
             check_narrows(agent, measured, "embedded file empty")
             assert agent.said("") == []
 
-    def test_a_folder_in_its_place_is_passed_over(self, folder: Path, measured: Measured) -> None:
-        (folder / "graphed.lbdb").mkdir()
-        with serving(environ(folder)) as agent:
-            check_narrows(agent, measured, "a folder in place of the embedded file")
-            assert len(agent.said("in memory")) == 1
+    async def test_a_folder_in_its_place_is_passed_over(self, folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+        (folder / "g.lbdb").mkdir()
+        await check_in_memory(folder / "g.lbdb", caplog)
 
 
 class TestDisk:
-    def test_full_at_start(self, tmp_path: Path, measured: Measured) -> None:
+    async def test_full_at_start(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+        with tmpfs(tmp_path / "small", "64k") as small:
+            (small / "ballast").write_bytes(b"x" * 60_000)
+            await check_in_memory(small / "g.lbdb", caplog)
+
+    async def test_full_before_a_write_it_goes_on_in_memory(
+        self, folder: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Without asking the engine, which ends the process where a write fails for want of space."""
+        path = folder / "g.lbdb"
+        graph = EmbeddedGraph(path)
+        await graph.open()
+        await sync(graph, "s", numbered(20), 1)
+        before = contents(folder)
+        full = shutil.disk_usage(folder)._replace(free=1 << 20)
+        monkeypatch.setattr(shutil, "disk_usage", lambda where: full)
+        await sync(graph, "s", numbered(30), 2)
+        assert graph.path is None
+        assert await held(graph, "s") == expected(numbered(30), "s")
+        await graph.close()
+        assert contents(folder) == before, "nothing was written"
+        assert ["in memory until the next start" in record.message for record in caplog.records] == [True]
+
+    def test_full_while_running(self, tmp_path: Path) -> None:
+        with tmpfs(tmp_path / "small", "40m") as small:
+            command = [sys.executable, "-c", _FILL, str(small / "g.lbdb"), "1500"]
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=110)
+            assert done.returncode == 0, done.stderr[-2000:]
+            assert done.stdout == "file 1500\nmemory 1500\n"
+            assert done.stderr.count("in memory until the next start") == 1
+
+    async def test_that_takes_no_writes(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+        with tmpfs(tmp_path / "small", "64m", "ro") as small:
+            await check_in_memory(small / "g.lbdb", caplog)
+
+    async def test_folder_that_can_not_be_made(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+        (tmp_path / "file").write_text("not a folder")
+        await check_in_memory(tmp_path / "file" / "graphs" / "g.lbdb", caplog)
+
+    @pytest.mark.nightly
+    def test_of_a_server_full_at_start_every_list_answers(self, tmp_path: Path, measured: Measured) -> None:
         with tmpfs(tmp_path / "small", "64k") as small:
             (small / "ballast").write_bytes(b"x" * 60_000)
             with serving(environ(small)) as agent:
                 check_narrows(agent, measured, "disk full at start")
                 assert len(agent.said("in memory")) == 1
 
-    def test_full_while_running(self, tmp_path: Path) -> None:
-        with tmpfs(tmp_path / "small", "2m") as small:
-            command = [sys.executable, "-c", _FILL, str(small / "g.lbdb"), "1500"]
-            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-            assert done.returncode == 0, done.stderr[-2000:]
-            assert done.stdout == "memory 1500\n"
-            assert done.stderr.count("in memory until the next start") == 1
 
-    def test_that_takes_no_writes(self, tmp_path: Path, measured: Measured) -> None:
-        with tmpfs(tmp_path / "small", "64k", "ro") as small, serving(environ(small)) as agent:
-            check_narrows(agent, measured, "disk read-only")
-            assert len(agent.said("in memory")) == 1
+class TestClose:
+    async def test_works_the_log_in_and_frees_the_file_for_others(self, folder: Path) -> None:
+        path = folder / "g.lbdb"
+        graph = EmbeddedGraph(path)
+        await check_works(graph, numbered(20))
+        assert list(contents(folder)) == ["g.lbdb"]
+        with locked(path):
+            pass
 
-    @pytest.mark.nightly
-    def test_folder_that_can_not_be_made(self, tmp_path: Path, measured: Measured) -> None:
-        (tmp_path / "file").write_text("not a folder")
-        with serving(environ(tmp_path / "file" / "graphs")) as agent:
-            check_narrows(agent, measured, "no folder")
-            assert len(agent.said("in memory")) == 1
+    async def test_can_be_opened_again(self, folder: Path) -> None:
+        graph = EmbeddedGraph(folder / "g.lbdb")
+        for n_tools in (20, 30):
+            await check_works(graph, numbered(n_tools))
+            await graph.close()
+            with pytest.raises(GraphError):
+                await graph.read("RETURN 1 AS one", {})
