@@ -23,7 +23,9 @@ from tests.graph.graph_server import TOPICS, VERBS
 SCRIPT = Path(__file__).with_name("graph_server.py")
 META = "agent-utilities/selection"
 SLOW_S = 1.0
-"""A list of a deadline of 250 ms must be there by then, on a busy machine too; the figures are reported."""
+"""Half of the lists with a deadline of 250 ms must be there by then, on a busy machine too; figures are reported."""
+PATIENT = {"MCP_GRAPH_DEADLINE_MS": "10000"}
+"""What makes an agent wait for its graph for as long as a busy machine may take."""
 
 _URL = re.compile(r"Uvicorn running on (http://127\.0\.0\.1:\d+)")
 _VERSION = "2026-07-28"
@@ -110,8 +112,8 @@ class Agent:
         assert self.process.stderr is not None
         for line in self.process.stderr:
             self.lines.append(line)
-            if not self._url and (found := _URL.search(line)):
-                self._url = found[1]
+            if not self._url and (url := _URL.search(line)):
+                self._url = url[1]
                 self._listening.set()
         self._listening.set()
 
@@ -152,8 +154,8 @@ class Agent:
 
     def ready(self) -> dict[str, Any]:
         """Return what `/ready` tells of the graph."""
-        found: dict[str, Any] = self.web.get("/ready").json()["graph"]
-        return found
+        graph: dict[str, Any] = self.web.get("/ready").json()["graph"]
+        return graph
 
     def until(self, holds: Callable[[], Any], seconds: float, what: str) -> float:
         """Poll until something holds and return how many seconds it took; the process's log tells why it did not."""
@@ -183,9 +185,9 @@ def serving(environ: Mapping[str, str], *options: str) -> Iterator[Agent]:
         environ: the `MCP_*` and `NEO4J_*` variables of the process; all others of these are unset, the ranker lexical.
         options: further options of its command line.
     """
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("MCP_", "NEO4J_"))}
+    others = {name: value for name, value in os.environ.items() if not name.startswith(("MCP_", "NEO4J_"))}
     command = [sys.executable, str(SCRIPT), "-t", "http", "-p", "0", "--disabled-tags", "delete", *options]
-    agent = Agent(command, {**kept, "MCP_RANKER": "lexical", **environ})
+    agent = Agent(command, {**others, "MCP_RANKER": "lexical", **environ})
     try:
         yield agent
     finally:

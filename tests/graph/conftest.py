@@ -87,10 +87,10 @@ def measured() -> Measured:
 def _neo4j(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Access | CrashingNeo4j]:
     with ExitStack() as stack:
         try:
-            found = stack.enter_context(any_neo4j(tmp_path_factory.mktemp("neo4j"), GIVEN))
+            neo4j = stack.enter_context(any_neo4j(tmp_path_factory.mktemp("neo4j"), GIVEN))
         except NoNeo4jError as error:
             pytest.skip(f"no Neo4j: {error}")
-        yield found
+        yield neo4j
 
 
 @pytest.fixture(scope="session")
@@ -100,10 +100,10 @@ def _process(_neo4j: Access | CrashingNeo4j, tmp_path_factory: pytest.TempPathFa
         return
     with ExitStack() as stack:
         try:
-            found = stack.enter_context(own_neo4j(tmp_path_factory.mktemp("crashing")))
+            process = stack.enter_context(own_neo4j(tmp_path_factory.mktemp("crashing")))
         except NoNeo4jError as error:
             pytest.skip(f"no Neo4j process to harm: {error}")
-        yield found
+        yield process
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ def new_graph(backend: str, request: pytest.FixtureRequest, tmp_path: Path) -> N
 @pytest.fixture
 async def graph(new_graph: NewGraph) -> AsyncIterator[ToolGraph]:
     """An open graph with nothing in it, on each backend."""
-    found = new_graph()
-    await found.open()
-    yield found
-    await found.close()
+    opened = new_graph()
+    await opened.open()
+    yield opened
+    await opened.close()

@@ -68,8 +68,8 @@ class Access:
         if self._driver is None:
             auth = (self.username, self.password or "") if self.username else None
             self._driver = neo4j.GraphDatabase.driver(self.uri, auth=auth, connection_timeout=5)
-        found = self._driver.execute_query(statement, parameters, database_=self.database)
-        return [record.data() for record in found.records]
+        result = self._driver.execute_query(statement, parameters, database_=self.database)
+        return [record.data() for record in result.records]
 
     def close(self) -> None:
         """Close the connections that statements were run on."""

@@ -59,7 +59,7 @@ async def held(graph: ToolGraph, server: str) -> list[str]:
 
 def expected(records: Sequence[ToolRecord], server: str) -> list[str]:
     """Return the same for what it should hold."""
-    return sorted(json.dumps(each.row(server), sort_keys=True) for each in records)
+    return sorted(json.dumps(tool.row(server), sort_keys=True) for tool in records)
 
 
 @st.composite

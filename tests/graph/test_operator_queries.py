@@ -19,7 +19,7 @@ TOOLS = [
     tool_record("bare", "", "No tag.", [], True),
 ]
 # What each must find in a graph of two servers, one of them refreshed in 1970.
-FOUND = [
+ANSWERS = [
     [{"server": "a", "tools": 4}, {"server": "b", "tools": 1}],
     [{"server": "b"}],
     [{"server": "a", "tools": ["delete_log", "peek"]}],
@@ -39,12 +39,13 @@ def test_there_are_ten() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("backend", ["neo4j"], indirect=True)
-@pytest.mark.parametrize("number", range(1, 11))
-async def test_each_finds_what_it_says(graph: ToolGraph, number: int) -> None:
+async def test_each_finds_what_it_says(graph: ToolGraph) -> None:
     await sync(graph, "a", TOOLS, 4_000_000_000_000)
     await sync(graph, "b", TOOLS[:1], 0)
-    rows = await graph.read(QUERIES[number - 1], {})
-    expected = FOUND[number - 1]
-    keys = expected[0].keys()
-    told = [{k: sorted(v) if isinstance(v, list) else v for k, v in row.items() if k in keys} for row in rows]
-    assert [row for row in told if row in expected] == expected
+    for query, expected in zip(QUERIES, ANSWERS, strict=False):
+        keys = expected[0].keys()
+        rows = [
+            {key: sorted(value) if isinstance(value, list) else value for key, value in row.items() if key in keys}
+            for row in await graph.read(query, {})
+        ]
+        assert [row for row in rows if row in expected] == expected, query

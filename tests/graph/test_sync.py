@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
 
 from agent_utilities.graph import cypher
-from agent_utilities.graph.base import GraphError, ToolGraph, ToolRecord, server_digest
+from agent_utilities.graph.base import GraphError, Statement, ToolGraph, ToolRecord, server_digest
 from agent_utilities.graph.embedded import EmbeddedGraph
 from agent_utilities.graph.sync import forget, server_state, server_states, sync
 from tests.graph.conftest import NEO4J_AT_NIGHT, NewGraph
@@ -36,9 +37,9 @@ class TestSchema:
             await graph.open()
             await graph.close()
         constraints = neo4j_server.run("SHOW CONSTRAINTS YIELD name, type RETURN name, type")
-        assert sorted(each["name"] for each in constraints) == ["callable_key", "server_name"]
-        assert {each["type"] for each in constraints} == {"UNIQUENESS"}
-        indexes = {each["name"] for each in neo4j_server.run("SHOW INDEXES YIELD name RETURN name")}
+        assert sorted(constraint["name"] for constraint in constraints) == ["callable_key", "server_name"]
+        assert {constraint["type"] for constraint in constraints} == {"UNIQUENESS"}
+        indexes = {index["name"] for index in neo4j_server.run("SHOW INDEXES YIELD name RETURN name")}
         assert {"callable_server", "callable_text"} <= indexes
 
 
@@ -74,6 +75,36 @@ class TestSync:
         assert await server_state(graph, "s") == before
         assert await held(graph, "s") == expected([record("a")], "s")
 
+    async def test_statements_are_taken_one_at_a_time_and_can_be_taken_again(self, graph: ToolGraph) -> None:
+        """So that few rows are held at once, and a write that fails can be tried again elsewhere."""
+        watched = Held(graph)
+        await sync(watched, "s", numbered(250), 1)
+        statements = [cypher.PUT_SERVER, *[cypher.PUT_TOOLS] * 3, cypher.DROP_OTHERS]
+        assert [statement for statement, _ in watched.written] == statements
+        assert await held(graph, "s") == expected(numbered(250), "s")
+
+        taken = []
+
+        class Lazy:
+            def __iter__(self) -> Iterator[Statement]:
+                for i in range(3):
+                    taken.append(i)
+                    yield ("THIS IS NO CYPHER", {}) if i == 1 else (cypher.FORGET_SERVER, {"server_name": "nobody"})
+
+        with pytest.raises(GraphError):
+            await graph.write(Lazy())
+        assert taken == [0, 1]
+
+    async def test_a_tool_that_others_wrote_without_a_digest_does_not_shift_those_of_the_rest(
+        self, graph: ToolGraph
+    ) -> None:
+        await sync(graph, "s", [record("a"), record("b")], 1)
+        put = "MATCH (s:Server {name: 's'}) MERGE (t:CallableResource {key: 's/hand'}) SET t.name = 'hand' "
+        await graph.write([(put + "MERGE (s)-[:PROVIDES]->(t)", {})])
+        report = await sync(graph, "s", [record("a"), record("b", "changed")], 2)
+        assert (report.n_put, report.n_dropped) == (1, 1)
+        assert await held(graph, "s") == expected([record("a"), record("b", "changed")], "s")
+
     async def test_an_empty_tool_set_leaves_a_server_without_tools(self, graph: ToolGraph) -> None:
         await sync(graph, "s", [], 1)
         assert (await server_states(graph))[0].n_tools == 0
@@ -84,12 +115,13 @@ class TestSync:
         assert await server_state(graph, "s") == report.state
 
     @NEO4J_AT_NIGHT
-    async def test_takes_ten_thousand_tools(self, graph: ToolGraph) -> None:
+    async def test_takes_ten_thousand_tools_and_finds_each(self, graph: ToolGraph) -> None:
         tools = numbered(10_000)
         report = await sync(graph, "s", tools, 1)
         assert report.state.n_tools == 10_000
         assert await server_state(graph, "s") == report.state
         assert await matching_names(graph, "s", "thing number 1234") == ("tool_1234",)
+        assert (await matching_names(graph, "s", "number 4711 exactly"))[0] == "tool_4711"
         report = await sync(graph, "s", [*tools[:-1], record("last")], 2)
         assert (report.n_put, report.n_dropped) == (1, 1)
 
@@ -155,10 +187,17 @@ class TestManyServers:
         await sync(graph, "before", [record("a"), record("b")], 1)
         await sync(graph, "after", [record("a"), record("b")], 2)
         await forget(graph, "before")
-        assert [each.name for each in await server_states(graph)] == ["after"]
+        assert [state.name for state in await server_states(graph)] == ["after"]
         assert await held(graph, "after") == expected([record("a"), record("b")], "after")
         rows = await graph.read("MATCH (t:CallableResource) RETURN count(t) AS n", {})
         assert rows == [{"n": 2}]
+
+    async def test_who_is_forgotten_leaves_the_tools_of_others(self, graph: ToolGraph) -> None:
+        await sync(graph, "one", [record("a")], 1)
+        await sync(graph, "two", [record("a"), record("b")], 1)
+        await forget(graph, "one")
+        assert await held(graph, "one") == []
+        assert await held(graph, "two") == expected([record("a"), record("b")], "two")
 
     async def test_an_unknown_server_has_no_state(self, graph: ToolGraph) -> None:
         assert await server_state(graph, "nobody") is None
@@ -171,17 +210,18 @@ class TestManyServers:
         await two.open()
         old, new = [record("both"), record("old")], [record("both"), record("new")]
         waiting, other = Held(one, writes=True), Held(two, writes=True)
-        syncs = [asyncio.create_task(sync(each, "s", tools, 1)) for each, tools in ((waiting, old), (other, new))]
+        both = ((waiting, old), (other, new))
+        syncs = [asyncio.create_task(sync(replica, "s", tools, 1)) for replica, tools in both]
         await waiting.reached.wait()
         await other.reached.wait()
         waiting.release()
         other.release()
         await asyncio.gather(*syncs, return_exceptions=True)
-        found = await held(one, "s")
+        tools_after = await held(one, "s")
         state = await server_state(one, "s")
         await one.close()
         await two.close()
-        assert found in (expected(old, "s"), expected(new, "s"))
+        assert tools_after in (expected(old, "s"), expected(new, "s"))
         assert state is not None
         assert state.digest in (server_digest(old), server_digest(new))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from inspect import isawaitable
 from typing import Any
@@ -55,7 +55,7 @@ class Held:
         await self._pass(self._reads)
         return await self.graph.read(statement, parameters)
 
-    async def write(self, statements: Sequence[tuple[str, dict[str, Any]]]) -> None:
+    async def write(self, statements: Iterable[tuple[str, dict[str, Any]]]) -> None:
         self.n_writes += 1
         self.written += statements
         await self._pass(self._writes)
@@ -67,13 +67,13 @@ class Held:
             await gate.wait()
 
 
-async def until(holds: Callable[[], Any], what: str, seconds: float = 10) -> None:
+async def until(holds: Callable[[], Any], what: str, seconds: float = 60) -> None:
     """Poll until something holds, be it at once or once awaited."""
     try:
         async with asyncio.timeout(seconds):
             while True:
-                found = holds()
-                if await found if isawaitable(found) else found:
+                outcome = holds()
+                if await outcome if isawaitable(outcome) else outcome:
                     return
                 await asyncio.sleep(0.002)
     except TimeoutError:
