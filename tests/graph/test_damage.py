@@ -78,7 +78,7 @@ class TestDamaged:
         path = tmp_path / "g.lbdb"
         await check_works(EmbeddedGraph(path), numbered(20))
         before = contents(tmp_path)
-        monkeypatch.setattr(embedded, "_POOL_BYTES", 1 << 46)
+        monkeypatch.setattr(embedded, "_MAX_BYTES", 1 << 50)
         with pytest.raises(GraphError):
             await EmbeddedGraph(path).open()
         assert contents(tmp_path) == before

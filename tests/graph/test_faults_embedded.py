@@ -194,6 +194,16 @@ class TestClose:
         with locked(path):
             pass
 
+    async def test_on_a_full_disk_writes_nothing(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        graph = EmbeddedGraph(folder / "g.lbdb")
+        await graph.open()
+        await sync(graph, "s", numbered(20), 1)
+        before = contents(folder)
+        full = shutil.disk_usage(folder)._replace(free=1 << 20)
+        monkeypatch.setattr(shutil, "disk_usage", lambda where: full)
+        await graph.close()
+        assert contents(folder) == before
+
     async def test_can_be_opened_again(self, folder: Path) -> None:
         graph = EmbeddedGraph(folder / "g.lbdb")
         for n_tools in (20, 30):

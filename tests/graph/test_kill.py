@@ -92,14 +92,18 @@ def log_in(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def left(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder as a kill leaves it right after two commits: a file that holds nothing yet, and the engine's log."""
+    """A folder as a kill right after two commits leaves it: a file that holds nothing yet, and the engine's log.
+
+    In it a folder as it was after the first.
+    """
     worked_in, folder = tmp_path_factory.mktemp("worked_in"), tmp_path_factory.mktemp("left")
 
     async def commit_twice() -> None:
         graph = EmbeddedGraph(worked_in / "g.lbdb")
         await graph.open()
-        for now_ms, tools in enumerate(FEW.values()):
-            await sync(graph, "s", tools, now_ms)
+        await sync(graph, "s", FEW["old"], 1)
+        shutil.copytree(worked_in, folder / "first")
+        await sync(graph, "s", FEW["new"], 2)
         shutil.copytree(worked_in, folder, dirs_exist_ok=True)
         await graph.close()
 
@@ -110,7 +114,7 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def cut(left: Path, folder: Path, length: int) -> Path:
     """Copy what was left into a folder, with the log cut off at a length in bytes; returns the file's path."""
-    shutil.copytree(left, folder, dirs_exist_ok=True)
+    shutil.copy(left / "g.lbdb", folder)
     log_in(folder).write_bytes(log_in(left).read_bytes()[:length])
     return folder / "g.lbdb"
 
@@ -150,7 +154,7 @@ class TestEmbedded:
         self, left: Path, tmp_path: Path, n_cuts: int, caplog: pytest.LogCaptureFixture
     ) -> None:
         """Cut evenly over the two commits, and by single bytes at the end."""
-        size = log_in(left).stat().st_size
+        size, first_commit = log_in(left).stat().st_size, log_in(left / "first").stat().st_size
         n_refused = 0
         for length in [*(size * i // n_cuts for i in range(n_cuts)), size - 1]:
             caplog.clear()
@@ -163,6 +167,7 @@ class TestEmbedded:
             assert graph.path == path, "it is not in memory"
             state = await server_state(graph, "s")
             assert await held(graph, "s") == ([] if state is None else FEW_WHOLE[state.digest]), length
+            assert state is not None or length < first_commit, "what was committed is lost"
             await sync(graph, "s", FEW["new"], 3)
             assert await held(graph, "s") == expected(FEW["new"], "s"), length
             await graph.close()
