@@ -17,7 +17,8 @@ from agent_utilities.mcp.server import AgentServer
 from agent_utilities.selection.caller import CallerSelection, selection_url
 
 if TYPE_CHECKING:
-    from agent_utilities.ranking.embedding import TextRole, Vectors
+    from agent_utilities.ranking.arrays import Vectors
+    from agent_utilities.ranking.embedding import TextRole
 
 __all__ = ["Clock", "FailingGraph", "HashedEmbeddings", "client", "memory_graph"]
 

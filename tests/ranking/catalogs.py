@@ -57,7 +57,8 @@ class Concepts:
 
 @cache
 def text_vector(text: str, n_dimensions: int) -> np.ndarray:
-    return sum(word_vector(word, n_dimensions) for word in re.findall(r"\w+", text.casefold()) or ["-"])
+    words = re.findall(r"\w+", text.casefold()) or ["-"]
+    return np.sum([word_vector(word, n_dimensions) for word in words], axis=0)
 
 
 @cache

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.selection.merge import Effective
@@ -14,16 +13,14 @@ from agent_utilities.visibility.bounds import Bounds
 from agent_utilities.visibility.decision import Decision
 from agent_utilities.visibility.preferences import NO_PREFERENCES, Preferences
 
-if TYPE_CHECKING:
-    from agent_utilities.mcp.surface.surface import Surface
-
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Verdict:
     """What holds for one request.
 
     Args:
-        surface: the surface of the server that the request reached; a server mounted in it passes all through.
+        surface: that of the server that the request reached, to be told from others; a server mounted in it passes all
+            through.
         effective: the settings that hold.
         bounds: the rules they come to.
         preferences: what was asked for to be shown, the query resolved where tools are listed.
@@ -31,7 +28,7 @@ class Verdict:
         by_caller: whether the caller gave any setting.
     """
 
-    surface: Surface
+    surface: object
     effective: Effective
     bounds: Bounds
     preferences: Preferences = NO_PREFERENCES
