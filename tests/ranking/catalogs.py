@@ -58,7 +58,8 @@ class Concepts:
 @cache
 def text_vector(text: str, n_dimensions: int) -> np.ndarray:
     words = re.findall(r"\w+", text.casefold()) or ["-"]
-    return np.sum([word_vector(word, n_dimensions) for word in words], axis=0)
+    vector: np.ndarray = np.sum([word_vector(word, n_dimensions) for word in words], axis=0)
+    return vector
 
 
 @cache
