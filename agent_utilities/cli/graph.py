@@ -19,7 +19,8 @@ from agent_utilities.errors import AgentUtilitiesError, InputError
 from agent_utilities.graph.backends import embedded_path, graph_backend
 from agent_utilities.graph.base import GraphError, ToolGraph, record_of
 from agent_utilities.graph.embedded import EmbeddedGraph
-from agent_utilities.graph.matching import match, names_of, normalise
+from agent_utilities.graph.matching import match, names_of
+from agent_utilities.graph.query_text import normalise
 from agent_utilities.graph.sync import forget, server_state, server_states, sync
 from agent_utilities.settings import Settings, read_settings
 

@@ -138,6 +138,8 @@ class GraphReader:
                 await self._graph.read("RETURN 1 AS one", {})
         except Exception:  # whatever a driver raises once its statement was cut short
             return error if self._n_succeeded > n_before else self.failed(error)
+        # It answers: the breaker need not wait for another probe.
+        self._breaker.succeeded()
         self._too_slow.keep(asked, error)
         return error
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from agent_utilities.graph.base import Cause, GraphError, ServerState, ToolGraph
-from agent_utilities.graph.matching import names_of, normalise
+from agent_utilities.graph.matching import names_of
+from agent_utilities.graph.query_text import normalise
 from agent_utilities.resolution import graph_reader
 from agent_utilities.resolution.answer import UNRANKED, Question, ToolRanker, literal_answer
 from agent_utilities.resolution.deadlines import Limits, for_ranking

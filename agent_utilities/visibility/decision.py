@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from hashlib import blake2b
 
 from agent_utilities.catalog.model import Catalog, Entry
 from agent_utilities.selection.merge import Effective
@@ -16,6 +15,7 @@ from agent_utilities.visibility.bounds import Bounds, Rule
 from agent_utilities.visibility.curation import curate
 from agent_utilities.visibility.names import fits_any
 from agent_utilities.visibility.preferences import NO_PREFERENCES, Preferences
+from agent_utilities.visibility.revision import revision
 
 MAX_UNKNOWN = 16
 """The most unknown names that one decision reports; each costs a search for the nearest."""
@@ -132,15 +132,6 @@ def _refusals(bounds: Bounds, catalog: Catalog) -> tuple[Rule | None, ...]:
             of_any_version = versioned.get(entry.name) if entry.version is None else None
             refusals[i] = first[entry.name, entry.version] or of_any_version
     return tuple(refusals)
-
-
-def revision(catalog: Catalog, effective: Effective, preferences: Preferences) -> str:
-    """Return 12 hex digits over a catalog, the bounds that hold on it, and the preferences that were asked for.
-
-    The answer to a query is not part of it: a call, which resolves none, is tied to the list that was made before.
-    """
-    parts = f"{catalog.digest}:{effective.bounds_digest}:{preferences.digest}"
-    return blake2b(parts.encode(), digest_size=6).hexdigest()
 
 
 def _unknown(effective: Effective, side: Side, entries: Sequence[Entry]) -> dict[str, str | None]:

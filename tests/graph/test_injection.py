@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from agent_utilities.graph.backends import embedded_path
 from agent_utilities.graph.base import ToolGraph
-from agent_utilities.graph.matching import normalise
+from agent_utilities.graph.query_text import normalise
 from agent_utilities.graph.sync import server_states, sync
 from agent_utilities.selection.resolution import Resolution
 from agent_utilities.settings import read_settings

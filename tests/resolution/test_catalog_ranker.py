@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from agent_utilities.errors import SettingsError
-from agent_utilities.graph.matching import normalise
+from agent_utilities.graph.query_text import normalise
 from agent_utilities.ranking.base import RankerError
 from agent_utilities.ranking.fusion import HybridRanker
 from agent_utilities.ranking.lexical import LexicalRanker
@@ -146,7 +146,7 @@ class TestByVectors:
             ranker.offer("a", TOOLS)
             await until(lambda: ranker.version == "2", "indexed by vectors")
             provider.gate.clear()
-            found = await ranked(ranker, "newest commits", timeout_s=0.05)
+            found = await ranked(ranker, "newest commits", timeout_s=4)
             assert (found.names, found.cause, found.is_temporary) == (("git_log",), BY_WORDS, True)
             provider.gate.set()
 

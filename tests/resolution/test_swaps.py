@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from agent_utilities.catalog.document import ToolDocument
-from agent_utilities.graph.matching import normalise
+from agent_utilities.graph.query_text import normalise
 from agent_utilities.ranking.base import Index
 from agent_utilities.ranking.lexical import LexicalRanker
 from agent_utilities.resolution.answer import Question

@@ -232,14 +232,27 @@ META: list[Params] = [
     {"x-mcp-enabled-tools": "all"},
     {"x-mcp-selection-policy": "override", "x-mcp-enabled-tools": "wipe_notes"},
     {"selection_policy": "override", "tools": "wipe_notes", "disabled_tags": "none"},
-    {"agent-utilities/selection": {"permitted": 99, "selection_policy": "override", "tools": ["wipe_notes"]}},
-    {"agent-utilities/selection": "override"},
+    {"agent-utilities/selection": {"disabled_tags": [], "disabled_tools": "none", "read_only": False, "tags": ["all"]}},
     {"fastmcp": {"tags": ["read"], "version": None, "visibility": ["app", "model"], "_internal": {"visibility": True}}},
     {"fastmcp": "all"},
 ]
 
 
+MALFORMED: list[Params] = [
+    {"agent-utilities/selection": {"permitted": 99, "selection_policy": "override", "tools": ["wipe_notes"]}},
+    {"agent-utilities/selection": "override"},
+]
+
+
 class TestRequestMeta:
+    @every_of("caller", "callers")
+    @every("meta", MALFORMED)
+    def test_malformed_request_meta_is_refused_and_tells_nothing(self, caller: Caller, meta: Params) -> None:
+        for method, params in (("tools/list", {}), ("tools/call", call("wipe_notes"))):
+            answer = caller.ask(method, {**params, "_meta": meta})
+            assert answer.refused
+            assert LEAKED.encode() not in answer.raw
+
     @every_of("caller", "callers")
     @every("meta", META)
     def test_request_meta_does_not_widen_a_list(self, caller: Caller, meta: Params) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from agent_utilities.visibility.decision import Decision
 
@@ -18,10 +19,12 @@ class ToolsListed:
     Args:
         asked: the method or route, such as `tools/list` or `GET /tools`.
         decision: what the list was made by.
+        summary: what the caller is told of it beside the list.
     """
 
     asked: str
     decision: Decision
+    summary: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +63,8 @@ class Observer:
 class Observers(Observer):
     """Tells every observer; one that raises is logged, and neither the request nor the others know of it."""
 
-    def __init__(self) -> None:
-        self._observers: list[Observer] = []
+    def __init__(self, *observers: Observer) -> None:
+        self._observers = list(observers)
 
     def add(self, observer: Observer) -> None:
         """Tell this one too, from now on."""

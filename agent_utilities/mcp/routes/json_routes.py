@@ -13,10 +13,11 @@ from starlette.routing import BaseRoute, Route, request_response
 
 from agent_utilities.catalog.tokens import n_tokens
 from agent_utilities.mcp.host import Host
+from agent_utilities.mcp.observers.base import ToolsListed
 from agent_utilities.mcp.observers.metrics import Metrics
 from agent_utilities.mcp.surface.verdict import collecting_decisions
 from agent_utilities.mcp.wire.request import selection_of
-from agent_utilities.mcp.wire.summary import report_list, summarise
+from agent_utilities.mcp.wire.summary import summarise
 from agent_utilities.resolution.reasons import reasons_by_name
 from agent_utilities.runtime.turns import in_turns
 from agent_utilities.selection.merge import effective
@@ -65,7 +66,7 @@ async def _tools(host: Host, caller: Selection) -> dict[str, Any]:
         decision = decisions.get("tool")
         summary = await summarise(host, verdict, "tool", decision)
     if decision is not None:
-        report_list(host, decision, summary, "GET /tools")
+        host.surface.observers.listed(ToolsListed("GET /tools", decision, summary))
     reasons = reasons_by_name(verdict.preferences.resolution)
     tools = [{**_shown(tool), **reasons.get(tool.name, {})} async for tool in in_turns(listed)]
     selection = {**summary, "caller": _as_given(caller)}

@@ -9,6 +9,7 @@ from typing import Any
 
 from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind
 from agent_utilities.mcp.observers.base import Observers
+from agent_utilities.mcp.observers.log_lines import LogLines
 from agent_utilities.mcp.surface.catalog_reader import CatalogReader
 from agent_utilities.mcp.surface.components import entry_of
 from agent_utilities.mcp.surface.operator import Operator
@@ -55,7 +56,7 @@ class Surface:
 
     def __init__(self, environ: Mapping[str, str] | None = None) -> None:
         self.operator = Operator(environ)
-        self.observers = Observers()
+        self.observers = Observers(LogLines())
         self.catalogs: dict[ComponentKind, Catalog] = {}
         """The catalog of the last whole listing of each kind."""
         self._settled: BoundedCache[Selection, Settled] = BoundedCache(SETTLED_BYTES, _weigh_selection)

@@ -17,16 +17,16 @@ from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.errors import SelectionError
 from agent_utilities.mcp.fastmcp_internals import connection_of
 from agent_utilities.mcp.host import Host
-from agent_utilities.mcp.observers.base import ToolCalled
+from agent_utilities.mcp.observers.base import ToolCalled, ToolsListed
 from agent_utilities.mcp.surface.verdict import Verdict, collecting_decisions
 from agent_utilities.mcp.wire.changes import Changes
 from agent_utilities.mcp.wire.request import selection_of
-from agent_utilities.mcp.wire.summary import report_list, summarise
+from agent_utilities.mcp.wire.summary import summarise
 from agent_utilities.selection.channels import META_KEY
 from agent_utilities.selection.merge import merge
 from agent_utilities.selection.model import Selection
 from agent_utilities.selection.parse import read_meta
-from agent_utilities.visibility.decision import revision
+from agent_utilities.visibility.revision import revision
 
 logger = logging.getLogger("agent_utilities.wire")
 
@@ -98,7 +98,7 @@ class WireMiddleware:
             if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
                 self._set_cache(ctx.method, result, verdict)
             if kind == "tool" and decision is not None:
-                report_list(self._host, decision, summary, ctx.method)
+                self._host.surface.observers.listed(ToolsListed(ctx.method, decision, summary))
         return result
 
     async def _call(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext, verdict: Verdict) -> HandlerResult:

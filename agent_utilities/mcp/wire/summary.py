@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Mapping
 from typing import Any
 
 from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind
 from agent_utilities.mcp.host import Host
-from agent_utilities.mcp.observers.base import ToolsListed
 from agent_utilities.mcp.surface.verdict import Verdict
 from agent_utilities.selection.model import NOTHING
-from agent_utilities.visibility.decision import Decision, decide, revision
+from agent_utilities.visibility.decision import Decision, decide
 from agent_utilities.visibility.names import fits_any
-
-logger = logging.getLogger("agent_utilities.wire")
+from agent_utilities.visibility.revision import revision
 
 
 async def summarise(host: Host, verdict: Verdict, kind: ComponentKind, decided: Decision | None) -> dict[str, Any]:
@@ -50,20 +46,6 @@ async def summarise(host: Host, verdict: Verdict, kind: ComponentKind, decided: 
     if verdict.by_caller and (unknown := await _unknown(host, decision, kind)):
         summary["unknown"] = unknown
     return summary
-
-
-def report_list(host: Host, decision: Decision, summary: Mapping[str, Any], asked: str) -> None:
-    """Report a tool list to the operator: one log line, and to the observers.
-
-    Args:
-        host: the server that listed.
-        decision: what the list was made by.
-        summary: what the caller is told of it.
-        asked: the method or route.
-    """
-    if logger.isEnabledFor(logging.INFO):
-        logger.info("%s %s", asked, " ".join(f"{key}={value}" for key, value in summary.items()))
-    host.surface.observers.listed(ToolsListed(asked, decision))
 
 
 async def _unknown(host: Host, decision: Decision, kind: ComponentKind) -> dict[str, str | None]:
