@@ -19,10 +19,10 @@ def create_mcp_server(
     graph: ToolGraph | None = None,
     **options: Any,
 ) -> AgentServer:
-    """Return a FastMCP server with a bounded tool surface, four channels, a command line and HTTP routes.
+    """Return a FastMCP server with a bounded tool surface, five channels, a command line and HTTP routes.
 
     The surface that a caller sees is the operator's (environment and command line), cut down by the request's URL
-    query and headers; a caller can narrow it and never widen it.
+    query, headers and `_meta`; a caller can narrow it and never widen it.
 
     Args:
         name: the server's name, as clients see it; where a package of this name is installed, its version is the

@@ -87,3 +87,14 @@ async def test_a_long_listing_is_bounded_like_a_short_one() -> None:
     for tool in tools(400):
         server.add_tool(tool)
     assert [tool.name for tool in await server.list_tools()] == ["tool_7", "tool_399"]
+
+
+def test_a_listing_prepared_in_one_event_loop_can_be_in_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "_TURN_S", -1.0)
+    reader = CatalogReader("tool")
+
+    async def prepared_by_many(listing: list[Tool]) -> int:
+        await asyncio.gather(*(reader.prepare(listing) for _ in range(3)))
+        return len(reader.read(listing).catalog)
+
+    assert [asyncio.run(prepared_by_many(tools(n_tools))) for n_tools in (3, 4)] == [3, 4]

@@ -55,7 +55,7 @@ class CatalogReader:
         self._snapshots: LRUCache[tuple[int, ...], Snapshot] = LRUCache(_N_SNAPSHOTS)
         self._last: tuple[tuple[int, ...], Snapshot] | None = None
         self._rows: dict[tuple[str, str | None], Row] = {}
-        self._preparing = asyncio.Lock()
+        self._preparing: asyncio.Lock | None = None
 
     def read(self, components: Sequence[Any]) -> Snapshot:
         """Return the snapshot of a listing, its catalog in the listing's order."""
@@ -71,6 +71,9 @@ class CatalogReader:
         """Read a long listing in turns with the event loop, so that `read` knows it (law L7)."""
         if self._known(components) is not None:
             return
+        if self._preparing is None or not self._preparing.locked():
+            # Made anew whenever nobody holds it: a lock belongs to one event loop, and a server may see several.
+            self._preparing = asyncio.Lock()
         async with self._preparing:
             if self._known(components) is None:
                 self._keep(components, [self._row(component) async for component in in_turns(components)])

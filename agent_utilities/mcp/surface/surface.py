@@ -21,7 +21,7 @@ from agent_utilities.selection.model import NOTHING, Selection
 from agent_utilities.selection.resolution import Resolution
 from agent_utilities.visibility.bounds import Bounds
 from agent_utilities.visibility.decision import Decision, decide
-from agent_utilities.visibility.preferences import NO_PREFERENCES, Preferences, preferences_of
+from agent_utilities.visibility.preferences import Preferences, preferences_of
 
 SETTLED_BYTES = 16 << 20
 """What selections seen before, and what they come to, may take together."""
@@ -168,7 +168,7 @@ class Surface:
         """
 
         def names() -> frozenset[str]:
-            decision = self._decide("tool", catalog, replace(verdict, preferences=NO_PREFERENCES))
+            decision = self._decide("tool", catalog, replace(verdict, shapes_lists=False))
             return frozenset(catalog.entries[i].name for i in decision.permitted) - refused
 
         return CallerScope(f"{catalog.digest}:{verdict.effective.bounds_digest}:{sorted(refused)}", names)
