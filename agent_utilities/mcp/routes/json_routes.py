@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastmcp.server.auth.middleware import RequireAuthMiddleware
 from fastmcp.tools.base import Tool
@@ -14,7 +14,6 @@ from starlette.routing import BaseRoute, Route, request_response
 from agent_utilities.catalog.tokens import n_tokens
 from agent_utilities.mcp.host import Host
 from agent_utilities.mcp.observers.base import ToolsListed
-from agent_utilities.mcp.observers.metrics import Metrics
 from agent_utilities.mcp.surface.verdict import collecting_decisions
 from agent_utilities.mcp.wire.request import selection_of
 from agent_utilities.mcp.wire.summary import summarise
@@ -22,6 +21,9 @@ from agent_utilities.resolution.reasons import reasons_by_name
 from agent_utilities.runtime.turns import in_turns
 from agent_utilities.selection.merge import effective
 from agent_utilities.selection.model import NameSet, Selection
+
+if TYPE_CHECKING:
+    from agent_utilities.mcp.observers.metrics import Metrics
 
 
 def json_routes(host: Host, metrics: Metrics) -> list[BaseRoute]:
