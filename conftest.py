@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import environment
-from tests.fast import FIXTURES, FastSuite
+from tests.fast import FastSuite
 
 # Examples for each law: together at least 5,000 in every run, and 100,000 at night.
 settings.register_profile("ci", max_examples=400, deadline=None, derandomize=True, print_blob=True)
@@ -36,22 +37,21 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         run.end()
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip what is for the night, and keep together what shares servers, when several processes run the tests."""
+    if config.getoption("--nightly"):
+        return
     skip = pytest.mark.skip(reason="nightly only: run with --nightly")
     for item in items:
-        if "nightly" in item.keywords and not config.getoption("--nightly"):
+        if "nightly" in item.keywords:
             item.add_marker(skip)
-        item.add_marker(pytest.mark.xdist_group(_group(item)))
 
 
-def _group(item: pytest.Item) -> str:
-    """Return what a test must share a process with: a session's servers, which are started once; else its file."""
-    fixtures = FIXTURES.intersection(getattr(item, "fixturenames", ()))
-    if "tests/graph/" in item.nodeid:
-        return "graph"
-    return "bounded-servers" if fixtures else item.nodeid.partition("::")[0]
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep the tests that share servers in one process, where several run the tests; see `tests.sharing`."""
+    from tests.sharing import BySharedServers
+
+    return BySharedServers(config, log)
 
 
 @pytest.fixture
