@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 
 from tests import environment
 from tests.fast import FastSuite
+from tests.graph.report import GraphReport
 
 # Examples for each law: together at least 5,000 in every run, and 100,000 at night.
 settings.register_profile("ci", max_examples=400, deadline=None, derandomize=True, print_blob=True)
@@ -27,6 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_RUN] = environment.begin()
+    config.pluginmanager.register(GraphReport(), "graph-report")
     if config.getoption("--fast"):
         config.pluginmanager.register(FastSuite(), "fast-suite")
     settings.load_profile(next((name for name in ("nightly", "fast") if config.getoption(f"--{name}")), "ci"))
