@@ -22,6 +22,7 @@ OUTSIDE = (
     "agents/git-agent/tests/test_git_remotes.py",
     "agents/git-agent/tests/test_git_status.py",
     "agents/git-agent/tests/test_git_work.py",
+    "tests/architecture/test_metadata.py::test_the_metadata_are_not_read_before_they_are_asked_for",
     "tests/cli/",
     "tests/conformance/",
     "tests/docs/",
@@ -42,6 +43,8 @@ OUTSIDE = (
     "tests/ranking/test_endpoint.py",
     "tests/ranking/test_laws.py",
     "tests/ranking/test_providers.py",
+    "tests/testing/test_fakes.py::TestHashedEmbeddings::test_are_the_same_in_every_process",
+    "tests/testing/test_fakes.py::test_pytest_is_not_imported",
     "tests/visibility/test_decision.py::TestRevision::test_is_the_same_in_every_process",
     "tests/wire/",
 )

@@ -111,18 +111,23 @@ PEOPLE: Mapping[str, Person] = {
         (),
     ),
 }
+
+
+def _call(name: str) -> tuple[str, dict[str, Any]]:
+    return "tools/call", {"name": name, "arguments": {}}
+
+
 STEPS: list[tuple[str, dict[str, Any]]] = [
     ("tools/list", {}),
     ("prompts/list", {}),
-    ("tools/call", {"name": "fire_staff", "arguments": {}}),
+    _call("fire_staff"),
     ("resources/list", {}),
-    ("tools/call", {"name": "read_plan", "arguments": {}}),
+    _call("read_plan"),
     ("prompts/get", {"name": "layoffs"}),
-    ("tools/call", {"name": "hire_staff", "arguments": {}}),
+    _call("hire_staff"),
     ("resources/read", {"uri": "desk://boss"}),
     ("prompts/get", {"name": "agenda"}),
-    ("resources/templates/list", {}),
-    ("tools/call", {"name": "write_plan", "arguments": {}}),
+    _call("write_plan"),
     ("tools/list", {}),
 ]
 Transcript = list[tuple[str, int, bytes]]
@@ -201,9 +206,9 @@ def alone(wire: str, folder: Path, person: Person) -> Transcript:
 
 
 def by_turns(visits: Mapping[str, Visit]) -> None:
-    """Let all take each step in turn, on every other step in the other order."""
-    for i, step in enumerate(STEPS):
-        for visit in list(visits.values())[:: 1 if i % 2 else -1]:
+    """Let all take each step in turn."""
+    for step in STEPS:
+        for visit in visits.values():
             visit.take(*step)
 
 
