@@ -22,6 +22,7 @@ OUTSIDE = (
     "agents/git-agent/tests/test_git_remotes.py",
     "agents/git-agent/tests/test_git_status.py",
     "agents/git-agent/tests/test_git_work.py",
+    "tests/architecture/test_imports.py",
     "tests/architecture/test_metadata.py::test_the_metadata_are_not_read_before_they_are_asked_for",
     "tests/cli/",
     "tests/conformance/",
