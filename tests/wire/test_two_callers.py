@@ -7,8 +7,8 @@ use in between. Standard streams have one caller, so that they have no part here
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -190,16 +190,10 @@ class Visit:
                 self.transcript.append((label, answer.status, answer.raw))
 
 
-@contextmanager
-def desk(wire: str, folder: Path) -> Iterator[Desk]:
-    with ExitStack() as stack:
-        yield Desk(wire, stack, folder)
-
-
 def alone(wire: str, folder: Path, person: Person) -> Transcript:
     """Return a person's transcript on a server that nobody else uses."""
-    with desk(wire, folder) as own:
-        visit = Visit(own, person)
+    with ExitStack() as stack:
+        visit = Visit(Desk(wire, stack, folder), person)
         for step in STEPS:
             visit.take(*step)
         return visit.transcript
@@ -236,7 +230,6 @@ def at_once(visits: Mapping[str, Visit]) -> None:
 
 @pytest.fixture(scope="module", params=WIRES)
 def wire(request: pytest.FixtureRequest) -> str:
-    """Each wire that more than one caller can be on."""
     return str(request.param)
 
 
@@ -251,7 +244,8 @@ def together(wire: str, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str
     """What each gets on one server with the others, by turns and then at once."""
     seen: dict[str, Mapping[str, Transcript]] = {}
     for way in (by_turns, at_once):
-        with desk(wire, tmp_path_factory.mktemp(way.__name__)) as shared:
+        with ExitStack() as stack:
+            shared = Desk(wire, stack, tmp_path_factory.mktemp(way.__name__))
             visits = {name: Visit(shared, person) for name, person in PEOPLE.items()}
             way(visits)
             seen[way.__name__] = {name: visit.transcript for name, visit in visits.items()}
