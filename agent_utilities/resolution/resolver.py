@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from agent_utilities.catalog.document import ToolDocument
@@ -65,6 +65,8 @@ class Resolver:
         self._given_graph = graph
         self._ranker: CatalogRanker | None = None
         self.orchestrator: DynamicToolOrchestrator | None = None
+        self.limits = Limits()
+        """What background work may take; `settle_s` of it is set here, when the server runs."""
         self.settle_s: float | None = None
         """Seconds after the start until graph and index are made, unless a query comes; None waits for a query."""
         self._asked: asyncio.Event | None = None
@@ -183,7 +185,7 @@ class Resolver:
             ranker=self._ranker,
             deadline_s=settings.graph_deadline_ms / 1000,
             ttl_hours=settings.graph_ttl_hours,
-            limits=Limits(settle_s=self.settle_s or 0.0),
+            limits=replace(self.limits, settle_s=self.settle_s or 0.0),
         )
         return True
 

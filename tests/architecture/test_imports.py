@@ -6,7 +6,17 @@ import json
 import subprocess
 import sys
 
-SELDOM_USED = {"fastembed", "ladybug", "neo4j", "numpy", "prometheus_client", "rapidfuzz", "rich", "tokenizers", "typer"}
+SELDOM_USED = {
+    "fastembed",
+    "ladybug",
+    "neo4j",
+    "numpy",
+    "prometheus_client",
+    "rapidfuzz",
+    "rich",
+    "tokenizers",
+    "typer",
+}
 
 
 def modules(statement: str) -> set[str]:

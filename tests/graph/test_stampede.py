@@ -17,6 +17,7 @@ from agent_utilities import AgentServer, create_mcp_server
 from agent_utilities.graph import cypher
 from agent_utilities.graph.base import ToolGraph
 from agent_utilities.graph.embedded import EmbeddedGraph
+from agent_utilities.resolution.deadlines import Limits
 from agent_utilities.resolution.orchestrator import DynamicToolOrchestrator
 from tests.graph.agents import listing
 from tests.graph.conftest import NEO4J_AT_NIGHT, Measured, NewGraph
@@ -30,6 +31,8 @@ N_LISTING = 200
 PER_TURN = 20
 """How many callers arrive in one turn of the loop: their own start must not count as its lag."""
 DAY_S = 86_400
+UNHURRIED = Limits(statement_s=120)
+"""What a busy machine keeps, where fifty statements wait for eight places."""
 _TICK_S = 0.001
 
 
@@ -66,7 +69,7 @@ class TestResolves:
     async def stampede(self, graph: Held, queries: list[str]) -> tuple[Lag, DynamicToolOrchestrator]:
         """Let a thousand resolve at once on a graph that is two days old."""
         now, lag = [time.time()], Lag()
-        orchestrator = patient(graph, Live(numbered(1_000)), now=lambda: now[0])
+        orchestrator = patient(graph, Live(numbered(1_000)), now=lambda: now[0], deadline_s=120, limits=UNHURRIED)
         async with running(orchestrator):
             now[0] += 2 * DAY_S
             graph.asked.clear()
@@ -98,7 +101,7 @@ class TestResolves:
 
     async def test_who_waited_while_it_was_refreshed_starts_no_other(self, new_graph: NewGraph) -> None:
         now, graph, live = [time.time()], Held(new_graph()), Live(numbered(3))
-        orchestrator = patient(graph, live, now=lambda: now[0])
+        orchestrator = patient(graph, live, now=lambda: now[0], limits=UNHURRIED)
         async with running(orchestrator):
             await orchestrator.resolve("tool_1", "s")
             now[0] += 2 * DAY_S
@@ -122,7 +125,8 @@ class TestResolves:
 
 def served(graph: ToolGraph, n_tools: int) -> AgentServer:
     """Return a server of the kind that an author makes, on a given graph."""
-    mcp = create_mcp_server("s", environ={"MCP_GRAPH_DEADLINE_MS": "10000"}, graph=graph)
+    mcp = create_mcp_server("s", environ={"MCP_GRAPH_DEADLINE_MS": "60000"}, graph=graph)
+    mcp.resolver.limits = UNHURRIED
     for number in range(n_tools):
         mcp.tool(_tool(number), name=f"tool_{number}", description=f"does thing {number}", tags={f"group{number % 10}"})
     return mcp

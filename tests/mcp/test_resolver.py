@@ -33,9 +33,14 @@ def fly() -> str:
     return "done"
 
 
+def unhurried(folder: Path, ranker: str) -> dict[str, str]:
+    """An environment whose deadline a busy machine keeps."""
+    return {"MCP_GRAPH_FOLDER": str(folder), "MCP_RANKER": ranker, "MCP_GRAPH_DEADLINE_MS": "60000"}
+
+
 def guarded(folder: Path, **more: Any) -> AgentServer:
     """A server with a tool for everybody and one for administrators."""
-    environ = {"MCP_GRAPH_FOLDER": str(folder), "MCP_RANKER": "lexical"}
+    environ = unhurried(folder, "lexical")
     server = create_mcp_server("guarded", environ=environ, auth=StaticTokenVerifier(tokens=USERS), **more)
     server.tool(fly, name="shared_balloon", description="Fly a balloon over the town.")
     server.tool(fly, name="shared_kite", description="Fly a kite by the sea.")
@@ -50,7 +55,7 @@ async def asked(server: AgentServer) -> AsyncIterator[httpx2.AsyncClient]:
     transport = httpx2.ASGITransport(app=app)
     async with (
         app.router.lifespan_context(app),
-        httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8001") as client,
+        httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8001", timeout=120) as client,
     ):
         resolver = server.resolver
         await until(lambda: resolver.orchestrator, "started")
@@ -177,7 +182,7 @@ class Fickle(Provider):
 
 class TestToolsThatComeUnannounced:
     async def test_a_list_that_shows_one_brings_it_into_the_graph(self, tmp_path: Path) -> None:
-        server = create_mcp_server("growing", environ={"MCP_GRAPH_FOLDER": str(tmp_path), "MCP_RANKER": "off"})
+        server = create_mcp_server("growing", environ=unhurried(tmp_path, "off"))
         server.tool(fly, name="balloon")
         growing = Growing()
         server.add_provider(growing)
@@ -192,7 +197,7 @@ class TestToolsThatComeUnannounced:
             await until(found, "the graph holds it")
 
     async def test_a_tool_that_only_one_caller_has_is_looked_for_once(self, tmp_path: Path) -> None:
-        server = create_mcp_server("growing", environ={"MCP_GRAPH_FOLDER": str(tmp_path), "MCP_RANKER": "off"})
+        server = create_mcp_server("growing", environ=unhurried(tmp_path, "off"))
         server.tool(fly, name="balloon")
         growing = Growing()
         server.add_provider(growing)
@@ -207,7 +212,7 @@ class TestToolsThatComeUnannounced:
             assert orchestrator.n_refreshes == 2
 
     async def test_a_change_that_is_told_of_costs_one_refresh(self, tmp_path: Path) -> None:
-        server = create_mcp_server("told", environ={"MCP_GRAPH_FOLDER": str(tmp_path), "MCP_RANKER": "off"})
+        server = create_mcp_server("told", environ=unhurried(tmp_path, "off"))
         server.tool(fly, name="balloon")
         async with asked(server) as client:
             orchestrator = server.resolver.orchestrator
@@ -222,7 +227,7 @@ class TestToolsThatComeUnannounced:
     async def test_a_list_that_never_stays_the_same_is_refreshed_once_for_each_caller_that_lists(
         self, tmp_path: Path
     ) -> None:
-        server = create_mcp_server("fickle", environ={"MCP_GRAPH_FOLDER": str(tmp_path), "MCP_RANKER": "off"})
+        server = create_mcp_server("fickle", environ=unhurried(tmp_path, "off"))
         server.add_provider(Fickle())
         async with asked(server) as client:
             orchestrator = server.resolver.orchestrator
@@ -247,7 +252,7 @@ class TestRankedAnswers:
             assert found["selection"]["ranked"][0] == "shared_kite"
 
     async def test_a_query_shows_fifteen_tools_at_most_and_tells_of_the_rest(self, tmp_path: Path) -> None:
-        server = create_mcp_server("many", environ={"MCP_GRAPH_FOLDER": str(tmp_path), "MCP_RANKER": "lexical"})
+        server = create_mcp_server("many", environ=unhurried(tmp_path, "lexical"))
         for i in range(40):
             server.tool(fly, name=f"kite_{i}")
         async with asked(server) as client:
@@ -276,7 +281,7 @@ class TestRankedAnswers:
 
 class TestFirstList:
     async def test_waits_for_the_graph_to_be_filled_as_long_as_for_an_answer(self, tmp_path: Path) -> None:
-        environ = {"MCP_GRAPH_FOLDER": str(tmp_path), "MCP_RANKER": "off", "MCP_GRAPH_DEADLINE_MS": "20000"}
+        environ = unhurried(tmp_path, "off")
         server = create_mcp_server("first", environ=environ)
         server.tool(fly, name="kite")
         server.tool(fly, name="balloon")
@@ -284,7 +289,7 @@ class TestFirstList:
         transport = httpx2.ASGITransport(app=app)
         async with (
             app.router.lifespan_context(app),
-            httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8001", timeout=30) as client,
+            httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8001", timeout=120) as client,
         ):
             assert names(await answer(client, "kite")) == ["kite"]
 
