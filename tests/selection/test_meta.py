@@ -53,6 +53,9 @@ class TestRefusals:
         [
             ("tools=a", "not an object"),
             (["a"], "not an object"),
+            ([], "not an object"),
+            ("", "not an object"),
+            (False, "not an object"),
             ({"tool": ["a"]}, "did you mean tools?"),
             ({"something": 1}, "use one of tools"),
             ({"tools": 5}, "give a list of names"),

@@ -64,6 +64,20 @@ class TestResolution:
         assert (shown(decision), decision.status) == (["tail_log", "search_logs"], "no_match")
 
 
+class TestVersions:
+    @pytest.mark.parametrize("denied", [0, 1])
+    def test_a_tool_without_a_version_is_refused_with_any_version_of_its_name(self, denied: int):
+        tags = [{"write"} if place == denied else set() for place in range(2)]
+        versions = (entry("tool", "save", tags=tags[0]), entry("tool", "save", version="2", tags=tags[1]))
+        decision = decide(Catalog(versions), effective(read_cli([("--disabled-tags", "write")])))
+        assert 0 not in decision.permitted
+
+    def test_a_version_that_is_permitted_stays_beside_one_that_is_denied(self):
+        versions = (entry("tool", "save", version="2", tags={"write"}), entry("tool", "save", version="1"))
+        decision = decide(Catalog(versions), effective(read_cli([("--disabled-tags", "write")])))
+        assert decision.permitted == (1,)
+
+
 class TestUnknown:
     def test_a_name_comes_with_the_nearest_one(self):
         assert decided(b"tools=tail_logs,zzz").unknown == {"tail_logs": "tail_log", "zzz": None}
