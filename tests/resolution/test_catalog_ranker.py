@@ -97,6 +97,14 @@ class TestByWords:
             assert "git_log" in (await ranked(ranker, "read a file of the git log")).names
             assert (await ranked(ranker, "read a file of the git log", scope)).names == ("read_file",)
 
+    async def test_each_scope_has_its_own_tools_however_often_they_take_turns(self) -> None:
+        async with kept(CatalogRanker(LexicalRanker())) as ranker:
+            ranker.offer("a", TOOLS)
+            await until(lambda: ranker.version, "indexed")
+            scopes = [CallerScope(name, lambda name=name: frozenset({name})) for name in ("read_file", "git_log")]
+            for scope in (*scopes, *scopes):
+                assert (await ranked(ranker, "read a file of the git log", scope)).names == (scope.digest,)
+
     async def test_a_changed_catalog_takes_the_place_of_the_old_whole(self) -> None:
         async with kept(CatalogRanker(LexicalRanker())) as ranker:
             ranker.offer("a", GIT)
@@ -148,6 +156,16 @@ class TestByVectors:
             provider.gate.clear()
             found = await ranked(ranker, "newest commits", timeout_s=4)
             assert (found.names, found.cause, found.is_temporary) == (("git_log",), BY_WORDS, True)
+            provider.gate.set()
+
+    async def test_however_many_wait_for_a_provider_that_hangs_words_are_ranked(self) -> None:
+        provider = Gated()
+        async with kept(CatalogRanker(LexicalRanker(), HybridRanker(lambda: provider))) as ranker:
+            ranker.offer("a", TOOLS)
+            await until(lambda: ranker.version == "2", "indexed by vectors")
+            provider.gate.clear()
+            found = await asyncio.gather(*(ranked(ranker, f"newest commits {i}", timeout_s=2) for i in range(4)))
+            assert [answer.names for answer in found] == [("git_log",)] * 4
             provider.gate.set()
 
     async def test_a_provider_that_fails_leaves_words_and_the_next_request_tries_again(self) -> None:

@@ -1,0 +1,83 @@
+"""Who is let through to a graph that failed, and what a failure leaves behind."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from agent_utilities.graph.embedded import EmbeddedGraph
+from agent_utilities.resolution.deadlines import Limits
+from agent_utilities.selection.resolution import Resolution
+from agent_utilities.testing import Clock
+from tests.graph.records import record
+from tests.graph.wrapped import Held, Live, patient, running
+
+pytestmark = pytest.mark.anyio
+TOOLS = [record("dns_read"), record("git_read")]
+PAUSE_S = 5.1
+
+
+class Broken(Held):
+    """A graph whose reads fail where a test wants it."""
+
+    is_broken = False
+
+    async def read(self, statement, parameters):
+        if self.is_broken:
+            raise ConnectionError("gone")
+        return await super().read(statement, parameters)
+
+
+class Heavy(Held):
+    """A graph that answers anything but one query."""
+
+    n_heavy = 0
+
+    async def read(self, statement, parameters):
+        if "heavy" in str(parameters):
+            self.n_heavy += 1
+            await asyncio.Event().wait()
+        return await super().read(statement, parameters)
+
+
+async def test_who_asks_the_same_as_the_probe_waits_for_it() -> None:
+    graph, clock = Broken(EmbeddedGraph(None)), Clock()
+    orchestrator = patient(graph, Live(TOOLS), clock=clock)
+    async with running(orchestrator):
+        graph.is_broken = True
+        for i in range(3):
+            assert (await orchestrator.resolve(f"failed {i}", "s")).status == "unavailable"
+        graph.is_broken = False
+        clock.advance(PAUSE_S)
+        graph.hold(reads=True)
+        first = asyncio.create_task(orchestrator.resolve("dns", "s", limit=1))
+        await graph.reached.wait()
+        second = asyncio.create_task(orchestrator.resolve("dns", "s", limit=2))
+        other = await orchestrator.resolve("git", "s")
+        assert other == Resolution("unavailable", cause="failed")
+        graph.release()
+        assert [(await asked).names for asked in (first, second)] == [("dns_read",), ("dns_read",)]
+
+
+async def test_reads_that_fail_take_no_place_from_those_that_come_after() -> None:
+    graph, clock = Broken(EmbeddedGraph(None)), Clock()
+    orchestrator = patient(graph, Live(TOOLS), clock=clock)
+    async with running(orchestrator):
+        graph.is_broken = True
+        for i in range(20):
+            assert await orchestrator.resolve(f"failed {i}", "s") == Resolution("unavailable", cause="failed")
+            clock.advance(PAUSE_S)
+        graph.is_broken = False
+        assert (await orchestrator.resolve("dns", "s")).names == ("dns_read",)
+
+
+async def test_a_query_that_is_too_much_for_a_graph_that_answers_others_is_asked_once() -> None:
+    graph = Heavy(EmbeddedGraph(None))
+    orchestrator = patient(graph, Live(TOOLS), limits=Limits(statement_s=1.0, probe_s=30.0))
+    async with running(orchestrator):
+        for limit in (1, 2, 3):
+            answer = await orchestrator.resolve("heavy", "s", limit=limit)
+            assert answer == Resolution("unavailable", cause="too slow")
+        assert graph.n_heavy == 1
+        assert (await orchestrator.resolve("dns", "s")).names == ("dns_read",)
