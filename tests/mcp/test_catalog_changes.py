@@ -18,6 +18,7 @@ CHANGES: list[dict[str, Any]] = [
     {"annotations": ToolAnnotations(read_only_hint=True, title="Tail")},
     {"version": "2"},
     {"title": "Tail a log"},
+    {"output_schema": {"type": "object", "properties": {"lines": {"type": "integer"}}}},
     {"description": "Other words."},
     {"tags": {"logs", "read", "new"}},
 ]

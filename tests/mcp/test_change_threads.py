@@ -38,3 +38,27 @@ async def test_before_the_server_runs_and_after_nothing_is_kept():
         pass
     server.changes.note({"tools"})
     assert server.changes.pending == frozenset()
+
+
+async def test_what_was_told_once_is_not_told_again_with_the_next_change():
+    server = log_server()
+    told = [asyncio.Event(), asyncio.Event()]
+    n_told = 0
+
+    def on_tools() -> None:
+        nonlocal n_told
+        told[n_told].set()
+        n_told += 1
+
+    server.changes.on_tools = on_tools
+    events: asyncio.Queue[str] = asyncio.Queue()
+    server.changes.bus.subscribe(lambda event: events.put_nowait(type(event).__name__))
+    async with Client(server), asyncio.timeout(60):
+        server.changes.note({"tools"})
+        await told[0].wait()
+        assert await events.get() == "ToolsListChanged"
+        server.changes.note({"prompts"})
+        assert await events.get() == "PromptsListChanged"
+        server.changes.note({"resources"})
+        assert await events.get() == "ResourcesListChanged"
+    assert n_told == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,15 +10,17 @@ from typing import Any
 
 import httpx2
 import pytest
-from fastmcp import FastMCP
+from fastmcp import Client, FastMCP
 from fastmcp.server.auth import AuthContext
 from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
 from fastmcp.server.providers import Provider
 from fastmcp.tools.base import Tool
 
-from agent_utilities import create_mcp_server
+from agent_utilities import create_mcp_server, selection_meta
 from agent_utilities.errors import SettingsError
 from agent_utilities.mcp.server import AgentServer
+from agent_utilities.selection.parse import read_meta
+from agent_utilities.selection.resolution import UNRESOLVED
 from tests.graph.wrapped import until
 
 pytestmark = pytest.mark.anyio
@@ -303,3 +306,21 @@ class TestSettingsThatCannotBeMeant:
         with pytest.raises(SettingsError) as error:
             create_mcp_server("s", environ=environ).resolver.check()
         assert error.value.source == source
+
+
+class TestWhatStartsNoWork:
+    async def test_without_a_graph_the_first_query_waits_for_nothing(self) -> None:
+        server = create_mcp_server("s", environ={"MCP_GRAPH": "off", "MCP_GRAPH_DEADLINE_MS": "60000"})
+        async with Client(server), asyncio.timeout(30):
+            verdict = await server.verdict(read_meta(selection_meta(query="kite")), lists_tools=True)
+        assert verdict.preferences.resolution == UNRESOLVED
+
+    async def test_a_list_of_prompts_refreshes_no_tools(self, tmp_path: Path) -> None:
+        server = guarded(tmp_path)
+        server.prompt(fly, name="brief")
+        async with asked(server):
+            orchestrator = server.resolver.orchestrator
+            assert orchestrator is not None
+            await until(lambda: orchestrator.is_idle, "filled")
+            assert [prompt.name for prompt in await server.list_prompts()] == ["brief"]
+            assert orchestrator.is_idle

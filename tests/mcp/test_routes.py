@@ -72,6 +72,13 @@ class TestTools:
     async def test_paths_that_take_no_selection_are_left_alone(self):
         assert (await get(log_server(), "/health?tool=x")).status_code == 200
 
+    async def test_of_several_versions_the_highest_is_listed(self):
+        server = log_server()
+        for version in ("1", "2"):
+            server.tool(lambda: "", name="save", version=version, description=f"Save as {version} does.")
+        tools = (await get(server, "/tools?tools=save")).json()["tools"]
+        assert [tool["description"] for tool in tools] == ["Save as 2 does."]
+
 
 class TestAuth:
     @staticmethod
@@ -135,3 +142,8 @@ class TestMetrics:
             text = (await web.get("/metrics")).text
         assert "made/up" not in text
         assert "mcp_decision_seconds_bucket" in text
+
+    async def test_a_second_application_of_a_server_counts_on(self):
+        server = log_server()
+        await get(server, "/tools")
+        assert "mcp_listed_tools_visible_count 1.0" in (await get(server, "/metrics")).text

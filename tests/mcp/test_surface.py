@@ -8,8 +8,10 @@ from fastmcp.tools.base import Tool
 from agent_utilities import create_mcp_server
 from agent_utilities.catalog.model import Catalog, entry
 from agent_utilities.mcp.fastmcp_internals import as_over_stdio
+from agent_utilities.mcp.surface.operator import Operator
 from agent_utilities.mcp.surface.surface import Surface
 from agent_utilities.selection.model import NOTHING
+from agent_utilities.selection.parse import read_cli
 
 pytestmark = pytest.mark.anyio
 
@@ -39,3 +41,18 @@ class TestKnown:
         with as_over_stdio():
             await server.list_tools()
         assert server.surface.known("tool") == frozenset()
+
+
+class TestLaunch:
+    def test_a_command_line_bounds_callers_who_were_seen_before_it(self) -> None:
+        surface = Surface({})
+        assert surface.verdict(NOTHING, shapes_lists=False).bounds.rules == ()
+        surface.launch(read_cli([("--disabled-tools", "tail_log")]))
+        (rule,) = surface.verdict(NOTHING, shapes_lists=False).bounds.rules
+        assert rule.name == "denied_tool"
+
+    def test_a_command_line_is_taken_after_the_environment_was_read(self) -> None:
+        operator = Operator({"MCP_READ_ONLY": "true"})
+        assert [slot for slot, _ in operator.selection.slots] == [("read_only", "env")]
+        operator.launch(read_cli([("--top-k", "3")]))
+        assert {slot for slot, _ in operator.selection.slots} == {("read_only", "env"), ("top_k", "cli")}

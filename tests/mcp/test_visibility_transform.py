@@ -8,6 +8,7 @@ from fastmcp.exceptions import NotFoundError
 from fastmcp.server.middleware.tool_injection import ToolInjectionMiddleware
 from fastmcp.server.transforms import Namespace
 from fastmcp.tools.base import Tool
+from fastmcp.utilities.versions import VersionSpec
 from mcp_types import PromptReference, ResourceTemplateReference
 
 from agent_utilities import create_mcp_server
@@ -79,6 +80,11 @@ class TestVersions:
         async with Client(self.server(MCP_DISABLED_TAGS="write")) as client:
             result = await client.call_tool("save", version="2", raise_on_error=False)
             assert result.content[0].text == "Unknown tool: 'save'"
+
+    async def test_below_a_denied_version_none_is_served_that_was_not_asked_for(self):
+        server = self.server(MCP_DISABLED_TAGS="write")
+        assert (await server.get_tool("save", version=VersionSpec(gte="1"))).version == "1"
+        assert await server.get_tool("save", version=VersionSpec(gte="2")) is None
 
     async def test_without_a_bound_the_highest_version_answers(self):
         async with Client(self.server()) as client:

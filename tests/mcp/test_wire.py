@@ -85,6 +85,9 @@ class TestCache:
         result = await listed(log_server(cache_ttl=7, cache_scope="public"))
         assert (result.cache_scope, result.ttl_ms) == ("public", 7_000)
 
+    async def test_a_queried_list_is_kept_no_longer_than_the_author_says_of_any(self):
+        assert (await listed(log_server(cache_ttl=2, cache_scope="public"), query="logs")).ttl_ms == 2_000
+
     async def test_operators_set_the_times(self):
         environ = {"MCP_LIST_TTL_MS": "1000", "MCP_QUERIED_LIST_TTL_MS": "0"}
         assert (await listed(log_server(environ=environ))).ttl_ms == 1000
