@@ -18,6 +18,7 @@ from fastmcp.tools.base import Tool
 
 from agent_utilities import create_mcp_server, selection_meta
 from agent_utilities.errors import SettingsError
+from agent_utilities.mcp.fastmcp_internals import is_over_stdio
 from agent_utilities.mcp.server import AgentServer
 from agent_utilities.selection.parse import read_meta
 from agent_utilities.selection.resolution import UNRESOLVED
@@ -110,6 +111,8 @@ class TestToolsWithTheirOwnAuth:
             assert "child_rocket" in names(await answer(client, "rocket", "admin"))
             assert names(await answer(client, "rocket", "user")) == ["shared_balloon", "shared_kite"]
             assert (await answer(client, "rocket", "user"))["selection"]["status"] == "no_match"
+            top = await client.get("/tools?q=fly&top_k=1", headers={"authorization": "Bearer user"})
+            assert top.json()["selection"]["left_out"] == 1
 
     async def test_a_refresh_that_one_caller_starts_lets_no_other_in(self, tmp_path: Path) -> None:
         child: FastMCP[Any] = FastMCP("child")
@@ -183,6 +186,13 @@ class Fickle(Provider):
         return [Tool.from_function(fly, name=f"tool_{self.n_lists}")]
 
 
+class Personal(Provider):
+    """A provider that has a tool for callers and none for introspection."""
+
+    async def _list_tools(self) -> Sequence[Tool]:
+        return [] if is_over_stdio() else [Tool.from_function(fly, name="rocket")]
+
+
 class TestToolsThatComeUnannounced:
     async def test_a_list_that_shows_one_brings_it_into_the_graph(self, tmp_path: Path) -> None:
         server = create_mcp_server("growing", environ=unhurried(tmp_path, "off"))
@@ -199,7 +209,7 @@ class TestToolsThatComeUnannounced:
 
             await until(found, "the graph holds it")
 
-    async def test_a_tool_that_only_one_caller_has_is_looked_for_once(self, tmp_path: Path) -> None:
+    async def test_a_tool_that_was_brought_in_starts_no_further_refresh(self, tmp_path: Path) -> None:
         server = create_mcp_server("growing", environ=unhurried(tmp_path, "off"))
         server.tool(fly, name="balloon")
         growing = Growing()
@@ -213,6 +223,20 @@ class TestToolsThatComeUnannounced:
             for _ in range(3):
                 await client.get("/tools")
             assert orchestrator.n_refreshes == 2
+
+    async def test_a_tool_that_only_callers_have_is_looked_for_once(self, tmp_path: Path) -> None:
+        server = create_mcp_server("personal", environ=unhurried(tmp_path, "off"))
+        server.tool(fly, name="balloon")
+        server.add_provider(Personal())
+        async with asked(server) as client:
+            orchestrator = server.resolver.orchestrator
+            assert orchestrator is not None
+            await until(lambda: orchestrator.is_idle, "filled")
+            n_refreshes = orchestrator.n_refreshes
+            for _ in range(4):
+                await client.get("/tools")
+                await until(lambda: orchestrator.n_refreshes > n_refreshes and orchestrator.is_idle, "refreshed")
+            assert orchestrator.n_refreshes == n_refreshes + 1
 
     async def test_a_change_that_is_told_of_costs_one_refresh(self, tmp_path: Path) -> None:
         server = create_mcp_server("told", environ=unhurried(tmp_path, "off"))
