@@ -3,7 +3,7 @@
 demo      start a real agent and show what each channel, a hostile caller and each transport see
 test      run the tests, in two processes or more; arguments after it go to pytest
           --fast: only what needs no Java, Node, socket or server process, in under a minute
-nightly   run the tests with long soaks and 100,000-case runs
+nightly   run the tests with long soaks and 100,000-case runs, then break the code in known ways and see tests fail
 fast-everywhere
           run the fast tests on every Python from 3.11 up that this machine has
 check     lint, types, layers, docs, then the tests
@@ -118,6 +118,7 @@ def version_of(program: str) -> str:
 def nightly(*arguments: str) -> None:
     add_model()
     run(PYTHON, "-m", "pytest", "--nightly", *arguments)
+    run(PYTHON, "-m", "tests.mutants.run")
 
 
 def demo() -> None:
