@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Awaitable, Sequence
+from typing import Any, TypeVar
 
 from fastmcp.exceptions import NotFoundError
 from fastmcp.prompts.base import Prompt
@@ -19,10 +18,12 @@ from fastmcp.utilities.versions import VersionSpec
 
 from agent_utilities.catalog.model import Catalog, ComponentKind
 from agent_utilities.mcp.fastmcp_internals import HostSeams, look_up_resource
+from agent_utilities.mcp.surface.components import Component
 from agent_utilities.mcp.surface.surface import Surface
-from agent_utilities.mcp.surface.verdict import collecting_decisions, verdict_in_force
+from agent_utilities.mcp.surface.verdict import CollectingDecisions, verdict_in_force
 from agent_utilities.mcp.surface.visibility_transform import DynamicVisibilityTransform
 
+_C = TypeVar("_C", bound=Component)
 _PREFAB = "ui://prefab/tool/"
 
 
@@ -73,18 +74,16 @@ class BoundedServer(HostSeams):
 
     async def list_tools(self, *, run_middleware: bool = True) -> Sequence[Tool]:
         """Return the visible tools; see `FastMCP.list_tools`."""
-        with self._listing("tool"):
-            return await super().list_tools(run_middleware=run_middleware)
+        return await self._listing("tool", super().list_tools(run_middleware=run_middleware))
 
     async def list_prompts(self, *, run_middleware: bool = True) -> Sequence[Prompt]:
         """Return the permitted prompts; see `FastMCP.list_prompts`."""
-        with self._listing("prompt"):
-            return await super().list_prompts(run_middleware=run_middleware)
+        return await self._listing("prompt", super().list_prompts(run_middleware=run_middleware))
 
     async def list_resources(self, *, run_middleware: bool = True) -> Sequence[Resource]:
         """Return the permitted resources; see `FastMCP.list_resources`."""
-        with self._listing("resource"):
-            listed = await super().list_resources(run_middleware=run_middleware)
+        with self.surface.under_verdict():
+            listed = await self._listing("resource", super().list_resources(run_middleware=run_middleware))
             if not any(str(resource.uri).startswith(_PREFAB) for resource in listed):
                 return listed
             pages = await self._prefab_uris()
@@ -93,17 +92,16 @@ class BoundedServer(HostSeams):
 
     async def list_resource_templates(self, *, run_middleware: bool = True) -> Sequence[ResourceTemplate]:
         """Return the permitted resource templates; see `FastMCP.list_resource_templates`."""
-        with self._listing("template"):
-            return await super().list_resource_templates(run_middleware=run_middleware)
+        return await self._listing("template", super().list_resource_templates(run_middleware=run_middleware))
 
-    @contextmanager
-    def _listing(self, kind: ComponentKind) -> Iterator[None]:
-        """List within under the verdict in force, and take the catalog of the listing for the server's."""
-        with self.surface.under_verdict() as verdict, collecting_decisions(verdict) as decisions:
-            yield
+    async def _listing(self, kind: ComponentKind, components: Awaitable[Sequence[_C]]) -> Sequence[_C]:
+        """Await a listing under the verdict in force, and take its catalog for the server's."""
+        with self.surface.under_verdict() as verdict, CollectingDecisions(verdict) as decisions:
+            listed = await components
         if verdict.surface is self.surface and (decision := decisions.get(kind)) is not None:
             self.surface.catalogs[kind] = decision.catalog
             self.note_listed(kind, decision.catalog)
+        return listed
 
     async def read_resource(
         self, uri: str, *, version: VersionSpec | None = None, run_middleware: bool = True

@@ -17,7 +17,7 @@ from agent_utilities.catalog.model import Catalog
 from agent_utilities.graph.base import ToolRecord, record_of
 from agent_utilities.mcp.fastmcp_internals import as_over_stdio
 from agent_utilities.mcp.surface.surface import Surface
-from agent_utilities.mcp.surface.verdict import Verdict, collecting_decisions
+from agent_utilities.mcp.surface.verdict import CollectingDecisions, Verdict
 from agent_utilities.resolution.resolver import LiveTools
 from agent_utilities.resolution.scope import CallerScope
 from agent_utilities.runtime.turns import in_turns
@@ -142,7 +142,7 @@ class Introspection:
         As FastMCP lists them: what is introspected must not count as listed to a caller, which may start a refresh.
         """
         verdict = self._surface.unbounded()
-        with self._surface.under_verdict(verdict), as_over_stdio(), collecting_decisions(verdict) as decisions:
+        with self._surface.under_verdict(verdict), as_over_stdio(), CollectingDecisions(verdict) as decisions:
             tools = await FastMCP.list_tools(self._server, run_middleware=False)
         catalog = self._surface.catalogs["tool"] = decisions["tool"].catalog
         return tools, catalog

@@ -80,6 +80,15 @@ class Effective:
     top_k: Setting | None = None
 
     @cached_property
+    def _hash(self) -> int:
+        lists = (self.allow_tools, self.allow_tags, self.deny_tools, self.deny_tags)
+        return hash((lists, self.read_only, self.query, self.top_k))
+
+    def __hash__(self) -> int:
+        """Return a hash that is made once: every list looks its decision up by it."""
+        return self._hash
+
+    @cached_property
     def bounds_digest(self) -> str:
         """A hash of the bounds' values, the same in every process; origins and preferences do not count."""
         lists = [

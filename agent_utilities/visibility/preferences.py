@@ -34,6 +34,14 @@ class Preferences:
     active: tuple[str, ...] = ()
     defers: bool = False
 
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.query, self.resolution, self.top_k, self.pins, self.active, self.defers))
+
+    def __hash__(self) -> int:
+        """Return a hash that is made once: every list looks its decision up by it."""
+        return self._hash
+
     @property
     def most_shown(self) -> int | None:
         """The most tools to show for the query, 15 where nobody says; None for all."""

@@ -6,7 +6,7 @@ import pytest
 
 from agent_utilities.catalog.model import Catalog
 from agent_utilities.mcp.surface.surface import Surface
-from agent_utilities.mcp.surface.verdict import Verdict, collecting_decisions, hand_back
+from agent_utilities.mcp.surface.verdict import CollectingDecisions, Verdict, hand_back
 from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import NOTHING
 from agent_utilities.visibility.decision import Decision, decide
@@ -25,7 +25,7 @@ def decision() -> Decision:
 
 def test_a_block_is_told_the_last_decision_of_each_kind(verdicts: tuple[Verdict, Verdict]) -> None:
     first, last, of_prompts = decision(), decision(), decision()
-    with collecting_decisions(verdicts[0]) as decisions:
+    with CollectingDecisions(verdicts[0]) as decisions:
         for kind, made in (("tool", first), ("prompt", of_prompts), ("tool", last)):
             hand_back(kind, made, verdicts[0])
     assert decisions == {"tool": last, "prompt": of_prompts}
@@ -33,7 +33,7 @@ def test_a_block_is_told_the_last_decision_of_each_kind(verdicts: tuple[Verdict,
 
 def test_a_decision_under_another_verdict_is_not_the_blocks(verdicts: tuple[Verdict, Verdict]) -> None:
     own = decision()
-    with collecting_decisions(verdicts[0]) as decisions:
+    with CollectingDecisions(verdicts[0]) as decisions:
         hand_back("tool", own, verdicts[0])
         hand_back("tool", decision(), verdicts[1])
     assert decisions == {"tool": own}
@@ -41,16 +41,16 @@ def test_a_decision_under_another_verdict_is_not_the_blocks(verdicts: tuple[Verd
 
 def test_all_blocks_around_each_other_are_told(verdicts: tuple[Verdict, Verdict]) -> None:
     own = decision()
-    with collecting_decisions(verdicts[0]) as outer, collecting_decisions(verdicts[1]) as other:
-        with collecting_decisions(verdicts[0]) as inner:
+    with CollectingDecisions(verdicts[0]) as outer, CollectingDecisions(verdicts[1]) as other:
+        with CollectingDecisions(verdicts[0]) as inner:
             hand_back("tool", own, verdicts[0])
     assert (outer, other, inner) == ({"tool": own}, {}, {"tool": own})
 
 
 def test_a_block_that_was_left_is_told_of_nothing_more(verdicts: tuple[Verdict, Verdict]) -> None:
     later = decision()
-    with collecting_decisions(verdicts[0]) as outer:
-        with collecting_decisions(verdicts[0]) as inner:
+    with CollectingDecisions(verdicts[0]) as outer:
+        with CollectingDecisions(verdicts[0]) as inner:
             pass
         hand_back("tool", later, verdicts[0])
     hand_back("tool", decision(), verdicts[0])

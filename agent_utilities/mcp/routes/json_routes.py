@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute, Route, request_response
 from agent_utilities.catalog.tokens import n_tokens
 from agent_utilities.mcp.host import Host
 from agent_utilities.mcp.observers.base import ToolsListed
-from agent_utilities.mcp.surface.verdict import collecting_decisions
+from agent_utilities.mcp.surface.verdict import CollectingDecisions
 from agent_utilities.mcp.wire.request import selection_of
 from agent_utilities.mcp.wire.summary import summarise
 from agent_utilities.resolution.reasons import reasons_by_name
@@ -63,7 +63,7 @@ def _guarded(host: Host, path: str, endpoint: Any) -> Route:
 async def _tools(host: Host, caller: Selection) -> dict[str, Any]:
     """Return what `tools/list` would show this caller, as plain JSON."""
     verdict = await host.verdict(caller, lists_tools=True)
-    with host.surface.under_verdict(verdict), collecting_decisions(verdict) as decisions:
+    with host.surface.under_verdict(verdict), CollectingDecisions(verdict) as decisions:
         listed = dedupe_with_versions(list(await host.list_tools()), lambda tool: tool.name)
         decision = decisions.get("tool")
         summary = await summarise(host, verdict, "tool", decision)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
@@ -40,23 +38,34 @@ class Verdict:
         return self.preferences if self.shapes_lists and kind == "tool" else NO_PREFERENCES
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Collector:
-    """A block that wants the decisions made within it under one verdict.
+class CollectingDecisions:
+    """A block that is given the decisions made within it under a verdict, the last one on each kind of component.
+
+    FastMCP's listing gives back components only: what they were chosen by comes back to the caller this way. A class,
+    since every listing enters two.
 
     Args:
         verdict: the verdict; decisions under others, as for what is unknown, are not the block's.
-        decisions: the last one on each kind of component.
-        outer: the block around it, or None.
     """
 
-    verdict: Verdict
-    decisions: dict[ComponentKind, Decision]
-    outer: Collector | None
+    __slots__ = ("_token", "decisions", "outer", "verdict")
+
+    def __init__(self, verdict: Verdict) -> None:
+        self.verdict = verdict
+        self.decisions: dict[ComponentKind, Decision] = {}
+        self.outer: CollectingDecisions | None = None
+
+    def __enter__(self) -> dict[ComponentKind, Decision]:
+        self.outer = _collector.get()
+        self._token = _collector.set(self)
+        return self.decisions
+
+    def __exit__(self, *_: object) -> None:
+        _collector.reset(self._token)
 
 
 _verdict: ContextVar[Verdict | None] = ContextVar("agent_utilities_verdict", default=None)
-_collector: ContextVar[Collector | None] = ContextVar("agent_utilities_collector", default=None)
+_collector: ContextVar[CollectingDecisions | None] = ContextVar("agent_utilities_collector", default=None)
 
 
 def verdict_in_force() -> Verdict | None:
@@ -86,20 +95,6 @@ class UnderVerdict:
     def __exit__(self, *_: object) -> None:
         if not self._is_set:
             _verdict.reset(self._token)
-
-
-@contextmanager
-def collecting_decisions(verdict: Verdict) -> Iterator[dict[ComponentKind, Decision]]:
-    """Yield the decisions that are made within under a verdict, the last one on each kind of component.
-
-    FastMCP's listing gives back components only: what they were chosen by comes back to the caller this way.
-    """
-    collector = Collector(verdict, {}, _collector.get())
-    token = _collector.set(collector)
-    try:
-        yield collector.decisions
-    finally:
-        _collector.reset(token)
 
 
 def hand_back(kind: ComponentKind, decision: Decision, verdict: Verdict) -> None:

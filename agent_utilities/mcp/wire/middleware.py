@@ -18,7 +18,7 @@ from agent_utilities.errors import SelectionError
 from agent_utilities.mcp.fastmcp_internals import connection_of
 from agent_utilities.mcp.host import Host
 from agent_utilities.mcp.observers.base import ToolCalled, ToolsListed
-from agent_utilities.mcp.surface.verdict import Verdict, collecting_decisions
+from agent_utilities.mcp.surface.verdict import CollectingDecisions, Verdict
 from agent_utilities.mcp.wire.changes import Changes
 from agent_utilities.mcp.wire.request import selection_of
 from agent_utilities.mcp.wire.summary import summarise
@@ -89,7 +89,7 @@ class WireMiddleware:
         kind = _LISTS.get(ctx.method)
         if kind is None:
             return await call_next(ctx)
-        with collecting_decisions(verdict) as decisions:
+        with CollectingDecisions(verdict) as decisions:
             result = await call_next(ctx)
         if isinstance(result, dict):
             decision = decisions.get(kind)
