@@ -22,6 +22,7 @@ MAX_GLOBS = 64
 
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
+_SHOWN_KEY = 40
 _COUNT = re.compile(r"[0-9]{1,9}")
 _LABEL: dict[Channel, str] = {"env": "env", "cli": "option", "query": "query", "header": "header", "meta": "_meta"}
 
@@ -89,11 +90,11 @@ def read_meta(meta: object) -> Selection:
         raise SelectionError("not an object", given, f"_meta {META_KEY}", hint)
     pairs: list[tuple[str, str]] = []
     for key, value in given.items():
-        field = field_of(key, "meta")
+        field = field_of(key, "meta") if isinstance(key, str) else None
         if field is None:
-            meant = near_miss(key, "meta")
+            meant = near_miss(key, "meta") if isinstance(key, str) else None
             hint = f"did you mean {meant}?" if meant else f"use one of {_META_KEYS}"
-            raise SelectionError("unknown _meta name", key, f"_meta {key}", hint)
+            raise SelectionError("unknown _meta name", key, f"_meta {str(key)[:_SHOWN_KEY]}", hint)
         if value is not None:
             pairs.append((key, _meta_text(value, field, f"_meta {key}")))
     return _read(pairs, "meta")

@@ -88,6 +88,15 @@ class TestRefusals:
             read_meta({META_KEY: {"top_k": "many"}})
         assert (refused.value.source, refused.value.value) == ("_meta top_k", "many")
 
+    def test_a_key_that_is_no_text_is_refused(self):
+        with pytest.raises(SelectionError, match="unknown _meta name"):
+            read_meta({META_KEY: {1: ["a"]}})
+
+    def test_an_endless_key_is_not_sent_back_whole(self):
+        with pytest.raises(SelectionError) as refused:
+            read_meta({META_KEY: {"x" * 1_000_000: ["a"]}})
+        assert len(str(refused.value)) < 1_000
+
 
 class TestWriting:
     def test_what_is_written_is_read_back(self):
