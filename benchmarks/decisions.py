@@ -30,7 +30,8 @@ def decision_rounds(n_tools: int, budget_s: float) -> Rounds:
     """
     server = create_mcp_server("benchmark", environ={})
     add_tools(server, n_tools)
-    tools: Sequence[Any] = list(asyncio.run(server.list_tools(run_middleware=False)))
+    # As a server is given its own tools again and again: the tuple that it keeps until a provider tells of a change.
+    tools: Sequence[Any] = tuple(asyncio.run(server.list_tools(run_middleware=False)))
     surface = Surface({})
     reader = CatalogReader("tool")
     catalog = reader.read(tools).catalog

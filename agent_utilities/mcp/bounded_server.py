@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from fastmcp.exceptions import NotFoundError
@@ -11,13 +11,14 @@ from fastmcp.resources.base import Resource, ResourceResult
 from fastmcp.resources.template import ResourceTemplate
 from fastmcp.server.completions import CompletionHandler
 from fastmcp.server.middleware import Middleware
+from fastmcp.server.providers import Provider
 from fastmcp.server.transforms import Transform
 from fastmcp.tools.base import Tool
 from fastmcp.utilities.components import FastMCPComponent
 from fastmcp.utilities.versions import VersionSpec
 
 from agent_utilities.catalog.model import Catalog, ComponentKind
-from agent_utilities.mcp.fastmcp_internals import HostSeams, look_up_resource
+from agent_utilities.mcp.fastmcp_internals import HostSeams, generation, look_up_resource
 from agent_utilities.mcp.surface.components import Component
 from agent_utilities.mcp.surface.surface import Surface
 from agent_utilities.mcp.surface.verdict import CollectingDecisions, verdict_in_force
@@ -25,6 +26,8 @@ from agent_utilities.mcp.surface.visibility_transform import DynamicVisibilityTr
 
 _C = TypeVar("_C", bound=Component)
 _PREFAB = "ui://prefab/tool/"
+_Generations = list[tuple[Provider, int | None]]
+"""The providers of a server, each with the generation of what it holds."""
 
 
 class BoundedServer(HostSeams):
@@ -41,6 +44,7 @@ class BoundedServer(HostSeams):
         self.surface = surface
         self._visibility = DynamicVisibilityTransform(surface, self.author_injected_tools)
         self._has_completions = False
+        self._kept: tuple[_Generations, Sequence[Tool]] | None = None
         super().__init__(name, instructions, **options)
 
     def note_listed(self, kind: ComponentKind, catalog: Catalog) -> None:
@@ -75,6 +79,24 @@ class BoundedServer(HostSeams):
     async def list_tools(self, *, run_middleware: bool = True) -> Sequence[Tool]:
         """Return the visible tools; see `FastMCP.list_tools`."""
         return await self._listing("tool", super().list_tools(run_middleware=run_middleware))
+
+    async def kept_tools(self, list_them: Callable[[], Awaitable[Sequence[Tool]]]) -> Sequence[Tool]:
+        """Return the providers' tools: those listed before, while every provider tells that nothing changed.
+
+        A tuple, so that who reads it again and again may know it by its identity; transforms of an author, who may
+        expect a list, are given one.
+        """
+        tools = await self._kept_tools(list_them)
+        return list(tools) if super().transforms else tools
+
+    async def _kept_tools(self, list_them: Callable[[], Awaitable[Sequence[Tool]]]) -> Sequence[Tool]:
+        generations = [(provider, generation(provider)) for provider in self.providers]
+        if self._kept is not None and self._kept[0] == generations:
+            return self._kept[1]
+        tools = tuple(await list_them())
+        if all(number is not None for _, number in generations):
+            self._kept = generations, tools
+        return tools
 
     async def list_prompts(self, *, run_middleware: bool = True) -> Sequence[Prompt]:
         """Return the permitted prompts; see `FastMCP.list_prompts`."""

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from fastmcp import FastMCP
 from fastmcp.resources.base import Resource
@@ -25,8 +27,9 @@ from mcp.server.lowlevel import Server
 class HostSeams(FastMCP[Any]):
     """Private methods of FastMCP that a bounded server answers for, under public names.
 
-    Why: tools that `ToolInjectionMiddleware` adds are listed and called beside the transforms, so past every bound.
-    Ends when: FastMCP passes injected tools through a server's transforms.
+    Why: tools that `ToolInjectionMiddleware` adds are listed and called beside the transforms, so past every bound;
+    and every provider is listed for each request, though few tools are shown of many.
+    Ends when: FastMCP passes injected tools through a server's transforms, and keeps what providers list.
     """
 
     def author_injected_tools(self) -> list[Tool]:
@@ -36,6 +39,17 @@ class HostSeams(FastMCP[Any]):
     def permits_injected(self, tool: Tool) -> bool:
         """Whether the current request may call an injected tool."""
         raise NotImplementedError
+
+    async def kept_tools(self, list_them: Callable[[], Awaitable[Sequence[Tool]]]) -> Sequence[Tool]:
+        """Return the providers' tools before any transform of the server: listed now, or as they were kept.
+
+        Args:
+            list_them: lists them.
+        """
+        raise NotImplementedError
+
+    async def _list_tools(self) -> Sequence[Tool]:
+        return await self.kept_tools(super()._list_tools)
 
     def _injected_tools(self) -> list[Tool]:
         return []  # The visibility transform has put them into the listing already.
@@ -110,7 +124,7 @@ def inner_provider(provider: Provider) -> Provider | None:
 
 
 def watch_components(provider: LocalProvider, on_change: Callable[[FastMCPComponent], None]) -> None:
-    """Have every component that is added to or removed from a provider told, by replacing three of its methods.
+    """Have every component that is added to or removed from a provider told, by replacing two of its methods.
 
     Why: `_add_component` and `_remove_component` are where all of them pass; FastMCP tells nobody.
     Ends when: a provider offers a hook for changes of what it holds.
@@ -120,17 +134,36 @@ def watch_components(provider: LocalProvider, on_change: Callable[[FastMCPCompon
         on_change: called with each component, after it was added or removed.
     """
     add, remove = provider._add_component, provider._remove_component
+    _generations[provider] = next(_counter)
 
     def add_and_tell(component: Any) -> Any:
         added = add(component)
+        _generations[provider] = next(_counter)
         on_change(component)
         return added
 
     def remove_and_tell(key: str) -> None:
         component = provider._get_component(key)
         remove(key)
+        _generations[provider] = next(_counter)
         if component is not None:
             on_change(component)
 
     provider._add_component = add_and_tell  # type: ignore[method-assign]
     provider._remove_component = remove_and_tell  # type: ignore[method-assign]
+
+
+_counter = count()
+"""Never the same number twice, from whichever thread: two changes at once can't be taken for none."""
+_generations: WeakKeyDictionary[Provider, int] = WeakKeyDictionary()
+
+
+def generation(provider: Provider) -> int | None:
+    """Return a number that changes with what a provider holds, or None where nothing tells of that.
+
+    Only a watched `LocalProvider` without transforms lists the same until it is told of: a subclass may reload when it
+    is listed, and a server mounted or wrapped gives copies of what may change within it.
+    """
+    if type(provider) is not LocalProvider or provider.transforms:
+        return None
+    return _generations.get(provider)

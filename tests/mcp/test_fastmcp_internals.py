@@ -67,6 +67,7 @@ def test_the_private_names_are_these():
         "_get_injected_tool",
         "_injected_tools",
         "_inner",
+        "_list_tools",
         "_lookup_resource",
         "_mcp_server",
         "_remove_component",

@@ -62,21 +62,28 @@ class CatalogReader:
         return self._known(components) or self.renew(components)
 
     def _known(self, components: Sequence[Any]) -> Snapshot | None:
+        if self._last is not None and components is self._last[1].components:
+            return self._last[1]  # A tuple that was read before: nothing in it can have been exchanged.
         key = tuple(map(id, components))
         if self._last is not None and self._last[0] == key:
             return self._last[1]
         return self._snapshots.get(key)
 
-    async def prepare(self, components: Sequence[Any]) -> None:
-        """Read a long listing in turns with the event loop, so that `read` knows it (law L7)."""
+    async def prepare(self, components: Sequence[Any]) -> bool:
+        """Read a long listing in turns with the event loop, so that `read` knows it (law L7).
+
+        Returns:
+            Whether it was new.
+        """
         if self._known(components) is not None:
-            return
+            return False
         if self._preparing is None or not self._preparing.locked():
             # Made anew whenever nobody holds it: a lock belongs to one event loop, and a server may see several.
             self._preparing = asyncio.Lock()
         async with self._preparing:
             if self._known(components) is None:
                 self._keep(components, [self._row(component) async for component in in_turns(components)])
+        return True
 
     def renew(self, components: Sequence[Any]) -> Snapshot:
         """Return the snapshot of a listing, every component looked at."""

@@ -62,12 +62,14 @@ class Surface:
         self._settled: BoundedCache[Selection, Settled] = BoundedCache(SETTLED_BYTES, _weigh_selection)
         self._decisions: BoundedCache[DecisionKey, Decision] = BoundedCache(DECISIONS_BYTES, _weigh_decision)
         self._readers: dict[ComponentKind, CatalogReader] = {kind: CatalogReader(kind) for kind in KINDS}
+        self._mounted: dict[bool, Verdict] = {}
 
     def launch(self, selection: Selection, **settings: Any) -> None:
         """Set the command line's selection and settings for all requests to come."""
         self.operator.launch(selection, **settings)
         self._settled.clear()
         self._decisions.clear()
+        self._mounted.clear()
 
     @property
     def cached_bytes(self) -> float:
@@ -114,6 +116,24 @@ class Surface:
             return UnderVerdict(in_force, is_set=True)
         return UnderVerdict(self.verdict(NOTHING, shapes_lists=False), is_set=False)
 
+    def own(self, verdict: Verdict) -> Verdict:
+        """Return the verdict that this server's own components are judged by, under their own names.
+
+        Where a request reached another server, which this one is mounted in, that is what this one's operator gave;
+        the caller's selection is held there, on the names that the caller sees. An environment that both servers read
+        tells of names as callers see them too: its allow-list by name is held there alone.
+        """
+        if verdict.surface is self:
+            return verdict
+        reached = verdict.surface
+        is_shared = isinstance(reached, Surface) and reached.operator.environ is self.operator.environ
+        if is_shared not in self._mounted:
+            given = self.operator.selection
+            slots = tuple(entry for entry in given.slots if not is_shared or entry[0] != ("allow_tools", "env"))
+            settings = effective(Selection(slots))
+            self._mounted[is_shared] = Verdict(self, settings, Bounds(settings))
+        return self._mounted[is_shared]
+
     # -- decisions -----------------------------------------------------------------------------------------------
 
     def decide(self, kind: ComponentKind, components: Sequence[Any], verdict: Verdict) -> Decision:
@@ -140,17 +160,13 @@ class Surface:
     def shown(self, kind: ComponentKind, components: Sequence[Any]) -> Sequence[Any]:
         """Return the visible components of a listing, in its order."""
         with self.under_verdict() as verdict:
-            if verdict.surface is not self:
-                return components
-            decision = self.decide(kind, components, verdict)
+            decision = self.decide(kind, components, self.own(verdict))
             return components if decision.shows_all else [components[i] for i in decision.visible]
 
     def permits(self, kind: ComponentKind, component: Any) -> bool:
         """Whether the current request may list, search and call a component."""
         with self.under_verdict() as verdict:
-            if verdict.surface is not self:
-                return True
-            return verdict.bounds.refusal(entry_of(kind, component)) is None
+            return self.own(verdict).bounds.refusal(entry_of(kind, component)) is None
 
     def permits_uri(self, uri: str, verdict: Verdict) -> bool:
         """Whether a verdict permits the listed resource of a URI; one that is not listed only where no bound is set."""
@@ -175,9 +191,13 @@ class Surface:
 
     # -- listings ------------------------------------------------------------------------------------------------
 
-    async def prepare(self, kind: ComponentKind, components: Sequence[Any]) -> None:
-        """Read a long listing in turns with the event loop, so that it need not be read at once (law L7)."""
-        await self._readers[kind].prepare(components)
+    async def prepare(self, kind: ComponentKind, components: Sequence[Any]) -> bool:
+        """Read a long listing in turns with the event loop, so that it need not be read at once (law L7).
+
+        Returns:
+            Whether it was new.
+        """
+        return await self._readers[kind].prepare(components)
 
     def is_guarded(self, kind: ComponentKind, components: Sequence[Any]) -> bool:
         """Whether any component of a listing has an `auth` check of its own."""

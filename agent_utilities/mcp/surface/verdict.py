@@ -17,8 +17,8 @@ class Verdict:
     """What holds for one request.
 
     Args:
-        surface: that of the server that the request reached, to be told from others; a server mounted in it passes all
-            through.
+        surface: that of the server that the request reached, to be told from others; a server mounted in it holds its
+            own operator's bounds besides, see `Surface.own`.
         effective: the settings that hold.
         bounds: the rules they come to.
         preferences: what was asked for to be shown, the query resolved where tools are listed.

@@ -96,13 +96,12 @@ class DynamicVisibilityTransform(Transform):
         return template
 
     async def _shown(self, kind: ComponentKind, components: Sequence[_C]) -> Sequence[_C]:
-        if len(components) > _MANY:
-            await self._surface.prepare(kind, components)
+        if len(components) > _MANY and await self._surface.prepare(kind, components):
             await asyncio.sleep(0)
         if self._surface.is_guarded(kind, components):
             components = await admitted(components)
         shown = self._surface.shown(kind, components)
-        if len(components) > _MANY:
+        if len(shown) > _MANY:
             await asyncio.sleep(0)
         return shown
 
@@ -110,7 +109,7 @@ class DynamicVisibilityTransform(Transform):
         """Resolve a component, then judge it: the highest permitted version answers, as in the listing."""
         with self._surface.under_verdict() as verdict:
             component = resolved = await call_next(name, version=version)
-            if verdict.surface is not self._surface or not verdict.bounds.rules:
+            if not self._surface.own(verdict).bounds.rules:
                 return component
             if component is not None and component.version is None and version is not None:
                 # It would pass the version on to a server behind it, which may resolve another component.
