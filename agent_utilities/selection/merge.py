@@ -8,6 +8,7 @@ from hashlib import blake2b
 
 from agent_utilities.selection.model import (
     CHANNELS,
+    NOTHING,
     SIDES,
     FieldName,
     NameSet,
@@ -29,8 +30,8 @@ def merge(*selections: Selection) -> Selection:
     one channel are united: names by union, read-only by either, top_k by the smaller, query texts in order.
     """
     given = [selection for selection in selections if selection.slots]
-    if len(given) == 1:
-        return given[0]
+    if len(given) < 2:
+        return given[0] if given else NOTHING
     slots: dict[Slot, Setting] = {}
     for selection in given:
         for slot, setting in selection.slots:
