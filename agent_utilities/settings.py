@@ -33,6 +33,16 @@ class Settings(BaseModel):
         le=86_400_000,
         description="The same for a list that a query has cut.",
     )
+    allowed_hosts: str = Field(
+        default="",
+        description="Over HTTP: hosts that requests may be for, such as `agent.example,*.lan:8001`. A loopback address "
+        "takes loopback names besides; on any other nothing else gets in.",
+    )
+    allowed_origins: str = Field(
+        default="",
+        description="Over HTTP: origins of web pages that may send requests, such as `https://app.example`, beside the "
+        "server's own, and loopback ones on a loopback address.",
+    )
     graph: Literal["auto", "off", "embedded", "neo4j"] = Field(
         default="auto",
         description="Where queries are resolved. `auto`: Neo4j where `NEO4J_URI` is set, else embedded.",
@@ -58,7 +68,7 @@ class Settings(BaseModel):
     )
 
 
-_AS_WRITTEN = ("graph_folder", "embeddings")
+_AS_WRITTEN = ("graph_folder", "embeddings", "allowed_hosts", "allowed_origins")
 
 
 def variable(field: str) -> str:
@@ -78,10 +88,25 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
     texts = {field: environ.get(variable(field), "").strip() for field in Settings.model_fields}
     given = {field: text if field in _AS_WRITTEN else text.lower() for field, text in texts.items() if text}
     try:
-        return Settings.model_validate(given)
+        settings = Settings.model_validate(given)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = str(first["loc"][0])
         raise SettingsError(
             f"{field} can't be read", given[field], f"env {variable(field)}", first["msg"].lower()
         ) from None
+    check_hosts(settings.allowed_hosts, settings.allowed_origins, "env MCP_ALLOWED_HOSTS", "env MCP_ALLOWED_ORIGINS")
+    return settings
+
+
+def check_hosts(hosts: str, origins: str, hosts_source: str, origins_source: str) -> None:
+    """Check that hosts and origins can be read.
+
+    Raises:
+        SettingsError: one can't.
+    """
+    if hosts or origins:
+        from agent_utilities.runtime.hosts import read_host_patterns, read_origin_patterns
+
+        read_host_patterns([hosts], hosts_source)
+        read_origin_patterns([origins], origins_source)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+import fastmcp
 import mcp_types
 from fastmcp.server.http import StarletteWithLifespan
 from fastmcp.server.providers import Provider
@@ -20,6 +22,7 @@ from agent_utilities.mcp.bounded_server import BoundedServer
 from agent_utilities.mcp.fastmcp_internals import is_started, low_level_server
 from agent_utilities.mcp.introspection import Introspection
 from agent_utilities.mcp.lifespan import with_background
+from agent_utilities.mcp.routes.host_guard import HostGuard, accepted_on, is_guarded
 from agent_utilities.mcp.routes.http import selection_middleware, sse_routes
 from agent_utilities.mcp.routes.json_routes import json_routes
 from agent_utilities.mcp.surface.surface import Surface
@@ -58,6 +61,7 @@ class AgentServer(BoundedServer):
         **options: Any,
     ) -> None:
         self.serves_http = False
+        self._address: str | None = None
         self._has_own_graph = graph is not None
         self._observing_metrics: Metrics | None = None
         self._introspection = Introspection(self, surface, on_news=lambda: self.resolver.refresh())
@@ -171,6 +175,32 @@ class AgentServer(BoundedServer):
 
     # -- HTTP ------------------------------------------------------------------------------------------------------
 
+    async def run_http_async(
+        self,
+        show_banner: bool = True,
+        transport: Literal["http", "streamable-http", "sse"] = "http",
+        host: str | None = None,
+        port: int | None = None,
+        host_origin_protection: bool | Literal["auto"] | None = None,
+        allowed_hosts: list[str] | None = None,
+        **options: Any,
+    ) -> None:
+        """Serve over HTTP until stopped, to the hosts that the address takes; see `FastMCP.run_http_async`."""
+        host = fastmcp.settings.host if host is None else host
+        self._address = host
+        try:
+            await super().run_http_async(
+                show_banner,
+                transport,
+                host,
+                port,
+                host_origin_protection=is_guarded(host_origin_protection),
+                allowed_hosts=allowed_hosts or [],
+                **options,
+            )
+        finally:
+            self._address = None
+
     def http_app(
         self,
         path: str | None = None,
@@ -185,12 +215,15 @@ class AgentServer(BoundedServer):
         allowed_origins: list[str] | None = None,
         session_idle_timeout: float | Literal["auto"] | None = None,
     ) -> StarletteWithLifespan:
-        """Return the ASGI application: MCP, `/sse` beside it, and the routes; see `FastMCP.http_app`."""
-        guards: dict[str, Any] = {
-            "host_origin_protection": host_origin_protection,
-            "allowed_hosts": allowed_hosts,
-            "allowed_origins": allowed_origins,
-        }
+        """Return the ASGI application: MCP, `/sse` beside it, and the routes; see `FastMCP.http_app`.
+
+        Args:
+            host_origin_protection: False lets every host and origin in; anything else leaves our guard on. See
+                `HostGuard`.
+            allowed_hosts, allowed_origins: let in beside those that the operator names.
+            path, middleware, json_response, stateless_http, transport, event_store, retry_interval,
+                session_idle_timeout: as FastMCP takes them.
+        """
         app = super().http_app(
             path,
             [*(middleware or []), selection_middleware(path, transport)],
@@ -200,10 +233,16 @@ class AgentServer(BoundedServer):
             event_store,
             retry_interval,
             session_idle_timeout=session_idle_timeout,
-            **guards,
+            host_origin_protection=False,
         )
         if transport != "sse":
-            app.router.routes.extend(sse_routes(super().http_app(transport="sse", **guards)))
+            app.router.routes.extend(sse_routes(super().http_app(transport="sse", host_origin_protection=False)))
+        if is_guarded(host_origin_protection):
+            settings = self.surface.operator.settings
+            accepted = accepted_on(self._address, settings, allowed_hosts or (), allowed_origins or ())
+            app.add_middleware(HostGuard, accepted=accepted)
+            if not accepted.loopback:
+                print(f"WARNING: {accepted}", file=sys.stderr)
         self.serves_http = True
         app.router.routes.extend(json_routes(self, self._metrics()))
         return app

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import signal
 import sys
@@ -14,10 +13,18 @@ import anyio
 import typer
 
 from agent_utilities.errors import InputError
-from agent_utilities.mcp.command_line.options import LogLevel, Options, Transport, options_type, selection_of
+from agent_utilities.mcp.command_line.options import (
+    LogLevel,
+    Options,
+    Transport,
+    options_type,
+    selection_of,
+    settings_of,
+)
 from agent_utilities.mcp.host import Host
 from agent_utilities.mcp.lifespan import calm_collector
 from agent_utilities.resolution.resolver import Resolver
+from agent_utilities.runtime.hosts import is_loopback
 
 _EPILOG = "Callers narrow this further by URL query (?tools=…) and headers (x-mcp-enabled-tools: …)."
 
@@ -61,8 +68,7 @@ def run(server: Launchable, argv: Sequence[str] | None = None) -> NoReturn:
 
 
 def _launch(server: Launchable, options: Options) -> None:
-    policy = options.selection_policy
-    server.surface.launch(selection_of(options), **({"selection_policy": policy.value} if policy else {}))
+    server.surface.launch(selection_of(options), **settings_of(options))
     if not options.list_tools:
         _serve(server, options)
         return
@@ -88,7 +94,7 @@ def _serve(server: Launchable, options: Options) -> None:
     if options.transport is Transport.STDIO:
         server.run(transport="stdio", **common)
         return
-    if not _is_loopback(options.host) and server.auth is None:
+    if not is_loopback(options.host) and server.auth is None:
         _warn_open(options.host, options.port)
     server.run(transport=options.transport.wire, host=options.host, port=options.port, **common)
 
@@ -101,15 +107,6 @@ def _log_to_stderr(level: LogLevel) -> None:
     package.addHandler(handler)
     package.setLevel(level.upper())
     package.propagate = False
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _warn_open(host: str, port: int) -> None:

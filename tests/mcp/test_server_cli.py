@@ -59,6 +59,8 @@ class TestRefused:
             ([], {"MCP_DISABLED_TAG": "write"}, "did you mean MCP_DISABLED_TAGS?"),
             ([], {"MCP_SELECTION_POLICY": "wide"}, "narrow"),
             ([], {"MCP_LIST_TTL_MS": "soon"}, "MCP_LIST_TTL_MS"),
+            (["--allowed-hosts", "http://a.example"], {}, "use a host such as agent.example"),
+            ([], {"MCP_ALLOWED_ORIGINS": "app.example"}, "https://app.example"),
             ([], {"MCP_EMBEDDINGS": "gpt"}, "env MCP_EMBEDDINGS"),
             ([], {"NEO4J_URI": "ftp://host"}, "bolt://127.0.0.1:7687"),
             (["-t", "http"], {"MCP_GRAPH": "neo4j"}, "env NEO4J_URI"),

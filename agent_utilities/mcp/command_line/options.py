@@ -12,6 +12,7 @@ import typer
 from agent_utilities.selection.channels import Field, ValueKind, spellings
 from agent_utilities.selection.model import Selection
 from agent_utilities.selection.parse import read_cli
+from agent_utilities.settings import check_hosts
 
 _SELECTION = "What callers see"
 _METAVARS: dict[ValueKind, str] = {"count": "N", "text": "WORDS"}
@@ -62,6 +63,23 @@ class Options:
     )
     host: Annotated[str, typer.Option("--host", help="Address to bind, over HTTP.")] = "127.0.0.1"
     port: Annotated[int, typer.Option("-p", "--port", help="Port to bind, over HTTP.", min=0, max=65535)] = 8001
+    allowed_hosts: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allowed-hosts",
+            help="Hosts that requests may be for, over HTTP, beside loopback names on a loopback address. "
+            "[dim]\\[env: MCP_ALLOWED_HOSTS][/dim]",
+            metavar="HOSTS",
+        ),
+    ] = None
+    allowed_origins: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allowed-origins",
+            help="Origins of web pages that may send requests, over HTTP. [dim]\\[env: MCP_ALLOWED_ORIGINS][/dim]",
+            metavar="ORIGINS",
+        ),
+    ] = None
     list_tools: Annotated[bool, typer.Option("--list", help="Print what would be visible, with reasons, and exit.")] = (
         False
     )
@@ -121,3 +139,16 @@ def _texts(value: list[str] | bool | None) -> list[str]:
     if isinstance(value, bool):
         return [str(value).lower()]
     return value or []
+
+
+def settings_of(options: Options) -> dict[str, str]:
+    """Return the settings in parsed options, by name; what is not given is not in it.
+
+    Raises:
+        SettingsError: a value can't be read.
+    """
+    hosts, origins = (",".join(given or ()) for given in (options.allowed_hosts, options.allowed_origins))
+    check_hosts(hosts, origins, "option --allowed-hosts", "option --allowed-origins")
+    policy = options.selection_policy.value if options.selection_policy else ""
+    given = {"selection_policy": policy, "allowed_hosts": hosts, "allowed_origins": origins}
+    return {name: value for name, value in given.items() if value}

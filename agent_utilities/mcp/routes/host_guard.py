@@ -1,0 +1,175 @@
+"""Which hosts and origins an HTTP server answers: what a browser could be made to send from elsewhere is refused.
+
+A page of a stranger reaches a server on this machine by its own name, which it lets point to 127.0.0.1 (DNS
+rebinding): the Host header still bears that name. Where it calls the server by the right name, the Origin header bears
+the stranger's. FastMCP's own guard is not used: it is off unless asked for, its answers say neither what came nor what
+to set, and on every address it takes loopback names, the address itself and an origin that a wildcard host vouches for.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import fastmcp
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from agent_utilities.errors import InputError
+from agent_utilities.runtime.hosts import (
+    Host,
+    HostPattern,
+    Origin,
+    OriginPattern,
+    bound_host,
+    is_loopback,
+    read_host,
+    read_host_patterns,
+    read_origin,
+    read_origin_patterns,
+)
+from agent_utilities.settings import Settings
+
+logger = logging.getLogger("agent_utilities.http")
+
+_MAX_LOGGED = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """What gets in.
+
+    Args:
+        loopback: whether loopback names do, with any port, and pages that come from one.
+        hosts, origins: what is named besides.
+    """
+
+    loopback: bool
+    hosts: tuple[HostPattern, ...]
+    origins: tuple[OriginPattern, ...]
+
+    def __str__(self) -> str:
+        """What gets in on an address that is no loopback one, and how to let others in."""
+        hosts = ", ".join(str(pattern) for pattern in self.hosts)
+        origins = ", ".join([*(str(pattern) for pattern in self.origins), "its own pages"])
+        taken = f"requests for the hosts {hosts}, from browsers on {origins}" if hosts else "no request"
+        return (
+            f"this server takes {taken}; nothing else gets in. Name hosts with --allowed-hosts (MCP_ALLOWED_HOSTS), "
+            "origins of web pages with --allowed-origins (MCP_ALLOWED_ORIGINS)."
+        )
+
+    def takes_host(self, host: Host) -> bool:
+        """Whether a request for a host gets in."""
+        return (self.loopback and host.is_loopback) or any(pattern.fits(host) for pattern in self.hosts)
+
+    def takes_origin(self, text: str, host: Host) -> bool:
+        """Whether a request that gets in by its host does so from a page of an origin too."""
+        origin = read_origin(text)
+        if any(pattern.fits(text, origin) for pattern in self.origins):
+            return True
+        if origin is None:
+            return False
+        if self.loopback and origin.host.is_loopback and host.is_loopback:
+            return True
+        return self._is_own(origin, host)
+
+    def _is_own(self, origin: Origin, host: Host) -> bool:
+        """Whether a page is the server's own; where a proxy ends TLS, only the origin tells which scheme that has.
+
+        Of a host that `*` alone accepts nothing is known, least of all that its pages are the server's.
+        """
+        if not any(pattern.fits(host) for pattern in self.hosts if not pattern.is_wildcard):
+            return False
+        return read_origin(f"{origin.scheme}://{host}") == origin
+
+
+def accepted_on(
+    address: str | None, settings: Settings, hosts: Sequence[str] = (), origins: Sequence[str] = ()
+) -> Accepted:
+    """Return what gets in on an address.
+
+    Args:
+        address: what is bound, or None where another server than ours binds it: taken for a loopback address, since
+            nothing that is accepted there is of use to a stranger anywhere.
+        settings: the operator's; where they name nothing, FastMCP's own settings hold.
+        hosts, origins: what the author names besides.
+
+    Raises:
+        SettingsError: a name can't be read.
+    """
+    theirs = fastmcp.settings
+    named = read_host_patterns([settings.allowed_hosts], "MCP_ALLOWED_HOSTS") or read_host_patterns(
+        theirs.http_allowed_hosts or (), "env FASTMCP_HTTP_ALLOWED_HOSTS"
+    )
+    pages = read_origin_patterns([settings.allowed_origins], "MCP_ALLOWED_ORIGINS") or read_origin_patterns(
+        theirs.http_allowed_origins or (), "env FASTMCP_HTTP_ALLOWED_ORIGINS"
+    )
+    loopback = address is None or is_loopback(address)
+    own = None if loopback or address is None else bound_host(address)
+    return Accepted(
+        loopback,
+        (*named, *read_host_patterns(hosts, "http_app(allowed_hosts=)"), *((own,) if own else ())),
+        (*pages, *read_origin_patterns(origins, "http_app(allowed_origins=)")),
+    )
+
+
+def is_guarded(protection: bool | Literal["auto"] | None) -> bool:
+    """Whether an application is guarded: unless it, or FastMCP's setting, says no; that setting's default is none."""
+    settings = fastmcp.settings
+    if protection is None and "http_host_origin_protection" in settings.model_fields_set:
+        protection = settings.http_host_origin_protection
+    return protection is not False
+
+
+class HostGuard:
+    """ASGI middleware: answers 421 to a host that is not accepted and 403 to an origin, with what to set.
+
+    A request without an Origin is no page's, and fine. One that names several hosts or origins is refused.
+
+    Args:
+        app: the application to protect.
+        accepted: what gets in.
+    """
+
+    def __init__(self, app: ASGIApp, accepted: Accepted) -> None:
+        self._app, self._accepted = app, accepted
+        self._logged: set[str] = set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket") or (refusal := self._refusal(Headers(scope=scope))) is None:
+            return await self._app(scope, receive, send)
+        status, error = refusal
+        self._log(str(error))
+        if scope["type"] == "websocket":
+            return await send({"type": "websocket.close", "code": 1008, "reason": error.what})
+        await JSONResponse({"error": error.as_dict()}, status_code=status)(scope, receive, send)
+
+    def _refusal(self, headers: Headers) -> tuple[int, InputError] | None:
+        """Return the status and the reason to refuse a request with, or None where it gets in."""
+        hosts, origins = headers.getlist("host"), headers.getlist("origin")
+        host = read_host(hosts[0]) if len(hosts) == 1 else None
+        if host is None or not self._accepted.takes_host(host):
+            hint = _hint("host", host and Host(host.name))
+            return 421, InputError("host not accepted", ", ".join(hosts), "header host", hint)
+        if origins and (len(origins) > 1 or not self._accepted.takes_origin(origins[0], host)):
+            origin = read_origin(origins[0]) if len(origins) == 1 else None
+            hint = _hint("origin", origin)
+            return 403, InputError("origin not accepted", ", ".join(origins), "header origin", hint)
+        return None
+
+    def _log(self, message: str) -> None:
+        """Log what was refused, once; a stranger's requests must not fill the log."""
+        if message not in self._logged and len(self._logged) < _MAX_LOGGED:
+            self._logged.add(message)
+            logger.warning("%s", message)
+
+
+def _hint(kind: str, value: object) -> str:
+    named = f" {value}" if value is not None else ""
+    return (
+        f"if it is one of yours, start the server with --allowed-{kind}s{named} (MCP_ALLOWED_{kind.upper()}S), "
+        f"or give http_app(allowed_{kind}s=[...])"
+    )
