@@ -21,6 +21,11 @@ class Settings(BaseModel):
         description="`narrow`: a caller's allow-lists only narrow the operator's. "
         "`override`: for trusted networks, header > query > CLI > env; denies still add up.",
     )
+    strict: bool = Field(
+        default=False,
+        description="Whether a deny in the environment that fits nothing ends the launch, as one on the command line "
+        "does, rather than to warn.",
+    )
     list_ttl_ms: int = Field(
         default=60_000,
         ge=0,

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from itertools import count
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -75,6 +75,16 @@ def is_started(server: FastMCP[Any]) -> bool:
     Ends when: FastMCP tells it by a public name.
     """
     return server._started.is_set()
+
+
+def whole_lifespan(server: FastMCP[Any]) -> AbstractAsyncContextManager[None]:
+    """Return a block within which every lifespan has been entered, `FastMCP._lifespan_manager`; it may be nested.
+
+    Why: what the operator's bounds come to is said, and may end the launch, when all tools are there and before any is
+    served; an error that is raised in a web server's own lifespan only reaches its log.
+    Ends when: FastMCP has a hook between its lifespans and its transports.
+    """
+    return server._lifespan_manager()
 
 
 async def look_up_resource(server: FastMCP[Any], uri: str) -> tuple[Resource | None, bool]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-import fastmcp
 import mcp_types
 from fastmcp.server.http import StarletteWithLifespan
 from fastmcp.server.providers import Provider
@@ -18,11 +16,10 @@ from starlette.middleware import Middleware as ASGIMiddleware
 
 from agent_utilities.catalog.model import Catalog, ComponentKind
 from agent_utilities.graph.base import ToolGraph
-from agent_utilities.mcp.bounded_server import BoundedServer
 from agent_utilities.mcp.fastmcp_internals import is_started, low_level_server
 from agent_utilities.mcp.introspection import Introspection
+from agent_utilities.mcp.launched_server import HostOriginProtection, LaunchedServer
 from agent_utilities.mcp.lifespan import with_background
-from agent_utilities.mcp.routes.host_guard import HostGuard, accepted_on, is_guarded
 from agent_utilities.mcp.routes.http import selection_middleware, sse_routes
 from agent_utilities.mcp.routes.json_routes import json_routes
 from agent_utilities.mcp.surface.surface import Surface
@@ -41,7 +38,7 @@ if TYPE_CHECKING:
 _SETTLE_S = 1.0
 
 
-class AgentServer(BoundedServer):
+class AgentServer(LaunchedServer):
     """A `FastMCP` server whose surface every launch and every request can cut down.
 
     Made by `create_mcp_server`. Everything FastMCP offers keeps working: mounting, auth, middleware, tasks, apps and
@@ -61,7 +58,6 @@ class AgentServer(BoundedServer):
         **options: Any,
     ) -> None:
         self.serves_http = False
-        self._address: str | None = None
         self._has_own_graph = graph is not None
         self._observing_metrics: Metrics | None = None
         self._introspection = Introspection(self, surface, on_news=lambda: self.resolver.refresh())
@@ -77,6 +73,8 @@ class AgentServer(BoundedServer):
         jobs = [self.changes.run, self._keep_tools_known]
         super().__init__(surface, name, instructions, lifespan=with_background(jobs, lifespan), **options)
         sdk = low_level_server(self)
+        if options.get("version") is None:
+            sdk.version = ""  # as the SDK has it for a server without one; FastMCP would give its own
         sdk.middleware.append(WireMiddleware(self))
         sdk.get_tool_input_schema = partial(header_schema, surface)
         sdk.add_request_handler("subscriptions/listen", mcp_types.SubscriptionsListenRequestParams, self.changes.listen)
@@ -119,8 +117,10 @@ class AgentServer(BoundedServer):
         return low_level_server(self).cache_hints.get(method)
 
     def health(self) -> dict[str, Any]:
-        """Return whether every lifespan has been entered, under `status`, and the state of graph and ranker."""
-        return {"status": "ready" if is_started(self) else "starting", **self.resolver.health()}
+        """Return whether every lifespan has been entered, under `status`, the state of graph and ranker, warnings."""
+        warnings = self.operator_bounds.warnings()
+        health = {"status": "ready" if is_started(self) else "starting", **self.resolver.health()}
+        return {**health, "warnings": warnings} if warnings else health
 
     # -- changes of the catalog while the server runs --------------------------------------------------------------
 
@@ -175,32 +175,6 @@ class AgentServer(BoundedServer):
 
     # -- HTTP ------------------------------------------------------------------------------------------------------
 
-    async def run_http_async(
-        self,
-        show_banner: bool = True,
-        transport: Literal["http", "streamable-http", "sse"] = "http",
-        host: str | None = None,
-        port: int | None = None,
-        host_origin_protection: bool | Literal["auto"] | None = None,
-        allowed_hosts: list[str] | None = None,
-        **options: Any,
-    ) -> None:
-        """Serve over HTTP until stopped, to the hosts that the address takes; see `FastMCP.run_http_async`."""
-        host = fastmcp.settings.host if host is None else host
-        self._address = host
-        try:
-            await super().run_http_async(
-                show_banner,
-                transport,
-                host,
-                port,
-                host_origin_protection=is_guarded(host_origin_protection),
-                allowed_hosts=allowed_hosts or [],
-                **options,
-            )
-        finally:
-            self._address = None
-
     def http_app(
         self,
         path: str | None = None,
@@ -210,7 +184,7 @@ class AgentServer(BoundedServer):
         transport: Literal["http", "streamable-http", "sse"] = "http",
         event_store: EventStore | None = None,
         retry_interval: int | None = None,
-        host_origin_protection: bool | Literal["auto"] | None = None,
+        host_origin_protection: HostOriginProtection = None,
         allowed_hosts: list[str] | None = None,
         allowed_origins: list[str] | None = None,
         session_idle_timeout: float | Literal["auto"] | None = None,
@@ -237,14 +211,10 @@ class AgentServer(BoundedServer):
         )
         if transport != "sse":
             app.router.routes.extend(sse_routes(super().http_app(transport="sse", host_origin_protection=False)))
-        if is_guarded(host_origin_protection):
-            settings = self.surface.operator.settings
-            accepted = accepted_on(self._address, settings, allowed_hosts or (), allowed_origins or ())
-            app.add_middleware(HostGuard, accepted=accepted)
-            if not accepted.loopback:
-                print(f"WARNING: {accepted}", file=sys.stderr)
+        self.guard(app, host_origin_protection, allowed_hosts or (), allowed_origins or ())
         self.serves_http = True
         app.router.routes.extend(json_routes(self, self._metrics()))
+        self.tell_when_started(app)
         return app
 
     def _metrics(self) -> Metrics:
@@ -252,6 +222,6 @@ class AgentServer(BoundedServer):
         from agent_utilities.mcp.observers.metrics import Metrics
 
         if self._observing_metrics is None:
-            self._observing_metrics = Metrics()
+            self._observing_metrics = Metrics(self.operator_bounds)
             self.surface.observers.add(self._observing_metrics)
         return self._observing_metrics

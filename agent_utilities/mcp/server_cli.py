@@ -24,7 +24,6 @@ from agent_utilities.mcp.command_line.options import (
 from agent_utilities.mcp.host import Host
 from agent_utilities.mcp.lifespan import calm_collector
 from agent_utilities.resolution.resolver import Resolver
-from agent_utilities.runtime.hosts import is_loopback
 
 _EPILOG = "Callers narrow this further by URL query (?tools=…) and headers (x-mcp-enabled-tools: …)."
 
@@ -94,6 +93,8 @@ def _serve(server: Launchable, options: Options) -> None:
     if options.transport is Transport.STDIO:
         server.run(transport="stdio", **common)
         return
+    from agent_utilities.runtime.hosts import is_loopback
+
     if not is_loopback(options.host) and server.auth is None:
         _warn_open(options.host, options.port)
     server.run(transport=options.transport.wire, host=options.host, port=options.port, **common)

@@ -26,7 +26,7 @@ def create_mcp_server(
 
     Args:
         name: the server's name, as clients see it; where a package of this name is installed, its version is the
-            server's unless `version` is given.
+            server's unless `version` is given. Without either the server has none.
         instructions: what the server is for, as models read it.
         environ: the environment to read `MCP_*` variables from; the process's by default, read when first needed.
         graph: the graph that queries are resolved on, instead of the one that the environment configures.

@@ -8,14 +8,13 @@ from functools import cached_property
 
 from agent_utilities.catalog.model import Catalog, Entry
 from agent_utilities.selection.merge import Effective
-from agent_utilities.selection.model import NameSet, Side
-from agent_utilities.selection.nearest import nearest
+from agent_utilities.selection.model import Side
 from agent_utilities.selection.resolution import Status
 from agent_utilities.visibility.bounds import Bounds, Rule
 from agent_utilities.visibility.curation import curate
-from agent_utilities.visibility.names import fits_any
 from agent_utilities.visibility.preferences import NO_PREFERENCES, Preferences
 from agent_utilities.visibility.revision import revision
+from agent_utilities.visibility.unfit import unfit_names
 
 MAX_UNKNOWN = 16
 """The most unknown names that one decision reports; each costs a search for the nearest."""
@@ -135,15 +134,5 @@ def _refusals(bounds: Bounds, catalog: Catalog) -> tuple[Rule | None, ...]:
 
 
 def _unknown(effective: Effective, side: Side, entries: Sequence[Entry]) -> dict[str, str | None]:
-    names = frozenset(name for entry in entries for name in entry.identifiers)
-    tags = frozenset(tag for entry in entries for tag in entry.tags)
-    missing: dict[str, frozenset[str]] = {}
-    for settings, by_name in (
-        (effective.allow_tools + effective.deny_tools, names),
-        (effective.allow_tags + effective.deny_tags, tags),
-    ):
-        for setting in settings:
-            if setting.side == side and isinstance(given := setting.value, NameSet):
-                missing |= {name: by_name for name in given.names if not fits_any(name, by_name)}
-                missing |= {name: names | tags for name in given.toolsets if not fits_any(name, names | tags)}
-    return {name: nearest(name, missing[name]) for name in sorted(missing)[:MAX_UNKNOWN]}
+    unfit = {name.name: name for name in unfit_names(effective, side, entries)}
+    return {name: unfit[name].nearest for name in sorted(unfit)[:MAX_UNKNOWN]}

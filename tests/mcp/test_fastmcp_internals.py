@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import inspect
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +69,7 @@ def test_the_private_names_are_these():
         "_get_injected_tool",
         "_injected_tools",
         "_inner",
+        "_lifespan_manager",
         "_list_tools",
         "_lookup_resource",
         "_mcp_server",
@@ -87,6 +90,22 @@ class TestEachIsWhereItIsLookedFor:
         assert not fastmcp_internals.is_started(server)
         async with Client(server):
             assert fastmcp_internals.is_started(server)
+
+    async def test_a_servers_whole_lifespan_can_be_entered_twice(self):
+        entered: list[str] = []
+
+        @asynccontextmanager
+        async def lifespan(_: Any) -> AsyncIterator[None]:
+            entered.append("entered")
+            yield
+            entered.append("left")
+
+        server: FastMCP[Any] = FastMCP("s", lifespan=lifespan)
+        async with fastmcp_internals.whole_lifespan(server):
+            async with fastmcp_internals.whole_lifespan(server):
+                pass
+            assert entered == ["entered"]
+        assert entered == ["entered", "left"]
 
     async def test_a_resource_that_is_hidden_is_told_from_one_that_is_missing(self):
         server: FastMCP[Any] = FastMCP("s")

@@ -61,6 +61,9 @@ class TestRefused:
             ([], {"MCP_LIST_TTL_MS": "soon"}, "MCP_LIST_TTL_MS"),
             (["--allowed-hosts", "http://a.example"], {}, "use a host such as agent.example"),
             ([], {"MCP_ALLOWED_ORIGINS": "app.example"}, "https://app.example"),
+            (["--disabled-tags", "writ"], {}, "'writ' (from option --disabled-tags); did you mean write?"),
+            (["-t", "http", "-p", "0", "--disabled-tools", "rest"], {}, "did you mean reset?"),
+            ([], {"MCP_DISABLED_TAGS": "writ", "MCP_STRICT": "1"}, "(from env MCP_DISABLED_TAGS)"),
             ([], {"MCP_EMBEDDINGS": "gpt"}, "env MCP_EMBEDDINGS"),
             ([], {"NEO4J_URI": "ftp://host"}, "bolt://127.0.0.1:7687"),
             (["-t", "http"], {"MCP_GRAPH": "neo4j"}, "env NEO4J_URI"),
@@ -111,8 +114,8 @@ class TestHelp:
         out = shell("--help").stdout
         assert [flag for flag, _ in spellings("cli") if flag not in out] == []
 
-    def test_version(self, shell):
-        assert shell("--version").stdout.startswith("ten-lines ")
+    def test_a_server_without_an_installed_package_has_no_version(self, shell):
+        assert shell("--version").stdout == "ten-lines (no version)\n"
 
 
 class TestOpenAddress:
@@ -135,7 +138,7 @@ class TestStdio:
             },
         }
         done = subprocess.run(
-            [sys.executable, str(server), "--log-level", "debug"],
+            [sys.executable, str(server), "--log-level", "debug", "--disabled-tags", "write"],
             input=json.dumps(request) + "\n",
             capture_output=True,
             text=True,
@@ -143,4 +146,5 @@ class TestStdio:
             timeout=60,
         )
         (line,) = done.stdout.splitlines()
-        assert json.loads(line)["result"]["serverInfo"]["name"] == "ten-lines"
+        assert json.loads(line)["result"]["serverInfo"] == {"name": "ten-lines", "version": ""}
+        assert "ten-lines: 1 of 2 tools permitted; --disabled-tags write (cli)\n" in done.stderr

@@ -50,7 +50,7 @@ class LogLevel(StrEnum):
 
 def _print_version(context: typer.Context, asked: bool) -> None:
     if asked:
-        print(f"{context.obj.name} {context.obj.version}")
+        print(f"{context.obj.name} {context.obj.version or '(no version)'}")
         raise typer.Exit
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from functools import partial
+from typing import Protocol
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from agent_utilities.mcp.observers.base import Observer, ToolsListed
@@ -27,12 +30,24 @@ _COUNTS = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 _SECONDS = (1e-5, 5e-5, 1e-4, 5e-4, 1e-3, 5e-3, 1e-2, 5e-2, 0.1)
 
 
+class UnfitCount(Protocol):
+    """Tells how many of the operator's names fit nothing."""
+
+    def n_unfit(self, *, denies: bool) -> int:
+        """Return how many denies, or names in allow-lists, do."""
+        ...
+
+
 class Metrics(Observer):
-    """The metrics of one server, in a registry of its own."""
+    """The metrics of one server, in a registry of its own.
+
+    Args:
+        names: what counts the operator's names that fit nothing.
+    """
 
     content_type = CONTENT_TYPE_LATEST
 
-    def __init__(self) -> None:
+    def __init__(self, names: UnfitCount | None = None) -> None:
         self._registry = CollectorRegistry()
         self._requests = Counter("mcp_requests", "MCP requests served.", ["method", "outcome"], registry=self._registry)
         self._decisions = Histogram(
@@ -53,6 +68,15 @@ class Metrics(Observer):
             ["cause"],
             registry=self._registry,
         )
+        if names is not None:
+            unfit = Gauge(
+                "mcp_operator_names_unfit",
+                "Names in the operator's bounds that have fitted no component since the start.",
+                ["bound"],
+                registry=self._registry,
+            )
+            unfit.labels("deny").set_function(partial(names.n_unfit, denies=True))
+            unfit.labels("allow").set_function(partial(names.n_unfit, denies=False))
 
     def served(self, method: str, outcome: str) -> None:
         """Count a request by method (unknown ones as `other`) and outcome: `ok` or `error`."""

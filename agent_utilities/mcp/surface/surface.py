@@ -28,6 +28,7 @@ SETTLED_BYTES = 16 << 20
 DECISIONS_BYTES = 32 << 20
 """The same for decisions."""
 
+_EVERYWHERE = object()
 DecisionKey = tuple[str, Effective, Preferences]
 """Digest of the catalog, the bounds that hold, and what is to be shown: all that `decide` reads."""
 
@@ -107,6 +108,11 @@ class Surface:
         """Return a verdict that permits everything: for the operator's own eyes, and for introspection."""
         return Verdict(self, Effective(), Bounds(Effective()))
 
+    @staticmethod
+    def unbounded_everywhere() -> Verdict:
+        """Return a verdict that permits what operators of mounted servers deny too: only to tell what there is."""
+        return Verdict(_EVERYWHERE, Effective(), Bounds(Effective()))
+
     def under_verdict(self, verdict: Verdict | None = None) -> UnderVerdict:
         """Hold a verdict for a `with` block: the one given, else the one in force, else the operator's alone."""
         if verdict is not None:
@@ -123,7 +129,7 @@ class Surface:
         the caller's selection is held there, on the names that the caller sees. An environment that both servers read
         tells of names as callers see them too: its allow-list by name is held there alone.
         """
-        if verdict.surface is self:
+        if verdict.surface is self or verdict.surface is _EVERYWHERE:
             return verdict
         reached = verdict.surface
         is_shared = isinstance(reached, Surface) and reached.operator.environ is self.operator.environ

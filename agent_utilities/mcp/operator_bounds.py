@@ -1,0 +1,240 @@
+"""What the operator's bounds come to when a server starts: said in one line, and checked for names that fit nothing.
+
+A misspelt deny leaves open what it was to close. On the command line, which is this server's alone, it ends the launch;
+in the environment, which many servers may share, it is a warning, unless `MCP_STRICT` is set. Where components may come
+later it is a warning until they have come. A misspelt allow-list leaves nothing open, and is a warning.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from fastmcp.server.providers import Provider
+from fastmcp.server.providers.aggregate import AggregateProvider
+from fastmcp.server.providers.fastmcp_provider import FastMCPProvider
+from fastmcp.server.providers.local_provider import LocalProvider
+from fastmcp.server.transforms import Namespace, ToolTransform, Transform
+
+from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind, Entry
+from agent_utilities.errors import SelectionError
+from agent_utilities.mcp.fastmcp_internals import as_over_stdio, inner_provider
+from agent_utilities.mcp.surface.components import entry_of
+from agent_utilities.mcp.surface.visibility_transform import DynamicVisibilityTransform
+from agent_utilities.selection.merge import Effective
+from agent_utilities.selection.model import NOTHING, NameSet, Setting
+from agent_utilities.visibility.decision import decide
+from agent_utilities.visibility.unfit import UnfitName, unfit_names
+
+if TYPE_CHECKING:
+    from agent_utilities.mcp.bounded_server import BoundedServer
+
+logger = logging.getLogger("agent_utilities.start")
+
+_RENAMING = (Namespace, ToolTransform, DynamicVisibilityTransform)
+"""Transforms that hide nothing which could be shown later, or that hide by these very bounds."""
+_MAX_SHOWN = 8
+
+
+class OperatorBounds:
+    """Says what a server's operator permits, and keeps the names that fit nothing until something does.
+
+    Args:
+        server: the server.
+    """
+
+    def __init__(self, server: BoundedServer) -> None:
+        self._server = server
+        self._unfit: tuple[UnfitName, ...] = ()
+        self._seen: dict[ComponentKind, str] = {}
+        self._is_told = False
+
+    async def tell(self, *, on_stderr: bool) -> None:
+        """Say what holds, once a server; called when its lifespan has been entered and nothing is served yet.
+
+        Args:
+            on_stderr: whether the process is ours, so that stderr is; else it is logged.
+
+        Raises:
+            SelectionError: a deny of the command line fits nothing and nothing can come that it fits, or one of the
+                environment does, and `MCP_STRICT` is set.
+        """
+        if self._is_told:
+            return
+        self._is_told = True
+        server, surface = self._server, self._server.surface
+        settings = surface.verdict(NOTHING, shapes_lists=False).effective
+        is_complete = is_fixed(server)
+        self._unfit = await self._unfit_in(settings)
+        if is_complete:
+            _refuse([name for name in self._unfit if name.denies], is_strict=surface.operator.settings.strict)
+        for name in self._unfit:
+            _say(logging.WARNING, str(_error([name])), on_stderr=on_stderr)
+        _say(logging.INFO, await self._what_holds(settings, is_complete), on_stderr=on_stderr)
+
+    async def _unfit_in(self, settings: Effective) -> tuple[UnfitName, ...]:
+        """Return the operator's names that fit nothing that is there.
+
+        What a server that is mounted hides by its own operator's bounds is there too. A name in the environment, which
+        that server may read as well, fits under the name that it has there.
+        """
+        there = await entries(self._server, "tool")
+        if any(unfit_names(settings, "operator", there)):
+            there += [entry for kind in KINDS if kind != "tool" for entry in await entries(self._server, kind)]
+            hidden = [entry for kid in _mounted(self._server) for kind in KINDS for entry in await entries(kid, kind)]
+            found = {"cli": there, "env": [*there, *hidden]}
+        else:
+            found = {}
+        return tuple(
+            name
+            for channel, channel_entries in found.items()
+            for name in unfit_names(settings, "operator", channel_entries)
+            if _channel(name.setting) == channel
+        )
+
+    def unfit(self) -> tuple[UnfitName, ...]:
+        """Return the names that have fitted nothing since the start, in what was listed since."""
+        if self._unfit:
+            settings = self._server.surface.verdict(NOTHING, shapes_lists=False).effective
+            for kind, catalog in list(self._server.surface.catalogs.items()):
+                if self._seen.get(kind) != catalog.digest:
+                    self._seen[kind] = catalog.digest
+                    still = {name.key for name in unfit_names(settings, "operator", catalog.entries)}
+                    self._unfit = tuple(name for name in self._unfit if name.key in still)
+        return self._unfit
+
+    def n_unfit(self, *, denies: bool) -> int:
+        """Return how many denies, or names in allow-lists, have fitted nothing."""
+        return sum(name.denies is denies for name in self.unfit())
+
+    def warnings(self) -> list[str]:
+        """Return what `/ready` warns of: everybody may read it, so it bears no name."""
+        counts = [("deny" if denies else "allow-list", self.n_unfit(denies=denies)) for denies in (True, False)]
+        return [
+            f"names in the operator's {what} settings that fit nothing: {n}; see what was logged at the start"
+            for what, n in counts
+            if n
+        ]
+
+    async def _what_holds(self, settings: Effective, is_complete: bool) -> str:
+        """Return how many tools callers may use, of how many, and by which bounds."""
+        everything = await entries(self._server, "tool")
+        is_nested = next(_mounted(self._server), None) is not None
+        listed = await entries(self._server, "tool", past_mounted=False) if is_nested else everything
+        decision = decide(Catalog(tuple(listed)), settings.bounds_only)
+        n_permitted = len({listed[i].name for i in decision.permitted})
+        counted = f"{n_permitted} of {len({tool.name for tool in everything})} tools permitted"
+        later = "" if is_complete else ", and such as come later"
+        bounds = "; ".join(_spelled(settings)) or "no bounds"
+        return f"{self._server.name}: {counted}{later}; {bounds}"
+
+
+async def entries(server: BoundedServer, kind: ComponentKind, *, past_mounted: bool = True) -> list[Entry]:
+    """Return all that a server has of a kind, past its bounds, `auth` checks and the author's `disable`.
+
+    Of a provider whose components come from elsewhere nothing is asked: that may take long, or start a process.
+
+    Args:
+        server: the server.
+        kind: the kind.
+        past_mounted: whether past the bounds of servers mounted in it too.
+    """
+    components: list[Any] = list(server.author_injected_tools()) if kind == "tool" else []
+    verdict = server.surface.unbounded_everywhere() if past_mounted else server.surface.unbounded()
+    with server.surface.under_verdict(verdict), as_over_stdio():
+        for provider in server.providers:
+            if is_fixed(provider):
+                components += await _list(provider, kind)
+        for transform in server.transforms:
+            if isinstance(transform, Namespace | ToolTransform):
+                components = list(await _list(transform, kind, components))
+    return [entry_of(kind, component) for component in components]
+
+
+def _mounted(server: AggregateProvider) -> Iterator[BoundedServer]:
+    """Yield the servers with bounds of their own that are mounted in a server, at any depth."""
+    from agent_utilities.mcp.bounded_server import BoundedServer
+
+    waiting: list[Provider] = list(server.providers)
+    while waiting:
+        provider = waiting.pop()
+        if (inner := inner_provider(provider)) is not None:
+            waiting.append(inner)
+        elif isinstance(provider, FastMCPProvider):
+            waiting.append(provider.server)
+        elif isinstance(provider, AggregateProvider):
+            waiting += provider.providers
+            if isinstance(provider, BoundedServer):
+                yield provider
+
+
+def is_fixed(provider: Provider) -> bool:
+    """Whether all that a provider has is there: nothing comes from elsewhere, is loaded later, or is hidden for now."""
+    if not all(isinstance(transform, _RENAMING) for transform in provider.transforms):
+        return False
+    match provider:
+        case FastMCPProvider():
+            return is_fixed(provider.server)
+        case AggregateProvider():
+            return all(map(is_fixed, provider.providers))
+        case _:
+            inner = inner_provider(provider)
+            return type(provider) is LocalProvider if inner is None else is_fixed(inner)
+
+
+async def _list(source: Provider | Transform, kind: ComponentKind, *components: Any) -> Sequence[Any]:
+    match kind:
+        case "tool":
+            return await source.list_tools(*components)
+        case "prompt":
+            return await source.list_prompts(*components)
+        case "resource":
+            return await source.list_resources(*components)
+        case "template":
+            return await source.list_resource_templates(*components)
+
+
+def _refuse(denies: Sequence[UnfitName], *, is_strict: bool) -> None:
+    refused = [name for name in denies if is_strict or _channel(name.setting) == "cli"]
+    if refused:
+        raise _error(refused)
+
+
+def _error(names: Sequence[UnfitName]) -> SelectionError:
+    """Return what to tell of names that fit nothing, all of them denies or one of an allow-list."""
+    near = ", ".join(dict.fromkeys(name.nearest for name in names if name.nearest is not None))
+    hint = f"did you mean {near}?" if near else "--list shows what there is; MCP_DISABLED_* may name what comes later"
+    what = "a deny that fits nothing" if names[0].denies else "an allow-list that names what is not there"
+    sources = dict.fromkeys(origin for name in names for origin in name.setting.origins)
+    return SelectionError(what, ", ".join(name.name for name in names), ", ".join(sources), hint)
+
+
+def _channel(setting: Setting) -> str:
+    return "cli" if setting.origins[0].startswith("option ") else "env"
+
+
+def _spelled(settings: Effective) -> Iterator[str]:
+    """Yield each bound as it was given, such as `--disabled-tags write (cli)`."""
+    lists = (settings.allow_tools, settings.allow_tags, settings.deny_tools, settings.deny_tags)
+    read_only = (settings.read_only,) if settings.read_only is not None else ()
+    for setting in (*(setting for given in lists for setting in given), *read_only):
+        spellings = ", ".join(origin.partition(" ")[2] for origin in setting.origins)
+        yield f"{spellings}{_names(setting)} ({_channel(setting)})"
+
+
+def _names(setting: Setting) -> str:
+    if not isinstance(setting.value, NameSet):
+        return ""
+    names = setting.value.spelled()
+    more = f" and {len(names) - _MAX_SHOWN} more" if len(names) > _MAX_SHOWN else ""
+    return f" {','.join(names[:_MAX_SHOWN])}{more}"
+
+
+def _say(level: int, message: str, *, on_stderr: bool) -> None:
+    if on_stderr:
+        prefix = "WARNING: " if level >= logging.WARNING else ""
+        print(f"{prefix}{' '.join(message.split())}", file=sys.stderr)
+    else:
+        logger.log(level, "%s", message)
