@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import time
 from pathlib import Path
 
-_TROUBLE_OF_THE_MACHINE = ("IO exception", "Buffer manager exception")
-"""How the engine's errors begin that say nothing of what a file holds: no permission, a lock, no space, no memory."""
+_OF_THE_FILE = re.compile(
+    r"(Runtime|Storage|Catalog|Binder) exception: |Assertion failed in file |.*\bcorrupt", re.DOTALL
+)
+"""What the engine's errors say that blame what a file holds. Others speak of the machine (`IO exception`: no
+permission, a lock, no space; `Buffer manager exception`: no memory), or of the engine: its library was not found."""
 
 
 def is_damage(error: Exception) -> bool:
@@ -18,7 +22,7 @@ def is_damage(error: Exception) -> bool:
     left out, though a damaged length may cause it: short memory is no reason to set a good file aside.
     """
     if isinstance(error, RuntimeError):
-        return not str(error).startswith(_TROUBLE_OF_THE_MACHINE)
+        return _OF_THE_FILE.match(str(error)) is not None
     return isinstance(error, ValueError | IndexError) and "::" in str(error)  # such as `vector::reserve`
 
 

@@ -9,13 +9,15 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
 from agent_utilities.graph.base import GraphError, Statement
 from agent_utilities.graph.damage import is_damage, keep_log, log_of, name_aside, set_aside
+from agent_utilities.graph.file_hold import FileHold, hold_file
+from agent_utilities.runtime.threads import start_in_daemon_thread
 
 logger = logging.getLogger("agent_utilities.graph")
 
@@ -41,8 +43,8 @@ _DDL = (
 class EmbeddedGraph:
     """The tool graph on ladybug, in a file or in memory.
 
-    In memory where the file can't be used: another process holds it, or its disk is full or read-only; that costs
-    nothing but a fill at start.
+    In memory where the file can't be used: another process or another graph of this one holds it, or its disk is full
+    or read-only; that costs nothing but a fill at start.
 
     The file is a cache of live servers. A kill in a write can leave a torn record at the end of the engine's log: what
     was committed before it is used then, and the log as it was is set aside. A file that can't be used even so is set
@@ -59,6 +61,9 @@ class EmbeddedGraph:
     def __init__(self, path: Path | None, *, or_memory: bool = True) -> None:
         self.path = path
         self._or_memory = or_memory
+        self._hold: FileHold | None = None
+        self._opening: Future[None] | None = None
+        self._is_wanted = False
         self._database: Any = None
         self._reader: Any = None
         self._writer: Any = None
@@ -67,9 +72,18 @@ class EmbeddedGraph:
         self._writing = ThreadPoolExecutor(1, "graph-write")
 
     async def open(self) -> None:
-        """Open the file, or memory where it can't be used, and make the tables."""
-        if self._database is None:
-            await self._run_on(self._writing, self._open)
+        """Open the file, or memory where it can't be used, and make the tables.
+
+        The engine can't be stopped in that. Where the caller is cancelled it goes on, and `close` waits for its end;
+        where nobody waits for that either, what it opened is closed again at once.
+        """
+        self._is_wanted = True
+        while True:
+            if self._opening is None or self._opening.done():
+                if self._database is not None:
+                    return
+                self._opening = start_in_daemon_thread(self._open)
+            await _or_graph_error(asyncio.shield(asyncio.wrap_future(self._opening)))
 
     def _check_space(self) -> None:
         """The engine ends the whole process when a write fails for want of space, so it is looked for before.
@@ -81,7 +95,13 @@ class EmbeddedGraph:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
 
     async def close(self) -> None:
-        """Close the database; statements that still run are interrupted."""
+        """Close the database, once it is open; statements that still run are interrupted."""
+        self._is_wanted = False
+        if self._hold is not None:
+            self._hold.is_closing = True
+        if self._opening is not None:
+            await asyncio.wait([asyncio.wrap_future(self._opening)])
+            self._opening = None
         database, self._database = self._database, None
         if database is not None:
             try:
@@ -99,12 +119,7 @@ class EmbeddedGraph:
         await self._run_on(self._writing, lambda: self._write(statements))
 
     async def _run_on(self, executor: ThreadPoolExecutor, call: Callable[[], _T]) -> _T:
-        try:
-            return await asyncio.get_running_loop().run_in_executor(executor, call)
-        except GraphError:
-            raise
-        except Exception as error:  # the engine has no class of errors of its own
-            raise GraphError("failed", error) from error
+        return await _or_graph_error(asyncio.get_running_loop().run_in_executor(executor, call))
 
     def _read(self, statement: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
         self._reader.execute("BEGIN TRANSACTION READ ONLY")
@@ -114,14 +129,28 @@ class EmbeddedGraph:
             self._reader.execute("ROLLBACK")
 
     def _open(self) -> None:
+        import ladybug  # noqa: F401 - an engine that is not there says nothing of the file
+
         if self.path is None:
-            return self._use(":memory:")
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._check_space()
-            self._use_file(self.path)
-        except Exception as error:
-            self._use_memory(f"can't use {self.path}", error)
+            self._use(":memory:")
+        else:
+            try:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                self._check_space()
+                self._hold = hold_file(self.path)
+                self._hold.is_closing = not self._is_wanted
+                self._use_file(self.path)
+            except Exception as error:
+                self._release()
+                self._use_memory(f"can't use {self.path}", error)
+        if not self._is_wanted:
+            database, self._database = self._database, None
+            self._close(database)
+
+    def _release(self) -> None:
+        hold, self._hold = self._hold, None
+        if hold is not None:
+            hold.release()
 
     def _use_file(self, path: Path) -> None:
         """Open the file; where it is damaged as far as it is whole, and else made anew."""
@@ -147,7 +176,8 @@ class EmbeddedGraph:
 
     def _use_memory(self, what: str, error: Exception) -> None:
         if not self._or_memory:
-            raise GraphError("busy" if _LOCKED in str(error) else "failed", f"{what}: {error}") from error
+            is_busy = _LOCKED in str(error) or (isinstance(error, GraphError) and error.cause == "busy")
+            raise GraphError("busy" if is_busy else "failed", f"{what}: {error}") from error
         logger.warning("%s (%s); the graph is in memory until the next start", what, _reason(error))
         self.path = None
         self._use(":memory:")
@@ -179,7 +209,10 @@ class EmbeddedGraph:
         for executor in (self._reading, self._writing):
             executor.shutdown(wait=True)
         self._reader = self._writer = None
-        database.close()
+        try:
+            database.close()
+        finally:
+            self._release()
         self._reading = ThreadPoolExecutor(1, "graph-read")
         self._writing = ThreadPoolExecutor(1, "graph-write")
 
@@ -196,7 +229,10 @@ class EmbeddedGraph:
 
     def _abandon(self, database: Any) -> None:
         """Leave a database open for good: closing it writes, and on a full disk that would end the process."""
-        for leaked in (database, self._reader, self._writer):
+        hold, self._hold = self._hold, None
+        if hold is not None:
+            hold.is_closing = False
+        for leaked in (database, self._reader, self._writer, hold):
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(leaked))
 
     def _transact(self, statements: Iterable[Statement]) -> None:
@@ -211,6 +247,15 @@ class EmbeddedGraph:
             except Exception as error:
                 logger.debug("rollback: %s", error)
             raise
+
+
+async def _or_graph_error(call: Awaitable[_T]) -> _T:
+    try:
+        return await call
+    except GraphError:
+        raise
+    except Exception as error:  # the engine has no class of errors of its own
+        raise GraphError("failed", error) from error
 
 
 def _reason(error: Exception) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from typing import TypeVar
@@ -32,3 +33,18 @@ async def in_daemon_thread(call: Callable[[], _T]) -> _T:
 
     threading.Thread(target=work, name="index", daemon=True).start()
     return await done
+
+
+def start_in_daemon_thread(call: Callable[[], _T]) -> Future[_T]:
+    """Return the future of a call made in such a thread; it can't be cancelled, and belongs to no event loop."""
+    done: Future[_T] = Future()
+    done.set_running_or_notify_cancel()
+
+    def work() -> None:
+        try:
+            done.set_result(call())
+        except BaseException as error:
+            done.set_exception(error)
+
+    threading.Thread(target=work, name="open", daemon=True).start()
+    return done

@@ -94,6 +94,7 @@ class TestDamaged:
         (IndexError("unordered_map::at"), True),
         (RuntimeError("IO exception: Could not set lock on file : /g (Lock is held by PID 1)"), False),
         (RuntimeError("Buffer manager exception: Mmap for size 268435456 failed."), False),
+        (RuntimeError("Could not find lbug C API shared library. Set LBUG_C_API_LIB_PATH"), False),
         (ValueError("Invalid backend 'x'. Expected one of: auto, capi, pybind."), False),
         (MemoryError("std::bad_alloc"), False),
         (PermissionError(13, "Permission denied"), False),
