@@ -66,7 +66,8 @@ class Tree:
 
     def _passes(self, test: str) -> bool:
         # Before what is installed, which is the working tree, for processes that tests start too.
-        environ = {**os.environ, "PYTHONPATH": str(self._folder)}
+        places = [self._folder, *sorted(self._folder.glob("agents/*"))]
+        environ = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, places))}
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-n0", "--timeout", str(_TIMEOUT_S), test]
         done = subprocess.run(command, cwd=self._folder, env=environ, capture_output=True, text=True, check=False)
         if done.returncode not in (0, _FAILED):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
+
+from anyio import from_thread
 
 from filesystem_agent.errors import refusal
 from filesystem_agent.settings import Settings
@@ -19,7 +22,8 @@ class Budget:
         self.spent: str | None = None
 
     def is_spent(self) -> bool:
-        """Tell whether to stop now."""
+        """Tell whether to stop now; see `require_caller` for what it raises."""
+        require_caller()
         if self.spent is None and time.monotonic() >= self.deadline:
             self.spent = f"time limit of {self.time_limit_s:g} s"
         return self.spent is not None
@@ -36,3 +40,13 @@ class Budget:
         """
         if self.is_spent():
             raise refusal(f"stopped at the {self.spent}", shown, "ask for less")
+
+
+def require_caller() -> None:
+    """Go on only while the caller of the tool is there: work in a thread does not end with the task that waits for it.
+
+    Raises:
+        BaseException: the event loop's own for a cancelled task.
+    """
+    with suppress(RuntimeError):  # no server runs the tool
+        from_thread.check_cancelled()

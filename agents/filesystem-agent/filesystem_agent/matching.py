@@ -3,7 +3,8 @@
 Patterns run on RE2, whose matching time is linear for every pattern and whose memory is bounded: a hostile
 pattern can't stall the server, and no timer has to guess how long is too long. What RE2 lacks for it
 (backreferences, look-around) is refused with an error. The factor of that linear time is the size of the
-compiled pattern, so that is bounded too, and files are matched in small blocks between looks at the clock.
+compiled pattern, so that is bounded too, and files are matched in blocks between looks at the clock and the
+caller, the smaller the larger the pattern is. Groups don't capture: that takes RE2's slowest way through a text.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from filesystem_agent.errors import refusal
-from filesystem_agent.text import WIDE, bom_encoding
+from filesystem_agent.text import N_SAMPLE_BYTES, WIDE, bom_encoding
 
 N_BLOCK_BYTES = 1 << 16
-N_MAX_LINE_BYTES = 1 << 17
 N_MAX_INSTRUCTIONS = 10_000
+N_MAX_STEPS = 1 << 26
+"""Most instructions times bytes of one block, well under a second: matching it can't be interrupted."""
 N_SHOWN_BEFORE = 100
 N_SHOWN_CHARS = 300
 
@@ -42,6 +44,7 @@ def compile_pattern(pattern: str, *, is_regex: bool, ignore_case: bool) -> Any:
 
     options = re2.Options()
     options.never_nl = True
+    options.never_capture = True
     options.log_errors = False
     options.case_sensitive = not ignore_case
     try:
@@ -56,15 +59,21 @@ def compile_pattern(pattern: str, *, is_regex: bool, ignore_case: bool) -> Any:
         ) from error
     except UnicodeEncodeError as error:
         raise refusal("pattern holds half of a surrogate pair", pattern) from error
+    re2.purge()  # its own cache would keep up to 128 patterns, each with all the memory it may use
     if compiled.programsize > N_MAX_INSTRUCTIONS:
         raise refusal("pattern is too large once its repetitions are counted out", pattern, "repeat less")
     return compiled
 
 
+def block_bytes(pattern: Any) -> int:
+    """Return how many bytes of a file to match at once."""
+    return min(N_BLOCK_BYTES, max(N_SAMPLE_BYTES, N_MAX_STEPS // int(pattern.programsize)))
+
+
 def match_lines(blocks: Iterable[bytes], pattern: Any) -> Iterator[LineMatch | None]:
     """Yield the matching lines of a file read in blocks, and `None` after each block so that one may stop."""
     line = 1
-    for block in _whole_lines(_utf8(blocks)):
+    for block in _whole_lines(_utf8(blocks), 2 * block_bytes(pattern)):
         at = 0
         counted = 0
         while at < len(block) and (found := pattern.search(block, at)):
@@ -92,13 +101,13 @@ def _shown_match(data: bytes, line: int, start: int, end: int) -> LineMatch:
     return LineMatch(line, len(before) + 1, shown)
 
 
-def _whole_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the same bytes cut at line ends, CR LF as LF; a line is only broken beyond `N_MAX_LINE_BYTES`."""
+def _whole_lines(blocks: Iterable[bytes], n_max_line_bytes: int) -> Iterator[bytes]:
+    """Yield the same bytes cut at line ends, CR LF as LF; a line is only broken beyond `n_max_line_bytes`."""
     carried = b""
     for block in blocks:
         data = carried + block
         cut = data.rfind(b"\n") + 1
-        if cut == 0 and len(data) > N_MAX_LINE_BYTES:
+        if cut == 0 and len(data) > n_max_line_bytes:
             cut = len(data)
         carried = data[cut:]
         if cut:

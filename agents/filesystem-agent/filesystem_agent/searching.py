@@ -16,7 +16,7 @@ from filesystem_agent.contents import read_blocks
 from filesystem_agent.descent import place_to_read
 from filesystem_agent.globbing import parse_glob
 from filesystem_agent.listing import shown_below
-from filesystem_agent.matching import N_BLOCK_BYTES, compile_pattern, match_lines
+from filesystem_agent.matching import block_bytes, compile_pattern, match_lines
 from filesystem_agent.places import Place
 from filesystem_agent.selecting import SKIPPED_BY_DEFAULT, Exclude, GlobWalk
 from filesystem_agent.text import N_SAMPLE_BYTES, is_binary
@@ -103,7 +103,7 @@ class _Search:
         """Search one file; what can't be read is counted, not raised."""
         try:
             with place.open_file() as fd:
-                blocks = read_blocks(fd, N_BLOCK_BYTES)
+                blocks = read_blocks(fd, block_bytes(self.pattern))
                 first = next(blocks, b"")
                 if is_binary(first[:N_SAMPLE_BYTES]):
                     self.n_binary += 1

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import Match, SequenceMatcher
 
+from filesystem_agent.budget import require_caller
 from filesystem_agent.text import printable
 
 N_MAX_COMPARED_LINES = 20_000
@@ -69,6 +70,7 @@ class _Timed(SequenceMatcher[str]):
 
     def find_longest_match(self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None) -> Match:
         """Return the longest match, unless the time is up."""
+        require_caller()
         if time.monotonic() >= self._deadline:
             raise TimeoutError
         return super().find_longest_match(alo, ahi, blo, bhi)

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import re
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from fastmcp.exceptions import ToolError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from filesystem_agent.globbing import parse_glob
-from filesystem_agent.matching import compile_pattern, match_lines
+from filesystem_agent.matching import block_bytes, compile_pattern, match_lines
+from filesystem_agent.searching import FoundLines, search_files
+from filesystem_agent.workspace import Workspace
 
 Call = Callable[..., dict[str, Any]]
 
@@ -235,6 +240,35 @@ class TestSearching:
     def test_an_expression_that_grows_too_large_is_refused(self, call: Call) -> None:
         with pytest.raises(ToolError, match=r"too large once its repetitions are counted out"):
             call("search_files", pattern="[ab]{1000}" * 50, is_regex=True)
+
+    @pytest.mark.parametrize("pattern", ["(.*){1000}", "(a?){1000}a{1000}b", "(a?){1000}(a?){1000}(a?){1000}b"])
+    def test_one_block_is_matched_in_a_short_time_however_large_the_pattern(self, pattern: str) -> None:
+        compiled = compile_pattern(pattern, is_regex=True, ignore_case=True)
+        start = time.thread_time()
+        next(match_lines(iter([b"a" * block_bytes(compiled)]), compiled))
+        assert time.thread_time() - start < 5
+
+    def test_work_stops_when_the_caller_leaves(self, workspace: Workspace, root: Path) -> None:
+        with (root / "a.txt").open("wb") as file:
+            file.write(b"text\n" * 4_000)
+            file.truncate(1 << 40)
+        began, found = threading.Event(), []
+
+        def search() -> FoundLines:
+            began.set()
+            return search_files(workspace, "needle")
+
+        async def call() -> None:
+            found.append(await anyio.to_thread.run_sync(search))
+
+        async def leave_early() -> None:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(call)
+                await anyio.to_thread.run_sync(began.wait)
+                tasks.cancel_scope.cancel()
+
+        anyio.run(leave_early)
+        assert found == []
 
     @pytest.mark.parametrize("pattern", ["(a+)+$", "(a|aa)+$", "(a*)*b", "(.*a){25}b", "^(([a-z])+.)+[A-Z]([a-z])+$"])
     def test_an_expression_that_stalls_others_costs_little(

@@ -164,6 +164,7 @@ def run_git(
             max_bytes=max_bytes,
             stdin=stdin,
             stop_when_full=not write,
+            ends_with_caller=not write or protocol != "none",
         )
     except TimeoutError:
         raise ToolError(f"git {name} took longer than {timeout_s:g} s and was stopped") from None

@@ -9,9 +9,12 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
+
+from anyio import from_thread
 
 GRACE_S = 2.0
 MAX_ERROR_BYTES = 64 * 1024
@@ -58,6 +61,7 @@ def run_bounded(
     max_bytes: int,
     stdin: bytes = b"",
     stop_when_full: bool = False,
+    ends_with_caller: bool = False,
 ) -> Finished:
     """Run `argv`, wait for its end and return what it wrote.
 
@@ -72,9 +76,11 @@ def run_bounded(
         max_bytes: how much of stdout is kept.
         stdin: what it may read.
         stop_when_full: end it once stdout is full; only for commands that change nothing.
+        ends_with_caller: end it when the caller of the tool has left; not for commands that change a working tree.
 
     Raises:
         TimeoutError: the time was up.
+        BaseException: the event loop's own for a cancelled task, where the caller has left.
         OSError: the program could not be started.
     """
     deadline_s = time.monotonic() + timeout_s
@@ -85,7 +91,7 @@ def run_bounded(
         out.start()
         err.start()
         try:
-            _drain(child, out, err, deadline_s, stop_when_full)
+            _drain(child, (out, err), deadline_s, stop_when_full, ends_with_caller)
             code = child.wait(max(0.01, deadline_s - time.monotonic()))
         except (TimeoutError, subprocess.TimeoutExpired):
             raise TimeoutError from None
@@ -109,18 +115,29 @@ def _started(argv: Sequence[str], cwd: Path, env: Mapping[str, str], stdin: IO[b
     )
 
 
-def _drain(child: subprocess.Popen[bytes], out: _Intake, err: _Intake, deadline_s: float, stop_when_full: bool) -> None:
+def _drain(
+    child: subprocess.Popen[bytes],
+    intakes: tuple[_Intake, _Intake],
+    deadline_s: float,
+    stop_when_full: bool,
+    ends_with_caller: bool,
+) -> None:
     """Wait until the child has closed both pipes; end it before that once stdout is full, where that is asked.
 
     Raises:
         TimeoutError: the monotonic clock passed `deadline_s`.
+        BaseException: the caller has left, where the child ends with it.
     """
+    out, err = intakes
     while out.is_alive() or err.is_alive():
         if stop_when_full and out.full.is_set():
             _stop(child)
         if time.monotonic() > deadline_s:
             raise TimeoutError
-        (out if out.is_alive() else err).join(0.05 if stop_when_full else 0.5)
+        if ends_with_caller:
+            with suppress(RuntimeError):  # no server runs the tool
+                from_thread.check_cancelled()
+        (out if out.is_alive() else err).join(0.05 if stop_when_full or ends_with_caller else 0.5)
 
 
 def _filled(file: IO[bytes], data: bytes) -> IO[bytes]:

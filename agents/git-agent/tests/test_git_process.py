@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
 import time
+from functools import partial
 
+import anyio
 import pytest
 
 from git_agent.command import explained
@@ -47,6 +50,21 @@ class TestTime:
         with pytest.raises(TimeoutError):
             python(code, tmp_path, timeout_s=0.5)
         assert time.monotonic() - started_s < 100
+
+
+class TestCaller:
+    def test_that_leaves_takes_the_child_along(self, tmp_path):
+        os.mkfifo(tmp_path / "pipe")
+        code = "import time; open('pipe', 'w').close(); time.sleep(600)"
+        work = partial(python, code, tmp_path, timeout_s=60, ends_with_caller=True)
+
+        async def leave_early():
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(anyio.to_thread.run_sync, work)
+                await anyio.to_thread.run_sync((tmp_path / "pipe").read_bytes)
+                tasks.cancel_scope.cancel()
+
+        anyio.run(leave_early)  # raises TimeoutError where the child goes on
 
 
 class TestFamily:

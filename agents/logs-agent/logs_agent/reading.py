@@ -8,13 +8,18 @@ import re
 import time
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from anyio import from_thread
 from fastmcp.exceptions import ToolError
 
 MAX_LINE_BYTES = 65_536
 """Bytes of one line that are kept; the rest of it is skipped and the line counted as clipped."""
+
+LOOK_S = 0.02
+"""Seconds between two looks whether the caller is still there."""
 
 _CHUNK = 262_144
 _PACKED_CHUNK = 16_384
@@ -30,6 +35,7 @@ class Budget:
     deadline: float
     seconds: float
     spent: str | None = None
+    _next_look: float = 0.0
 
     @classmethod
     def from_env(cls) -> Budget:
@@ -42,9 +48,23 @@ class Budget:
         """Return how many of the wanted bytes may be read now; 0 once the budget is spent."""
         if self.bytes_left <= 0:
             self.spent = "the size limit of one call was reached (LOGS_AGENT_MAX_SCAN_MIB)"
-        elif time.monotonic() > self.deadline:
+        return 0 if self.is_late() or self.spent else min(wanted, self.bytes_left)
+
+    def is_late(self) -> bool:
+        """Whether the time is up; cheap enough to be asked for each record.
+
+        Raises:
+            BaseException: the event loop's own for a cancelled task, where the caller of the tool has left.
+        """
+        now = time.monotonic()
+        is_late = now > self.deadline
+        if is_late and self.spent is None:
             self.spent = f"the time limit of one call, {self.seconds:g} s, was reached (LOGS_AGENT_MAX_SCAN_S)"
-        return 0 if self.spent else min(wanted, self.bytes_left)
+        if now >= self._next_look:
+            self._next_look = now + LOOK_S
+            with suppress(RuntimeError):  # no server runs the tool
+                from_thread.check_cancelled()
+        return is_late
 
 
 @dataclass

@@ -99,6 +99,8 @@ class Scan:
         bounded = self.window != Window()
         for opened in self._files:
             for record in self._records(opened):
+                if self.budget.is_late():
+                    return
                 if not record.continued:
                     self._n_records += 1
                     if record.time is None:

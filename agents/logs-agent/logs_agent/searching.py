@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from typing import Annotated, NotRequired
 
-from fastmcp.exceptions import ToolError
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from logs_agent.matching import matcher
 from logs_agent.parameters import (
     LogFormat,
     LogPath,
@@ -29,9 +28,6 @@ from logs_agent.timestamps import shown
 MAX_HIT_CHARS = 2_000
 MAX_CONTEXT_CHARS = 300
 MAX_CHARS = 100_000
-
-Matcher = Callable[[str], int]
-"""Returns where in a text the first match begins, -1 for none."""
 
 
 class Hit(TypedDict):
@@ -72,7 +68,7 @@ def search_logs(
     format: LogFormat = "auto",
 ) -> SearchResult:
     """Search (grep) a log for text or a regex within a level and time window, stack traces included."""
-    find = matcher(query, regex, ignore_case)
+    wanted = matcher(query, regex, ignore_case)
     kept = _Kept(max_hits, newest)
     matches = 0
     recent: deque[str] = deque(maxlen=context or 1)
@@ -83,7 +79,7 @@ def search_logs(
                 for hit, _ in waiting:
                     hit.setdefault("after", []).append(clip(record.text, MAX_CONTEXT_CHARS))
                 waiting = deque((hit, left - 1) for hit, left in waiting if left > 1)
-            at = find(record.whole) if record.at_least(min_level) else -1
+            at = wanted.find(record.whole) if record.at_least(min_level) else -1
             if at >= 0:
                 matches += 1
                 hit = _hit(record, at)
@@ -93,43 +89,13 @@ def search_logs(
                     waiting.append((hit, context))
             if context:
                 recent.append(clip(record.text, MAX_CONTEXT_CHARS))
+        if wanted.n_cut:
+            few = "a regex that repeats less is tried on all of them"
+            scan.notes.append(f"of {wanted.n_cut} long records only the beginning was searched; {few}")
         hits = kept.hits()
-        return SearchResult(matches=matches, hits=hits, truncated=matches > len(hits), read=scan.coverage())
-
-
-def matcher(query: str, regex: bool, ignore_case: bool) -> Matcher:
-    """Return what finds the query in a text.
-
-    Regular expressions run on RE2, whose time is linear in the text: none can make it backtrack for ever.
-
-    Raises:
-        ToolError: the expression isn't one RE2 knows.
-    """
-    if not regex and not ignore_case:
-        return lambda text: text.find(query)
-    if not regex and query.isascii():
-        lowered = query.lower()
-        return lambda text: text.lower().find(lowered)
-    import re2  # type: ignore[import-untyped]
-
-    options = re2.Options()
-    options.case_sensitive = not ignore_case
-    options.log_errors = False
-    options.max_mem = 16 << 20
-    try:
-        compiled = re2.compile(query if regex else re2.escape(query), options)
-    except (re2.error, UnicodeEncodeError) as error:
-        reason = error.args[0].decode("utf-8", "replace") if isinstance(error.args[0], bytes) else "not valid text"
-        raise ToolError(
-            f"not a regular expression: {query[:80]!r}, {reason}; "
-            "look-around and back-references are not supported, regex=false searches literally"
-        ) from None
-
-    def find(text: str) -> int:
-        found = compiled.search(text)
-        return int(found.start()) if found else -1
-
-    return find
+        return SearchResult(
+            matches=matches, hits=hits, truncated=matches > len(hits), read=scan.coverage(truncated=wanted.n_cut > 0)
+        )
 
 
 def _hit(record: Record, at: int) -> Hit:

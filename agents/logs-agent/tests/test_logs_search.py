@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import gzip
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
+from fastmcp import Client
 
+from logs_agent.matching import matcher
+from logs_agent.scan import Scan
 from logs_agent.searching import MAX_CHARS, MAX_HIT_CHARS
+from logs_agent.server import mcp
+from tests.mcp.servers import running
 
 Call = Callable[..., dict[str, Any]]
 
@@ -59,6 +68,57 @@ class TestHostileExpressions:
         start = time.process_time()
         call("search_logs", path="app.log", query=query, regex=True, ignore_case=False)
         assert time.process_time() - start < 5
+
+    @pytest.mark.parametrize("query", ["(.*){1000}", "(a?){1000}a{1000}b", "(?:a?){1000}(?:a?){1000}(a?){1000}b"])
+    def test_one_match_is_short_however_large_the_expression(self, query: str) -> None:
+        wanted = matcher(query, regex=True, ignore_case=True)
+        start = time.thread_time()
+        wanted.find("a" * 60_000 + "!")
+        assert time.thread_time() - start < 5
+
+    def test_records_searched_in_part_are_told(self, log: Path, call: Call) -> None:
+        log.write_text("a" * 60_000 + "!\nshort\n")
+        found = call("search_logs", path="app.log", query="(.*){1000}", regex=True)
+        assert found["read"]["truncated"]
+        assert "of 1 long records only the beginning was searched" in found["read"]["notes"][0]
+
+    def test_an_expression_that_repeats_too_much_is_refused(self, log: Path, refusal: Callable[..., str]) -> None:
+        told = refusal("search_logs", path="app.log", query=r"\pL{100}", regex=True)
+        assert told.startswith("too large a regular expression: '\\\\pL{100}' comes to ")
+        assert told.endswith("10000 are allowed; repeat less, such as {0,100}, or use * or + without a count")
+
+    @pytest.mark.outside
+    def test_work_stops_when_the_caller_leaves(self, logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Over HTTP, with 20 minutes of work to do."""
+        with gzip.open(logs / "app.log.gz", "wb", compresslevel=1) as packed:
+            packed.write(("a" * 60_000 + "!\n").encode() * 2000)
+        monkeypatch.setenv("LOGS_AGENT_MAX_SCAN_S", "60")
+        began, ended, kinds = threading.Event(), threading.Event(), []
+        enter, leave = Scan.__enter__, Scan.__exit__
+
+        def entered(scan: Scan) -> Scan:
+            began.set()
+            return enter(scan)
+
+        def left(scan: Scan, kind: Any, *more: Any) -> None:
+            leave(scan, kind, *more)
+            kinds.append(kind)
+            ended.set()
+
+        monkeypatch.setattr(Scan, "__enter__", entered)
+        monkeypatch.setattr(Scan, "__exit__", left)
+
+        async def leave_early(base: str) -> None:
+            arguments = {"path": "app.log.gz", "query": "(a?){1000}a{1000}b", "regex": True}
+            async with Client(f"{base}/mcp") as client, anyio.create_task_group() as tasks:
+                tasks.start_soon(client.call_tool, "search_logs", arguments)
+                await anyio.to_thread.run_sync(began.wait, 60)
+                tasks.cancel_scope.cancel()
+
+        with running(mcp) as base:
+            anyio.run(leave_early, base)
+            assert ended.wait(100)
+        assert kinds == [asyncio.CancelledError]
 
     @pytest.mark.parametrize("query", ["(", "[", r"(?=a)", r"(a)\1", "((a{100}){100}){100}", "*", "(?P<n", "\\"])
     def test_an_expression_it_cannot_run_is_refused_with_the_reason(
