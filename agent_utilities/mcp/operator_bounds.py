@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastmcp.server.providers import Provider
 from fastmcp.server.providers.aggregate import AggregateProvider
@@ -20,6 +20,7 @@ from fastmcp.server.transforms import Namespace, ToolTransform, Transform
 
 from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind, Entry
 from agent_utilities.errors import SelectionError
+from agent_utilities.mcp.bounded_server import BoundedServer
 from agent_utilities.mcp.fastmcp_internals import as_over_stdio, inner_provider
 from agent_utilities.mcp.surface.components import entry_of
 from agent_utilities.mcp.surface.visibility_transform import DynamicVisibilityTransform
@@ -27,9 +28,6 @@ from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import NOTHING, NameSet, Setting
 from agent_utilities.visibility.decision import decide
 from agent_utilities.visibility.unfit import UnfitName, unfit_names
-
-if TYPE_CHECKING:
-    from agent_utilities.mcp.bounded_server import BoundedServer
 
 logger = logging.getLogger("agent_utilities.start")
 
@@ -155,8 +153,6 @@ async def entries(server: BoundedServer, kind: ComponentKind, *, past_mounted: b
 
 def _mounted(server: AggregateProvider) -> Iterator[BoundedServer]:
     """Yield the servers with bounds of their own that are mounted in a server, at any depth."""
-    from agent_utilities.mcp.bounded_server import BoundedServer
-
     waiting: list[Provider] = list(server.providers)
     while waiting:
         provider = waiting.pop()

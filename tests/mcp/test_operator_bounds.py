@@ -11,6 +11,7 @@ import pytest
 from fastmcp import FastMCP
 from fastmcp.server import create_proxy
 
+from agent_utilities import create_mcp_server
 from agent_utilities.errors import SelectionError
 from agent_utilities.selection.parse import read_cli
 from tests.mcp.servers import log_server
@@ -99,6 +100,14 @@ class TestADenyThatFitsNothing:
         server.mount(kid, namespace="kid")
         with pytest.raises(SelectionError):
             await start(server)
+
+    async def test_what_a_mounted_server_hides_itself_by_the_same_environment_is_there(self, caplog):
+        environ = {"MCP_DISABLED_TAGS": "delete", "MCP_DISABLED_TOOLS": "rotate_log", "MCP_STRICT": "1"}
+        server = create_mcp_server("all", environ=environ)
+        server.mount(log_server(environ=environ), namespace="kid")
+        with caplog.at_level(logging.INFO, "agent_utilities.start"):
+            assert (await start(server))[0] == []
+        assert "all: 2 of 4 tools permitted" in caplog.text
 
 
 class TestWhereToolsMayComeLater:
