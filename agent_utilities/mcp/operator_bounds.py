@@ -62,29 +62,34 @@ class OperatorBounds:
         if self._is_told:
             return
         self._is_told = True
-        server, surface = self._server, self._server.surface
-        settings = surface.verdict(NOTHING, shapes_lists=False).effective
-        is_complete = is_fixed(server)
-        self._unfit = await self._unfit_in(settings)
+        settings = self._server.surface.verdict(NOTHING, shapes_lists=False).effective
+        is_complete = is_fixed(self._server)
+        try:
+            tools = await entries(self._server, "tool")
+            self._unfit = await self._unfit_in(settings, tools)
+            what_holds = await self._what_holds(settings, tools, is_complete)
+        except Exception:
+            logger.exception("a listing failed: what the operator's bounds come to is not known")
+            return
         if is_complete:
-            _refuse([name for name in self._unfit if name.denies], is_strict=surface.operator.settings.strict)
+            is_strict = self._server.surface.operator.settings.strict
+            _refuse([name for name in self._unfit if name.denies], is_strict=is_strict)
         for name in self._unfit:
             _say(logging.WARNING, str(_error([name])), on_stderr=on_stderr)
-        _say(logging.INFO, await self._what_holds(settings, is_complete), on_stderr=on_stderr)
+        _say(logging.INFO, what_holds, on_stderr=on_stderr)
 
-    async def _unfit_in(self, settings: Effective) -> tuple[UnfitName, ...]:
+    async def _unfit_in(self, settings: Effective, tools: Sequence[Entry]) -> tuple[UnfitName, ...]:
         """Return the operator's names that fit nothing that is there.
 
         What a server that is mounted hides by its own operator's bounds is there too. A name in the environment, which
         that server may read as well, fits under the name that it has there.
         """
-        there = await entries(self._server, "tool")
-        if any(unfit_names(settings, "operator", there)):
-            there += [entry for kind in KINDS if kind != "tool" for entry in await entries(self._server, kind)]
-            hidden = [entry for kid in _mounted(self._server) for kind in KINDS for entry in await entries(kid, kind)]
-            found = {"cli": there, "env": [*there, *hidden]}
-        else:
-            found = {}
+        if not any(unfit_names(settings, "operator", tools)):
+            return ()
+        others = [kind for kind in KINDS if kind != "tool"]
+        there = [*tools, *[entry for kind in others for entry in await entries(self._server, kind)]]
+        hidden = [entry for kid in _mounted(self._server) for kind in KINDS for entry in await entries(kid, kind)]
+        found = {"cli": there, "env": [*there, *hidden]}
         return tuple(
             name
             for channel, channel_entries in found.items()
@@ -116,9 +121,8 @@ class OperatorBounds:
             if n
         ]
 
-    async def _what_holds(self, settings: Effective, is_complete: bool) -> str:
+    async def _what_holds(self, settings: Effective, everything: Sequence[Entry], is_complete: bool) -> str:
         """Return how many tools callers may use, of how many, and by which bounds."""
-        everything = await entries(self._server, "tool")
         is_nested = next(_mounted(self._server), None) is not None
         listed = await entries(self._server, "tool", past_mounted=False) if is_nested else everything
         decision = decide(Catalog(tuple(listed)), settings.bounds_only)

@@ -10,6 +10,7 @@ import httpx2
 import pytest
 from fastmcp import FastMCP
 from fastmcp.server import create_proxy
+from fastmcp.server.middleware import Middleware
 
 from agent_utilities import create_mcp_server
 from agent_utilities.errors import SelectionError
@@ -148,3 +149,13 @@ class TestTheLineAtTheStart:
         with caplog.at_level(logging.INFO, "agent_utilities.start"):
             await start(launched(*options, **environ))
         assert line in caplog.messages
+
+    async def test_a_listing_that_fails_keeps_no_server_from_starting(self, caplog):
+        class Failing(Middleware):
+            async def on_list_tools(self, context, call_next):
+                raise RuntimeError("not without a request")
+
+        server = launched(("--disabled-tools", "tail_lgo"))
+        server.mount(FastMCP("kid", middleware=[Failing()]))
+        await start(server)
+        assert "what the operator's bounds come to is not known" in caplog.text
