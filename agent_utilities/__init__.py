@@ -1,12 +1,15 @@
 """Build MCP servers whose tool surface is small, right and bounded."""
 
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from agent_utilities.errors import AgentUtilitiesError, SelectionError, SettingsError
-from agent_utilities.graph.base import ToolGraph
-from agent_utilities.mcp.server import AgentServer
-from agent_utilities.mcp.server_factory import create_mcp_server
-from agent_utilities.selection.caller import selection_headers, selection_meta, selection_url
+if TYPE_CHECKING:
+    from agent_utilities.errors import AgentUtilitiesError, SelectionError, SettingsError
+    from agent_utilities.graph.base import ToolGraph
+    from agent_utilities.mcp.server import AgentServer
+    from agent_utilities.mcp.server_cli import server_command
+    from agent_utilities.mcp.server_factory import create_mcp_server
+    from agent_utilities.selection.caller import selection_headers, selection_meta, selection_url
 
 __all__ = [
     "AgentServer",
@@ -19,14 +22,37 @@ __all__ = [
     "selection_headers",
     "selection_meta",
     "selection_url",
+    "server_command",
 ]
+
+_HOMES = {
+    "AgentServer": "mcp.server",
+    "AgentUtilitiesError": "errors",
+    "SelectionError": "errors",
+    "SettingsError": "errors",
+    "ToolGraph": "graph.base",
+    "create_mcp_server": "mcp.server_factory",
+    "selection_headers": "selection.caller",
+    "selection_meta": "selection.caller",
+    "selection_url": "selection.caller",
+    "server_command": "mcp.server_cli",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Return `__version__`, read from the installed package when it is first asked for."""
-    if name != "__version__":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib.metadata import version
+    """Return a public name, imported when it is first asked for: command lines that need no FastMCP don't load it."""
+    if name == "__version__":
+        from importlib.metadata import version
 
-    globals()[name] = version("agent-utilities")
-    return globals()[name]
+        value: Any = version("agent-utilities")
+    elif name in _HOMES:
+        value = getattr(import_module(f"agent_utilities.{_HOMES[name]}"), name)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """Return the public names, loaded or not."""
+    return sorted({*globals(), *__all__})

@@ -6,17 +6,29 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import anyio
 import typer
 
-from agent_utilities.cli.graph import graph_app
+from agent_utilities.cli.graph_command import graph_app
 from agent_utilities.errors import AgentUtilitiesError, InputError
 
-app = typer.Typer(
-    add_completion=False,
-    no_args_is_help=True,
-    help="Make an MCP server's tool surface small, right and bounded.",
-)
+app = typer.Typer(no_args_is_help=True)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        print(f"agent-utilities {version('agent-utilities')}")
+        raise typer.Exit
+
+
+@app.callback()
+def describe(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Make an MCP server's tool surface small, right and bounded."""
 
 
 def main() -> None:
@@ -43,6 +55,8 @@ def _refuse(message: str, code: int) -> None:
 @app.command()
 def demo() -> None:
     """Start a real agent and show what each channel, a hostile caller and each transport see."""
+    import anyio
+
     from agent_utilities.cli.demo import run_demo
 
     anyio.run(run_demo)

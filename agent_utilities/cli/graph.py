@@ -1,4 +1,4 @@
-"""`agent-utilities graph`: looking after the tool graph."""
+"""What `agent-utilities graph` does: looking after the tool graph."""
 
 from __future__ import annotations
 
@@ -7,10 +7,7 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Annotated
 
-import anyio
-import typer
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -24,44 +21,13 @@ from agent_utilities.graph.query_text import normalise
 from agent_utilities.graph.sync import forget, server_state, server_states, sync
 from agent_utilities.settings import Settings, read_settings
 
-graph_app = typer.Typer(no_args_is_help=True, help="Look after the graph that queries are resolved on.")
-
-_PAGE = 100
-Server = Annotated[str, typer.Argument(help="The server's name, as `graph status` shows it.")]
-
 
 class ListingError(AgentUtilitiesError):
     """A server could not be listed."""
 
 
-@graph_app.command()
-def status() -> None:
-    """Show every server in the graph: how many tools, and how old."""
-    anyio.run(_status)
-
-
-@graph_app.command(name="sync")
-def sync_command(
-    url: Annotated[str, typer.Argument(help="A live MCP server's URL, such as http://127.0.0.1:8001/mcp.")],
-    name: Annotated[str | None, typer.Option(help="The name to keep it under; its own by default.")] = None,
-) -> None:
-    """Bring a live server's tools into the graph: those it shows to a caller without a selection."""
-    anyio.run(_sync, url, name)
-
-
-@graph_app.command()
-def query(words: Annotated[str, typer.Argument(help="The user's words.")], server: Server) -> None:
-    """Show which of a server's tools a query resolves to, best first."""
-    anyio.run(_query, words, server)
-
-
-@graph_app.command(name="forget")
-def forget_command(server: Server) -> None:
-    """Remove a server and its tools from the graph, such as one that was renamed."""
-    anyio.run(_forget, server)
-
-
-async def _status() -> None:
+async def show_status() -> None:
+    """Print every server in the graph: how many tools, and how old."""
     settings = _settings()
     table = Table("server", "tools", "age", "digest", "graph", header_style="bold")
     for graph in _every_graph(settings):
@@ -76,7 +42,21 @@ async def _status() -> None:
             if error.cause != "busy" or not isinstance(graph, EmbeddedGraph) or graph.path is None:
                 raise
             table.add_row(graph.path.stem, "", "", "", "in use by its running server: ask its /ready", style="dim")
-    Console().print(table if table.row_count else "the graph holds no server yet")
+    console, place = Console(), _place(settings)
+    if not table.row_count:
+        print(f"the graph holds no server yet: {place}")
+        return
+    console.print(table)
+    print(place)
+
+
+def _place(settings: Settings) -> str:
+    """Say whose servers a listing of the graph is of."""
+    graph = graph_backend(settings.graph, "", settings.graph_folder, os.environ)
+    if not isinstance(graph, EmbeddedGraph):
+        return f"servers of all who share the Neo4j at {os.environ.get('NEO4J_URI', '').strip()}"
+    folder = embedded_path("", settings.graph_folder).parent
+    return f"servers whose graphs are in {folder} (MCP_GRAPH_FOLDER): those that were started with it on this machine"
 
 
 def _age(age_s: float) -> str:
@@ -86,7 +66,13 @@ def _age(age_s: float) -> str:
     return f"{max(0, age_s):.0f} s"
 
 
-async def _sync(url: str, name: str | None) -> None:
+async def sync_server(url: str, name: str | None) -> None:
+    """Bring a live server's tools into the graph.
+
+    Raises:
+        InputError: the URL is none.
+        ListingError: the server could not be listed.
+    """
     from fastmcp import Client
 
     if not url.startswith(("http://", "https://")):
@@ -110,7 +96,12 @@ async def _sync(url: str, name: str | None) -> None:
     print(f"{server}: {report.state.n_tools} tools, {report.n_put} put, {report.n_dropped} dropped")
 
 
-async def _query(words: str, server: str) -> None:
+async def show_matches(words: str, server: str) -> None:
+    """Print which of a server's tools a query resolves to, best first.
+
+    Raises:
+        InputError: there are no words, or no such server.
+    """
     if not normalise(words):
         raise InputError("no words", words, "argument WORDS", "give some, such as 'slow requests'")
     async with _open(_graph_of(server, _settings())) as graph:
@@ -121,7 +112,12 @@ async def _query(words: str, server: str) -> None:
     print("\n".join(names) if names else f"no match: a caller is shown all permitted of its {state.n_tools} tools")
 
 
-async def _forget(server: str) -> None:
+async def forget_server(server: str) -> None:
+    """Remove a server and its tools from the graph.
+
+    Raises:
+        InputError: there is no such server.
+    """
     async with _open(_graph_of(server, _settings())) as graph:
         if await server_state(graph, server) is None:
             raise _unknown(server)

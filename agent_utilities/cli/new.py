@@ -15,6 +15,7 @@ _LAYOUT = {
     "pyproject.toml": "pyproject.toml",
     "README.md": "README.md",
     "{module}/__init__.py": "init.py",
+    "{module}/__main__.py": "main.py",
     "{module}/server.py": "server.py",
     "tests/test_{module}.py": "test.py",
 }

@@ -5,43 +5,82 @@ from __future__ import annotations
 import logging
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-import anyio
 import typer
 
 from agent_utilities.errors import InputError
 from agent_utilities.mcp.command_line.options import (
     LogLevel,
     Options,
+    Program,
     Transport,
     options_type,
     selection_of,
     settings_of,
 )
-from agent_utilities.mcp.host import Host
-from agent_utilities.mcp.lifespan import calm_collector
-from agent_utilities.resolution.resolver import Resolver
+from agent_utilities.mcp.command_line.version import installed_version
+
+if TYPE_CHECKING:  # the command line is read before anything of FastMCP is loaded
+    from agent_utilities.mcp.host import Host
+    from agent_utilities.resolution.resolver import Resolver
+
+    class Launchable(Host, Protocol):
+        """What the command line needs of the server that it launches."""
+
+        serves_http: bool
+        resolver: Resolver
+
+        @property
+        def version(self) -> str | None:
+            """The version that clients see."""
+            ...
+
+        def run(self, transport: Any = None, show_banner: bool | None = None, **transport_kwargs: Any) -> None:
+            """Serve until stopped; see `FastMCP.run`."""
+            ...
+
 
 _EPILOG = "Callers narrow this further by URL query (?tools=…) and headers (x-mcp-enabled-tools: …)."
 
 
-class Launchable(Host, Protocol):
-    """What the command line needs of the server that it launches."""
+@dataclass(frozen=True)
+class _Unloaded:
+    """A server that is imported once its options are known to be good."""
 
-    serves_http: bool
-    resolver: Resolver
+    name: str
+    place: str
 
     @property
     def version(self) -> str | None:
-        """The version that clients see."""
-        ...
+        return installed_version(self.name)
 
-    def run(self, transport: Any = None, show_banner: bool | None = None, **transport_kwargs: Any) -> None:
-        """Serve until stopped; see `FastMCP.run`."""
-        ...
+    def load(self) -> Launchable:
+        module, _, attribute = self.place.partition(":")
+        server: Launchable = getattr(import_module(module), attribute or "mcp")
+        return server
+
+
+def server_command(name: str, place: str) -> Callable[..., NoReturn]:
+    """Return the command of a server that is not imported yet; the entry point of its package.
+
+    It does what `server.cli` does, and answers `--help`, `--version`, a typo and the shell's completion six times as
+    soon, since neither FastMCP nor the tools are loaded for them.
+
+    Args:
+        name: the server's name, and that of its package.
+        place: where the server is: `weather_agent.server:mcp`.
+    """
+
+    def command(argv: Sequence[str] | None = None) -> NoReturn:
+        server = _Unloaded(name, place)
+        _run(server, server.load, argv)
+
+    return command
 
 
 def run(server: Launchable, argv: Sequence[str] | None = None) -> NoReturn:
@@ -51,12 +90,16 @@ def run(server: Launchable, argv: Sequence[str] | None = None) -> NoReturn:
         server: the server to run.
         argv: arguments without the program's name; the process's by default.
     """
-    app = typer.Typer(add_completion=False, rich_markup_mode="rich")
-    app.command(help=f"Serve {server.name} over MCP.", epilog=_EPILOG)(options_type())
+    _run(server, lambda: server, argv)
+
+
+def _run(program: Program, load: Callable[[], Launchable], argv: Sequence[str] | None) -> NoReturn:
+    app = typer.Typer(rich_markup_mode="rich")
+    app.command(help=f"Serve {program.name} over MCP.", epilog=_EPILOG)(options_type())
     try:
-        parsed = app(list(sys.argv[1:] if argv is None else argv), standalone_mode=False, obj=server)
+        parsed = app(list(sys.argv[1:] if argv is None else argv), standalone_mode=False, obj=program)
         if isinstance(parsed, Options):  # it is an exit code where --help or --version has been answered
-            _launch(server, parsed)
+            _launch(load, parsed)
     except typer.TyperException as error:
         _refuse(error.format_message())
     except InputError as error:
@@ -66,11 +109,15 @@ def run(server: Launchable, argv: Sequence[str] | None = None) -> NoReturn:
     sys.exit(0)
 
 
-def _launch(server: Launchable, options: Options) -> None:
-    server.surface.launch(selection_of(options), **settings_of(options))
+def _launch(load: Callable[[], Launchable], options: Options) -> None:
+    selection, settings = selection_of(options), settings_of(options)
+    server = load()
+    server.surface.launch(selection, **settings)
     if not options.list_tools:
         _serve(server, options)
         return
+    import anyio
+
     from agent_utilities.mcp.command_line.listing import print_listing
 
     anyio.run(print_listing, server, options.as_json)
@@ -82,6 +129,8 @@ def _refuse(message: str) -> NoReturn:
 
 
 def _serve(server: Launchable, options: Options) -> None:
+    from agent_utilities.mcp.lifespan import calm_collector
+
     _log_to_stderr(options.log_level)
     # Uvicorn raises the signal again when it is done; the lifespan still has to close what it opened.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from agent_utilities.graph.base import ToolGraph
+from agent_utilities.mcp.command_line.version import installed_version
 from agent_utilities.mcp.server import AgentServer
 from agent_utilities.mcp.surface.surface import Surface
 
@@ -33,12 +33,5 @@ def create_mcp_server(
         options: anything that `fastmcp.FastMCP` takes: `auth`, `lifespan`, `middleware`, `tools`, ...
     """
     if "version" not in options:
-        options["version"] = _installed_version(name)
+        options["version"] = installed_version(name)
     return AgentServer(name, instructions, surface=Surface(environ), graph=graph, **options)
-
-
-def _installed_version(name: str) -> str | None:
-    try:
-        return version(name)
-    except (PackageNotFoundError, ValueError):
-        return None

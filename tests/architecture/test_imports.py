@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 SELDOM_USED = {
     "fastembed",
     "ladybug",
@@ -19,8 +21,12 @@ SELDOM_USED = {
 }
 
 
+SEVERAL_SECONDS = {"anyio", "fastmcp", "httpx2", "mcp", "mcp_types", "numpy", "starlette"}
+"""What takes long to import, and no answer about a command line needs."""
+
+
 def modules(statement: str) -> set[str]:
-    program = f"{statement}; import json, sys; print(json.dumps(sorted({{m.partition('.')[0] for m in sys.modules}})))"
+    program = f"{statement}\nimport json, sys; print(json.dumps(sorted({{m.partition('.')[0] for m in sys.modules}})))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     return set(json.loads(done.stdout.splitlines()[-1]))
 
@@ -28,3 +34,28 @@ def modules(statement: str) -> set[str]:
 def test_the_factory_loads_nothing_that_fastmcp_does_not_and_few_servers_use():
     loaded = modules("from agent_utilities import create_mcp_server; create_mcp_server('s', environ={})")
     assert (loaded - modules("import fastmcp.server.http, fastmcp")) & SELDOM_USED == set()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["agent_utilities.cli.app", "--help"],
+        ["agent_utilities.cli.app", "--version"],
+        ["agent_utilities.cli.app", "graph", "--help"],
+        ["logs_agent.__main__", "--help"],
+        ["logs_agent.__main__", "--version"],
+        ["logs_agent.__main__", "--tool", "tail_log"],
+    ],
+    ids=" ".join,
+)
+def test_what_only_asks_about_a_command_line_loads_no_host(arguments: list[str]) -> None:
+    module, *options = arguments
+    program = f"""
+import sys
+from {module} import main
+sys.argv[1:] = {options!r}
+try:
+    main()
+except SystemExit:
+    pass"""
+    assert modules(program) & SEVERAL_SECONDS == set()

@@ -25,13 +25,15 @@ def graph(tmp_path):
 
 
 class TestLife:
-    def test_sync_query_status_forget(self, graph):
+    def test_sync_query_status_forget(self, graph, tmp_path):
         with running(log_server()) as base:
             assert graph("sync", f"{base}/mcp").stdout.strip() == "logs: 4 tools, 4 put, 0 dropped"
             assert graph("sync", f"{base}/mcp").stdout.strip() == "logs: 4 tools, 0 put, 0 dropped"
         assert graph("query", "last lines", "logs").stdout.split() == ["tail_log"]
         assert graph("query", "weather", "logs").stdout.startswith("no match: a caller is shown all permitted of its 4")
-        assert "logs" in graph("status").stdout
+        status = graph("status").stdout
+        assert "logs" in status
+        assert f"servers whose graphs are in {tmp_path} (MCP_GRAPH_FOLDER)" in status
         assert graph("forget", "logs").stdout.strip() == "logs: forgotten"
         assert "the graph holds no server yet" in graph("status").stdout
 

@@ -31,7 +31,7 @@ def test_passes_its_own_tests(tmp_path):
 def test_its_server_has_the_command_line(tmp_path):
     folder = make_package("weather-agent", tmp_path)
     done = subprocess.run(
-        [sys.executable, "-c", "from weather_agent.server import main; main(['--list', '--read-only'])"],
+        [sys.executable, "-c", "from weather_agent.__main__ import main; main(['--list', '--read-only'])"],
         cwd=folder,
         capture_output=True,
         text=True,

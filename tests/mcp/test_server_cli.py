@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -35,8 +37,6 @@ def server(tmp_path_factory):
 @pytest.fixture
 def shell(server):
     def run(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
-        import os
-
         env = {**os.environ, "COLUMNS": "200", **environ}
         command = [sys.executable, str(server), *arguments]
         return subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=60)
@@ -116,6 +116,16 @@ class TestHelp:
 
     def test_a_server_without_an_installed_package_has_no_version(self, shell):
         assert shell("--version").stdout == "ten-lines (no version)\n"
+
+    @pytest.mark.parametrize("command", ["agent-utilities", "logs-agent-mcp"])
+    def test_shells_complete_both_kinds_of_command(self, command):
+        program = str(Path(sys.executable).parent / command)
+        script = subprocess.run([program, "--show-completion", "bash"], capture_output=True, text=True, check=True)
+        assert f"complete -o default -F _{command.replace('-', '_')}_completion {command}" in script.stdout
+        variable = f"_{command.replace('-', '_').upper()}_COMPLETE"
+        environ = {**os.environ, variable: "complete_bash", "COMP_WORDS": f"{command} --vers", "COMP_CWORD": "1"}
+        done = subprocess.run([program], env=environ, capture_output=True, text=True, check=True)
+        assert done.stdout.split() == ["--version"]
 
 
 class TestOpenAddress:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 
 import typer
 
 from agent_utilities.selection.channels import Field, ValueKind, spellings
 from agent_utilities.selection.model import Selection
 from agent_utilities.selection.parse import read_cli
-from agent_utilities.settings import check_hosts
 
 _SELECTION = "What callers see"
 _METAVARS: dict[ValueKind, str] = {"count": "N", "text": "WORDS"}
@@ -48,9 +47,24 @@ class LogLevel(StrEnum):
     ERROR = "error"
 
 
+class Program(Protocol):
+    """What the options need to know of the server that is launched: typer's context object."""
+
+    @property
+    def name(self) -> str:
+        """The server's name."""
+        ...
+
+    @property
+    def version(self) -> str | None:
+        """The version that clients see."""
+        ...
+
+
 def _print_version(context: typer.Context, asked: bool) -> None:
     if asked:
-        print(f"{context.obj.name} {context.obj.version or '(no version)'}")
+        program: Program = context.obj
+        print(f"{program.name} {program.version or '(no version)'}")
         raise typer.Exit
 
 
@@ -147,6 +161,8 @@ def settings_of(options: Options) -> dict[str, str]:
     Raises:
         SettingsError: a value can't be read.
     """
+    from agent_utilities.settings import check_hosts  # it loads pydantic, which --help and --version need not
+
     hosts, origins = (",".join(given or ()) for given in (options.allowed_hosts, options.allowed_origins))
     check_hosts(hosts, origins, "option --allowed-hosts", "option --allowed-origins")
     policy = options.selection_policy.value if options.selection_policy else ""

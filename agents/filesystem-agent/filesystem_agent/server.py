@@ -10,4 +10,3 @@ mcp = create_mcp_server(
     "Paths are relative to the first of them, or absolute.",
 )
 register(mcp, Workspace())
-main = mcp.cli

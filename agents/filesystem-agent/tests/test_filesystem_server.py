@@ -130,7 +130,7 @@ class TestStdio:
         async def session() -> list[str]:
             transport = StdioTransport(
                 sys.executable,
-                ["-c", "from filesystem_agent.server import main; main()"],
+                ["-c", "from filesystem_agent.__main__ import main; main()"],
                 env={**os.environ, "FILESYSTEM_AGENT_ROOTS": str(root)},
             )
             async with Client(transport) as client:

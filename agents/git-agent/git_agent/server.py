@@ -15,5 +15,3 @@ mcp = create_mcp_server(
 for entry in TOOLS:
     hint = {"anthropic/searchHint": HINTS[entry.function.__name__]}
     mcp.tool(entry.function, title=entry.title, tags=set(entry.tags), annotations=entry.annotations, meta=hint)
-
-main = mcp.cli

@@ -91,7 +91,7 @@ class TestProcess:
         async def once():
             transport = StdioTransport(
                 sys.executable,
-                ["-c", "import sys; sys.argv = ['git-agent-mcp']; from git_agent.server import main; main()"],
+                ["-c", "import sys; sys.argv = ['git-agent-mcp']; from git_agent.__main__ import main; main()"],
                 env={"PATH": os.environ["PATH"], "GIT_AGENT_ROOTS": str(root), "HOME": os.environ["HOME"]},
             )
             async with Client(transport) as client:

@@ -12,4 +12,3 @@ mcp = create_mcp_server(
 for tool in TOOLS:
     hint = {"anthropic/searchHint": HINTS[tool.fn.__name__]}
     mcp.tool(tool.fn, tags=set(tool.tags), annotations=tool.annotations, meta=hint)
-main = mcp.cli

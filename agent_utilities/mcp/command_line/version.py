@@ -1,0 +1,13 @@
+"""The version of a server: that of the installed package which bears its name."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+
+
+def installed_version(name: str) -> str | None:
+    """Return the version of the package of a name, None where none is installed."""
+    try:
+        return version(name)
+    except (PackageNotFoundError, ValueError):
+        return None
