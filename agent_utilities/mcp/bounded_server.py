@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
-from fastmcp.exceptions import NotFoundError
+from fastmcp.exceptions import NotFoundError, ValidationError
 from fastmcp.prompts.base import Prompt
 from fastmcp.resources.base import Resource, ResourceResult
 from fastmcp.resources.template import ResourceTemplate
@@ -13,12 +14,14 @@ from fastmcp.server.completions import CompletionHandler
 from fastmcp.server.middleware import Middleware
 from fastmcp.server.providers import Provider
 from fastmcp.server.transforms import Transform
-from fastmcp.tools.base import Tool
+from fastmcp.tools.base import Tool, ToolResult
 from fastmcp.utilities.components import FastMCPComponent
 from fastmcp.utilities.versions import VersionSpec
+from pydantic import ValidationError as PydanticValidationError
 
 from agent_utilities.catalog.model import Catalog, ComponentKind
 from agent_utilities.mcp.fastmcp_internals import HostSeams, generation, look_up_resource
+from agent_utilities.mcp.surface.argument_errors import explain_arguments
 from agent_utilities.mcp.surface.components import Component
 from agent_utilities.mcp.surface.surface import Surface
 from agent_utilities.mcp.surface.verdict import CollectingDecisions, verdict_in_force
@@ -124,6 +127,26 @@ class BoundedServer(HostSeams):
             self.surface.catalogs[kind] = decision.catalog
             self.note_listed(kind, decision.catalog)
         return listed
+
+    async def call_tool(
+        self,
+        name: str,
+        arguments: dict[str, Any] | None = None,
+        *,
+        version: VersionSpec | None = None,
+        run_middleware: bool = True,
+    ) -> ToolResult:
+        """Call a permitted tool; wrong arguments are told in one line. See `FastMCP.call_tool`."""
+        try:
+            return await super().call_tool(name, arguments, version=version, run_middleware=run_middleware)
+        except ValidationError as error:
+            if not isinstance(wrong := error.__cause__, PydanticValidationError):
+                raise
+            tool = await self.get_tool(name, version=version)
+            parameters = tool.parameters.get("properties", {}) if tool is not None else {}
+            text = explain_arguments(name, wrong, parameters)
+        # Not from pydantic's, so that a server that this one is mounted in leaves it as it is.
+        raise ValidationError(text, log_level=logging.WARNING)
 
     async def read_resource(
         self, uri: str, *, version: VersionSpec | None = None, run_middleware: bool = True
