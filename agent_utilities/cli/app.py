@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from agent_utilities.cli.clients import Client
 from agent_utilities.cli.graph_command import graph_app
 from agent_utilities.errors import AgentUtilitiesError, InputError
 
@@ -76,6 +77,34 @@ def explain(
     from agent_utilities.cli.explain import explain_url
 
     explain_url(url, _pairs(header, "--header"), _pairs(query, "--query"), tool, as_json)
+
+
+@app.command()
+def connect(
+    client: Annotated[Client, typer.Argument(help="The client to tell of the server.")],
+    name: Annotated[
+        str, typer.Argument(help="An installed server, such as git-agent.", autocompletion=lambda: _installed())
+    ],
+    options: Annotated[
+        list[str] | None, typer.Argument(help="Options for the server, after --, such as: -- --read-only")
+    ] = None,
+    env: Annotated[
+        list[str] | None, typer.Option(help="A variable for the server: NAME=value, or NAME; may be repeated.")
+    ] = None,
+    project: Annotated[Path | None, typer.Option(help="A project's folder, for its configuration, not yours.")] = None,
+    write: Annotated[bool, typer.Option("--write", help="Add it to the client's file, and keep what it has.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace another entry of the name.")] = False,
+) -> None:
+    """Print what a client's configuration needs for an installed server, or write it there."""
+    from agent_utilities.cli.connect import connect_server
+
+    connect_server(client, name, options or [], env=env or [], project=project, write=write, replace=replace)
+
+
+def _installed() -> list[str]:
+    from agent_utilities.cli.connect import installed_servers
+
+    return installed_servers()
 
 
 app.add_typer(graph_app, name="graph")

@@ -1,0 +1,186 @@
+"""`agent-utilities connect`: a client is told of a server, and loses nothing of what it had."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import fastmcp
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_utilities.cli.clients import Client, Entry, config_path
+from agent_utilities.cli.json_file import add_entry
+from agent_utilities.errors import InputError
+
+COMMAND = Path(sys.executable).parent / "agent-utilities"
+ENTRY = {"command": "/bin/logs-agent-mcp", "args": []}
+
+
+@pytest.fixture
+def connect(tmp_path):
+    def run(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("MCP_", "XDG_"))}
+        env = {**kept, "HOME": str(tmp_path), **more}
+        command = [COMMAND, "connect", *arguments]
+        return subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+
+    return run
+
+
+def add(path: Path, *, replace: bool = False) -> Path | None:
+    return add_entry(path, "mcpServers", "logs-agent", ENTRY, replace=replace)
+
+
+class TestFile:
+    @pytest.mark.parametrize(
+        ("client", "platform", "path"),
+        [
+            (Client.CLAUDE_DESKTOP, "darwin", "Library/Application Support/Claude/claude_desktop_config.json"),
+            (Client.CLAUDE_DESKTOP, "linux", ".config/Claude/claude_desktop_config.json"),
+            (Client.CLAUDE_DESKTOP, "win32", "Roaming/Claude/claude_desktop_config.json"),
+            (Client.VSCODE, "darwin", "Library/Application Support/Code/User/mcp.json"),
+            (Client.VSCODE, "linux", ".config/Code/User/mcp.json"),
+            (Client.VSCODE, "win32", "Roaming/Code/User/mcp.json"),
+            (Client.CURSOR, "win32", ".cursor/mcp.json"),
+        ],
+    )
+    def test_is_the_one_that_the_client_reads_on_each_system(self, tmp_path, monkeypatch, client, platform, path):
+        monkeypatch.setattr(Path, "home", lambda: tmp_path)
+        environ = {"APPDATA": str(tmp_path / "Roaming")}
+        assert config_path(client, None, environ, platform) == tmp_path / path
+
+    @pytest.mark.parametrize(
+        ("client", "path"),
+        [(Client.CLAUDE_CODE, ".mcp.json"), (Client.CURSOR, ".cursor/mcp.json"), (Client.VSCODE, ".vscode/mcp.json")],
+    )
+    def test_of_a_project_is_in_its_folder(self, tmp_path, client, path):
+        assert config_path(client, tmp_path, {}) == tmp_path / path
+
+
+class TestKept:
+    @given(
+        before=st.recursive(
+            st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+            lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+            max_leaves=10,
+        )
+    )
+    def test_law_all_else_is_as_it_was(self, tmp_path_factory: Any, before: Any) -> None:
+        path = tmp_path_factory.mktemp("kept") / "mcp.json"
+        old = {"theme": before, "mcpServers": {"other": before}}
+        path.write_text(json.dumps(old))
+        copy = add(path)
+        assert json.loads(path.read_bytes()) == {"theme": before, "mcpServers": {"other": before, "logs-agent": ENTRY}}
+        assert copy is not None
+        assert json.loads(copy.read_bytes()) == old
+
+    def test_a_link_mode_and_indent_stay_and_no_copy_is_overwritten(self, tmp_path: Path) -> None:
+        real, link = tmp_path / "dotfiles.json", tmp_path / "mcp.json"
+        real.write_text('{\n    "mcpServers": {}\n}\n')
+        real.chmod(0o640)
+        link.symlink_to(real)
+        (tmp_path / "dotfiles.json.bak").write_text("older")
+        assert add(link) == tmp_path / "dotfiles.json.bak1"
+        assert (link.is_symlink(), stat.S_IMODE(real.stat().st_mode)) == (True, 0o640)
+        assert real.read_text().startswith('{\n    "mcpServers": {\n        "logs-agent"')
+        assert (tmp_path / "dotfiles.json.bak").read_text() == "older"
+
+    def test_what_is_there_already_is_not_written_again(self, tmp_path: Path) -> None:
+        path = tmp_path / "deep" / "mcp.json"
+        assert add(path) is None
+        written = path.stat().st_mtime_ns
+        assert add(path) is None
+        assert (path.stat().st_mtime_ns, os.listdir(path.parent)) == (written, ["mcp.json"])
+
+    def test_a_write_that_fails_leaves_the_file_whole(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def full(*_: Any) -> None:
+            raise OSError(28, "no space left on device")
+
+        path = tmp_path / "mcp.json"
+        path.write_text('{"mcpServers": {}}')
+        monkeypatch.setattr(os, "replace", full)
+        with pytest.raises(OSError, match="no space"):
+            add(path)
+        assert path.read_text() == '{"mcpServers": {}}'
+        assert sorted(os.listdir(tmp_path)) == ["mcp.json", "mcp.json.bak"]
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        ("text", "why"),
+        [
+            ('{\n  // mine\n  "mcpServers": {}\n}', "not plain JSON (Expecting property name"),
+            ('{"mcpServers": {},}', "comments or trailing commas could not be kept"),
+            ("[]", "no JSON object"),
+            ('{"mcpServers": []}', "'mcpServers' is no object"),
+            ('{"a": 1, "a": 2}', "'a' stands twice"),
+            ('{"a": NaN}', "NaN is no JSON"),
+            ('{"a": 1e999}', "a number is too large"),
+            ("[" * 100_000, "nested too deep"),
+            ('{"mcpServers": {"logs-agent": {"command": "mine"}}}', "another 'logs-agent' is there"),
+        ],
+    )
+    def test_what_could_not_be_kept_is_left_as_it_is(self, tmp_path: Path, text: str, why: str) -> None:
+        path = tmp_path / "mcp.json"
+        path.write_text(text)
+        with pytest.raises(InputError) as caught:
+            add(path)
+        assert why in str(caught.value)
+        assert (path.read_text(), os.listdir(tmp_path)) == (text, ["mcp.json"])
+
+    def test_another_entry_gives_way_where_it_is_asked_to(self, tmp_path: Path) -> None:
+        path = tmp_path / "mcp.json"
+        path.write_text('{"mcpServers": {"logs-agent": {"command": "mine"}}}')
+        add(path, replace=True)
+        assert json.loads(path.read_text()) == {"mcpServers": {"logs-agent": ENTRY}}
+
+
+class TestCommand:
+    def test_what_is_written_starts_the_server_for_a_client(self, connect, tmp_path):
+        options = ["--write", "--env", f"LOGS_AGENT_ROOTS={tmp_path}", "--", "--tools", "tail_log"]
+        done = connect("claude-desktop", "logs-agent", *options)
+        assert (done.returncode, done.stderr) == (0, "restart claude-desktop to have it started\n")
+        path = config_path(Client.CLAUDE_DESKTOP, None, {"XDG_CONFIG_HOME": str(tmp_path / ".config")}, "linux")
+
+        async def tools() -> list[str]:
+            async with fastmcp.Client(json.loads(path.read_text())) as client:
+                return [tool.name for tool in await client.list_tools()]
+
+        assert anyio.run(tools) == ["tail_log"]
+
+    def test_it_prints_what_it_would_write_and_names_what_is_not_passed_on(self, connect, tmp_path):
+        done = connect("vscode", "git-agent-mcp", "--project", ".", GIT_AGENT_ROOTS="/srv", MCP_READ_ONLY="true")
+        command = str(COMMAND.with_name("git-agent-mcp"))
+        assert json.loads(done.stdout) == {
+            "servers": {"git-agent": {"type": "stdio", "command": command, "args": ["-t", "stdio"]}}
+        }
+        assert "not passed on: GIT_AGENT_ROOTS, MCP_READ_ONLY." in done.stderr
+        assert list(tmp_path.iterdir()) == []
+
+    def test_claude_code_is_told_the_command_for_all_projects_too(self):
+        entry = Entry("logs-agent", "/a b/logs-agent-mcp", ("-t", "stdio"), {"A": "1 2"})
+        assert entry.claude_mcp_add() == (
+            "claude mcp add logs-agent --scope user --env 'A=1 2' -- '/a b/logs-agent-mcp' -t stdio"
+        )
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["cursor", "git-agnt"], "no such server is installed: 'git-agnt'"),
+            (["cursor", "git-agent", "--env", "NOT_SET_HERE"], "no variable: 'NOT_SET_HERE'"),
+            (["claude-desktop", "git-agent", "--project", "."], "no configuration of a project"),
+            (["emacs", "git-agent"], "claude-desktop"),
+        ],
+    )
+    def test_a_mistake_is_told_in_one_line(self, connect, arguments, message):
+        done = connect(*arguments)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+        assert message in done.stderr
