@@ -52,12 +52,16 @@ def set_up() -> None:
     stamp = VENV / "set-up.sha256"
     if PYTHON.exists() and stamp.exists() and stamp.read_text() == wanted:
         return
-    print(f"setting up {VENV.name} ...", file=sys.stderr)
+    print(f"[1/3] setting up {VENV.name}, once: half a minute to a few, as the network is", file=sys.stderr)
     if not PYTHON.exists():
         run(sys.executable, "-m", "venv", VENV)
+    print("[2/3] installing uv, which installs the rest", file=sys.stderr)
     run(PYTHON, "-m", "pip", "install", "-q", "--disable-pip-version-check", "uv")
+    print("[3/3] installing the project, its three agents and what they need", file=sys.stderr)
     editable = [part for folder in (ROOT, *AGENTS) for part in ("-e", str(folder))]
-    run(PYTHON, "-m", "uv", "pip", "install", "-q", "-c", "constraints.txt", "--group", "dev", *editable)
+    # On a terminal uv shows how far it is.
+    quiet = () if sys.stderr.isatty() else ("-q",)
+    run(PYTHON, "-m", "uv", "pip", "install", *quiet, "-c", "constraints.txt", "--group", "dev", *editable)
     stamp.write_text(wanted)
 
 

@@ -21,11 +21,13 @@ from rich.console import Console
 from rich.table import Table
 
 from agent_utilities.catalog.tokens import n_tokens
+from agent_utilities.cli.progress import Steps
 from agent_utilities.errors import AgentUtilitiesError
 from agent_utilities.selection.caller import selection_headers, selection_url
 
 _AGENT = "logs-agent-mcp"
 _START_S = 30
+_N_STEPS = 9
 _NAMED = 3
 _WORDS = (
     "which requests are the slowest?",
@@ -52,12 +54,12 @@ async def run_demo() -> None:
     """
     console = Console()
     command = _command()
-    with tempfile.TemporaryDirectory(prefix="agent-utilities-demo-") as top:
+    with tempfile.TemporaryDirectory(prefix="agent-utilities-demo-") as top, Steps(_N_STEPS) as steps:
         folder = _logs(Path(top))
-        await _show_channels(console, command, folder)
-        await _show_words(console, command, folder)
-        await _show_hostile_caller(console, command, folder)
-        await _show_transports(console, command, folder)
+        for show in (_channels, _words, _hostile_caller, _transports):
+            table = await show(steps, command, folder)
+            with steps.cleared():
+                console.print(table)
     console.print("Everything that was started has been stopped.")
 
 
@@ -76,36 +78,42 @@ def _command() -> str:
     return program
 
 
-async def _show_channels(console: Console, command: str, folder: str) -> None:
+async def _channels(steps: Steps, command: str, folder: str) -> Table:
     table = _table("1. Four channels, one surface", "who", "asks for", "visible tools", "n", "≈ tokens", "saved")
+    steps.begin("starting logs-agent over stdio: everything it has")
     async with _stdio(command, folder) as client:
         everything = await _listed(client)
     full = _cost(everything)
+    steps.begin("starting it with MCP_READ_ONLY=true")
     async with _stdio(command, folder, env={"MCP_READ_ONLY": "true"}) as client:
         _row(table, "operator, env", "MCP_READ_ONLY=true", await _listed(client), full)
+    steps.begin("starting it with --tools")
     async with _stdio(command, folder, "--tools", "tail_log,search_logs,rotate_log") as client:
         _row(table, "operator, CLI", "--tools tail_log,search_logs,rotate_log", await _listed(client), full)
+    steps.begin("starting it over HTTP: a caller's URL and headers")
     async with _serving(command, folder) as base:
         async with Client(selection_url(f"{base}/mcp", tools=["tail_log", "search_logs"])) as client:
             _row(table, "caller, URL", "?tools=tail_log,search_logs", await _listed(client), full)
         async with _http(f"{base}/mcp", disabled_tags=["write", "delete"]) as client:
             _row(table, "caller, header", "x-mcp-disabled-tags: write,delete", await _listed(client), full)
     _row(table, "nobody", "nothing", everything, full)
-    console.print(table)
+    return table
 
 
-async def _show_words(console: Console, command: str, folder: str) -> None:
+async def _words(steps: Steps, command: str, folder: str) -> Table:
     title = "2. An agent host sends the user's words: no LLM, and where nothing fits everything permitted stays"
     table = _table(title, "x-mcp-query", "status", "visible tools, best first", "n", "saved")
+    steps.begin("starting it over HTTP, for queries")
     async with _serving(command, folder) as base, httpx2.AsyncClient(base_url=base) as web:
         full = sum(tool["tokens"] for tool in (await web.get("/tools")).json()["tools"])
+        steps.begin("waiting for its graph and index")
         await _indexed(web)
         for words in _WORDS:
             answer = (await web.get("/tools", headers=selection_headers(query=words))).json()
             status, ranked = answer["selection"]["status"], answer["selection"].get("ranked", [])
             saved = 1 - sum(tool["tokens"] for tool in answer["tools"]) / full
             table.add_row(words, status, ", ".join(ranked) or "all", str(len(answer["tools"])), f"{saved:.0%}")
-    console.print(table)
+    return table
 
 
 async def _indexed(web: httpx2.AsyncClient) -> None:
@@ -119,8 +127,9 @@ async def _indexed(web: httpx2.AsyncClient) -> None:
             await anyio.sleep(0.05)
 
 
-async def _show_hostile_caller(console: Console, command: str, folder: str) -> None:
+async def _hostile_caller(steps: Steps, command: str, folder: str) -> Table:
     table = _table("3. A caller that tries to widen what --disabled-tags write,delete left", "tries", "gets")
+    steps.begin("starting it with --disabled-tags: a caller that tries to widen that")
     async with _serving(command, folder, "--disabled-tags", "write,delete") as base:
         tries: dict[str, dict[str, list[str]]] = {
             "x-mcp-enabled-tools: all": {"tools": ["all"]},
@@ -140,14 +149,16 @@ async def _show_hostile_caller(console: Console, command: str, folder: str) -> N
         async with httpx2.AsyncClient() as web:
             refused = await web.get(f"{base}/tools?disabled_tag=read")
             table.add_row("GET /tools?disabled_tag=read", f"{refused.status_code}: {refused.json()['error']['hint']}")
-    console.print(table)
+    return table
 
 
-async def _show_transports(console: Console, command: str, folder: str) -> None:
+async def _transports(steps: Steps, command: str, folder: str) -> Table:
     table = _table("4. Every transport shows the same", "transport", "protocol", "visible tools", "n")
     wanted = ["tail_log", "count_by_level"]
+    steps.begin("starting it over stdio")
     async with _stdio(command, folder, "--tools", ",".join(wanted)) as client:
         _transport_row(table, "stdio", client, await _listed(client))
+    steps.begin("starting it over HTTP: both eras, SSE and /tools")
     async with _serving(command, folder) as base:
         async with _http(f"{base}/mcp", tools=wanted) as client:
             _transport_row(table, "streamable HTTP, stateless", client, await _listed(client))
@@ -159,7 +170,7 @@ async def _show_transports(console: Console, command: str, folder: str) -> None:
             answer = (await web.get(selection_url(f"{base}/tools", tools=wanted))).json()
             names = [tool["name"] for tool in answer["tools"]]
             table.add_row("GET /tools", "plain JSON", ", ".join(names), str(len(names)))
-    console.print(table)
+    return table
 
 
 def _table(title: str, *headings: str) -> Table:

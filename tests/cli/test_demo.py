@@ -14,7 +14,10 @@ COMMAND = Path(sys.executable).parent / "agent-utilities"
 @pytest.mark.timeout(180)
 def test_shows_four_tables_and_exits_0():
     done = subprocess.run([COMMAND, "demo"], capture_output=True, text=True, check=False, timeout=170)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0
+    told = done.stderr.splitlines()
+    assert [line.split("] ")[0] for line in told] == [f"[{n}/9" for n in range(1, 10)]
+    assert told[0] == "[1/9] starting logs-agent over stdio: everything it has"
     for sentence in (
         "Four channels",
         "find_slow_requests",
