@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from statistics import median
 
+from benchmarks.commands import IMPORT, OWN, SERVER
 from benchmarks.contenders import BARE, CONTROL, OURS
 from benchmarks.decisions import CACHED, UNCACHED
 from benchmarks.measure import spread
@@ -50,6 +51,12 @@ def goals(results: Results) -> list[Goal]:
     verdicts.append(Goal("import", "≤ 1.08 x bare", f"{imports.text()} x", imports.median <= 1.08))
     launch = results.launches.ratio(OURS.lane, BARE.lane, "cpu")
     verdicts.append(Goal("stdio launch to first list", "≤ 1.15 x bare", f"{launch.text()} x", launch.median <= 1.15))
+    for typed in SERVER:
+        ratio = results.commands.ratio(typed, IMPORT, "cpu")
+        verdicts.append(Goal(typed, "≤ 1.15 x import of FastMCP", f"{ratio.text()} x", ratio.median <= 1.15))
+    for typed in OWN:
+        took = spread(results.commands.of_blocks(typed, "cpu"))
+        verdicts.append(Goal(typed, "≤ 0.5 s", f"{took.text('{:.2f}')} s", took.median <= 0.5))
     more = (median(results.rss_bytes[OURS.lane]) - median(results.rss_bytes[BARE.lane])) / 2**20
     verdicts.append(Goal("resident set after listing 1,000", "≤ bare + 30 MiB", f"{more:+.1f} MiB", more <= 30))
     return verdicts

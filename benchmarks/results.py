@@ -51,6 +51,7 @@ class Results:
         decisions: steps of a decision at 1,000 tools.
         imports: fresh processes.
         launches: fresh processes.
+        commands: whole processes of command lines that ask about themselves.
         rss_bytes: resident sets after listing 1,000 tools, by contender.
         notes: what could not be run, and why.
     """
@@ -62,6 +63,7 @@ class Results:
     decisions: Rounds = field(default_factory=Rounds)
     imports: Rounds = field(default_factory=Rounds)
     launches: Rounds = field(default_factory=Rounds)
+    commands: Rounds = field(default_factory=Rounds)
     rss_bytes: dict[str, list[int]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -75,6 +77,7 @@ class Results:
             "decisions": self.decisions.as_dict(),
             "imports": self.imports.as_dict(),
             "launches": self.launches.as_dict(),
+            "commands": self.commands.as_dict(),
             "rss_bytes": self.rss_bytes,
             "notes": self.notes,
         }

@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from rich.console import Console
 
 from benchmarks import tables
+from benchmarks.commands import command_rounds
 from benchmarks.contenders import BARE, CONTROL, OURS, Contender, ContenderError, Process, released
 from benchmarks.decisions import decision_rounds
 from benchmarks.fresh import import_rounds, launch_rounds, resident_bytes
@@ -144,6 +145,8 @@ def run(plan: Plan, console: Console) -> Results:
         results.imports = import_rounds(alone, plan.n_imports)
         status.update("launch over stdio")
         results.launches = launch_rounds(alone, plan.n_launches)
+        status.update("command lines")
+        results.commands = command_rounds(plan.n_launches)
         status.update("memory")
         results.rss_bytes = resident_bytes(alone, 1000, plan.n_memory)
         status.update("decisions")

@@ -8,6 +8,7 @@ from statistics import median
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.commands import IMPORT
 from benchmarks.contenders import BARE, OURS, RELEASED
 from benchmarks.goals import goals
 from benchmarks.measure import CLOCKS, Rounds
@@ -28,6 +29,7 @@ def show(results: Results, console: Console) -> None:
     console.print(_by_size("tools/call over HTTP, 2026-07-28", results.http_calls))
     console.print(_decisions(results.decisions))
     console.print(_processes(results))
+    console.print(_commands(results.commands))
     console.print(_goals(results))
 
 
@@ -81,6 +83,14 @@ def _processes(results: Results) -> Table:
             )
     resident = (median(results.rss_bytes[lane]) / 2**20 for lane in results.imports.blocks)
     table.add_row("MiB resident after listing 1,000", *(f"{each:.1f}" for each in resident))
+    return table
+
+
+def _commands(rounds: Rounds) -> Table:
+    table = _table("command lines: whole processes", "", "wall ms", "cpu ms", "÷ import of FastMCP, cpu")
+    for lane in rounds.blocks:
+        milliseconds = (f"{1e3 * rounds.quantile(lane, 0.5, clock):.0f}" for clock in ("wall", "cpu"))
+        table.add_row(lane, *milliseconds, rounds.ratio(lane, IMPORT, "cpu").text())
     return table
 
 
