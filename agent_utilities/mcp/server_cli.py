@@ -19,6 +19,7 @@ from agent_utilities.mcp.command_line.options import (
     Options,
     Program,
     Transport,
+    message_of,
     options_type,
     selection_of,
     settings_of,
@@ -101,7 +102,7 @@ def _run(program: Program, load: Callable[[], Launchable], argv: Sequence[str] |
         if isinstance(parsed, Options):  # it is an exit code where --help or --version has been answered
             _launch(load, parsed)
     except typer.TyperException as error:
-        _refuse(error.format_message())
+        _refuse(message_of(error))
     except InputError as error:
         _refuse(str(error))
     except KeyboardInterrupt:

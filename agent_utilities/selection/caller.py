@@ -7,8 +7,8 @@ from typing import Any, TypedDict, Unpack
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from agent_utilities.errors import SelectionError
-from agent_utilities.selection.channels import FIELDS, META_KEY, field_of
-from agent_utilities.selection.parse import read_meta, read_request
+from agent_utilities.selection.channels import FIELDS, META_KEY, field_of, spelled
+from agent_utilities.selection.parse import encoded_header, read_meta, read_request
 
 
 class CallerSelection(TypedDict, total=False):
@@ -28,32 +28,21 @@ class CallerSelection(TypedDict, total=False):
     top_k: int
 
 
-_HEADERS = {
-    "tools": "x-mcp-enabled-tools",
-    "toolsets": "x-mcp-toolsets",
-    "disabled_tools": "x-mcp-disabled-tools",
-    "tags": "x-mcp-enabled-tags",
-    "disabled_tags": "x-mcp-disabled-tags",
-    "read_only": "x-mcp-read-only",
-    "query": "x-mcp-query",
-    "top_k": "x-mcp-top-k",
-}
-_URL_ONLY = {"disabled_toolsets"}
+_HEADER_STEMS = {"tools": "enabled_tools", "tags": "enabled_tags"}
+"""Where headers have a clearer name."""
 
 
 def selection_headers(**selection: Unpack[CallerSelection]) -> dict[str, str]:
     """Return the headers that ask for a selection, for `StreamableHttpTransport(url, headers=...)` or SSE.
 
+    Headers hold ASCII; other text is percent-encoded, as RFC 8187 has it, which servers read.
+
     Raises:
-        SelectionError: a value can't be sent, such as a name with a comma, or text that is not ASCII; a URL takes it.
+        SelectionError: a value can't be sent, such as a name with a comma.
     """
     headers: dict[str, str] = {}
     for key, value in _texts(selection):
-        if key in _URL_ONLY:
-            raise SelectionError("no header spells this", key, "selection_headers", "use selection_url")
-        if not value.isascii():
-            raise SelectionError("not ASCII", value, _HEADERS[key], "use selection_url, which encodes it")
-        headers[_HEADERS[key]] = value
+        headers[spelled(_HEADER_STEMS.get(key, key), "header")] = encoded_header(value)
     read_request(b"", tuple((key.encode(), value.encode()) for key, value in headers.items()))
     return headers
 
@@ -93,7 +82,7 @@ def selection_meta(**selection: Unpack[CallerSelection]) -> dict[str, dict[str, 
 
 
 def _texts(selection: CallerSelection) -> Iterator[tuple[str, str]]:
-    known = {key for field in FIELDS for key in field.query} & set(CallerSelection.__annotations__)
+    known = {stem for field in FIELDS for stem in field.stems} & set(CallerSelection.__annotations__)
     for key, value in selection.items():
         if key not in known:
             raise SelectionError("unknown selection key", key, "keyword argument", f"use one of {sorted(known)}")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
 
+from agent_utilities.selection.meaning import Meaning, joined_words, meaning_of
 from agent_utilities.selection.model import CHANNELS, Channel, FieldName
 from agent_utilities.selection.nearest import nearest
 
@@ -20,6 +21,19 @@ _NEAR = 85
 _LONGEST_KEY = 40
 
 
+def spelled(stem: str, channel: Channel) -> str:
+    """Return a stem, such as `disabled_tools`, in a channel's style."""
+    match channel:
+        case "env":
+            return f"MCP_{stem.upper()}"
+        case "cli":
+            return f"--{stem.replace('_', '-')}"
+        case "query" | "meta":
+            return stem
+        case "header":
+            return f"x-mcp-{stem.replace('_', '-')}"
+
+
 @dataclass(frozen=True)
 class Field:
     """One row of the table.
@@ -27,114 +41,97 @@ class Field:
     Args:
         name: the field's name in `Selection`.
         kind: how its values are read.
-        env, cli, query, header: every spelling by channel, the preferred one first. A request's `_meta` uses those
-            of the URL query.
+        stems: every name it has, in any channel; each channel knows all of them, in its style.
+        preferred: the stem that docs and hints use, for channels where it is not the first. A request's `_meta` is
+            spelled as the URL query is.
         help: one sentence for `--help` and the docs.
     """
 
     name: FieldName
     kind: ValueKind
-    env: tuple[str, ...]
-    cli: tuple[str, ...]
-    query: tuple[str, ...]
-    header: tuple[str, ...]
+    stems: tuple[str, ...]
     help: str
+    preferred: Mapping[Channel, str] = field(default_factory=dict, hash=False)
 
     def spellings(self, channel: Channel) -> tuple[str, ...]:
-        """Return the spellings of this field in a channel."""
-        match channel:
-            case "env":
-                return self.env
-            case "cli":
-                return self.cli
-            case "query" | "meta":
-                return self.query
-            case "header":
-                return self.header
+        """Return the spellings of this field in a channel, the preferred one first."""
+        first = self.preferred.get("query" if channel == "meta" else channel, self.stems[0])
+        return tuple(spelled(stem, channel) for stem in sorted(self.stems, key=lambda stem: stem != first))
+
+    @property
+    def env(self) -> tuple[str, ...]:
+        """Its environment variables."""
+        return self.spellings("env")
+
+    @property
+    def cli(self) -> tuple[str, ...]:
+        """Its command-line options."""
+        return self.spellings("cli")
+
+    @property
+    def query(self) -> tuple[str, ...]:
+        """Its keys in a URL query, and in a request's `_meta`."""
+        return self.spellings("query")
+
+    @property
+    def header(self) -> tuple[str, ...]:
+        """Its headers."""
+        return self.spellings("header")
 
 
 FIELDS: tuple[Field, ...] = (
     Field(
         "allow_tools",
         "names",
-        env=("MCP_ENABLED_TOOLS", "MCP_ENABLED_COMPONENTS"),
-        cli=("--tools", "--toolsets"),
-        query=("tools", "toolsets"),
-        header=("x-mcp-enabled-tools", "x-mcp-enabled-components", "x-mcp-tools", "x-mcp-toolsets"),
-        help="Permit only these tools (a toolset is a tool's name or a tag).",
+        ("enabled_tools", "tools", "toolsets", "enabled_components"),
+        "Permit only these tools (a toolset is a tool's name or a tag).",
+        {"cli": "tools", "query": "tools"},
     ),
     Field(
         "deny_tools",
         "names",
-        env=("MCP_DISABLED_TOOLS", "MCP_DISABLED_COMPONENTS"),
-        cli=("--disabled-tools", "--disabled-toolsets"),
-        query=("disabled_tools", "disabled_toolsets"),
-        header=("x-mcp-disabled-tools", "x-mcp-disabled-components", "x-mcp-exclude-tools"),
-        help="Deny these tools; no other channel can lift a deny.",
+        ("disabled_tools", "disabled_toolsets", "disabled_components", "exclude_tools"),
+        "Deny these tools; no other channel can lift a deny.",
     ),
     Field(
         "allow_tags",
         "tags",
-        env=("MCP_ENABLED_TAGS",),
-        cli=("--tags",),
-        query=("tags",),
-        header=("x-mcp-enabled-tags",),
-        help="Permit only tools that bear one of these tags.",
+        ("enabled_tags", "tags"),
+        "Permit only tools that bear one of these tags.",
+        {"cli": "tags", "query": "tags"},
     ),
-    Field(
-        "deny_tags",
-        "tags",
-        env=("MCP_DISABLED_TAGS",),
-        cli=("--disabled-tags",),
-        query=("disabled_tags",),
-        header=("x-mcp-disabled-tags",),
-        help="Deny every tool that bears one of these tags.",
-    ),
-    Field(
-        "read_only",
-        "flag",
-        env=("MCP_READ_ONLY",),
-        cli=("--read-only",),
-        query=("read_only",),
-        header=("x-mcp-read-only", "x-mcp-readonly"),
-        help="Permit only tools annotated readOnlyHint: true.",
-    ),
-    Field(
-        "query",
-        "text",
-        env=("MCP_QUERY",),
-        cli=("--query",),
-        query=("q", "query", "search"),
-        header=("x-mcp-query", "x-mcp-search"),
-        help="Show the permitted tools that fit these words.",
-    ),
-    Field(
-        "top_k",
-        "count",
-        env=("MCP_TOP_K",),
-        cli=("--top-k",),
-        query=("top_k",),
-        header=("x-mcp-top-k",),
-        help="Show at most this many tools.",
-    ),
+    Field("deny_tags", "tags", ("disabled_tags",), "Deny every tool that bears one of these tags."),
+    Field("read_only", "flag", ("read_only", "readonly"), "Permit only tools annotated readOnlyHint: true."),
+    Field("query", "text", ("query", "q", "search"), "Show the permitted tools that fit these words.", {"query": "q"}),
+    Field("top_k", "count", ("top_k",), "Show at most this many tools."),
 )
 
 
 def spellings(channel: Channel) -> Iterator[tuple[str, Field]]:
     """Yield every spelling of a channel with its field, in table order."""
-    for field in FIELDS:
-        for spelling in field.spellings(channel):
-            yield spelling, field
+    for row in FIELDS:
+        for spelling in row.spellings(channel):
+            yield spelling, row
 
 
 def normal_key(key: str, channel: Channel) -> str:
-    """Return a key as the table spells it: query and `_meta` keys ignore case and take `-` for `_`, headers case."""
-    if channel in ("query", "meta"):
-        return key.lower().replace("-", "_")
-    return key.lower() if channel == "header" else key
+    """Return a key as the table spells it: case counts nowhere but on the command line, nor does `-` for `_`.
+
+    Of headers only the case: proxies drop names with `_`, so that one may mean what its sender does not say.
+    """
+    match channel:
+        case "env":
+            return key.upper().replace("-", "_")
+        case "query" | "meta":
+            return key.lower().replace("-", "_")
+        case "header":
+            return key.lower()
+        case "cli":
+            return key
 
 
 _BY_SPELLING: dict[Channel, dict[str, Field]] = {channel: dict(spellings(channel)) for channel in CHANNELS}
+_BY_STEM: dict[str, Field] = {stem: row for row in FIELDS for stem in row.stems}
 
 
 def field_of(key: str, channel: Channel) -> Field | None:
@@ -142,12 +139,50 @@ def field_of(key: str, channel: Channel) -> Field | None:
     return _BY_SPELLING[channel].get(normal_key(key, channel))
 
 
-@lru_cache(maxsize=1024)
-def near_miss(key: str, channel: Channel) -> str | None:
-    """Return the spelling that an unknown key probably meant, or None.
+def is_selection_header(name: str) -> bool:
+    """Whether a header is to be read, be it to be refused: one of ours, or one that sounds like a bound."""
+    return name.lower().startswith("x-mcp-") or near_miss(name, "header") is not None
 
-    A misspelt bound that is ignored leaves everything exposed, so readers refuse a near miss (law L5).
+
+def near_miss(key: str, channel: Channel) -> str | None:
+    """Return the spelling that an unknown key probably meant, or None where it is somebody else's.
+
+    A bound that is passed over leaves everything exposed, so readers refuse what sounds like one (law L5): another
+    word for it, another channel's style, a slip of the pen. A deny is never told for an allow, nor an allow for a deny;
+    where a key may mean either, both are.
+
+    Args:
+        key: as it was written.
+        channel: where.
     """
-    if len(key) > _LONGEST_KEY:
-        return None
-    return nearest(normal_key(key, channel), _BY_SPELLING[channel], _NEAR)
+    return _near_miss(key, channel) if len(key) <= _LONGEST_KEY else None
+
+
+@lru_cache(maxsize=1024)
+def _near_miss(key: str, channel: Channel) -> str | None:
+    meanings = meaning_of(key, channel)
+    words = joined_words(key, channel)
+    if meanings is None:
+        meanings = _misspelt(words)
+    own = normal_key(key, channel)
+    near = [_suggestion(meaning, words, own, channel) for meaning in meanings]
+    return " or ".join(spelling for spelling in near if spelling) or None
+
+
+def _misspelt(words: str) -> tuple[Meaning, ...]:
+    """Return what misspelt words may mean: one row for each polarity that they nearly spell."""
+    near: list[Meaning] = []
+    for denies in (False, True):
+        stems = [stem for stem, row in _BY_STEM.items() if row.name.startswith("deny") is denies]
+        if (stem := nearest(words, stems, _NEAR)) is not None:
+            near.append(Meaning(_BY_STEM[stem].name, stem))
+    return tuple(near)
+
+
+def _suggestion(meaning: Meaning, words: str, own: str, channel: Channel) -> str | None:
+    """Return the spelling of a field that is nearest to what was written, of the object that was written of."""
+    row = next(row for row in FIELDS if row.name == meaning.field)
+    stems = [stem for stem in row.stems if spelled(stem, channel) != own]
+    of_object = [stem for stem in stems if stem.endswith(meaning.of)] or stems
+    stem = nearest(words, of_object, 0)
+    return spelled(stem, channel) if stem else None

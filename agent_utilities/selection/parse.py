@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, quote, unquote_to_bytes
 
 from agent_utilities.errors import SelectionError
 from agent_utilities.selection.channels import FIELDS, META_KEY, Field, field_of, near_miss
@@ -20,6 +20,11 @@ MAX_NAMES = 512
 MAX_GLOBS = 64
 """The most names with a `*` that one field of one channel may give; each costs a scan of the catalog."""
 
+MAX_KEYS = 1024
+"""The most keys that one channel may give, known or not; each is looked at."""
+
+_ENV_PREFIX = re.compile(r"(X[-_])?MCP[-_]", re.IGNORECASE)
+_ENCODED = re.compile(r"utf-8'[a-z0-9-]*'((?:%[0-9a-f]{2}|[!#$&+.^_`|~0-9a-z-])*)", re.IGNORECASE | re.ASCII)
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
 _SHOWN_KEY = 40
@@ -31,14 +36,14 @@ def read_env(environ: Mapping[str, str], *, known: Iterable[str] = ()) -> Select
     """Return the selection in environment variables.
 
     Args:
-        environ: the variables; those that do not begin with `MCP_` are passed over.
+        environ: the variables, in any case; those that do not begin with `MCP_` are passed over.
         known: further `MCP_*` names in use, never taken for a misspelling.
 
     Raises:
         SelectionError: a value can't be read, or an unknown `MCP_*` name is a near miss of a known one.
     """
     others = frozenset(known)
-    given = sorted((key, environ[key]) for key in environ if key.startswith("MCP_") and key not in others)
+    given = sorted((key, environ[key]) for key in environ if _ENV_PREFIX.match(key) and key not in others)
     return _read(given, "env")
 
 
@@ -62,9 +67,11 @@ def read_request(query_string: bytes, headers: tuple[tuple[bytes, bytes], ...]) 
     Raises:
         SelectionError: a value can't be read, or a key is a near miss of a known one.
     """
+    if len(headers) > MAX_KEYS:
+        raise SelectionError("too many headers", f"{len(headers)} headers", "headers", f"give at most {MAX_KEYS}")
     pairs = _query_pairs(query_string)
     decoded = [
-        (name, _text(value, f"header {name}") if field_of(name, "header") else "")
+        (name, _header_text(value, f"header {name}") if field_of(name, "header") else "")
         for name, value in ((key.decode("latin-1"), value) for key, value in headers)
     ]
     return merge(_read(pairs, "query"), _read(decoded, "header"))
@@ -134,11 +141,33 @@ def _query_pairs(query_string: bytes) -> list[tuple[str, str]]:
     if len(query_string) > 8 * MAX_BYTES:
         hint = f"send at most {8 * MAX_BYTES} bytes"
         raise SelectionError("the query string is too long", f"{len(query_string)} bytes", "URL query", hint)
+    if query_string.count(b"&") >= MAX_KEYS:
+        hint = f"give at most {MAX_KEYS}, names of one field as one list"
+        raise SelectionError("too many keys", f"{query_string.count(b'&') + 1} keys", "URL query", hint)
     text = _text(query_string, "URL query")
     try:
         return parse_qsl(text, keep_blank_values=True, encoding="utf-8", errors="strict")
     except ValueError:
         raise SelectionError("the query string is not UTF-8", text, "URL query", "percent-encode UTF-8") from None
+
+
+def encoded_header(text: str) -> str:
+    """Return a header's value that `read_request` reads as a text: as it stands where that can be sent.
+
+    Source: RFC 8187, 3.2.1, `ext-value`, for what isn't ASCII.
+    """
+    if text.isascii() and not text[:6].lower().startswith("utf-8'"):
+        return text
+    return f"UTF-8''{quote(text, safe='!#$&+.^_`|~-')}"
+
+
+def _header_text(raw: bytes, source: str) -> str:
+    text = _text(raw, source)
+    if not text[:6].lower().startswith("utf-8'"):
+        return text
+    if (encoded := _ENCODED.fullmatch(text)) is None:
+        raise SelectionError("not percent-encoded", text, source, "encode as RFC 8187 does: UTF-8''don%E2%80%99t")
+    return _text(unquote_to_bytes(encoded[1]), source)
 
 
 def _text(raw: bytes, source: str) -> str:

@@ -13,7 +13,10 @@ README = Path(__file__).parents[2] / "README.md"
 
 def channels() -> str:
     """The table of selection fields by channel."""
-    rows = ["| field | env | CLI | URL query, `_meta` | header |", "|---|---|---|---|---|"]
+    rows = [
+        "| field | env | CLI | URL query, `_meta` | header | every name, in each style |",
+        "|---|---|---|---|---|---|",
+    ]
     rows += [f"| {_title(field)} | {_cells(field)} |" for field in FIELDS]
     return "\n".join(rows)
 
@@ -51,8 +54,8 @@ def _title(field: Field) -> str:
 
 
 def _cells(field: Field) -> str:
-    channels = (field.env, field.cli, field.query, field.header)
-    return " | ".join(", ".join(f"`{spelling}`" for spelling in spellings) for spellings in channels)
+    preferred = [field.spellings(channel)[0] for channel in ("env", "cli", "query", "header")]
+    return " | ".join([*(f"`{spelling}`" for spelling in preferred), ", ".join(f"`{stem}`" for stem in field.stems)])
 
 
 if __name__ == "__main__":

@@ -51,6 +51,8 @@ class TestRefused:
             (["--tool", "total"], {}, "--tools"),
             (["--top-k", "0"], {}, "use a whole number from 1 up"),
             (["--tools", ","], {}, "give names"),
+            (["--denied-tools", "total"], {}, "did you mean --disabled-tools?"),
+            ([], {"mcp_exclude_tags": "write"}, "did you mean MCP_DISABLED_TAGS?"),
             (["-t", "carrier-pigeon"], {}, "stdio"),
             (["--selection-policy", "wide"], {}, "narrow"),
             (["-p", "70000"], {}, "65535"),

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlencode
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agent_utilities import SelectionError, selection_headers, selection_url
 from agent_utilities.selection.merge import effective
@@ -34,9 +38,27 @@ class TestHeaders:
     def test_an_empty_grant_is_no_tool_at_all(self):
         assert selection_headers(tools=[]) == {"x-mcp-enabled-tools": "none"}
 
-    def test_text_that_is_not_ascii_is_refused_with_the_way_out(self):
-        with pytest.raises(SelectionError, match="use selection_url"):
-            selection_headers(query="журнал")
+    @pytest.mark.parametrize("query", ["don’t show deletions", "журнал", "UTF-8''%41", "100% of %41", "\U0001f600"])
+    def test_text_that_is_not_ascii_is_encoded(self, query):
+        headers = selection_headers(query=query, disabled_toolsets=["größe", "日本"])
+        assert all(value.isascii() for value in headers.values())
+        held = effective(read_headers(headers))
+        assert (held.query_text, held.deny_tools[0].value.toolsets) == (query, {"grösse", "日本"})
+
+    @given(st.text())
+    def test_hold_every_text_that_a_url_holds(self, text):
+        try:
+            meant = read_request(urlencode({"q": text}).encode("utf-8"), ()).get("query", "query")
+        except (SelectionError, UnicodeEncodeError):
+            return
+        assert selection_headers(query=text)["x-mcp-query"].isascii()
+        read = read_headers(selection_headers(query=text)).get("query", "header")
+        assert (read and read.value) == (meant and meant.value)
+
+    @pytest.mark.parametrize("value", ["UTF-8''%zz", "utf-8'en'a b", "UTF-8''%ff"])
+    def test_text_that_is_badly_encoded_is_refused(self, value):
+        with pytest.raises(SelectionError):
+            read_headers({"x-mcp-query": value})
 
 
 class TestUrl:

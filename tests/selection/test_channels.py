@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
-import pytest
+from itertools import product
 
-from agent_utilities.selection.channels import FIELDS, META_KEY, near_miss, spellings
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent_utilities.selection.channels import FIELDS, META_KEY, field_of, is_selection_header, near_miss, spellings
 from agent_utilities.selection.model import CHANNELS, Channel, NameSet, Selection
 from agent_utilities.selection.parse import read_cli, read_env, read_meta, read_request
 
+FOREIGN_VARIABLES = [
+    "MCP_HOST", "MCP_PORT", "MCP_STRICT", "MCP_CACHE_MB", "MCP_ALLOWED_HOSTS", "MCP_ALLOWED_ORIGINS", "MCP_RANKER",
+    "MCP_GRAPH", "MCP_TRANSPORT", "MCP_LOG_LEVEL", "MCP_DEBUG", "MCP_ENABLED", "MCP_DISABLED", "MCP_TOOL_TIMEOUT",
+    "MCP_TOOLS_DIR", "MCP_ENABLE_TOOL_CACHE", "MCP_ALLOWED_TOKENS", "MCP_MODE", "MCP_READ_TIMEOUT", "MCP_PROXY_URL",
+    "MCP_EMBEDDINGS_API_KEY", "MCP_SELECTION_POLICY", "MCP_STAGE", "MCP_POOLS", "MCP_TABS", "MCP_SEARCH_URL",
+]  # fmt: skip
+FOREIGN_PARAMETERS = [
+    "utm_source", "utm_medium", "gclid", "sessionId", "session", "state", "scope", "page", "limit", "offset", "skip",
+    "include", "config", "key", "tool_id", "toolName", "tags_version", "lang", "topic", "tabs", "v", "x", "_", "read",
+    "only", "hidden", "mode", "allowed_hosts", "redirect_uri", "access_token", "name", "filter",
+]  # fmt: skip
+FOREIGN_HEADERS = [
+    "mcp-session-id", "mcp-protocol-version", "mcp-method", "mcp-name", "mcp-param-tools", "mcp-param-disabled-tools",
+    "x-mcp-session-id", "x-mcp-tool-name", "x-mcp-client", "x-mcp-header", "content-type", "host", "accept", "cookie",
+    "authorization", "x-forwarded-for", "allow", "tags", "query", "x-tags", "x-request-id", "x-only", "te", "etag",
+    "sec-fetch-mode", "access-control-allow-headers", "x-amzn-trace-id", "last-event-id", "if-none-match", "via",
+]  # fmt: skip
 EVERY = [(channel, key, field) for channel in CHANNELS for key, field in spellings(channel)]
 TEXT = {"names": "git_log", "tags": "read", "flag": "true", "text": "some words", "count": "3"}
 READ = {"tags": NameSet(frozenset({"read"})), "flag": True, "text": ("some words",), "count": 3}
@@ -32,7 +53,11 @@ class TestSpellings:
         wrong = []
         for channel, key, field in EVERY:
             setting = read(channel, key, TEXT[field.kind]).get(field.name, channel)
-            names = NameSet(toolsets=frozenset({"git_log"})) if "toolsets" in key else NameSet(frozenset({"git_log"}))
+            names = (
+                NameSet(toolsets=frozenset({"git_log"}))
+                if "toolsets" in key.lower()
+                else NameSet(frozenset({"git_log"}))
+            )
             if setting is None or setting.value != READ.get(field.kind, names):
                 wrong.append((channel, key, setting))
         assert wrong == []
@@ -49,8 +74,93 @@ class TestSpellings:
             keys = [key for key, _ in spellings(channel)]
             assert sorted(keys) == sorted(set(keys))
 
+    def test_a_name_that_one_channel_knows_is_known_in_all(self):
+        style = {"env": "MCP_{}", "cli": "--{}", "query": "{}", "meta": "{}", "header": "x-mcp-{}"}
+        stems = {channel: {normal(key, channel) for key, _ in spellings(channel)} for channel in CHANNELS}
+        assert {len(known) for known in stems.values()} == {len(set.union(*stems.values()))}
+        assert all(style[channel].partition("{")[0] == key[: style[channel].index("{")] for channel, key, _ in EVERY)
+
     def test_every_field_has_every_channel(self):
         assert all(field.spellings(channel) for field in FIELDS for channel in CHANNELS)
+
+
+def normal(key: str, channel: Channel) -> str:
+    """Return a spelling without its channel's style."""
+    prefixes = {"env": "MCP_", "cli": "--", "header": "x-mcp-"}
+    return key.removeprefix(prefixes.get(channel, "")).lower().replace("-", "_")
+
+
+STYLES = ["{}", "MCP_{}", "x-mcp-{}", "--{}", "mcp-{}", "X_MCP_{}"]
+CASES = [str.lower, str.upper, str.title, str.swapcase]
+JOINS = ["_", "-", ""]
+DENY_WORDS = """
+    deny denied disable disabled exclude excluded block blocked hide hidden no not without forbid forbidden skip omit
+    blacklist disallow not-allowed
+""".split()
+ALLOW_WORDS = """
+    allow allowed enable enabled include included permit permitted only expose whitelist select not-disabled
+""".split()
+OBJECTS = ["tool", "tools", "toolset", "toolsets", "component", "components", "tag", "tags"]
+FIELD_OF = {("deny", False): "deny_tools", ("deny", True): "deny_tags", ("allow", False): "allow_tools",
+            ("allow", True): "allow_tags"}  # fmt: skip
+
+
+def is_read(channel: Channel, key: str) -> bool:
+    """Whether a channel looks at a key at all: another program's environment, or a plain `tags` header, is not ours."""
+    if channel == "env":
+        return key.lower().startswith(("mcp_", "mcp-", "x-mcp-", "x_mcp_"))
+    return channel != "header" or is_selection_header(key)
+
+
+def known_as(channel: Channel, key: str) -> set[str]:
+    """Return the fields that a key is read as, or that its refusal names."""
+    if (field := field_of(key, channel)) is not None:
+        return {field.name}
+    meant = near_miss(key, channel)
+    fields = [field_of(spelling, channel) for spelling in meant.split(" or ")] if meant else []
+    return {field.name for field in fields if field}
+
+
+class TestWhatSoundsLikeABound:
+    """It is read as what it says, or refused with the name of what it says: never passed over, never turned round."""
+
+    def test_every_name_in_every_style_and_case(self):
+        wrong = []
+        for field, channel, style, case, join in product(FIELDS, CHANNELS, STYLES, CASES, JOINS):
+            for stem in field.stems:
+                key = case(style.format(stem.replace("_", join)))
+                # A preference by itself is a common word; written as another channel's it is somebody else's.
+                is_bound = field.name not in ("query", "top_k")
+                if is_bound and (channel != "header" or "mcp" in key.lower()) and is_read(channel, key):
+                    if known_as(channel, key) != {field.name}:
+                        wrong.append((channel, key, known_as(channel, key)))
+        assert wrong == []
+
+    @pytest.mark.parametrize(("side", "words"), [("deny", DENY_WORDS), ("allow", ALLOW_WORDS)])
+    def test_every_other_word_for_it(self, side, words):
+        wrong = []
+        for word, of, channel, style, join in product(words, OBJECTS, CHANNELS, STYLES, JOINS):
+            for parts in ([*word.split("-"), of], [of, *word.split("-")]):
+                key = style.format(join.join(parts))
+                if channel == "env" and not is_read(channel, key):
+                    continue
+                if known_as(channel, key) != {FIELD_OF[side, of.startswith("tag")]}:
+                    wrong.append((channel, key, known_as(channel, key)))
+        assert wrong == []
+
+    @settings(max_examples=300)
+    @given(st.sampled_from(EVERY), st.data())
+    def test_a_slip_of_the_pen_is_never_told_for_its_opposite(self, spelled, data):
+        channel, key, field = spelled
+        start = len(key) - len(normal(key, channel))
+        at = data.draw(st.integers(start, len(key) - 1))
+        slip = data.draw(
+            st.sampled_from([key[:at] + key[at + 1 :], key[:at] + "x" + key[at:], key[:at] + "x" + key[at + 1 :]])
+        )
+        told = known_as(channel, slip)
+        opposite = {"allow_tools": "deny_tools", "deny_tools": "allow_tools", "allow_tags": "deny_tags",
+                    "deny_tags": "allow_tags"}.get(field.name)  # fmt: skip
+        assert opposite not in told or field.name in told
 
 
 class TestKeys:
@@ -85,6 +195,9 @@ class TestKeys:
             ("header", "x-mcp-proxy-auth"),
             ("env", "MCP_SERVER_URL"),
             ("env", "MCP_TIMEOUT"),
+            *(("env", name) for name in FOREIGN_VARIABLES),
+            *(("query", name) for name in FOREIGN_PARAMETERS),
+            *(("header", name) for name in FOREIGN_HEADERS),
         ],
     )
     def test_other_keys_are_not_taken_for_misspellings(self, channel, key):

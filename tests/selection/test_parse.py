@@ -137,6 +137,10 @@ class TestOtherReaders:
         with pytest.raises(SelectionError, match="did you mean MCP_DISABLED_TAGS"):
             read_env({"MCP_DISABLED_TAG": "write"})
 
+    def test_variables_are_read_in_any_case(self):
+        setting = read_env({"mcp_disabled_tags": "write", "MCP_DISABLED_TAGS": "read"}).get("deny_tags", "env")
+        assert setting.value == NameSet(frozenset({"write", "read"}))
+
     def test_known_variables_are_not_misspellings(self):
         assert read_env({"MCP_TOP_KS": "1"}, known={"MCP_TOP_KS"}) == Selection()
 

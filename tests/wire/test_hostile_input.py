@@ -62,6 +62,9 @@ BAD_QUERIES = {
     "top-k-other-digits": "top_k=%EF%BC%95",
     "near-miss": "tool=read_note",
     "near-miss-deny": "disabled_tool=read_note",
+    "another-word": "deny_tools=read_note",
+    "header-style": "x-mcp-disabled-tools=read_note",
+    "too-many-keys": "&".join(["x=y"] * 1025),
     "one-good-one-bad": "tools=read_note&top_k=x",
 }
 BAD_HEADERS: dict[str, tuple[str, bytes]] = {
@@ -73,6 +76,10 @@ BAD_HEADERS: dict[str, tuple[str, bytes]] = {
     "too-many-names": ("x-mcp-enabled-tools", ",".join(f"n{i}" for i in range(MAX_NAMES + 1)).encode()),
     "too-many-globs": ("x-mcp-disabled-tools", ",".join(f"*n{i}" for i in range(MAX_GLOBS + 1)).encode()),
     "near-miss": ("x-mcp-enabled-tool", b"read_note"),
+    "another-word": ("x-mcp-denied-tools", b"read_note"),
+    "another-prefix": ("mcp-disabled-tools", b"read_note"),
+    "no-prefix": ("x-deny-tags", b"read"),
+    "badly-encoded": ("x-mcp-query", b"UTF-8''%zz"),
     "near-miss-case": ("X-MCP-Enable-Tools", b"read_note"),
 }  # fmt: skip
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Protocol
 
 import typer
 
-from agent_utilities.selection.channels import Field, ValueKind, spellings
+from agent_utilities.selection.channels import Field, ValueKind, near_miss, spellings
 from agent_utilities.selection.model import Selection
 from agent_utilities.selection.parse import read_cli
 
@@ -131,12 +131,22 @@ def _attribute(spelling: str) -> str:
 
 def _annotation(spelling: str, field: Field) -> Any:
     """Return the type of an option and what `--help` says of it."""
-    help = f"{field.help} [dim]\\[env: {field.env[0]}][/dim]"
+    main = field.cli[0]
+    means_more = "toolsets" in spelling  # a name there may be a tag
+    help = f"{field.help} [dim]\\[env: {field.env[0]}][/dim]" if spelling == main or means_more else f"Same as {main}."
     if field.kind == "flag":
         declaration = f"{spelling}/--no-{spelling.removeprefix('--')}"
         return Annotated[bool | None, typer.Option(declaration, help=help, rich_help_panel=_SELECTION)]
     option = typer.Option(spelling, help=help, metavar=_METAVARS.get(field.kind, "NAMES"), rich_help_panel=_SELECTION)
     return Annotated[list[str] | None, option]
+
+
+def message_of(error: typer.TyperException) -> str:
+    """Return what is wrong with the options; one that is none is told with the one that was probably meant."""
+    option = getattr(error, "option_name", None)
+    if hasattr(error, "possibilities") and option and (meant := near_miss(option, "cli")):
+        return f"no such option: {option}; did you mean {meant}?"
+    return error.format_message()
 
 
 def selection_of(options: Options) -> Selection:

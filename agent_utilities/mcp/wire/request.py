@@ -12,14 +12,13 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent_utilities.errors import SelectionError
-from agent_utilities.selection.channels import field_of
+from agent_utilities.selection.channels import field_of, is_selection_header
 from agent_utilities.selection.model import NOTHING, Selection
 from agent_utilities.selection.parse import read_request
 
 STATE = "agent_utilities.selection"
 """The key of `scope["state"]` that holds the caller's `Selection`."""
 
-_PREFIX = b"x-mcp-"
 _ENDPOINT = re.compile(rb"(event: endpoint\r?\ndata: [^\r\n]+)")
 
 
@@ -39,7 +38,9 @@ def selection_of(request: Any) -> Selection:
 
 
 def _read(scope: Scope) -> Selection:
-    headers = tuple((key.lower(), value) for key, value in scope["headers"] if key.lower().startswith(_PREFIX))
+    headers = tuple(
+        (key.lower(), value) for key, value in scope["headers"] if is_selection_header(key.decode("latin-1"))
+    )
     query_string = scope.get("query_string", b"")
     return read_request(query_string, headers) if headers or query_string else NOTHING
 
@@ -79,7 +80,7 @@ class SelectionMiddleware:
 
 
 def _is_selection(header: bytes) -> bool:
-    return header.lower().startswith(_PREFIX) and field_of(header.decode("latin-1"), "header") is not None
+    return field_of(header.decode("latin-1"), "header") is not None
 
 
 def _carrying(query_string: bytes, send: Send) -> Send:
