@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
@@ -98,6 +98,24 @@ class Catalog:
     def digest(self) -> str:
         """A hash over every entry, 32 hex digits, independent of hash seeds."""
         return blake2b(b"".join(entry.stamp for entry in self.entries), digest_size=16).hexdigest()
+
+    @cached_property
+    def places_by_name(self) -> Mapping[str, Sequence[int]]:
+        """The indexes of the entries that bear each folded name."""
+        places: dict[str, list[int]] = {}
+        for i, entry in enumerate(self.entries):
+            for name in entry.identifiers:
+                places.setdefault(name, []).append(i)
+        return places
+
+    @cached_property
+    def places_by_tag(self) -> Mapping[str, Sequence[int]]:
+        """The indexes of the entries that bear each folded tag."""
+        places: dict[str, list[int]] = {}
+        for i, entry in enumerate(self.entries):
+            for tag in entry.tags:
+                places.setdefault(tag, []).append(i)
+        return places
 
     @cached_property
     def identifiers(self) -> frozenset[str]:

@@ -76,6 +76,7 @@ class Introspection:
         if refused:
             with self._surface.under_verdict(self._surface.unbounded()):
                 refused -= last.names_in(await self._server.list_tools(run_middleware=False))
+        await self._surface.judge("tool", last.catalog, replace(verdict, shapes_lists=False))
         return self._surface.scope(verdict, last.catalog, refused)
 
     def listed(self, catalog: Catalog) -> None:

@@ -28,6 +28,8 @@ from agent_utilities.mcp.wire.changes import Changes
 from agent_utilities.mcp.wire.middleware import WireMiddleware
 from agent_utilities.mcp.wire.parameter_headers import header_schema
 from agent_utilities.resolution.resolver import Resolver
+from agent_utilities.runtime.threads import in_daemon_thread
+from agent_utilities.selection import nearest
 from agent_utilities.selection.merge import effective
 from agent_utilities.selection.model import Selection
 from agent_utilities.selection.resolution import UNRESOLVED, Resolution
@@ -155,6 +157,8 @@ class AgentServer(LaunchedServer):
     async def _keep_tools_known(self) -> None:
         """Keep graph and ranker while the server runs; where they are off, only make the catalog known."""
         self.resolver.settle_s = self._settle_s()
+        if self.serves_http:
+            await in_daemon_thread(nearest.load)
         try:
             await self.resolver.run()
             if self.serves_http:

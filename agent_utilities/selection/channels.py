@@ -132,6 +132,11 @@ def normal_key(key: str, channel: Channel) -> str:
 
 _BY_SPELLING: dict[Channel, dict[str, Field]] = {channel: dict(spellings(channel)) for channel in CHANNELS}
 _BY_STEM: dict[str, Field] = {stem: row for row in FIELDS for stem in row.stems}
+_DENYING = [stem for stem, row in _BY_STEM.items() if row.name.startswith("deny")]
+_PERMITTING = [stem for stem in _BY_STEM if stem not in _DENYING]
+_SHORTEST = min(len(stem) for stem in _BY_STEM if len(stem) > 1) - 1
+_LONGEST = max(map(len, _BY_STEM)) + 5
+"""Of what still looks like a stem: at a similarity of 85, a quarter longer at most."""
 
 
 def field_of(key: str, channel: Channel) -> Field | None:
@@ -171,12 +176,10 @@ def _near_miss(key: str, channel: Channel) -> str | None:
 
 def _misspelt(words: str) -> tuple[Meaning, ...]:
     """Return what misspelt words may mean: one row for each polarity that they nearly spell."""
-    near: list[Meaning] = []
-    for denies in (False, True):
-        stems = [stem for stem, row in _BY_STEM.items() if row.name.startswith("deny") is denies]
-        if (stem := nearest(words, stems, _NEAR)) is not None:
-            near.append(Meaning(_BY_STEM[stem].name, stem))
-    return tuple(near)
+    if not _SHORTEST <= len(words) <= _LONGEST:
+        return ()
+    near = (nearest(words, stems, _NEAR) for stems in (_PERMITTING, _DENYING))
+    return tuple(Meaning(_BY_STEM[stem].name, stem) for stem in near if stem is not None)
 
 
 def _suggestion(meaning: Meaning, words: str, own: str, channel: Channel) -> str | None:

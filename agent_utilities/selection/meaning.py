@@ -51,10 +51,11 @@ _OF = {word: word.removesuffix("s") + "s" for word in f"{_WORDS['tools']} {_WORD
 _ALONE = frozenset("allow allowed blocked denied deny disabled enabled exclude excluded".split())
 """What a caller would write by itself, meaning tools; of other words alone too many mean something else."""
 
-_SAYS_OF_WHAT: frozenset[_Role] = frozenset({"tools", "tags", "readonly"})
+_SAYS_OF_WHAT = re.compile("tool|tag|component|readonly")
 
 _SPLIT = re.compile(r"[^a-z0-9]+")
 _INDEX = re.compile(r"\[[^\]]*\]$")
+_LONGEST_JOINED = 24
 _N_FUZZY = 5
 _N_VERY_FUZZY = 8
 
@@ -117,7 +118,7 @@ def _roles(words: Sequence[str]) -> list[tuple[str, _Role]] | None:
     for word in words:
         if word in _ROLES:
             roles.append((word, _ROLES[word]))
-        elif (parts := _taken_apart(word)) is not None and not _SAYS_OF_WHAT.isdisjoint(role for _, role in parts):
+        elif len(word) <= _LONGEST_JOINED and _SAYS_OF_WHAT.search(word) and (parts := _taken_apart(word)) is not None:
             roles += parts
         elif (known := _misspelt(word)) is not None:
             roles.append((known, _ROLES[known]))

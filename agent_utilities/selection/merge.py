@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from hashlib import blake2b
 
 from agent_utilities.selection.model import (
@@ -32,17 +33,19 @@ def merge(*selections: Selection) -> Selection:
     given = [selection for selection in selections if selection.slots]
     if len(given) < 2:
         return given[0] if given else NOTHING
-    slots: dict[Slot, Setting] = {}
+    slots: dict[Slot, list[Setting]] = {}
     for selection in given:
         for slot, setting in selection.slots:
-            earlier = slots.get(slot)
-            slots[slot] = setting if earlier is None else _unite(earlier, setting)
-    return Selection(tuple(sorted(slots.items(), key=lambda entry: entry[0])))
+            slots.setdefault(slot, []).append(setting)
+    return Selection(tuple((slot, _unite(slots[slot])) for slot in sorted(slots)))
 
 
-def _unite(first: Setting, second: Setting) -> Setting:
-    origins = tuple(sorted({*first.origins, *second.origins}))
-    return Setting(_unite_values(first.value, second.value), origins, first.side)
+def _unite(settings: Sequence[Setting]) -> Setting:
+    """Return one setting for several of one field and channel, all at once: a caller may give hundreds."""
+    if len(settings) == 1:
+        return settings[0]
+    origins = tuple(sorted({origin for setting in settings for origin in setting.origins}))
+    return Setting(reduce(_unite_values, (setting.value for setting in settings)), origins, settings[0].side)
 
 
 def _unite_values(first: Value, second: Value) -> Value:

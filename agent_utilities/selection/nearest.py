@@ -18,3 +18,8 @@ def nearest(name: str, choices: Iterable[str], cutoff: float = 70) -> str | None
 
     found = process.extractOne(name, sorted(choices), scorer=Indel.normalized_similarity, score_cutoff=cutoff / 100)
     return None if found is None else found[0]
+
+
+def load() -> None:
+    """Import what comparing takes, 30 ms, which the first request would otherwise wait for."""
+    from rapidfuzz import process  # noqa: F401

@@ -20,7 +20,7 @@ MAX_NAMES = 512
 MAX_GLOBS = 64
 """The most names with a `*` that one field of one channel may give; each costs a scan of the catalog."""
 
-MAX_KEYS = 1024
+MAX_KEYS = 512
 """The most keys that one channel may give, known or not; each is looked at."""
 
 _ENV_PREFIX = re.compile(r"(X[-_])?MCP[-_]", re.IGNORECASE)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from agent_utilities.catalog.model import Entry
+from agent_utilities.catalog.model import Catalog, Entry
 from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import NameSet, Setting
-from agent_utilities.visibility.names import name_matcher, tag_matcher
+from agent_utilities.visibility.names import every_name, matching, name_matcher, tag_matcher
+from agent_utilities.visibility.steps import Steps
 
 RuleName = Literal["denied_tool", "denied_tag", "not_read_only", "not_allowed_tool", "not_allowed_tag"]
 
@@ -42,6 +43,10 @@ class Rule:
         return f"{_TEXT[self.name]} ({', '.join(self.setting.origins)})"
 
 
+Refusals = tuple[Rule | None, ...]
+"""For each entry of a catalog the rule that refuses it, or None where it is permitted."""
+
+
 class Bounds:
     """The rules of one effective selection; a component is permitted when none refuses it (laws L2, L3).
 
@@ -65,6 +70,8 @@ class Bounds:
                 rules.append(Rule("not_allowed_tag", setting, _not(tag_matcher(names))))
         # The operator's rules come first, so that a refusal on the caller's side tells nothing of the operator's.
         self.rules = tuple(sorted(rules, key=lambda rule: rule.setting.side != "operator"))
+        self.n_globs = sum("*" in name for rule in rules for name in _every_name_of(rule.setting))
+        """How many names with a `*` the rules have: what judging a catalog costs grows with them."""
 
     def refusal(self, entry: Entry) -> Rule | None:
         """Return the first rule that refuses an entry, the operator's first, or None where it is permitted."""
@@ -73,10 +80,66 @@ class Bounds:
                 return rule
         return None
 
+    def judging(self, catalog: Catalog) -> Steps[Refusals]:
+        """Return for each entry of a catalog the rule that refuses it, the operator's first, or None.
+
+        Judged with each are the others that a call by its name could reach instead: of two entries of one name and
+        version the first answers, and an entry without a version answers for every version of its name. So a refusal
+        of the one refuses the other (law L1: what is listed can be called).
+        """
+        refusals: list[Rule | None] = [None] * len(catalog)
+        for rule in self.rules:
+            for i in (yield from _refused(rule, catalog)):
+                if refusals[i] is None:
+                    refusals[i] = rule
+            yield
+        if any(refusals):
+            _refuse_alike(catalog.entries, refusals)
+        return tuple(refusals)
+
+
+def _refused(rule: Rule, catalog: Catalog) -> Steps[Iterable[int]]:
+    """Return the indexes of the entries that a rule refuses, as its `refuses` would say of each."""
+    if rule.name == "not_read_only":
+        return [i for i, entry in enumerate(catalog.entries) if not entry.read_only]
+    names, named = _names(rule.setting), set[int]()
+    if names.everything:
+        return range(len(catalog))  # an allow of everything is no rule
+    tags = names.names
+    if rule.name in ("denied_tool", "not_allowed_tool"):
+        tags = names.toolsets
+        for name in (yield from matching(every_name(names), catalog.places_by_name)):
+            named.update(catalog.places_by_name[name])
+    yield
+    for tag in (yield from matching(tags, catalog.places_by_tag)):
+        named.update(catalog.places_by_tag[tag])
+    is_deny = rule.name in ("denied_tool", "denied_tag")
+    return named if is_deny else [i for i in range(len(catalog)) if i not in named]
+
+
+def _refuse_alike(entries: Sequence[Entry], refusals: list[Rule | None]) -> None:
+    """Refuse the permitted entries by whose names a refused one would answer."""
+    first: dict[tuple[str, str | None], Rule | None] = {}
+    versioned: dict[str, Rule] = {}
+    for entry, rule in zip(entries, refusals, strict=True):
+        first.setdefault((entry.name, entry.version), rule)
+        if rule is not None and entry.version is not None:
+            versioned.setdefault(entry.name, rule)
+    if len(first) == len(refusals) and not versioned:
+        return
+    for i, entry in enumerate(entries):
+        if refusals[i] is None:
+            of_any_version = versioned.get(entry.name) if entry.version is None else None
+            refusals[i] = first[entry.name, entry.version] or of_any_version
+
 
 def _names(setting: Setting) -> NameSet:
     assert isinstance(setting.value, NameSet)
     return setting.value
+
+
+def _every_name_of(setting: Setting) -> Iterable[str]:
+    return every_name(setting.value) if isinstance(setting.value, NameSet) else ()
 
 
 def _not(matches: Callable[[Entry], bool]) -> Callable[[Entry], bool]:

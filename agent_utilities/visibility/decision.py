@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 
 from agent_utilities.catalog.model import Catalog, Entry
 from agent_utilities.selection.merge import Effective
-from agent_utilities.selection.model import Side
+from agent_utilities.selection.model import NameSet, Side
+from agent_utilities.selection.nearest import nearest
 from agent_utilities.selection.resolution import Status
-from agent_utilities.visibility.bounds import Bounds, Rule
+from agent_utilities.visibility.bounds import Bounds, Refusals
 from agent_utilities.visibility.curation import curate
+from agent_utilities.visibility.names import fitting_any
 from agent_utilities.visibility.preferences import NO_PREFERENCES, Preferences
 from agent_utilities.visibility.revision import revision
-from agent_utilities.visibility.unfit import unfit_names
+from agent_utilities.visibility.steps import Steps, finish
 
+_STEP = 2000
+"""Names that are compared with an unknown one in one step: two milliseconds."""
 MAX_UNKNOWN = 16
 """The most unknown names that one decision reports; each costs a search for the nearest."""
 
@@ -37,7 +42,7 @@ class Decision:
     catalog: Catalog
     effective: Effective
     preferences: Preferences
-    refusals: tuple[Rule | None, ...]
+    refusals: Refusals
     permitted: tuple[int, ...]
     visible: tuple[int, ...]
     status: Status
@@ -75,15 +80,27 @@ class Decision:
         Judged against what the operator permits only: a name the operator denies reads the same as one that never
         existed (law L1). At most `MAX_UNKNOWN` names, in alphabetical order.
         """
-        return _unknown(self.effective, "caller", self.open_entries)
+        return finish(self.finding_unknown())
+
+    def finding_unknown(self) -> Steps[dict[str, str | None]]:
+        """Return `unknown`, found in steps where it has not been yet: names and globs are many, and so may tools be."""
+        if "unknown" not in vars(self):
+            vars(self)["unknown"] = yield from _unknown(self.effective, "caller", self.open_entries)
+        unknown: dict[str, str | None] = vars(self)["unknown"]
+        return unknown
 
     @cached_property
     def operator_unknown(self) -> dict[str, str | None]:
         """The same for the operator's names, judged against the whole catalog; for the operator's eyes only."""
-        return _unknown(self.effective, "operator", self.catalog.entries)
+        return finish(_unknown(self.effective, "operator", self.catalog.entries))
 
 
-def decide(catalog: Catalog, effective: Effective, preferences: Preferences = NO_PREFERENCES) -> Decision:
+def decide(
+    catalog: Catalog,
+    effective: Effective,
+    preferences: Preferences = NO_PREFERENCES,
+    refusals: Refusals | None = None,
+) -> Decision:
     """Return what a selection comes to on a catalog.
 
     Synchronous, total, free of I/O and clocks: the same inputs give the same bytes (law L6). What is permitted
@@ -93,9 +110,10 @@ def decide(catalog: Catalog, effective: Effective, preferences: Preferences = NO
         catalog: the server's components of one kind.
         effective: the settings whose bounds hold; its own preferences are not read.
         preferences: what to show of the permitted.
+        refusals: what the bounds come to on the catalog, where it has been judged already.
     """
-    bounds = Bounds(effective)
-    refusals = _refusals(bounds, catalog) if bounds.rules else (None,) * len(catalog)
+    if refusals is None:
+        refusals = finish(Bounds(effective).judging(catalog))
     permitted = tuple(i for i, rule in enumerate(refusals) if rule is None)
     resolution = preferences.resolution
     names = frozenset(resolution.names) if resolution.answered else frozenset()
@@ -111,28 +129,43 @@ def decide(catalog: Catalog, effective: Effective, preferences: Preferences = NO
     )
 
 
-def _refusals(bounds: Bounds, catalog: Catalog) -> tuple[Rule | None, ...]:
-    """Judge every entry, and with each the others that a call by its name could reach instead.
+def _unknown(effective: Effective, side: Side, entries: Sequence[Entry]) -> Steps[dict[str, str | None]]:
+    names = frozenset(name for entry in entries for name in entry.identifiers)
+    yield
+    tags = frozenset(tag for entry in entries for tag in entry.tags)
+    yield
+    either = names | tags
+    given: list[tuple[str, frozenset[str]]] = []
+    for settings, known in (
+        (effective.allow_tools + effective.deny_tools, names),
+        (effective.allow_tags + effective.deny_tags, tags),
+    ):
+        for setting in settings:
+            if setting.side == side and isinstance(value := setting.value, NameSet):
+                given += [(name, known) for name in value.names] + [(name, either) for name in value.toolsets]
+    given.sort(key=itemgetter(0))
+    yield
+    missing: dict[str, frozenset[str]] = {}
+    for name, known in given:
+        if len(missing) == MAX_UNKNOWN and name not in missing:
+            break
+        if not (yield from fitting_any(name, known)):
+            missing[name] = known
+        yield
+    choices: dict[frozenset[str], list[str]] = {}
+    for known in {*missing.values()}:
+        choices[known] = sorted(known)
+        yield
+    near: dict[str, str | None] = {}
+    for name, known in missing.items():
+        near[name] = yield from _nearest(name, choices[known])
+    return near
 
-    Of two entries of one name and version the first answers, and an entry without a version answers for every
-    version of its name; so a refusal of the one refuses the other (law L1: what is listed can be called).
-    """
-    refusals = [bounds.refusal(entry) for entry in catalog.entries]
-    first: dict[tuple[str, str | None], Rule | None] = {}
-    versioned: dict[str, Rule] = {}
-    for entry, rule in zip(catalog.entries, refusals, strict=True):
-        first.setdefault((entry.name, entry.version), rule)
-        if rule is not None and entry.version is not None:
-            versioned.setdefault(entry.name, rule)
-    if len(first) == len(refusals) and not versioned:
-        return tuple(refusals)
-    for i, entry in enumerate(catalog.entries):
-        if refusals[i] is None:
-            of_any_version = versioned.get(entry.name) if entry.version is None else None
-            refusals[i] = first[entry.name, entry.version] or of_any_version
-    return tuple(refusals)
 
-
-def _unknown(effective: Effective, side: Side, entries: Sequence[Entry]) -> dict[str, str | None]:
-    unfit = {name.name: name for name in unfit_names(effective, side, entries)}
-    return {name: unfit[name].nearest for name in sorted(unfit)[:MAX_UNKNOWN]}
+def _nearest(name: str, choices: Sequence[str]) -> Steps[str | None]:
+    """Return the nearest of sorted choices, a step's worth of them at a time."""
+    best = None
+    for start in range(0, len(choices), _STEP):
+        best = nearest(name, [*([best] if best else []), *choices[start : start + _STEP]])
+        yield
+    return best

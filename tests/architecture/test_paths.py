@@ -43,8 +43,8 @@ OF_A_QUERY = [
 
 OF_A_DENY = [
     "mcp/wire/request.py",
-    "selection/parse.py",
     "selection/channels.py",
+    "selection/parse.py",
     "mcp/wire/middleware.py",
     "mcp/server.py",
     "mcp/surface/surface.py",

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from agent_utilities.selection.channels import FIELDS, Field
-from agent_utilities.selection.parse import MAX_BYTES, MAX_GLOBS, MAX_NAMES
+from agent_utilities.selection.parse import MAX_BYTES, MAX_GLOBS, MAX_KEYS, MAX_NAMES
 from tests.every import every
 from tests.wire.expected import DENIED, LAUNCHES, LEAKED, TOOLS
 from tests.wire.http_raw import Headers, Reply
@@ -64,7 +64,7 @@ BAD_QUERIES = {
     "near-miss-deny": "disabled_tool=read_note",
     "another-word": "deny_tools=read_note",
     "header-style": "x-mcp-disabled-tools=read_note",
-    "too-many-keys": "&".join(["x=y"] * 1025),
+    "too-many-keys": "&".join(["x=y"] * (MAX_KEYS + 1)),
     "one-good-one-bad": "tools=read_note&top_k=x",
 }
 BAD_HEADERS: dict[str, tuple[str, bytes]] = {

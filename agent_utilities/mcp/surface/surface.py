@@ -16,6 +16,7 @@ from agent_utilities.mcp.surface.operator import Operator
 from agent_utilities.mcp.surface.verdict import UnderVerdict, Verdict, hand_back, verdict_in_force
 from agent_utilities.resolution.scope import CallerScope
 from agent_utilities.runtime.bounded_cache import BoundedCache
+from agent_utilities.runtime.turns import finish_in_turns
 from agent_utilities.selection.merge import Effective, effective, merge
 from agent_utilities.selection.model import NOTHING, Selection
 from agent_utilities.selection.resolution import Resolution
@@ -29,6 +30,9 @@ DECISIONS_BYTES = 32 << 20
 """The same for decisions."""
 
 _EVERYWHERE = object()
+_AT_ONCE = 1000
+"""The most pairs of a component and a glob that are judged without a turn of the event loop."""
+
 DecisionKey = tuple[str, Effective, Preferences]
 """Digest of the catalog, the bounds that hold, and what is to be shown: all that `decide` reads."""
 
@@ -153,15 +157,24 @@ class Surface:
         return decision
 
     def _decide(self, kind: ComponentKind, catalog: Catalog, verdict: Verdict) -> Decision:
-        key = (catalog.digest, verdict.effective.bounds_only, verdict.preferences_for(kind))
+        key = _key(kind, catalog, verdict)
         decision = self._decisions.get(key)
         if decision is None:
             started = time.perf_counter()
-            decision = decide(catalog, verdict.effective.bounds_only, verdict.preferences_for(kind))
+            refusals = verdict.judgements.get(catalog.digest)
+            decision = decide(catalog, verdict.effective.bounds_only, verdict.preferences_for(kind), refusals)
             if verdict.shapes_lists:
                 self.observers.decided(time.perf_counter() - started)
             self._decisions.keep(key, decision)
         return decision
+
+    async def judge(self, kind: ComponentKind, catalog: Catalog, verdict: Verdict) -> None:
+        """Judge a catalog in turns with the event loop, so that a decision need not do it at once (law L7)."""
+        if verdict.surface is not self or catalog.digest in verdict.judgements:
+            return
+        key = _key(kind, catalog, verdict)
+        if self._decisions.get(key) is None:
+            verdict.judgements[catalog.digest] = await finish_in_turns(verdict.bounds.judging(catalog))
 
     def shown(self, kind: ComponentKind, components: Sequence[Any]) -> Sequence[Any]:
         """Return the visible components of a listing, in its order."""
@@ -205,6 +218,12 @@ class Surface:
         """
         return await self._readers[kind].prepare(components)
 
+    async def judge_listing(self, kind: ComponentKind, components: Sequence[Any]) -> None:
+        """Judge a listing in turns with the event loop, where that may take long; see `judge`."""
+        with self.under_verdict() as verdict:
+            if (1 + verdict.bounds.n_globs) * len(components) > _AT_ONCE:
+                await self.judge(kind, self._readers[kind].read(components).catalog, verdict)
+
     def is_guarded(self, kind: ComponentKind, components: Sequence[Any]) -> bool:
         """Whether any component of a listing has an `auth` check of its own."""
         return self._readers[kind].read(components).is_guarded
@@ -220,6 +239,10 @@ class Surface:
         decision = self._decide(kind, catalog, self.verdict(NOTHING, shapes_lists=False))
         open_entries = (entry for entry in decision.open_entries if not entry.is_guarded)
         return frozenset(name for entry in open_entries for name in (*entry.identifiers, *entry.tags))
+
+
+def _key(kind: ComponentKind, catalog: Catalog, verdict: Verdict) -> DecisionKey:
+    return catalog.digest, verdict.effective.bounds_only, verdict.preferences_for(kind)
 
 
 def _weigh_selection(caller: Selection, settled: Settled) -> int:

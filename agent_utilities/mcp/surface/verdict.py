@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.selection.merge import Effective
-from agent_utilities.visibility.bounds import Bounds
+from agent_utilities.visibility.bounds import Bounds, Refusals
 from agent_utilities.visibility.decision import Decision
 from agent_utilities.visibility.preferences import NO_PREFERENCES, Preferences
 
@@ -24,6 +24,7 @@ class Verdict:
         preferences: what was asked for to be shown, the query resolved where tools are listed.
         shapes_lists: whether the preferences apply: only where tools are listed to a caller.
         by_caller: whether the caller gave any setting.
+        judgements: by a catalog's digest, what the bounds come to on it, for as long as the request lasts.
     """
 
     surface: object
@@ -32,6 +33,7 @@ class Verdict:
     preferences: Preferences = NO_PREFERENCES
     shapes_lists: bool = False
     by_caller: bool = False
+    judgements: dict[str, Refusals] = field(default_factory=dict)
 
     def preferences_for(self, kind: ComponentKind) -> Preferences:
         """Return what is to be shown of a kind of component: preferences are of listed tools only."""

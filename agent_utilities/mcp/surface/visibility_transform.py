@@ -100,6 +100,9 @@ class DynamicVisibilityTransform(Transform):
             await asyncio.sleep(0)
         if self._surface.is_guarded(kind, components):
             components = await admitted(components)
+            if len(components) > _MANY:
+                await self._surface.prepare(kind, components)
+        await self._surface.judge_listing(kind, components)
         shown = self._surface.shown(kind, components)
         if len(shown) > _MANY:
             await asyncio.sleep(0)

@@ -7,9 +7,10 @@ from typing import Any
 from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind
 from agent_utilities.mcp.host import Host
 from agent_utilities.mcp.surface.verdict import Verdict
+from agent_utilities.runtime.turns import finish_in_turns
 from agent_utilities.selection.model import NOTHING
 from agent_utilities.visibility.decision import Decision, decide
-from agent_utilities.visibility.names import fits_any
+from agent_utilities.visibility.names import fitting_any
 from agent_utilities.visibility.revision import revision
 
 
@@ -50,11 +51,12 @@ async def summarise(host: Host, verdict: Verdict, kind: ComponentKind, decided: 
 
 async def _unknown(host: Host, decision: Decision, kind: ComponentKind) -> dict[str, str | None]:
     """Names the caller gave that fit no component of any kind."""
-    unknown = decision.unknown
+    unknown = await finish_in_turns(decision.finding_unknown())
     for other in KINDS:
         if unknown and other != kind:
             known = await _known(host, other)
-            unknown = {name: near for name, near in unknown.items() if not fits_any(name, known)}
+            fitting = [name for name in unknown if await finish_in_turns(fitting_any(name, known))]
+            unknown = {name: near for name, near in unknown.items() if name not in fitting}
     return unknown
 
 

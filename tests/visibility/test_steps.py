@@ -1,0 +1,61 @@
+"""A whole catalog is judged in short steps, as each of its entries would be by itself."""
+
+from __future__ import annotations
+
+import time
+
+from hypothesis import given, settings
+
+from agent_utilities.catalog.model import Catalog, entry
+from agent_utilities.selection import nearest
+from agent_utilities.selection.merge import Effective, effective
+from agent_utilities.selection.parse import MAX_GLOBS, read_request
+from agent_utilities.visibility.bounds import Bounds
+from agent_utilities.visibility.decision import decide
+from agent_utilities.visibility.steps import Steps, finish
+from tests.laws.given import Spelled, catalogs, read, spelled_lists
+
+LONGEST_S = 0.010
+"""Law L7: what the event loop may be kept for."""
+
+
+def hostile() -> Effective:
+    """The most that a query string may ask: globs whose parts all stand in every name, and which fit none."""
+    fields = ("tools", "disabled_toolsets", "tags", "disabled_tags")
+    globs = [",".join(f"*o*o*{i % 10}*_*{field[0]}{i}*" for i in range(MAX_GLOBS)) for field in fields]
+    return effective(read_request("&".join(map("=".join, zip(fields, globs, strict=True))).encode(), ()))
+
+
+def longest_s(steps: Steps[object]) -> float:
+    """Return the CPU seconds of the longest step."""
+    spent = []
+    while True:
+        started = time.thread_time()
+        try:
+            next(steps)
+        except StopIteration:
+            return max(spent, default=0.0)
+        finally:
+            spent.append(time.thread_time() - started)
+
+
+@settings(max_examples=50)
+@given(catalogs, spelled_lists())
+def test_each_entry_is_refused_by_the_rule_that_refuses_it_alone(catalog: Catalog, asked: list[Spelled]) -> None:
+    bounds = Bounds(effective(read(asked)))
+    of_one_name = {e.name: e for e in catalog.entries}
+    alone = Catalog(tuple(of_one_name.values()))
+    assert finish(bounds.judging(alone)) == tuple(map(bounds.refusal, alone.entries))
+
+
+def test_no_step_is_long_however_many_globs_meet_however_many_tools() -> None:
+    nearest.load()
+    asked = hostile()
+    tools = [entry("tool", f"server_{i % 37}_some_tool_name_{i}", tags={f"tool_o_{i}"}) for i in range(10_000)]
+    # The least of three: what else the machine does must not count.
+    tries = []
+    for _ in range(3):
+        catalog = Catalog(tuple(tools))
+        tries.append(longest_s(Bounds(asked).judging(catalog)))
+    assert min(tries) < LONGEST_S
+    assert min(longest_s(decide(catalog, asked).finding_unknown()) for _ in range(3)) < LONGEST_S
