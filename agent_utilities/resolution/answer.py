@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from agent_utilities.resolution.scope import CallerScope
@@ -31,6 +31,10 @@ class Question:
     limit: int | None = None
 
 
+Ranked = Callable[[Sequence[str]], Resolution]
+"""A ranking, to be made an answer of with the names of the tools in scope that bear the query as it stands."""
+
+
 class ToolRanker(Protocol):
     """Ranks a server's tools: `CatalogRanker`, or a test's own."""
 
@@ -39,12 +43,11 @@ class ToolRanker(Protocol):
         """What it answers from: answers of one version are equal. Empty while it can't rank."""
         ...
 
-    async def answer(self, question: Question, literal: Sequence[str], deadline: Deadline) -> Resolution | None:
-        """Return the answer to a question; never fails, never waits past the deadline, blocks nothing.
+    async def rank(self, question: Question, deadline: Deadline) -> Ranked | None:
+        """Return what the tools in scope are ranked as; never fails, never waits past the deadline, blocks nothing.
 
         Args:
             question: what is asked.
-            literal: names of the tools in scope that bear the query as it stands.
             deadline: until when it is waited for.
 
         Returns:
@@ -68,6 +71,17 @@ def literal_answer(literal: Sequence[str], limit: int | None, cause: str = "") -
         _n_left_out(len(literal), limit),
         is_temporary=bool(cause),
     )
+
+
+def answer_without_graph(answer: Resolution, cause: str) -> Resolution:
+    """Return the answer of a ranker by itself as callers are told it.
+
+    Args:
+        answer: what the ranking comes to without literal matches.
+        cause: why there is no graph to ask.
+    """
+    causes = ", ".join(filter(None, (f"graph {cause}", answer.cause)))
+    return replace(answer, status="ranked" if answer.tools else "no_match", cause=causes)
 
 
 def combined_answer(

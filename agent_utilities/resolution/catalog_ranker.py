@@ -12,12 +12,11 @@ from typing import Any
 
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.ranking.base import Index, Ranker, Ranking
-from agent_utilities.resolution.answer import Question
+from agent_utilities.resolution.answer import Question, Ranked
 from agent_utilities.resolution.catalog_index import CatalogIndex
 from agent_utilities.resolution.deadlines import for_vectors
 from agent_utilities.runtime.deadline import Deadline
 from agent_utilities.runtime.threads import in_daemon_thread
-from agent_utilities.selection.resolution import Resolution
 
 logger = logging.getLogger("agent_utilities.ranking")
 
@@ -50,6 +49,7 @@ class CatalogRanker:
         self._improvable = asyncio.Event()
         self.settled = asyncio.Event()
         """Set while the index of what was offered last is as good as it gets for now."""
+        self._first_index_made = asyncio.Event()
         self._index: CatalogIndex | None = None
         self._n_swaps = 0
         self._threads = ThreadPoolExecutor(_N_THREADS, "rank")
@@ -83,6 +83,18 @@ class CatalogRanker:
             self._offered = digest, documents
             self.settled.clear()
             self._wake.set()
+
+    async def wait_for_index(self, deadline: Deadline) -> None:
+        """Wait for the first index where one is under way, no longer than the deadline."""
+        if self._offered is not None:
+            with suppress(TimeoutError):
+                async with deadline.timeout():
+                    await self._first_index_made.wait()
+
+    async def wait_until_settled(self) -> None:
+        """Wait until the index is as good as it gets for now, where one is under way."""
+        if self._offered is not None:
+            await self.settled.wait()
 
     async def run(self) -> None:
         """Index what is offered until cancelled; by words at once, even while vectors of an older catalog are made."""
@@ -148,33 +160,32 @@ class CatalogRanker:
         lacks_vectors = self._better is not None and bool(documents) and (best is lexical or bool(best.cause))
         names = tuple(document.name for document in documents)
         self._index = CatalogIndex(str(self._n_swaps), digest, names, lexical, best, lacks_vectors)
+        self._first_index_made.set()
         logger.info("index of %d tools is ready%s", len(documents), f" ({best.cause})" if best.cause else "")
 
     # -- answering -----------------------------------------------------------------------------------------------
 
-    async def answer(self, question: Question, literal: Sequence[str], deadline: Deadline) -> Resolution | None:
-        """Return the answer to a question; by words alone where vectors take too long. See `ToolRanker`."""
+    async def rank(self, question: Question, deadline: Deadline) -> Ranked | None:
+        """Rank the tools in scope; by words alone where vectors take too long. See `ToolRanker`."""
         index = self._index
         if index is None:
             return None
         try:
-            return await self._answer_from(index, question, literal, deadline)
+            return await self._rank_from(index, question, deadline)
         except TimeoutError:
             logger.warning("ranking took too long; tools that bear the query's words are shown")
         except Exception:
             logger.exception("can't rank; tools that bear the query's words are shown")
         return None
 
-    async def _answer_from(
-        self, index: CatalogIndex, question: Question, literal: Sequence[str], deadline: Deadline
-    ) -> Resolution:
+    async def _rank_from(self, index: CatalogIndex, question: Question, deadline: Deadline) -> Ranked:
         permitted = index.permitted(question.scope)
         limit = _N_RANKED + (question.limit or 0)
         rank_by_words = partial(index.lexical.rank, question.query, permitted=permitted, limit=limit)
         if index.lexical is index.best:
             async with deadline.timeout():
                 ranking = await _in(self._threads, rank_by_words)
-            return index.answer(question, literal, ranking, _cause(index, ranking))
+            return partial(index.answer, question, ranking=ranking, cause=_cause(index, ranking))
         try:
             async with for_vectors(deadline).timeout():
                 rank_by_vectors = partial(index.best.rank, question.query, permitted=permitted, limit=limit)
@@ -182,9 +193,10 @@ class CatalogRanker:
         except TimeoutError:
             async with deadline.timeout():
                 ranking = await _in(self._threads_for_words, rank_by_words)
-            return index.answer(question, literal, ranking, BY_WORDS, is_temporary=True)
+            return partial(index.answer, question, ranking=ranking, cause=BY_WORDS, is_temporary=True)
         cause = _cause(index, ranking)
-        return index.answer(question, literal, ranking, cause, is_temporary=bool(cause) and not index.lacks_vectors)
+        is_temporary = bool(cause) and not index.lacks_vectors
+        return partial(index.answer, question, ranking=ranking, cause=cause, is_temporary=is_temporary)
 
 
 def _cause(index: CatalogIndex, ranking: Ranking) -> str:

@@ -6,13 +6,25 @@ from dataclasses import dataclass
 
 from agent_utilities.runtime.deadline import Deadline
 
+_FILL_SHARE = 0.5
+_GRAPH_SHARE = 0.7
 _RANKING_SHARE = 0.8
 _LEAST_RANKING_S = 0.01
 _VECTORS_SHARE = 0.75
 
 
+def for_first_fill(query: Deadline) -> Deadline:
+    """Return until when a graph that is filled for the first time is waited for; the rest is for the ranker alone."""
+    return query.share(_FILL_SHARE)
+
+
+def for_graph(query: Deadline) -> Deadline:
+    """Return until when a graph is waited for where a ranker can answer without it."""
+    return query.share(_GRAPH_SHARE)
+
+
 def for_ranking(query: Deadline) -> Deadline:
-    """Return until when a ranker may take, once the graph has answered; the rest is for putting both together."""
+    """Return until when a ranker may take, which runs beside the graph; the rest is for putting both together."""
     return query.share(_RANKING_SHARE, least_s=_LEAST_RANKING_S)
 
 
@@ -29,6 +41,7 @@ class Limits:
         statement_s: one statement on the graph, and waiting for a place to run it.
         probe_s: a statement that anything alive answers, asked after one that took too long.
         refresh_s: bringing a server's tools into the graph.
+        refresh_gap_s: between the starts of two refreshes that follow changes.
         close_s: letting go of the graph at the end.
         settle_s: how long a server is left alone after its start before its graph is opened, unless a query comes;
             None opens it for a query only.
@@ -39,6 +52,7 @@ class Limits:
     statement_s: float = 2.0
     probe_s: float = 0.25
     refresh_s: float = 60.0
+    refresh_gap_s: float = 1.0
     close_s: float = 1.5
     settle_s: float | None = 0.0
     cache_bytes: int = 16 << 20

@@ -52,6 +52,7 @@ class GraphReader:
         state_of: returns the state that a server should be in.
         mark_outdated: called with a server of which the graph holds other tools than it should.
         limits: how long statements may take.
+        fallback: what callers get while the graph does not answer, for the log.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class GraphReader:
         state_of: Callable[[str], ServerState],
         mark_outdated: Callable[[str], None],
         limits: Limits,
+        fallback: str,
     ) -> None:
         self.n_reads = 0
         """How many queries were asked of the graph; one whose words stand nowhere together may take two statements."""
@@ -70,6 +72,7 @@ class GraphReader:
         self._graph = graph
         self._state_of, self._mark_outdated = state_of, mark_outdated
         self._limits = limits
+        self._fallback = fallback
         self._matches: BoundedCache[Asked, Matches] = BoundedCache(limits.cache_bytes, _weigh)
         self._too_slow: BoundedCache[Asked, GraphError] = BoundedCache(_N_TOO_SLOW, lambda asked, error: 1)
         self._places = asyncio.Semaphore(_AT_ONCE)
@@ -173,7 +176,7 @@ class GraphReader:
         """Note a failure, and return it."""
         self._breaker.failed(error.cause)
         if self.cause in (None, "being filled"):
-            logger.warning("%s; every permitted tool is shown until it answers", error)
+            logger.warning("%s; %s until it answers", error, self._fallback)
         self.cause = error.cause
         return error
 

@@ -11,12 +11,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from agent_utilities.graph.base import Cause, GraphError, ServerState, ToolGraph
-from agent_utilities.graph.matching import names_of
+from agent_utilities.graph.matching import Matches, names_of
 from agent_utilities.graph.query_text import normalise
 from agent_utilities.resolution import graph_reader
-from agent_utilities.resolution.answer import UNRANKED, Question, ToolRanker, literal_answer
-from agent_utilities.resolution.deadlines import Limits, for_ranking
-from agent_utilities.resolution.graph_reader import GraphReader
+from agent_utilities.resolution.answer import (
+    UNRANKED,
+    Question,
+    Ranked,
+    ToolRanker,
+    answer_without_graph,
+    literal_answer,
+)
+from agent_utilities.resolution.deadlines import Limits, for_graph, for_ranking
+from agent_utilities.resolution.graph_reader import GraphReader, Outcome
 from agent_utilities.resolution.refresher import Introspect, Refresher
 from agent_utilities.resolution.scope import CallerScope
 from agent_utilities.runtime.bounded_cache import BoundedCache
@@ -26,6 +33,7 @@ from agent_utilities.selection.resolution import UNRESOLVED, Resolution
 
 logger = logging.getLogger("agent_utilities.graph")
 
+_NO_EDITION = ""
 _HOUR_MS = 3_600_000
 _CLOCK_SKEW_MS = 5 * 60_000
 
@@ -37,7 +45,7 @@ class Asked:
     Args:
         server: whose tools.
         text: the normalised query.
-        edition: of the server's tools.
+        edition: of the server's tools in the graph; empty for an answer without it.
         scope_digest: of the tools that the caller may use; empty for all.
         ranker_version: what the ranker answers from; empty while it can't.
         limit: the most to name.
@@ -54,11 +62,11 @@ class Asked:
 class DynamicToolOrchestrator:
     """Resolves queries on the tool graph, without an LLM (laws L5, L7).
 
-    A query seen before is answered from memory. Another is asked of the graph once, however many callers wait, and
-    each caller waits no longer than the deadline. Tools that bear the query literally come first; then those that a
-    ranker claims, or, while it can't rank, those that bear the query's words apart. The graph is opened, filled and
-    refreshed by `run`, in the background; until it is filled, and whenever it fails, the answer is `unavailable`,
-    which shows everything permitted.
+    A query seen before is answered from memory. Another is asked of graph and ranker once, however many callers wait,
+    and each caller waits no longer than the deadline. Tools that bear the query literally come first; then those that
+    the ranker claims, or, while it can't rank, those that bear the query's words apart. The graph is opened, filled and
+    refreshed by `run`, in the background; until it is filled, and whenever it fails, the ranker alone answers
+    (`ranked`), and where it can't either the answer is `unavailable`, which shows everything permitted.
 
     Args:
         graph: the backend; opened and closed here.
@@ -91,9 +99,10 @@ class DynamicToolOrchestrator:
         self._limits = limits
         self._now = now
         self._ranker = ranker
-        self._reader = GraphReader(graph, clock, self._states.__getitem__, self._mark_outdated, limits)
+        fallback = "every permitted tool is shown" if ranker is None else "the ranker alone answers"
+        self._reader = GraphReader(graph, clock, self._states.__getitem__, self._mark_outdated, limits, fallback)
         self._answers: BoundedCache[Asked, Resolution] = BoundedCache(limits.cache_bytes, _weigh)
-        self._flights: SingleFlight[Asked, Resolution | GraphError] = SingleFlight()
+        self._flights: SingleFlight[Asked, Resolution] = SingleFlight()
         self.first_try_done = asyncio.Event()
         """Set once the graph was filled with the live tools, or could not be at the first try."""
 
@@ -122,24 +131,22 @@ class DynamicToolOrchestrator:
         state = self._states.get(server_name)
         if state is None:
             self._refresher.open_now()
-            return Resolution("unavailable", cause=self.cause or "being filled")
         asked = self._asked(question, server_name, state)
-        answer: Resolution | GraphError | None = self._answers.get(asked)
+        answer = self._answers.get(asked) if state is not None else None
         if answer is None:
             answer = await self._wait(asked, question, deadline or self.new_deadline())
-        is_stale = self._is_stale(state)
+        if state is None:
+            return answer
         # Whoever waited may find that a refresh is over by now, and starts no other.
         if self._is_stale(self._states.get(server_name, state)) or self._refresher.is_due(server_name):
             self.refresh(server_name)
-        if isinstance(answer, GraphError):
-            return Resolution("unavailable", cause=answer.cause)
-        return replace(answer, status="stale") if is_stale and answer.answered else answer
+        return replace(answer, status="stale") if answer.status == "fresh" and self._is_stale(state) else answer
 
-    def _asked(self, question: Question, server_name: str, state: ServerState) -> Asked:
+    def _asked(self, question: Question, server_name: str, state: ServerState | None) -> Asked:
         return Asked(
             server_name,
             question.text,
-            f"{state.digest}:{self._refresher.n_changes}",
+            f"{state.digest}:{self._refresher.n_changes}" if state is not None else _NO_EDITION,
             question.scope.digest if question.scope is not None else "",
             self._ranker.version if self._ranker is not None else "",
             question.limit,
@@ -149,47 +156,79 @@ class DynamicToolOrchestrator:
         """Return until when a query asked now is waited for."""
         return Deadline.after(self._deadline_s)
 
-    async def _wait(self, asked: Asked, question: Question, deadline: Deadline) -> Resolution | GraphError:
+    async def _wait(self, asked: Asked, question: Question, deadline: Deadline) -> Resolution:
         """Find an answer once for all who ask the same, and wait for it no longer than the deadline."""
         if self._flights.group is None:
-            return GraphError("being filled", "not running")
+            return _unavailable("being filled")
         try:
             return await self._flights.join(asked, lambda: self._find(asked, question, deadline), deadline)
         except TimeoutError:
-            return GraphError("too slow", f"no answer within {self._deadline_s * 1000:.0f} ms")
+            return _unavailable("too slow")
         except NotRunningError:
-            return GraphError("failed", "the server is stopping")
+            return _unavailable("failed")
 
-    async def _find(self, asked: Asked, question: Question, deadline: Deadline) -> Resolution | GraphError:
+    async def _find(self, asked: Asked, question: Question, deadline: Deadline) -> Resolution:
         """Find an answer; past the deadline nobody waits for it, but the graph's part of it is still remembered."""
         try:
-            answer = await self._ask_graph_and_ranker(asked, question, deadline)
+            return await self._ask(asked, question, deadline)
         except Exception as failure:  # a flight that raised would end the whole task group
-            return self._reader.failed(GraphError("failed", repr(failure)))
-        if isinstance(answer, Resolution) and not answer.is_temporary:
+            return _unavailable(self._reader.failed(GraphError("failed", repr(failure))).cause)
+
+    async def _ask(self, asked: Asked, question: Question, deadline: Deadline) -> Resolution:
+        """Ask graph and ranker, and remember the answer; without the graph, that of the ranker alone."""
+        without_graph = replace(asked, edition=_NO_EDITION)
+        by_ranker = self._answers.get(without_graph)
+        if by_ranker is None:
+            # At once: what the ranker finds does not depend on the graph, which may not be there.
+            matches, ranked = await asyncio.gather(self._match(asked, deadline), self._rank(asked, question, deadline))
+        else:
+            matches = await self._match(asked, deadline)
+            ranked = None if isinstance(matches, GraphError) else await self._rank(asked, question, deadline)
+        if isinstance(matches, GraphError):
+            answer: Resolution | GraphError = matches
+        else:
+            answer = await self._combine(asked, question, matches, ranked, deadline)
+        if isinstance(answer, Resolution):
+            return self._remember(asked, answer)
+        if by_ranker is None and ranked is not None:
+            by_ranker = self._remember(without_graph, ranked(()))
+        return _unavailable(answer.cause) if by_ranker is None else answer_without_graph(by_ranker, answer.cause)
+
+    async def _match(self, asked: Asked, deadline: Deadline) -> Outcome:
+        """Return what matches in the graph, or why it can't be asked; in time for the ranker to answer without it."""
+        if asked.edition == _NO_EDITION:
+            return GraphError(self.cause or "being filled", "not filled yet")
+        match = graph_reader.Asked(asked.server, asked.text, asked.edition)
+        return await self._reader.matches(match, for_graph(deadline) if asked.ranker_version else deadline)
+
+    async def _rank(self, asked: Asked, question: Question, deadline: Deadline) -> Ranked | None:
+        """Return what the ranker finds; None where there is none, or it can't rank."""
+        if self._ranker is None or not asked.ranker_version:
+            return None
+        return await self._ranker.rank(question, for_ranking(deadline))
+
+    async def _combine(
+        self, asked: Asked, question: Question, matches: Matches, ranked: Ranked | None, deadline: Deadline
+    ) -> Resolution | GraphError:
+        """Return what literal matches and ranking come to; without a ranking, the query's terms are matched apart."""
+        permitted = question.scope.names() if question.scope is not None else None
+        literal = names_of(matches, permitted)
+        if ranked is not None:
+            answer = ranked(literal)
+            inconclusive = None if answer.tools else await self._reader.why_inconclusive(asked.server)
+            return inconclusive or answer
+        if not literal:
+            match = graph_reader.Asked(asked.server, asked.text, asked.edition, by_terms=True)
+            by_term = await self._reader.matches(match, deadline)
+            if isinstance(by_term, GraphError):
+                return by_term
+            literal = names_of(by_term, permitted)
+        return literal_answer(literal, question.limit, UNRANKED if self._ranker is not None else "")
+
+    def _remember(self, asked: Asked, answer: Resolution) -> Resolution:
+        if not answer.is_temporary:
             self._answers.keep(asked, answer)
         return answer
-
-    async def _ask_graph_and_ranker(
-        self, asked: Asked, question: Question, deadline: Deadline
-    ) -> Resolution | GraphError:
-        permitted = question.scope.names() if question.scope is not None else None
-        match = graph_reader.Asked(asked.server, asked.text, asked.edition)
-        matches = await self._reader.matches(match, deadline)
-        if isinstance(matches, GraphError):
-            return matches
-        literal = names_of(matches, permitted)
-        if self._ranker is not None and asked.ranker_version:
-            answer = await self._ranker.answer(question, literal, for_ranking(deadline))
-            if answer is not None:
-                inconclusive = None if answer.tools else await self._reader.why_inconclusive(asked.server)
-                return inconclusive or answer
-        if not literal:
-            matches = await self._reader.matches(replace(match, by_terms=True), deadline)
-            if isinstance(matches, GraphError):
-                return matches
-            literal = names_of(matches, permitted)
-        return literal_answer(literal, question.limit, UNRANKED if self._ranker is not None else "")
 
     def _is_stale(self, state: ServerState) -> bool:
         """By age; a time stamp from the future, after a clock was set back, counts as old."""
@@ -273,6 +312,10 @@ class DynamicToolOrchestrator:
         if state is not None:
             health |= {"age_s": max(0, round(self._now() - state.updated_at_ms / 1000))}
         return health
+
+
+def _unavailable(cause: Cause) -> Resolution:
+    return Resolution("unavailable", cause=cause)
 
 
 def _weigh(asked: Asked, answer: Resolution) -> int:

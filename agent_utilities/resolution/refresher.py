@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from itertools import count
 
@@ -53,6 +53,8 @@ class Refresher:
         self._changed: set[str] = set()
         self._warned: set[str] = set()
         self._paused_until: dict[str, float] = {}
+        self._next_turn_s: dict[str, float] = {}
+        self._change_noted = asyncio.Event()
         self._context = copy_context()
 
     async def fill(
@@ -82,21 +84,36 @@ class Refresher:
                     self._warn(server, error)
                 else:
                     on_failure(self._as_graph_error(error))
-            await asyncio.sleep(self._limits.retry_s[min(attempt, len(self._limits.retry_s) - 1)])
+            # Tools that change meanwhile are introspected at once: a ranker answers without the graph.
+            self._change_noted.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._limits.retry_s[min(attempt, len(self._limits.retry_s) - 1)]):
+                    await self._change_noted.wait()
         del self.running[server]
 
     async def _open_and_fill(self, server: str, on_success: Callable[[], object]) -> None:
+        """Open the graph, and introspect the tools whether or not it can be opened."""
+        with self._counted(server):
+            opened, records = await asyncio.gather(
+                self._open(server, on_success), self._introspect(server), return_exceptions=True
+            )
+            if isinstance(opened, BaseException):
+                raise opened
+            if isinstance(records, BaseException):
+                raise records
+            await self._sync(server, records)
+        # The first time a statement runs costs many times the others, and no caller should pay it.
+        await match_literally(self._graph, server, "warm up")
+        await match_terms(self._graph, server, "warm up")
+        on_success()
+
+    async def _open(self, server: str, on_success: Callable[[], object]) -> None:
         await self._graph.open()
         if server not in self.states:
             state = await server_state(self._graph, server)
             if state is not None and state.n_tools:
                 self.states[server] = state
                 on_success()
-        await self.refresh_cached_tools(server)
-        # The first time a statement runs costs many times the others, and no caller should pay it.
-        await match_literally(self._graph, server, "warm up")
-        await match_terms(self._graph, server, "warm up")
-        on_success()
 
     def open_now(self) -> None:
         """Open the graph without waiting for the server to settle: a query was asked."""
@@ -108,17 +125,22 @@ class Refresher:
         Args:
             group: the task group that owns it; without one nothing is started.
             server: whose tools to bring in.
-            is_change: the tools are known to have changed: it is not forgotten until a refresh has succeeded.
+            is_change: the tools are known to have changed: it is not forgotten until a refresh has succeeded, and they
+                are introspected even while the graph is left alone.
         """
         if is_change:
             self._changed.add(server)
+            self._change_noted.set()
         if group is None or server in self.running or server not in self.states:
             return
-        if self._clock() < self._paused_until.get(server, float("-inf")):
+        if self._is_paused(server) and not is_change:
             return
         # Whoever asks may have started it, and must not be the one as whom the tools are listed.
         task = self.running[server] = group.create_task(self._run(server), context=self._context.copy())
         task.add_done_callback(lambda _: self.running.pop(server, None))
+
+    def _is_paused(self, server: str) -> bool:
+        return self._clock() < self._paused_until.get(server, float("-inf"))
 
     def is_due(self, server: str) -> bool:
         """Whether a change waits for a refresh."""
@@ -128,13 +150,28 @@ class Refresher:
         """Refresh, and once more where the tools changed meanwhile."""
         try:
             while True:
+                await self._wait_for_turn(server)
                 async with asyncio.timeout(self._limits.refresh_s):
+                    if self._is_paused(server):
+                        return await self._introspect_only(server)
                     await self.refresh_cached_tools(server)
                 if server not in self._changed:
                     return
         except Exception as error:
             self._paused_until[server] = self._clock() + self._limits.retry_s[-1]
             self._warn(server, error)
+
+    async def _wait_for_turn(self, server: str) -> None:
+        """Wait until the last refresh was started a while ago: changes that come fast are brought in together."""
+        now_s = asyncio.get_running_loop().time
+        await asyncio.sleep(self._next_turn_s.get(server, 0.0) - now_s())
+        self._next_turn_s[server] = now_s() + self._limits.refresh_gap_s
+
+    async def _introspect_only(self, server: str) -> None:
+        """Introspect tools that changed while the graph is left alone; they are brought into it later."""
+        with self._counted(server):
+            await self._introspect(server)
+        self._changed.add(server)
 
     def _warn(self, server: str, error: Exception) -> None:
         """Say once that a refresh failed, until one succeeds."""
@@ -148,16 +185,24 @@ class Refresher:
         Raises:
             GraphError: nothing was changed.
         """
+        with self._counted(server):
+            await self._sync(server, await self._introspect(server))
+
+    @contextmanager
+    def _counted(self, server: str) -> Iterator[None]:
+        """Count a refresh, and take the changes up to now as brought in, unless it fails."""
         self.n_refreshes += 1
         was_changed = server in self._changed
         self._changed.discard(server)
         try:
-            records = await self._introspect(server)
-            report = await sync(self._graph, server, records, int(self._now() * 1000))
+            yield
         except BaseException:
             if was_changed:
                 self._changed.add(server)
             raise
+
+    async def _sync(self, server: str, records: Sequence[ToolRecord]) -> None:
+        report = await sync(self._graph, server, records, int(self._now() * 1000))
         self.states[server] = report.state
         self.n_changes += bool(report.n_put or report.n_dropped)
         self._warned.discard(server)

@@ -13,7 +13,7 @@ from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.graph.backends import graph_backend
 from agent_utilities.graph.base import ToolGraph, ToolRecord
 from agent_utilities.resolution.catalog_ranker import CatalogRanker
-from agent_utilities.resolution.deadlines import Limits
+from agent_utilities.resolution.deadlines import Limits, for_first_fill
 from agent_utilities.resolution.opening import open_catalog_ranker
 from agent_utilities.resolution.orchestrator import DynamicToolOrchestrator
 from agent_utilities.resolution.scope import CallerScope
@@ -92,7 +92,7 @@ class Resolver:
         return await orchestrator.resolve(query, self._name(), scope, limit, deadline)
 
     async def wait_for_tools(self) -> Deadline | None:
-        """Return the deadline of a query asked now, after the first fill where that is still under way.
+        """Return the deadline of a query asked now, after the first fill or index where these are still under way.
 
         Returns:
             None where queries are not resolved.
@@ -107,7 +107,9 @@ class Resolver:
         if orchestrator is None:
             return None
         if orchestrator.cause == "being filled":
-            await orchestrator.filled(deadline)
+            await orchestrator.filled(for_first_fill(deadline) if self._ranker is not None else deadline)
+        if orchestrator.cause is not None and self._ranker is not None:
+            await self._ranker.wait_for_index(for_first_fill(deadline))
         return deadline
 
     # -- in the background ---------------------------------------------------------------------------------------
@@ -144,8 +146,8 @@ class Resolver:
             try:
                 async with asyncio.timeout(_ONCE_S):
                     await self.orchestrator.filled(Deadline.after(_ONCE_S))
-                    if self._ranker is not None and self.orchestrator.cause is None:
-                        await self._ranker.settled.wait()
+                    if self._ranker is not None:
+                        await self._ranker.wait_until_settled()
             except TimeoutError:
                 logger.warning("graph or index not ready within %s s; every permitted tool is shown", _ONCE_S)
             try:

@@ -1,4 +1,4 @@
-"""The knowledge graph's answer to a query, as data: only `decide` chooses what follows from it."""
+"""The answer to a query, as data: only `decide` chooses what follows from it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-Status = Literal["off", "fresh", "stale", "no_match", "unavailable"]
-"""`off`: nothing was asked or no graph is there · `fresh`, `stale`: answered · `no_match`, `unavailable`: show all."""
+Status = Literal["off", "fresh", "stale", "ranked", "no_match", "unavailable"]
+"""`off`: nothing was asked, or queries are off · `fresh`, `stale`: answered by graph and ranker · `ranked`: answered by
+the ranker alone, since the graph is not there · `no_match`, `unavailable`: show all."""
+
+ANSWERED: frozenset[Status] = frozenset(("fresh", "stale", "ranked"))
+"""The statuses of answers that narrow what is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +35,7 @@ class Resolution:
 
     Args:
         status: how the answer came about.
-        tools: those that answer the query, best first; they count only with `fresh` and `stale`.
+        tools: those that answer the query, best first; they count only where `answered`.
         cause: for people, why there is no answer, or less of one than there could be; empty where it is whole.
         n_left_out: how many more tools answer, beyond the `top_k` that were asked for.
         is_temporary: whether the next request may get a better answer, so that this one is not kept.
@@ -51,7 +55,7 @@ class Resolution:
     @property
     def answered(self) -> bool:
         """Whether `tools` narrows what is shown."""
-        return self.status in ("fresh", "stale")
+        return self.status in ANSWERED
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -81,7 +81,7 @@ class TestAge:
         live.hold()
         orchestrator = patient(EmbeddedGraph(path), live, now=now)
         async with running(orchestrator, wait=False):
-            await live.reached.wait()
+            await until(lambda: orchestrator.cause is None, "opened")
             assert await orchestrator.resolve("dns", "s") == Resolution.of_names("fresh", ANSWER)
             assert orchestrator.health("s")["age_s"] == round(23.9 * HOUR_S)
             live.release()

@@ -21,15 +21,24 @@ FAILED = "graph too slow|graph unreachable"
 
 
 def lists_of_a_failed_graph(agent: Agent, causes: Collection[str], n_lists: int = N_LISTS) -> set[str]:
-    """List with queries never asked before, check that each shows all that is permitted, in time; return causes."""
-    told, took_s = set(), []
+    """List with queries never asked before, check that the ranker alone answers, in time; return causes.
+
+    A busy machine may leave it no time now and then: everything permitted is shown then.
+    """
+    told, took_s, n_ranked = set(), [], 0
     for _ in range(n_lists):
         listed = agent.tools(agent.fresh_query())
-        assert listed.status == "unavailable"
-        assert listed.cause in causes, f"{listed.cause}: {agent.lines[-20:]}"
-        assert set(listed.names) == PERMITTED
+        cause = str(listed.cause).removeprefix("graph ")
+        assert cause in causes or (listed.status, cause) == ("unavailable", "too slow"), f"{cause}: {agent.lines[-20:]}"
+        if listed.status == "ranked":
+            n_ranked += 1
+            assert "dns_read" in listed.names
+            assert set(listed.names) < PERMITTED
+        else:
+            assert (listed.status, set(listed.names)) == ("unavailable", PERMITTED)
         took_s.append(listed.took_s)
-        told.add(str(listed.cause))
+        told.add(cause)
+    assert n_ranked > n_lists / 2
     assert median(took_s) < SLOW_S
     agent.until(lambda: agent.ready()["status"] == "unavailable", RECOVERS_S, "known not to answer")
     health = agent.ready()
@@ -47,7 +56,7 @@ def check_answers(agent: Agent) -> None:
         assert "dns_read" in listed.names
         assert set(listed.names) < PERMITTED
     else:
-        assert (listed.status, listed.cause) == ("unavailable", "too slow")
+        assert (listed.status, listed.cause) in {("unavailable", "too slow"), ("ranked", "graph too slow")}
 
 
 def check_recovers(agent: Agent) -> float:
@@ -113,8 +122,7 @@ class TestHangs:
 
     def test_takes_connections_and_never_answers(self, measured: Measured) -> None:
         with silent() as port, serving({"NEO4J_URI": f"bolt://127.0.0.1:{port}"}) as agent:
-            assert {agent.tools(agent.fresh_query()).status for _ in range(10)} == {"unavailable"}
-            agent.until(lambda: agent.tools("dns").cause in ("too slow", "unreachable"), 10, "told in time")
+            agent.until(lambda: agent.ready().get("cause") in ("too slow", "unreachable"), 10, "told in time")
             lists_of_a_failed_graph(agent, ["too slow", "unreachable"])
             assert len(agent.said("graph (too slow|unreachable)")) == 1
             measured("tools/list?q=, accepts and never answers", agent.took_s)
@@ -139,7 +147,7 @@ class TestHangs:
         with relayed(int(neo4j_server.uri.rpartition(":")[2])) as relay:
             relay.delay_s = 2.0
             with serving({**neo4j_server.environ, "NEO4J_URI": f"bolt://127.0.0.1:{relay.port}"}) as agent:
-                agent.until(lambda: agent.tools("dns").cause in ("too slow", "unreachable"), 10, "told in time")
+                agent.until(lambda: agent.ready().get("cause") in ("too slow", "unreachable"), 10, "told in time")
                 lists_of_a_failed_graph(agent, ["too slow", "unreachable"])
                 relay.delay_s = 0.0
                 agent.until_ready(60)
@@ -151,7 +159,7 @@ class TestRefused:
         access = crashing_neo4j.access
         given = {**access.environ, "NEO4J_PASSWORD": "wrong-password"}
         with serving(given) as agent:
-            agent.until(lambda: agent.tools("dns").cause == "not authorized", 10, "told in time")
+            agent.until(lambda: agent.ready().get("cause") == "not authorized", 10, "told in time")
             lists_of_a_failed_graph(agent, ["not authorized"])
             secret = str(access.password)
             assert not any(secret in line or "wrong-password" in line for line in agent.lines)

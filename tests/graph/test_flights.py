@@ -11,7 +11,7 @@ import pytest
 
 from agent_utilities.graph.base import Statement, ToolGraph
 from agent_utilities.graph.embedded import EmbeddedGraph
-from agent_utilities.resolution.answer import UNRANKED, Question, combined_answer
+from agent_utilities.resolution.answer import UNRANKED, Question, Ranked, combined_answer
 from agent_utilities.resolution.deadlines import Limits
 from agent_utilities.runtime.deadline import Deadline
 from agent_utilities.selection.resolution import RankedTool, Resolution
@@ -31,9 +31,9 @@ class Fixed:
     def __init__(self, *claimed: str, works: bool = True) -> None:
         self.claimed, self.works = claimed, works
 
-    async def answer(self, question: Question, literal: Sequence[str], deadline: Deadline) -> Resolution | None:
+    async def rank(self, question: Question, deadline: Deadline) -> Ranked | None:
         tools = [RankedTool(name, 1.0) for name in self.claimed]
-        return combined_answer(question, literal, tools, len(tools)) if self.works else None
+        return (lambda literal: combined_answer(question, literal, tools, len(tools))) if self.works else None
 
 
 class Cut(Held):
@@ -71,7 +71,7 @@ async def test_nothing_found_in_a_graph_that_then_hangs_is_asked_again(
     async with running(orchestrator):
         assert await orchestrator.resolve("nonesuch", "s", limit=1) == Resolution("no_match")
         graph.hold(reads=True)
-        assert await orchestrator.resolve("nonesuch", "s", limit=2) == Resolution("unavailable", cause="too slow")
+        assert await orchestrator.resolve("nonesuch", "s", limit=2) == Resolution("no_match", cause="graph too slow")
         await until(lambda: orchestrator.cause is not None, "the flight is over")
         assert orchestrator.health("s")["cause"] == "too slow"
         graph.release()

@@ -12,7 +12,7 @@ import pytest
 from agent_utilities.graph.base import ToolGraph, ToolRecord
 from agent_utilities.graph.embedded import EmbeddedGraph
 from agent_utilities.graph.sync import server_state, sync
-from agent_utilities.resolution.answer import Question, combined_answer
+from agent_utilities.resolution.answer import Question, Ranked, combined_answer
 from agent_utilities.resolution.deadlines import Limits
 from agent_utilities.runtime.deadline import Deadline
 from agent_utilities.selection.resolution import RankedTool, Resolution
@@ -78,7 +78,7 @@ class TestStatus:
         live.hold()
         orchestrator = patient(new_graph(), live)
         async with running(orchestrator, wait=False):
-            await live.reached.wait()
+            await until(lambda: orchestrator.cause is None, "opened")
             assert await orchestrator.resolve("dns", "s") == Resolution.of_names("fresh", ("dns_read",))
             live.release()
 
@@ -176,7 +176,7 @@ class TestChange:
         live.hold()
         orchestrator = patient(new_graph(), live)
         async with running(orchestrator, wait=False):
-            await live.reached.wait()
+            await until(lambda: orchestrator.cause is None, "opened")
             assert (await orchestrator.resolve("dns", "s")).status == "stale"
             await asyncio.sleep(0)
             await asyncio.sleep(0)
@@ -239,9 +239,10 @@ class Ranker:
     def __init__(self, claimed: str) -> None:
         self.claimed, self.works, self.n_asked = claimed, True, 0
 
-    async def answer(self, question: Question, literal: Sequence[str], deadline: Deadline) -> Resolution | None:
+    async def rank(self, question: Question, deadline: Deadline) -> Ranked | None:
         self.n_asked += 1
-        return combined_answer(question, literal, [RankedTool(self.claimed, 1.0)], 1) if self.works else None
+        tools = [RankedTool(self.claimed, 1.0)]
+        return (lambda literal: combined_answer(question, literal, tools, 1)) if self.works else None
 
 
 class TestRanked:
@@ -276,10 +277,27 @@ class TestRanked:
             ranker.works = True
             assert (await orchestrator.resolve("the tagged one", "s")).cause == ""
 
-    async def test_while_the_graph_fails_the_ranker_is_not_asked(self, new_graph: NewGraph) -> None:
+    async def test_while_the_graph_fails_the_ranker_answers_once_for_all(self, new_graph: NewGraph) -> None:
         ranker, graph = Ranker("git_read"), new_graph()
         orchestrator = patient(graph, Live(TOOLS), ranker=ranker)
         async with running(orchestrator):
             await graph.close()
-            assert (await orchestrator.resolve("what changed", "s")).status == "unavailable"
-            assert ranker.n_asked == 0
+            for _ in range(5):
+                answer = await orchestrator.resolve("what changed", "s")
+                assert (answer.status, answer.names) == ("ranked", ("git_read",))
+                assert answer.cause == f"graph {orchestrator.cause}"
+            assert ranker.n_asked == 1
+            ranker.works = False
+            assert (await orchestrator.resolve("another", "s")).status == "unavailable"
+
+    async def test_before_the_graph_was_filled_the_ranker_answers(self, new_graph: NewGraph) -> None:
+        graph = Held(new_graph(), writes=True)
+        orchestrator = patient(graph, Live(TOOLS), ranker=Ranker("git_read"))
+        async with running(orchestrator, wait=False):
+            await graph.reached.wait()
+            answer = await orchestrator.resolve("what changed", "s")
+            assert (answer.status, answer.names, answer.cause) == ("ranked", ("git_read",), "graph being filled")
+            graph.release()
+            await until(lambda: orchestrator.cause is None, "filled")
+            answer = await orchestrator.resolve("what changed", "s")
+            assert (answer.status, answer.names, answer.cause) == ("fresh", ("git_read",), "")

@@ -78,7 +78,7 @@ catalogs = st.lists(entries, max_size=8).map(lambda found: Catalog(tuple(found))
 name_lists = st.lists(st.sampled_from(PATTERNS), min_size=1, max_size=3).map(",".join)
 resolutions = st.builds(
     Resolution.of_names,
-    st.sampled_from(["off", "fresh", "stale", "no_match", "unavailable"]),
+    st.sampled_from(["off", "fresh", "stale", "ranked", "no_match", "unavailable"]),
     st.lists(st.sampled_from([*NAMES, "gone"]), max_size=6, unique=True).map(tuple),
 )
 

@@ -87,6 +87,7 @@ async def test_that_one_raised_is_logged(caplog: pytest.LogCaptureFixture) -> No
     [
         (Resolution.of_names("fresh", ["tail_log"]), 0),
         (Resolution.of_names("stale", ["tail_log"]), 0),
+        (Resolution.of_names("ranked", ["tail_log"], "graph unreachable"), 0),
         (Resolution("no_match"), 1),
         (Resolution("unavailable", cause="too slow"), 1),
     ],
@@ -97,3 +98,4 @@ def test_only_a_query_that_narrowed_nothing_counts_as_a_fallback(resolution: Res
     catalog = Catalog((entry("tool", "tail_log"), entry("tool", "delete_log")))
     metrics.listed(ToolsListed("tools/list", decide(catalog, Effective(), preferences), {}))
     assert metrics.text().decode().count("mcp_fallbacks_total{") == n_fallbacks
+    assert f'mcp_queried_lists_total{{status="{resolution.status}"}} 1.0' in metrics.text().decode()

@@ -106,9 +106,9 @@ class TestList:
         shown = [(row["verdict"], row["reason"][:6]) for row in listed["components"]]
         assert (shown, listed["query"]) == ([("visible", "rank 1"), ("deferred", "permit")], "fresh")
 
-    def test_a_query_that_cannot_be_answered_shows_everything_and_says_why(self, shell):
+    def test_a_query_that_the_graph_can_not_answer_is_ranked_and_says_why(self, shell):
         listed = json.loads(shell("--list", "--json", "--query", "total", NEO4J_URI="bolt://127.0.0.1:9").stdout)
-        assert (listed["query"], listed["totals"]["visible"]) == ("unavailable, unreachable", 2)
+        assert (listed["query"], listed["totals"]["visible"]) == ("ranked, graph unreachable", 1)
 
 
 class TestHelp:

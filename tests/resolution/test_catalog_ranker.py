@@ -69,18 +69,15 @@ async def kept(ranker: CatalogRanker) -> AsyncIterator[CatalogRanker]:
 async def ranked(
     ranker: CatalogRanker, query: str, scope: CallerScope | None = None, timeout_s: float = 10
 ) -> Resolution:
-    answer = await ranker.answer(Question(query, normalise(query), scope), (), Deadline.after(timeout_s))
-    assert answer is not None
-    return answer
+    ranking = await ranker.rank(Question(query, normalise(query), scope), Deadline.after(timeout_s))
+    assert ranking is not None
+    return ranking(())
 
 
 class TestByWords:
     async def test_nothing_is_ranked_before_there_is_an_index(self) -> None:
         ranker = CatalogRanker(LexicalRanker())
-        assert (ranker.version, await ranker.answer(Question("commits", "commits"), (), Deadline.after(1))) == (
-            "",
-            None,
-        )
+        assert (ranker.version, await ranker.rank(Question("commits", "commits"), Deadline.after(1))) == ("", None)
 
     async def test_the_best_tool_is_named_with_the_words_it_was_found_by(self) -> None:
         async with kept(CatalogRanker(LexicalRanker())) as ranker:

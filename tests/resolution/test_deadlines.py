@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 
 import pytest
 
 from agent_utilities.graph.embedded import EmbeddedGraph
-from agent_utilities.resolution.answer import Question
+from agent_utilities.resolution.answer import Question, Ranked
 from agent_utilities.resolution.deadlines import Limits, for_ranking, for_vectors
 from agent_utilities.resolution.orchestrator import DynamicToolOrchestrator
 from agent_utilities.runtime.deadline import Deadline
@@ -29,7 +28,7 @@ class Noting:
     def __init__(self) -> None:
         self.deadlines: list[Deadline] = []
 
-    async def answer(self, question: Question, literal: Sequence[str], deadline: Deadline) -> Resolution | None:
+    async def rank(self, question: Question, deadline: Deadline) -> Ranked | None:
         self.deadlines.append(deadline)
         return None
 

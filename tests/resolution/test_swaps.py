@@ -48,9 +48,9 @@ async def test_one_made_of_an_older_catalog_takes_the_place_of_no_newer_one():
         await until(lambda: better.n_begun == 2, "the older index is there, and was weighed")
         assert ranker.version == "2"
         query = "read a file"
-        answer = await ranker.answer(Question(query, normalise(query)), (), Deadline.after(60))
-        assert answer is not None
-        assert answer.names[0] == "read_file"
+        ranking = await ranker.rank(Question(query, normalise(query)), Deadline.after(60))
+        assert ranking is not None
+        assert ranking(()).names[0] == "read_file"
     finally:
         for gate in better.gates:
             gate.set()

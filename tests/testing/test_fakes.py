@@ -40,14 +40,14 @@ class TestFailingGraph:
         assert await graph.read(*RETURN_ONE) == [{"one": 1}]
         await graph.close()
 
-    async def test_leaves_a_query_with_everything_permitted(self):
+    async def test_leaves_a_query_to_the_ranker(self):
         server = create_mcp_server("notes", environ={}, graph=FailingGraph("unreachable"))
         server.tool(lambda: "a", name="first")
         server.tool(lambda: "b", name="second")
         async with client(server, query="first") as caller:
             listed = await caller.session.list_tools()
-        assert [tool.name for tool in listed.tools] == ["first", "second"]
-        assert listed.meta["agent-utilities/selection"]["status"] == "unavailable"
+        assert [tool.name for tool in listed.tools] == ["first"]
+        assert listed.meta["agent-utilities/selection"]["status"] == "ranked"
 
 
 class TestHashedEmbeddings:

@@ -54,7 +54,7 @@ class TestResolution:
         decision = decided(b"q=x&disabled_tags=write", resolution=Resolution.of_names(status, ["tail_log"]))
         assert (shown(decision), decision.status) == (["tail_log", "search_logs"], status)
 
-    @pytest.mark.parametrize("status", ["fresh", "stale"])
+    @pytest.mark.parametrize("status", ["fresh", "stale", "ranked"])
     def test_that_answers_narrows(self, status):
         decision = decided(b"q=x", resolution=Resolution.of_names(status, ["search_logs", "gone"]))
         assert (shown(decision), decision.status) == (["search_logs"], status)

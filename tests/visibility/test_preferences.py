@@ -105,7 +105,7 @@ PREFERENCES = st.builds(
     query=st.sampled_from([None, "logs"]),
     resolution=st.builds(
         Resolution.of_names,
-        st.sampled_from(["off", "fresh", "stale", "no_match", "unavailable"]),
+        st.sampled_from(["off", "fresh", "stale", "ranked", "no_match", "unavailable"]),
         st.lists(st.sampled_from([*NAMES, "gone"]), max_size=4),
     ),
     top_k=st.sampled_from([None, 1, 2, 9]),

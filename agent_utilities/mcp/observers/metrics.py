@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from agent_utilities.mcp.observers.base import Observer, ToolsListed
+from agent_utilities.selection.resolution import ANSWERED
 
 METHODS = frozenset(
     {
@@ -62,6 +63,9 @@ class Metrics(Observer):
             )
             for name in ("permitted", "visible", "denied")
         }
+        self._queries = Counter(
+            "mcp_queried_lists", "Lists with a query, by how it was answered.", ["status"], registry=self._registry
+        )
         self._fallbacks = Counter(
             "mcp_fallbacks",
             "Queried lists that showed all permitted tools.",
@@ -94,7 +98,9 @@ class Metrics(Observer):
         self._listed["visible"].observe(len(decision.visible))
         self._listed["denied"].observe(len(decision.catalog) - n_permitted)
         preferences = decision.preferences
-        if preferences.query is not None and decision.status not in ("fresh", "stale"):
+        if preferences.query is not None:
+            self._queries.labels(decision.status).inc()
+        if preferences.query is not None and decision.status not in ANSWERED:
             cause = preferences.resolution.cause if decision.status == "unavailable" else ""
             self._fallbacks.labels(cause or decision.status).inc()
 

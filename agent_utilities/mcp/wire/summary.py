@@ -9,6 +9,7 @@ from agent_utilities.mcp.host import Host
 from agent_utilities.mcp.surface.verdict import Verdict
 from agent_utilities.runtime.turns import finish_in_turns
 from agent_utilities.selection.model import NOTHING
+from agent_utilities.selection.resolution import ANSWERED
 from agent_utilities.visibility.decision import Decision, decide
 from agent_utilities.visibility.names import fitting_any
 from agent_utilities.visibility.revision import revision
@@ -39,7 +40,7 @@ async def summarise(host: Host, verdict: Verdict, kind: ComponentKind, decided: 
     }
     if resolution.cause and verdict.shapes_lists:
         summary["cause"] = resolution.cause
-    if kind == "tool" and decision.status in ("fresh", "stale"):
+    if kind == "tool" and decision.status in ANSWERED:
         shown = {decision.catalog.entries[i].name for i in decision.visible}
         summary["ranked"] = [name for name in resolution.names if name in shown]
         if resolution.n_left_out:
