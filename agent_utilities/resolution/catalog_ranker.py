@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -15,6 +15,7 @@ from agent_utilities.ranking.base import Index, Ranker, Ranking
 from agent_utilities.resolution.answer import Question, Ranked
 from agent_utilities.resolution.catalog_index import CatalogIndex
 from agent_utilities.resolution.deadlines import for_vectors
+from agent_utilities.runtime.bounded_cache import BoundedCache
 from agent_utilities.runtime.deadline import Deadline
 from agent_utilities.runtime.threads import in_daemon_thread
 
@@ -26,6 +27,10 @@ BY_WORDS = "ranked by words alone"
 _N_THREADS = 2
 _N_RANKED = 100
 _RETRY_S = 60.0
+_LATE_BYTES = 2 << 20
+
+_Asked = tuple[str, str, str, int]
+"""Version of the index, query, digest of the scope, and the most to rank."""
 
 
 class CatalogRanker:
@@ -52,6 +57,7 @@ class CatalogRanker:
         self._first_index_made = asyncio.Event()
         self._index: CatalogIndex | None = None
         self._n_swaps = 0
+        self._late: BoundedCache[_Asked, Future[Ranking]] = BoundedCache(_LATE_BYTES, _weigh)
         self._threads = ThreadPoolExecutor(_N_THREADS, "rank")
         # Of its own, so that words are not kept waiting by a model that hangs.
         self._threads_for_words = ThreadPoolExecutor(1, "rank-words")
@@ -105,6 +111,7 @@ class CatalogRanker:
                     group.create_task(self._index_by_vectors(self._better))
         finally:
             self._index = None
+            self._late.clear()
             for threads in (self._threads, self._threads_for_words):
                 threads.shutdown(wait=False, cancel_futures=True)
 
@@ -187,9 +194,7 @@ class CatalogRanker:
                 ranking = await _in(self._threads, rank_by_words)
             return partial(index.answer, question, ranking=ranking, cause=_cause(index, ranking))
         try:
-            async with for_vectors(deadline).timeout():
-                rank_by_vectors = partial(index.best.rank, question.query, permitted=permitted, limit=limit)
-                ranking = await _in(self._threads, rank_by_vectors)
+            ranking = await self._rank_by_vectors(index, question, permitted, limit, for_vectors(deadline))
         except TimeoutError:
             async with deadline.timeout():
                 ranking = await _in(self._threads_for_words, rank_by_words)
@@ -197,6 +202,39 @@ class CatalogRanker:
         cause = _cause(index, ranking)
         is_temporary = bool(cause) and not index.lacks_vectors
         return partial(index.answer, question, ranking=ranking, cause=cause, is_temporary=is_temporary)
+
+    async def _rank_by_vectors(
+        self, index: CatalogIndex, question: Question, permitted: Sequence[int] | None, limit: int, deadline: Deadline
+    ) -> Ranking:
+        """Rank by vectors; where that comes too late for this request, keep it for the next one that asks the same.
+
+        Raises:
+            TimeoutError: the deadline passed. A ranking that runs goes on; one that waits for a thread is given up,
+                so that no thread is kept by what nobody waits for.
+        """
+        asked = (index.version, question.query, question.scope.digest if question.scope is not None else "", limit)
+        running = self._late.get(asked)
+        if running is None or _is_lesser(running):
+            rank = partial(index.best.rank, question.query, permitted=permitted, limit=limit)
+            running = self._threads.submit(rank)
+        try:
+            async with deadline.timeout():
+                return await asyncio.shield(asyncio.wrap_future(running))
+        except TimeoutError:
+            if not running.cancel():
+                self._late.keep(asked, running)
+            raise
+
+
+def _is_lesser(ranking: Future[Ranking]) -> bool:
+    """Whether a ranking that was waited for has failed, or is by words for want of vectors."""
+    return ranking.done() and (ranking.exception() is not None or bool(ranking.result().cause))
+
+
+def _weigh(asked: _Asked, ranking: Future[Ranking]) -> int:
+    """Return the most bytes that a ranking may come to."""
+    _, query, _, limit = asked
+    return 1000 + 2 * len(query) + 200 * limit
 
 
 def _cause(index: CatalogIndex, ranking: Ranking) -> str:

