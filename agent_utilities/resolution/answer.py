@@ -89,7 +89,7 @@ def combined_answer(
 ) -> Resolution:
     """Return the literal matches, the better ranked ones first, and after them what the ranker claims besides.
 
-    A query that is a tool's name asks for no other.
+    The best of those is named however many tools bear the query. A query that is a tool's name asks for no other.
 
     Args:
         question: what is asked.
@@ -105,8 +105,11 @@ def combined_answer(
         *(RankedTool(name) for name in literal if name not in ranked_names),
         *(tool for tool in ranked[:n_claimed] if tool.name not in bearing),
     )
+    shown = tools[: question.limit]
+    if n_claimed and ranked[0] not in shown:
+        shown = (*shown[:-1], ranked[0])
     n_left_out = _n_left_out(len(tools), question.limit)
-    return Resolution("fresh" if tools else "no_match", tools[: question.limit], n_left_out=n_left_out)
+    return Resolution("fresh" if tools else "no_match", shown, n_left_out=n_left_out)
 
 
 def _n_left_out(n_tools: int, limit: int | None) -> int:

@@ -27,6 +27,15 @@ def test_literal_matches_come_first_in_the_rankers_order() -> None:
     assert combined("x", ("b", "c")).names == ("c", "b", "a")
 
 
+def test_the_best_claimed_is_named_however_many_tools_bear_the_query() -> None:
+    many = [f"bearing_{number}" for number in range(21)]
+    answer = combined("x", many, limit=15)
+    assert answer.names == (*many[:14], "c")
+    assert answer.n_left_out == 21 + 2 - 15
+    assert combined("x", many, limit=1).names == ("c",)
+    assert combined("bearing_0", many, limit=15).names == tuple(many[:15]), "a tool's name asks for no other"
+
+
 def test_without_literal_matches_the_claimed_answer() -> None:
     assert combined("x", ()).names == ("c", "a")
 
