@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from agent_utilities.ranking.base import RankerError
 
@@ -36,6 +36,19 @@ class Provider(Protocol):
 
         Raises:
             RankerError: it can't.
+        """
+        ...
+
+
+@runtime_checkable
+class RequestProvider(Protocol):
+    """A provider that takes less time for texts that somebody waits for than for those that are indexed."""
+
+    def embed_request(self, texts: Sequence[str]) -> Vectors:
+        """Return one vector a text of a request, in order: (n_texts, n_dimensions).
+
+        Raises:
+            RankerError: it can't, in the time that there is.
         """
         ...
 
@@ -79,12 +92,17 @@ class Embedder:
         Raises:
             RankerError: as for `embed`.
         """
+        if isinstance(self.provider, RequestProvider):
+            return self._checked(self.provider.embed_request(texts), texts)
         return self._ask_provider(texts, "query")
 
     def _ask_provider(self, texts: Sequence[str], role: TextRole) -> Vectors:
+        return self._checked(self.provider.embed(texts, role), texts)
+
+    def _checked(self, given: Vectors, texts: Sequence[str]) -> Vectors:
         import numpy as np
 
-        vectors = np.asarray(self.provider.embed(texts, role), dtype=np.float32)
+        vectors = np.asarray(given, dtype=np.float32)
         if vectors.ndim != 2 or len(vectors) != len(texts) or vectors.shape[1] == 0:
             raise RankerError(f"{self.provider.name!r} gives {vectors.shape} for {len(texts)} texts")
         if not np.isfinite(np.linalg.norm(vectors, axis=1)).all():

@@ -38,8 +38,8 @@ class Endpoint:
         url: the API's base, such as `http://127.0.0.1:11434/v1`.
         model: the model's name there.
         api_key: sent as bearer token; by default that of `MCP_EMBEDDINGS_API_KEY`, if set.
-        query_timeout_s: the longest that a request waits for its vector.
-        document_timeout_s: the same for a batch of documents.
+        request_timeout_s: the longest that a request waits for its vectors.
+        indexing_timeout_s: the same for a batch of what is indexed in the background, be it documents or queries.
         rest_s: how long it is left alone after a failure, where it doesn't say so itself (`Retry-After`).
         clock: seconds that never go back.
     """
@@ -52,8 +52,8 @@ class Endpoint:
         model: str,
         *,
         api_key: str | None = None,
-        query_timeout_s: float = 1.0,
-        document_timeout_s: float = 30.0,
+        request_timeout_s: float = 1.0,
+        indexing_timeout_s: float = 30.0,
         rest_s: float = 30.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -62,27 +62,38 @@ class Endpoint:
         self._model = model
         key = api_key or os.environ.get(KEY_VARIABLE, "")
         self._client = httpx2.Client(headers={"authorization": f"Bearer {key}"} if key else {}, trust_env=False)
-        self._timeouts: dict[TextRole, float] = {"query": query_timeout_s, "document": document_timeout_s}
+        self._request_timeout_s, self._indexing_timeout_s = request_timeout_s, indexing_timeout_s
         self._rest_s = rest_s
         self._clock = clock
         self._rest = _Rest()
 
     def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
-        """Return one vector a text, in order.
+        """Return one vector a text, in order, in the time that indexing may take.
 
         Raises:
             RankerError: the endpoint is down, slow, refuses, or answers nonsense; or did so a moment ago.
         """
+        n_waits = 1 + len(texts) // _N_AT_A_TIME
+        return self._embed(texts, self._indexing_timeout_s, n_waits * self._indexing_timeout_s)
+
+    def embed_request(self, texts: Sequence[str]) -> Vectors:
+        """Return one vector a text of a request, in order, in the time that a request waits.
+
+        Raises:
+            RankerError: as for `embed`.
+        """
+        return self._embed(texts, self._request_timeout_s, self._request_timeout_s)
+
+    def _embed(self, texts: Sequence[str], timeout_s: float, total_s: float) -> Vectors:
         import numpy as np
 
         if self._clock() < self._rest.until_s:
             raise RankerError(self._rest.cause)
         vectors: list[Any] = []
-        n_waits = 1 if role == "query" else 1 + len(texts) // _N_AT_A_TIME
-        until_s = self._clock() + self._timeouts[role] * n_waits
+        until_s = self._clock() + total_s
         for start in range(0, len(texts), _N_AT_A_TIME):
             some = [text[:_N_CHARACTERS] for text in texts[start : start + _N_AT_A_TIME]]
-            vectors += self._post(some, min(self._timeouts[role], until_s - self._clock()))
+            vectors += self._post(some, min(timeout_s, until_s - self._clock()))
         try:
             return np.array(vectors, dtype=np.float32)
         except (TypeError, ValueError):

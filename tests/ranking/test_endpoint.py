@@ -27,7 +27,7 @@ def now() -> list[float]:
 
 @pytest.fixture
 def endpoint(server: Server, now: list[float]) -> Iterator[Endpoint]:
-    endpoint = Endpoint(server.url, "tiny", api_key="secret", query_timeout_s=0.3, clock=lambda: now[0])
+    endpoint = Endpoint(server.url, "tiny", api_key="secret", request_timeout_s=0.3, clock=lambda: now[0])
     yield endpoint
     endpoint.close()
 
@@ -38,9 +38,11 @@ class TestEndpoint:
         assert endpoint.embed(texts, "document").tolist() == server.model.embed(texts, "document").tolist()
         assert server.n_asked == 3
 
-    def test_every_batch_of_documents_has_its_own_time(self, server):
-        endpoint = Endpoint(server.url, "tiny", document_timeout_s=5, clock=lambda: 4.0 * server.n_asked)
-        assert len(endpoint.embed(["a"] * 130, "document")) == 130
+    @pytest.mark.parametrize("role", ["document", "query"])
+    def test_every_batch_that_is_indexed_has_its_own_time(self, server, role):
+        clock = lambda: 4.0 * server.n_asked  # noqa: E731
+        endpoint = Endpoint(server.url, "tiny", request_timeout_s=1, indexing_timeout_s=5, clock=clock)
+        assert len(endpoint.embed(["a"] * 130, role)) == 130
         endpoint.close()
 
     def test_it_names_the_model_and_shows_the_key(self, endpoint, server):
@@ -65,14 +67,14 @@ class TestEndpoint:
     def test_a_slow_one_is_given_up(self, endpoint, server):
         server.fault = "slow"
         with pytest.raises(RankerError, match="can't be asked"):
-            endpoint.embed(["a"], "query")
+            endpoint.embed_request(["a"])
 
     def test_one_whose_answer_has_no_end_is_given_up(self, server):
         server.fault = "long"
         seconds = count()
-        endpoint = Endpoint(server.url, "tiny", query_timeout_s=10, clock=lambda: float(next(seconds)))
+        endpoint = Endpoint(server.url, "tiny", request_timeout_s=10, clock=lambda: float(next(seconds)))
         with pytest.raises(RankerError, match="the answer takes too long"):
-            endpoint.embed(["a"], "query")
+            endpoint.embed_request(["a"])
         endpoint.close()
 
     def test_one_that_is_down_is_said(self):
