@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from cachetools import LRUCache
@@ -16,6 +17,7 @@ from agent_utilities.catalog.document import ToolDocument, document
 from agent_utilities.catalog.model import Catalog
 from agent_utilities.graph.base import ToolRecord, record_of
 from agent_utilities.mcp.fastmcp_internals import as_over_stdio
+from agent_utilities.mcp.surface.introspecting import introspecting
 from agent_utilities.mcp.surface.surface import Surface
 from agent_utilities.mcp.surface.verdict import CollectingDecisions, Verdict
 from agent_utilities.resolution.resolver import LiveTools
@@ -41,6 +43,11 @@ class Introspected:
     versions: Mapping[str, str | None]
     guarded: frozenset[str]
 
+    @cached_property
+    def stamps(self) -> frozenset[bytes]:
+        """Hashes over each of the tools: one that has changed has another."""
+        return frozenset(entry.stamp for entry in self.catalog.entries)
+
     def names_in(self, tools: Sequence[Tool]) -> frozenset[str]:
         """Return the names of listed tools whose words are known; those of another version are not theirs to find."""
         return frozenset(
@@ -54,7 +61,7 @@ class Introspection:
     Args:
         server: the server.
         surface: its surface.
-        on_news: called when a caller was listed a tool that was not introspected.
+        on_news: called when a caller was listed a tool that was not introspected, or otherwise than it was.
     """
 
     def __init__(self, server: FastMCP[Any], surface: Surface, on_news: Callable[[], None]) -> None:
@@ -74,13 +81,13 @@ class Introspection:
             return None
         refused = last.guarded
         if refused:
-            with self._surface.under_verdict(self._surface.unbounded()):
+            with introspecting(), self._surface.under_verdict(self._surface.unbounded()):
                 refused -= last.names_in(await self._server.list_tools(run_middleware=False))
         await self._surface.judge("tool", last.catalog, replace(verdict, shapes_lists=False))
         return self._surface.scope(verdict, last.catalog, refused)
 
     def listed(self, catalog: Catalog) -> None:
-        """Take note of what a caller was listed: a provider may have got tools without telling of it."""
+        """Take note of what a caller was listed: tools of a provider may have come or changed without its telling."""
         last = self._last
         if last is None or catalog.digest == last.catalog.digest:
             return
@@ -88,7 +95,7 @@ class Introspection:
         if pair in self._seen:
             return
         self._seen[pair] = None
-        if any(entry.name not in last.versions for entry in catalog.entries):
+        if any(entry.stamp not in last.stamps for entry in catalog.entries):
             self._on_news()
 
     async def live_tools(self) -> LiveTools:
@@ -96,7 +103,8 @@ class Introspection:
 
         Of several versions the one that the operator permits is taken: a denied one's words must find nothing.
         """
-        tools, catalog = await self.list_everything()
+        with introspecting():
+            tools, catalog = await self.list_everything()
         verdict = self._surface.verdict(NOTHING, shapes_lists=False)
         by_name: dict[str, list[Tool]] = {}
         async for tool in in_turns(tools):
@@ -110,7 +118,8 @@ class Introspection:
             definition = tool.to_mcp_tool(name=tool.name).model_dump(mode="json", by_alias=True, exclude=_UNUSED)
             records.append(record_of(definition))
             documents.append(document({**definition, "inputSchema": tool.parameters}))
-        self._last = await self._introspected(tools, catalog, versions)
+        with introspecting():
+            self._last = await self._introspected(tools, catalog, versions)
         return LiveTools(catalog.digest, records, documents)
 
     def _representative(self, versions_of_one: Sequence[Tool], verdict: Verdict) -> Tool:

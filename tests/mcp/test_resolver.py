@@ -14,6 +14,7 @@ from fastmcp import Client, FastMCP
 from fastmcp.server.auth import AuthContext
 from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
 from fastmcp.server.providers import Provider
+from fastmcp.server.providers.filesystem import FileSystemProvider
 from fastmcp.tools.base import Tool
 
 from agent_utilities import create_mcp_server, selection_meta
@@ -208,6 +209,51 @@ class TestToolsThatComeUnannounced:
                 return names(await answer(client, "rocket")) == ["rocket"]
 
             await until(found, "the graph holds it")
+
+    async def test_a_list_that_shows_a_changed_one_brings_it_into_graph_and_index(self, tmp_path: Path) -> None:
+        server = create_mcp_server("growing", environ=unhurried(tmp_path, "lexical"))
+        server.tool(fly, name="other")
+        growing = Growing()
+        growing.tools = [Tool.from_function(fly, name="vessel", description="a balloon")]
+        server.add_provider(growing)
+        async with asked(server) as client:
+            assert names(await answer(client, "balloon")) == ["vessel"]
+            for changed in ({"description": "a submarine"}, {"description": "a submarine", "tags": {"zeppelin"}}):
+                growing.tools = [Tool.from_function(fly, name="vessel", **changed)]
+                words = next(iter(changed.get("tags", ["submarine"])))
+                await client.get("/tools")
+
+                async def found(words: str = words) -> bool:
+                    return names(await answer(client, words)) == ["vessel"]
+
+                await until(found, "the new words find it")
+            assert (await answer(client, "balloon"))["selection"]["status"] == "no_match"
+
+    async def test_a_provider_that_loads_anew_with_each_list_is_refreshed_once_for_a_callers(
+        self, tmp_path: Path
+    ) -> None:
+        (tmp_path / "tools.py").write_text(
+            "from fastmcp.tools import tool\n\n@tool\ndef balloon() -> str:\n    return 'up'\n", encoding="utf-8"
+        )
+        server = create_mcp_server("reloading", environ=unhurried(tmp_path, "off"))
+        server.add_provider(FileSystemProvider(tmp_path, reload=True))
+        async with asked(server) as client:
+            orchestrator = server.resolver.orchestrator
+            assert orchestrator is not None
+            await until(lambda: orchestrator.is_idle and not server.changes.pending, "settled")
+            n_refreshes = orchestrator.n_refreshes
+            for _ in range(3):
+                assert names((await client.get("/tools")).json()) == ["balloon"]
+            await until(lambda: orchestrator.n_refreshes > n_refreshes, "refreshed for the callers' lists")
+            n_lists = 0
+
+            def settled() -> bool:
+                nonlocal n_lists
+                n_lists = n_lists + 1 if orchestrator.is_idle and not server.changes.pending else 0
+                return n_lists > 50
+
+            await until(settled, "nothing follows from a refresh")
+            assert orchestrator.n_refreshes <= n_refreshes + 2, "one at once, and one for all lists since"
 
     async def test_a_tool_that_was_brought_in_starts_no_further_refresh(self, tmp_path: Path) -> None:
         server = create_mcp_server("growing", environ=unhurried(tmp_path, "off"))

@@ -25,6 +25,7 @@ from mcp.server.subscriptions import (
 )
 
 from agent_utilities.mcp.fastmcp_internals import inner_provider, watch_components
+from agent_utilities.mcp.surface.introspecting import is_introspecting
 from agent_utilities.mcp.surface.surface import Surface
 
 logger = logging.getLogger("agent_utilities.changes")
@@ -71,6 +72,7 @@ class Changes:
         self.bus = _BoundedBus(surface)
         self.listen = ListenHandler(self.bus)
         self._pending: set[str] = set()
+        self._has_new_tools = False
         self._wake: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -80,12 +82,17 @@ class Changes:
         return frozenset(self._pending)
 
     def note(self, lists: Iterable[str] = ALL) -> None:
-        """Note that lists (`tools`, `prompts`, `resources`) changed; safe to call from any thread."""
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._note, frozenset(lists))
+        """Note that lists (`tools`, `prompts`, `resources`) changed; safe to call from any thread.
 
-    def _note(self, lists: frozenset[str]) -> None:
+        A provider that registers its components anew with each listing tells of that too. What a listing for graph and
+        ranker brought about is told to clients, and starts no other such listing.
+        """
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._note, frozenset(lists), not is_introspecting())
+
+    def _note(self, lists: frozenset[str], is_news: bool = True) -> None:
         self._pending |= lists
+        self._has_new_tools |= is_news and "tools" in lists
         if self._wake is not None:
             self._wake.set()
 
@@ -97,7 +104,8 @@ class Changes:
                 await self._wake.wait()
                 self._wake.clear()
                 lists, self._pending = sorted(self._pending), set()
-                if "tools" in lists:
+                if self._has_new_tools:
+                    self._has_new_tools = False
                     self.on_tools()
                 for name in lists:
                     await self.bus.publish(_EVENTS[name]())
