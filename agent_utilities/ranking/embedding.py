@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from agent_utilities.ranking.base import RankerError
+from agent_utilities.runtime.bounded_cache import BoundedCache
 
 if TYPE_CHECKING:
     from agent_utilities.ranking.arrays import Vectors
@@ -15,6 +18,9 @@ TextRole = Literal["document", "query"]
 """Some models read what is searched otherwise than what it is searched for."""
 
 _LEAST_NORM = 1e-12
+_REQUESTS_BYTES = 4 << 20
+"""What the vectors of requests may take: some 1,000 requests of two parts."""
+_ENTRY_BYTES = 512
 
 
 class Provider(Protocol):
@@ -64,6 +70,8 @@ class Embedder:
     def __init__(self, provider: Provider, store: VectorStore | None = None) -> None:
         self.provider = provider
         self._store = store
+        self._lock = threading.Lock()
+        self._requests: BoundedCache[bytes, Vectors] = BoundedCache(_REQUESTS_BYTES, _weigh)
 
     def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
         """Return one vector of unit length a text: (n_texts, n_dimensions); equal texts are embedded once.
@@ -87,11 +95,24 @@ class Embedder:
         return np.stack([known[text] for text in texts])
 
     def embed_request(self, texts: Sequence[str]) -> Vectors:
-        """Return one vector of unit length a text of a request; requests are not kept.
+        """Return one vector of unit length a text of a request; those of the requests asked last are remembered.
+
+        A request whose vectors came too late for it is so answered by them when it is asked again. The vectors are
+        kept under a hash: what was asked is not, and nothing is written to disk.
 
         Raises:
             RankerError: as for `embed`.
         """
+        key = blake2b("\0".join(texts).encode("utf-8", "surrogatepass"), digest_size=20).digest()
+        with self._lock:
+            vectors = self._requests.get(key)
+        if vectors is None:
+            vectors = self._ask_for_request(texts)
+            with self._lock:
+                self._requests.keep(key, vectors)
+        return vectors
+
+    def _ask_for_request(self, texts: Sequence[str]) -> Vectors:
         if isinstance(self.provider, RequestProvider):
             return self._checked(self.provider.embed_request(texts), texts)
         return self._ask_provider(texts, "query")
@@ -108,6 +129,10 @@ class Embedder:
         if not np.isfinite(np.linalg.norm(vectors, axis=1)).all():
             raise RankerError(f"{self.provider.name!r} gives vectors that are not finite")
         return unit_vectors(vectors)
+
+
+def _weigh(key: bytes, vectors: Vectors) -> int:
+    return _ENTRY_BYTES + vectors.nbytes
 
 
 def unit_vectors(vectors: Vectors) -> Vectors:

@@ -14,7 +14,7 @@ from agent_utilities.ranking.fallback_notice import FallbackNotice
 from agent_utilities.ranking.hybrid_view import LEXICAL_WEIGHT, EmbeddedRequest, HybridView
 from agent_utilities.ranking.lexical import LexicalIndex, LexicalRanker
 from agent_utilities.ranking.nearness import Nearness
-from agent_utilities.ranking.text import clauses
+from agent_utilities.ranking.request_texts import RequestTexts, read_request
 from agent_utilities.ranking.unanswerable import UNANSWERABLE
 from agent_utilities.ranking.views import Views
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from agent_utilities.ranking.arrays import Vectors
     from agent_utilities.ranking.vector_store import VectorStore
-
-_N_QUERY_CHARACTERS = 8_000
 
 
 class HybridRanker:
@@ -127,23 +125,22 @@ class HybridIndex:
 
     def rank(self, query: str, *, permitted: Sequence[int] | None = None, limit: int = 25) -> Ranking:
         """Return the tools nearest to a request; by words alone, with the cause, where it can't be embedded."""
-        whole = query[:_N_QUERY_CHARACTERS]
+        lexical = self._lexical.view(permitted)
+        if not lexical.n_tools:
+            return Ranking()
         try:
-            request = self._embed([whole, *clauses(whole)])
+            request = self._embed(query, read_request(query, lexical.evidence))
         except RankerError as error:
             by_words = self._lexical.rank(query, permitted=permitted, limit=limit)
             return replace(by_words, cause=self._notice.failed(str(error)))
         self._notice.worked()
-        lexical = self._lexical.view(permitted)
-        if not lexical.n_tools:
-            return Ranking()
         nearness = self._nearness.of(permitted)
         cut = self._embedder.provider.cut
         return HybridView(lexical, nearness, self._unanswerable, self._lexical_weight, cut).rank(request, limit)
 
-    def _embed(self, texts: Sequence[str]) -> EmbeddedRequest:
-        vectors = self._embedder.embed_request(texts)
+    def _embed(self, query: str, texts: RequestTexts) -> EmbeddedRequest:
+        vectors = self._embedder.embed_request(texts.to_embed)
         n_dimensions = self._unanswerable.shape[1]
         if vectors.shape[1] != n_dimensions:
             raise RankerError(f"{vectors.shape[1]} dimensions instead of {n_dimensions}")
-        return EmbeddedRequest(texts, vectors)
+        return EmbeddedRequest(query, (texts.whole, *texts.parts), texts.vectors(vectors))

@@ -36,10 +36,12 @@ class EmbeddedRequest:
     """A request and the parts of it that may each want a tool of its own.
 
     Args:
-        texts: the whole first, then its parts.
+        query: as it came; names are looked for in it.
+        texts: what stands for the whole first, then its parts.
         vectors: (n_texts, n_dimensions) aligned with `texts`.
     """
 
+    query: str
     texts: Sequence[str]
     vectors: Vectors
 
@@ -69,7 +71,7 @@ class HybridView:
         word_scores = [lexical.scores(text_terms) for text_terms in terms]
         cosines = self.nearness.to(request.vectors)
         fused = self._fuse(cosines.centred, word_scores)
-        named = lexical.names.named_in(request.texts[0])
+        named = lexical.names.named_in(request.query)
         lifted = fused.copy() if named else fused
         lifted[named] += fused.max() - fused.min() + 1
         best = best_places(lifted, None, limit)

@@ -100,6 +100,15 @@ class LexicalView:
         weights = np.concatenate([self.postings.weights[part] for part in slices])
         return np.bincount(places, weights=weights, minlength=self.n_tools).astype(np.float32)
 
+    def evidence(self, text: str) -> float:
+        """Return how well the best tool fits a text, servers and names aside; 0 where none has a word of it."""
+        import numpy as np
+
+        terms = self.terms(text)
+        if not terms.rows:
+            return 0.0
+        return float(self.scores(terms).max()) / max(_LEAST_NORM, float(np.linalg.norm(terms.idf)))
+
     def matched(self, terms: RequestTerms, places: Places) -> tuple[tuple[str, ...], ...]:
         """Return for each of some tools the words of a request that stand in it, in the request's order."""
         import numpy as np

@@ -9,6 +9,7 @@ from agent_utilities.ranking.postings import Postings
 from agent_utilities.ranking.text import is_content_word, stem, words
 
 _N_QUERY_WORDS = 256
+_N_QUERY_CHARACTERS = 8_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +28,8 @@ class RequestTerms:
 
     @classmethod
     def of(cls, query: str, postings: Postings) -> RequestTerms:
-        """Return those of a request: of its first 256 words."""
-        query_words = words(query)[:_N_QUERY_WORDS]
+        """Return those of a request: of its first 256 words, or 8,000 characters."""
+        query_words = words(query[:_N_QUERY_CHARACTERS])[:_N_QUERY_WORDS]
         idf_by_row: dict[int, float] = {}
         word_by_row: dict[int, str] = {}
         unknown: set[str] = set()

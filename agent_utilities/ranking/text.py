@@ -22,12 +22,14 @@ STOPWORDS = frozenset(
 )
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+|[\U00020000-\U0003ffff]+")
 _WORD = re.compile(r"[^\W_]+")
+# Runs of marks or spaces are entered at their first character only, or one that leads nowhere takes quadratic time.
 _CLAUSE_END = re.compile(
-    r"[.!?;\n]+\s+|[\u3002\uff01\uff1f\uff1b]|,\s+|\s*\b(?:as well as|so that|after that|along with|together with"
-    r"|in addition to|and|then|also|plus|but|while|or)\b\s+(?:(?:also|then|can you|could you)\s+)?",
+    r"(?<![.!?;\n])[.!?;\n]+\s+|[\u3002\uff01\uff1f\uff1b]|,\s+|(?:(?<!\s)\s+)?\b(?:as well as|so that|after that"
+    r"|along with|together with|in addition to|and|then|also|plus|but|while|or)\b\s+"
+    r"(?:(?:also|then|can you|could you)\s+)?",
     re.IGNORECASE,
 )
-_N_CLAUSES_LIMIT = 8
+_EDGES = " \t\r\n,.;:!?\"'"
 _N_CLAUSE_WORDS = 3
 
 
@@ -89,13 +91,17 @@ def clauses(query: str) -> list[str]:
 
     Parts of fewer than three words stay with the part before them.
     """
-    parts: list[str] = []
+    parts: list[list[str]] = []
+    n_words: list[int] = []
     for piece in _CLAUSE_END.split(query):
-        text = piece.strip(" ,.;:!?\"'")
+        text = piece.strip(_EDGES)
         if not text:
             continue
-        if parts and min(len(text.split()), len(parts[-1].split())) < _N_CLAUSE_WORDS:
-            parts[-1] += f", {text}"
+        n = len(text.split())
+        if parts and min(n, n_words[-1]) < _N_CLAUSE_WORDS:
+            parts[-1].append(text)
+            n_words[-1] += n
         else:
-            parts.append(text)
-    return parts[:_N_CLAUSES_LIMIT] if len(parts) > 1 else []
+            parts.append([text])
+            n_words.append(n)
+    return [", ".join(texts) for texts in parts] if len(parts) > 1 else []

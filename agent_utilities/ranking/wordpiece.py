@@ -28,6 +28,7 @@ class Pieces:
         self._numbers: dict[str, int] = {}
         for number, piece in enumerate(vocabulary.split("\n")):
             self._numbers[piece] = number
+        self._longest = max(map(len, self._numbers))
         self._start, self._end, self._unknown = (self._numbers[mark] for mark in ("[CLS]", "[SEP]", "[UNK]"))
         self._normalizer = normalizers.BertNormalizer(lowercase=True)
         self._splitter = pre_tokenizers.BertPreTokenizer()
@@ -50,7 +51,7 @@ class Pieces:
         start = 0
         while start < len(word):
             mark = _CONTINUED if start else ""
-            for end in range(len(word), start, -1):
+            for end in range(min(len(word), start + self._longest), start, -1):
                 if (number := self._numbers.get(mark + word[start:end])) is not None:
                     break
             else:

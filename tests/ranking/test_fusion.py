@@ -62,10 +62,23 @@ class TestMeaning:
 
         assert score(0) < score(1) < score(3)
 
-    def test_only_the_first_8000_characters_of_a_request_are_embedded(self, index, provider):
+    def test_of_a_request_only_so_much_is_embedded(self, index, provider):
         provider.asked.clear()
         index.rank("commits " * 100_000)
-        assert [len(text) for text in provider.asked] == [8_000]
+        assert sum(map(len, provider.asked)) < 400
+
+    def test_a_long_request_finds_the_tool_that_one_sentence_in_it_asks_for(self, index):
+        told = "Yesterday nobody was sure about our plans. " * 20
+        ranking = index.rank(f"{told}Count the calls per client address. {told}")
+        assert (ranking.indexes[0], ranking.cause) == (PLACES["top_clients"], "")
+
+    def test_a_request_asked_again_is_answered_by_the_vectors_it_had_even_while_the_model_is_gone(
+        self, index, provider
+    ):
+        first = index.rank("list the newest commits")
+        provider.fails = True
+        assert index.rank("list the newest commits") == first
+        assert index.rank("list the oldest commits").cause
 
 
 class TestIntents:

@@ -25,7 +25,7 @@ def rank(cosines: list[list[float]], servers=SERVERS, unanswerable=(0.0, 0.0, 0.
         cut=cut,
     )
     texts = ["quantum"] * len(cosines)
-    return view.rank(EmbeddedRequest(texts, np.array(cosines, dtype=np.float32)), limit=4)
+    return view.rank(EmbeddedRequest(texts[0], texts, np.array(cosines, dtype=np.float32)), limit=4)
 
 
 class TestFusing:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import threading
+
 import numpy as np
 import pytest
 
 from agent_utilities.catalog.document import ToolDocument
+from agent_utilities.ranking import blas
+from agent_utilities.ranking.bert import _gelu
 from agent_utilities.ranking.blas import single_blas_thread
 from agent_utilities.ranking.document_vectors import document_vectors
 from agent_utilities.ranking.embedding import Embedder
@@ -66,3 +71,28 @@ class TestBlas:
             with single_blas_thread():
                 assert n_threads() == {1}
             assert n_threads() == {2}
+
+    def test_a_caller_who_waits_goes_before_one_who_comes_back(self):
+        turns: list[str] = []
+
+        def wait_for_a_turn() -> None:
+            with single_blas_thread():
+                turns.append("the request")
+
+        waiting = threading.Thread(target=wait_for_a_turn)
+        with single_blas_thread():
+            waiting.start()
+            while not blas._NEXT_LOCK.locked():
+                pass
+        with single_blas_thread():
+            turns.append("the catalog's next batch")
+        waiting.join()
+        assert turns == ["the request", "the catalog's next batch"]
+
+
+class TestGelu:
+    def test_it_is_near_the_exact_one(self):
+        x = np.linspace(-6, 6, 500, dtype=np.float32)
+        exact = [0.5 * number * (1 + math.erf(number / math.sqrt(2))) for number in x.tolist()]
+        _gelu(x)
+        assert x == pytest.approx(exact, abs=5e-4)
