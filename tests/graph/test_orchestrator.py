@@ -16,6 +16,7 @@ from agent_utilities.resolution.answer import Question, Ranked, combined_answer
 from agent_utilities.resolution.deadlines import Limits
 from agent_utilities.runtime.deadline import Deadline
 from agent_utilities.selection.resolution import RankedTool, Resolution
+from agent_utilities.testing import FailingGraph
 from tests.graph.conftest import NewGraph
 from tests.graph.records import held, n_held, numbered, record
 from tests.graph.wrapped import Held, Live, patient, running, until
@@ -222,6 +223,14 @@ class TestFill:
         async with running(orchestrator, wait=False) as task:
             await until(lambda: task.done() or orchestrator.health("s")["status"] == "ready", "filled", seconds=5)
             assert not task.done()
+
+    async def test_tools_that_change_before_it_can_be_opened_are_introspected_at_once(self) -> None:
+        graph, live = FailingGraph("unreachable"), Live(TOOLS)
+        orchestrator = patient(graph, live, limits=Limits(retry_s=(3600,)))
+        async with running(orchestrator, wait=False):
+            await orchestrator.first_try_done.wait()
+            orchestrator.refresh("s", is_change=True)
+            await until(lambda: live.n_calls == 2, "introspected", seconds=5)
 
     async def test_a_tool_set_of_any_size_is_held_whole(self, graph: ToolGraph) -> None:
         for n_tools in (1, 249, 250, 251, 501):
