@@ -10,6 +10,9 @@ from agent_utilities.resolution.scope import CallerScope
 from agent_utilities.runtime.deadline import Deadline
 from agent_utilities.selection.resolution import RankedTool, Resolution
 
+NO_EDITION = ""
+"""The edition of a graph that is not there."""
+
 UNRANKED = "not ranked"
 """What callers are told where a ranker is there and has not answered."""
 
@@ -29,6 +32,31 @@ class Question:
     text: str
     scope: CallerScope | None = None
     limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What one answer is an answer to; equal for callers who may be given the same.
+
+    Args:
+        server: whose tools.
+        text: the normalised query.
+        edition: of the server's tools in the graph; `NO_EDITION` for an answer without it.
+        scope_digest: of the tools that the caller may use; empty for all.
+        ranker_version: what the ranker answers from; empty while it can't.
+        limit: the most to name.
+    """
+
+    server: str
+    text: str
+    edition: str
+    scope_digest: str
+    ranker_version: str
+    limit: int | None
+
+    def weigh(self, answer: Resolution) -> int:
+        """Return about how many bytes an answer takes, with what it is an answer to."""
+        return 600 + 2 * len(self.text) + 200 * len(answer.tools)
 
 
 Ranked = Callable[[Sequence[str]], Resolution]
@@ -54,6 +82,11 @@ class ToolRanker(Protocol):
             None where it can't rank.
         """
         ...
+
+
+def unavailable(cause: str) -> Resolution:
+    """Return the answer where neither graph nor ranker can give one."""
+    return Resolution("unavailable", cause=cause)
 
 
 def literal_answer(literal: Sequence[str], limit: int | None, cause: str = "") -> Resolution:

@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from agent_utilities.graph.base import Cause, GraphError, ServerState, ToolGraph
@@ -15,12 +15,15 @@ from agent_utilities.graph.matching import Matches, names_of
 from agent_utilities.graph.query_text import normalise
 from agent_utilities.resolution import graph_reader
 from agent_utilities.resolution.answer import (
+    NO_EDITION,
     UNRANKED,
+    Asked,
     Question,
     Ranked,
     ToolRanker,
     answer_without_graph,
     literal_answer,
+    unavailable,
 )
 from agent_utilities.resolution.deadlines import Limits, for_graph, for_ranking
 from agent_utilities.resolution.graph_reader import GraphReader, Outcome
@@ -33,30 +36,8 @@ from agent_utilities.selection.resolution import UNRESOLVED, Resolution
 
 logger = logging.getLogger("agent_utilities.graph")
 
-_NO_EDITION = ""
 _HOUR_MS = 3_600_000
 _CLOCK_SKEW_MS = 5 * 60_000
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What one answer is an answer to; equal for callers who may be given the same.
-
-    Args:
-        server: whose tools.
-        text: the normalised query.
-        edition: of the server's tools in the graph; empty for an answer without it.
-        scope_digest: of the tools that the caller may use; empty for all.
-        ranker_version: what the ranker answers from; empty while it can't.
-        limit: the most to name.
-    """
-
-    server: str
-    text: str
-    edition: str
-    scope_digest: str
-    ranker_version: str
-    limit: int | None
 
 
 class DynamicToolOrchestrator:
@@ -101,7 +82,7 @@ class DynamicToolOrchestrator:
         self._ranker = ranker
         fallback = "every permitted tool is shown" if ranker is None else "the ranker alone answers"
         self._reader = GraphReader(graph, clock, self._states.__getitem__, self._mark_outdated, limits, fallback)
-        self._answers: BoundedCache[Asked, Resolution] = BoundedCache(limits.cache_bytes, _weigh)
+        self._answers: BoundedCache[Asked, Resolution] = BoundedCache(limits.cache_bytes, Asked.weigh)
         self._flights: SingleFlight[Asked, Resolution] = SingleFlight()
         self.first_try_done = asyncio.Event()
         """Set once the graph was filled with the live tools, or could not be at the first try."""
@@ -146,7 +127,7 @@ class DynamicToolOrchestrator:
         return Asked(
             server_name,
             question.text,
-            f"{state.digest}:{self._refresher.n_changes}" if state is not None else _NO_EDITION,
+            f"{state.digest}:{self._refresher.n_changes}" if state is not None else NO_EDITION,
             question.scope.digest if question.scope is not None else "",
             self._ranker.version if self._ranker is not None else "",
             question.limit,
@@ -159,24 +140,24 @@ class DynamicToolOrchestrator:
     async def _wait(self, asked: Asked, question: Question, deadline: Deadline) -> Resolution:
         """Find an answer once for all who ask the same, and wait for it no longer than the deadline."""
         if self._flights.group is None:
-            return _unavailable("being filled")
+            return unavailable("being filled")
         try:
             return await self._flights.join(asked, lambda: self._find(asked, question, deadline), deadline)
         except TimeoutError:
-            return _unavailable("too slow")
+            return unavailable("too slow")
         except NotRunningError:
-            return _unavailable("failed")
+            return unavailable("failed")
 
     async def _find(self, asked: Asked, question: Question, deadline: Deadline) -> Resolution:
         """Find an answer; past the deadline nobody waits for it, but the graph's part of it is still remembered."""
         try:
             return await self._ask(asked, question, deadline)
         except Exception as failure:  # a flight that raised would end the whole task group
-            return _unavailable(self._reader.failed(GraphError("failed", repr(failure))).cause)
+            return unavailable(self._reader.failed(GraphError("failed", repr(failure))).cause)
 
     async def _ask(self, asked: Asked, question: Question, deadline: Deadline) -> Resolution:
         """Ask graph and ranker, and remember the answer; without the graph, that of the ranker alone."""
-        without_graph = replace(asked, edition=_NO_EDITION)
+        without_graph = replace(asked, edition=NO_EDITION)
         by_ranker = self._answers.get(without_graph)
         if by_ranker is None:
             # At once: what the ranker finds does not depend on the graph, which may not be there.
@@ -192,11 +173,11 @@ class DynamicToolOrchestrator:
             return self._remember(asked, answer)
         if by_ranker is None and ranked is not None:
             by_ranker = self._remember(without_graph, ranked(()))
-        return _unavailable(answer.cause) if by_ranker is None else answer_without_graph(by_ranker, answer.cause)
+        return unavailable(answer.cause) if by_ranker is None else answer_without_graph(by_ranker, answer.cause)
 
     async def _match(self, asked: Asked, deadline: Deadline) -> Outcome:
         """Return what matches in the graph, or why it can't be asked; in time for the ranker to answer without it."""
-        if asked.edition == _NO_EDITION:
+        if asked.edition == NO_EDITION:
             return GraphError(self.cause or "being filled", "not filled yet")
         match = graph_reader.Asked(asked.server, asked.text, asked.edition)
         return await self._reader.matches(match, for_graph(deadline) if asked.ranker_version else deadline)
@@ -312,12 +293,3 @@ class DynamicToolOrchestrator:
         if state is not None:
             health |= {"age_s": max(0, round(self._now() - state.updated_at_ms / 1000))}
         return health
-
-
-def _unavailable(cause: Cause) -> Resolution:
-    return Resolution("unavailable", cause=cause)
-
-
-def _weigh(asked: Asked, answer: Resolution) -> int:
-    """Return about how many bytes an answer takes."""
-    return 600 + 2 * len(asked.text) + 200 * len(answer.tools)
