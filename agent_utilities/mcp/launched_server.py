@@ -39,7 +39,7 @@ class LaunchedServer(BoundedServer):
             SelectionError: a deny fits nothing; see `OperatorBounds.tell`.
         """
         async with whole_lifespan(self):
-            await self.operator_bounds.tell(on_stderr=True)
+            await self.operator_bounds.tell(on_stderr=True, log_level=options.get("log_level"))
             await super().run_stdio_async(*args, **options)
 
     async def run_http_async(self, *args: Any, **options: Any) -> None:
@@ -58,7 +58,7 @@ class LaunchedServer(BoundedServer):
         given["allowed_hosts"] = given.get("allowed_hosts") or []
         try:
             async with whole_lifespan(self):
-                await self.operator_bounds.tell(on_stderr=True)
+                await self.operator_bounds.tell(on_stderr=True, log_level=given.get("log_level"))
                 await super().run_http_async(**given)
         finally:
             self._address = None

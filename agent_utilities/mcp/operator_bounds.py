@@ -49,11 +49,12 @@ class OperatorBounds:
         self._seen: dict[ComponentKind, str] = {}
         self._is_told = False
 
-    async def tell(self, *, on_stderr: bool) -> None:
+    async def tell(self, *, on_stderr: bool, log_level: str | None = None) -> None:
         """Say what holds, once a server; called when its lifespan has been entered and nothing is served yet.
 
         Args:
             on_stderr: whether the process is ours, so that stderr is; else it is logged.
+            log_level: the least severe line wanted on stderr; a deny that fits nothing is warned of in any case.
 
         Raises:
             SelectionError: a deny of the command line fits nothing and nothing can come that it fits, or one of the
@@ -76,7 +77,8 @@ class OperatorBounds:
             _refuse([name for name in self._unfit if name.denies], is_strict=is_strict)
         for name in self._unfit:
             _say(logging.WARNING, str(_error([name])), on_stderr=on_stderr)
-        _say(logging.INFO, what_holds, on_stderr=on_stderr)
+        if not on_stderr or (log_level or "info").lower() in ("debug", "info"):
+            _say(logging.INFO, what_holds, on_stderr=on_stderr)
 
     async def _unfit_in(self, settings: Effective, tools: Sequence[Entry]) -> tuple[UnfitName, ...]:
         """Return the operator's names that fit nothing that is there.
