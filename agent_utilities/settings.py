@@ -48,6 +48,12 @@ class Settings(BaseModel):
         description="Over HTTP: origins of web pages that may send requests, such as `https://app.example`, beside the "
         "server's own, and loopback ones on a loopback address.",
     )
+    cache_mb: int = Field(
+        default=64,
+        ge=0,
+        le=65_536,
+        description="MiB that what is remembered of requests may take: `0` for nothing. A long selection never is.",
+    )
     graph: Literal["auto", "off", "embedded", "neo4j"] = Field(
         default="auto",
         description="Where queries are resolved. `auto`: Neo4j where `NEO4J_URI` is set, else embedded.",

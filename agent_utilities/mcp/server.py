@@ -27,6 +27,7 @@ from agent_utilities.mcp.surface.verdict import Verdict
 from agent_utilities.mcp.wire.changes import Changes
 from agent_utilities.mcp.wire.middleware import WireMiddleware
 from agent_utilities.mcp.wire.parameter_headers import header_schema
+from agent_utilities.mcp.wire.request import RequestReader
 from agent_utilities.resolution.resolver import Resolver
 from agent_utilities.runtime.threads import in_daemon_thread
 from agent_utilities.selection import nearest
@@ -202,9 +203,10 @@ class AgentServer(LaunchedServer):
             path, middleware, json_response, stateless_http, transport, event_store, retry_interval,
                 session_idle_timeout: as FastMCP takes them.
         """
+        reader = RequestReader(lambda: self.surface.cache_bytes("requests"))
         app = super().http_app(
             path,
-            [*(middleware or []), selection_middleware(path, transport)],
+            [*(middleware or []), selection_middleware(path, transport, reader)],
             json_response,
             stateless_http,
             transport,

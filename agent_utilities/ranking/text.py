@@ -72,17 +72,25 @@ def content_words(text: str) -> list[str]:
     return list(filter(is_content_word, words(text)))
 
 
+_LONGEST_WORD = 40
+
+
 @lru_cache(maxsize=1)
 def _stemmer() -> Any:
     return import_module("Stemmer").Stemmer("english")
 
 
-@lru_cache(maxsize=65_536)
 def stem(word: str) -> str:
     """Return a word's stem, marked so that it is never taken for a word.
 
     Source: Porter, Snowball (the English stemmer).
     """
+    # A caller may send words of thousands of letters: those of a language are remembered, no others.
+    return _remembered_stem(word) if len(word) <= _LONGEST_WORD else f"~{_stemmer().stemWord(word)}"
+
+
+@lru_cache(maxsize=32_768)
+def _remembered_stem(word: str) -> str:
     return f"~{_stemmer().stemWord(word)}"
 
 

@@ -12,8 +12,8 @@ from agent_utilities.runtime.bounded_cache import BoundedCache
 if TYPE_CHECKING:
     from agent_utilities.ranking.arrays import Places
 
-SPARE_BYTES = 32 << 20
-"""What views may take beyond what the whole catalog does: about 20,000 tools, or some thousand views of a few."""
+SPARE_BYTES = 8 << 20
+"""What views may take beyond what the whole catalog does: about 5,000 tools, or some hundred views of a few."""
 _OVERHEAD_BYTES = 4 << 10
 """Of a view's objects, whatever its arrays hold: about 2 KB, in six that the garbage collector walks."""
 _PLACE_BYTES = 8

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from sys import getsizeof
 from typing import Protocol
 
 from agent_utilities.resolution.scope import CallerScope
@@ -56,7 +57,7 @@ class Asked:
 
     def weigh(self, answer: Resolution) -> int:
         """Return about how many bytes an answer takes, with what it is an answer to."""
-        return 600 + 2 * len(self.text) + 200 * len(answer.tools)
+        return 800 + getsizeof(self.text) + getsizeof(self.scope_digest) + 250 * len(answer.tools)
 
 
 Ranked = Callable[[Sequence[str]], Resolution]

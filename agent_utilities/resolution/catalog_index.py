@@ -11,7 +11,7 @@ from agent_utilities.resolution.scope import CallerScope
 from agent_utilities.runtime.bounded_cache import BoundedCache
 from agent_utilities.selection.resolution import RankedTool, Resolution
 
-_SCOPES_BYTES = 8 << 20
+_SCOPES_BYTES = 2 << 20
 
 
 def _scope_cache() -> BoundedCache[str, tuple[int, ...]]:

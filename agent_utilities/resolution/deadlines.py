@@ -45,7 +45,7 @@ class Limits:
         close_s: letting go of the graph at the end.
         settle_s: how long a server is left alone after its start before its graph is opened, unless a query comes;
             None opens it for a query only.
-        cache_bytes: what is remembered may weigh, for answers and for matches each; in bytes, not a time.
+        cache_bytes: what is remembered of queries may take, for answers and for matches half of it each; not a time.
         retry_s: pauses between tries to fill the graph; the last also between refreshes after one that failed.
     """
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from sys import getsizeof
 
 from agent_utilities.graph import cypher
 from agent_utilities.graph.base import Cause, GraphError, ServerState, ToolGraph
@@ -19,7 +20,6 @@ from agent_utilities.runtime.single_flight import NotRunningError, SingleFlight
 logger = logging.getLogger("agent_utilities.graph")
 
 _AT_ONCE = 8
-_N_TOO_SLOW = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +73,10 @@ class GraphReader:
         self._state_of, self._mark_outdated = state_of, mark_outdated
         self._limits = limits
         self._fallback = fallback
-        self._matches: BoundedCache[Asked, Matches] = BoundedCache(limits.cache_bytes, _weigh)
-        self._too_slow: BoundedCache[Asked, GraphError] = BoundedCache(_N_TOO_SLOW, lambda asked, error: 1)
+        self._matches: BoundedCache[Asked, Matches] = BoundedCache(limits.cache_bytes * 7 // 16, _weigh)
+        self._too_slow: BoundedCache[Asked, GraphError] = BoundedCache(
+            limits.cache_bytes // 16, lambda asked, error: 500 + getsizeof(asked.text)
+        )
         self._places = asyncio.Semaphore(_AT_ONCE)
         self._n_succeeded = 0
         self._breaker = Breaker(threshold=3, cooldown_s=5.0, clock=clock)
@@ -191,4 +193,4 @@ class GraphReader:
 
 def _weigh(asked: Asked, matches: Matches) -> int:
     """Return about how many bytes matches take; their names are shared with other matches."""
-    return 500 + 2 * len(asked.text) + 8 * matches.n_names
+    return 500 + getsizeof(asked.text) + 8 * matches.n_names

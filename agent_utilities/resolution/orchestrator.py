@@ -82,7 +82,7 @@ class DynamicToolOrchestrator:
         self._ranker = ranker
         fallback = "every permitted tool is shown" if ranker is None else "the ranker alone answers"
         self._reader = GraphReader(graph, clock, self._states.__getitem__, self._mark_outdated, limits, fallback)
-        self._answers: BoundedCache[Asked, Resolution] = BoundedCache(limits.cache_bytes, Asked.weigh)
+        self._answers: BoundedCache[Asked, Resolution] = BoundedCache(limits.cache_bytes // 2, Asked.weigh)
         self._flights: SingleFlight[Asked, Resolution] = SingleFlight()
         self.first_try_done = asyncio.Event()
         """Set once the graph was filled with the live tools, or could not be at the first try."""

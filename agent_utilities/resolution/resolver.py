@@ -17,6 +17,7 @@ from agent_utilities.resolution.deadlines import Limits, for_first_fill
 from agent_utilities.resolution.opening import open_catalog_ranker
 from agent_utilities.resolution.orchestrator import DynamicToolOrchestrator
 from agent_utilities.resolution.scope import CallerScope
+from agent_utilities.runtime.cache_budget import cache_bytes
 from agent_utilities.runtime.deadline import Deadline
 from agent_utilities.selection.resolution import UNRESOLVED, Resolution
 from agent_utilities.settings import Settings
@@ -187,7 +188,9 @@ class Resolver:
             ranker=self._ranker,
             deadline_s=settings.graph_deadline_ms / 1000,
             ttl_hours=settings.graph_ttl_hours,
-            limits=replace(self.limits, settle_s=self.settle_s or 0.0),
+            limits=replace(
+                self.limits, settle_s=self.settle_s or 0.0, cache_bytes=cache_bytes(settings.cache_mb, "resolution")
+            ),
         )
         return True
 

@@ -19,10 +19,12 @@ class BoundedCache(Generic[_K, _V]):
         max_weight: what all entries may weigh together.
         weigh: returns what a key and its value weigh, > 0, in the same unit. An entry that is heavier than the bound
             by itself is not kept, and puts nothing else out.
+        heaviest: the most that one entry may weigh to be kept; all that there is room for where None.
     """
 
-    def __init__(self, max_weight: int, weigh: Callable[[_K, _V], int]) -> None:
+    def __init__(self, max_weight: int, weigh: Callable[[_K, _V], int], *, heaviest: int | None = None) -> None:
         self._weigh = weigh
+        self._heaviest = max_weight if heaviest is None else min(heaviest, max_weight)
         self._entries: LRUCache[_K, tuple[_V, int]] = LRUCache(max_weight, getsizeof=itemgetter(1))
 
     def get(self, key: _K) -> _V | None:
@@ -33,7 +35,7 @@ class BoundedCache(Generic[_K, _V]):
     def keep(self, key: _K, value: _V) -> None:
         """Keep a value; those used least recently go where there is no room."""
         weight = self._weigh(key, value)
-        if weight > self._entries.maxsize:
+        if weight > self._heaviest:
             self._entries.pop(key, None)
         else:
             self._entries[key] = value, weight

@@ -93,6 +93,12 @@ class Effective:
         return self._hash
 
     @cached_property
+    def caller_bytes(self) -> int:
+        """About how many bytes the caller's own bounds take."""
+        lists = (self.allow_tools, self.allow_tags, self.deny_tools, self.deny_tags)
+        return sum(setting.n_bytes for settings in lists for setting in settings if setting.side == "caller")
+
+    @cached_property
     def bounds_digest(self) -> str:
         """A hash of the bounds' values, the same in every process; origins and preferences do not count."""
         lists = [

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from sys import getsizeof
 from typing import Literal
 
 Channel = Literal["env", "cli", "query", "header", "meta"]
@@ -79,9 +81,14 @@ class Setting:
     side: Side = "operator"
 
     @property
-    def n_names(self) -> int:
-        """How many names it gives; 1 where it gives none."""
-        return len(self.value.names) + len(self.value.toolsets) if isinstance(self.value, NameSet) else 1
+    def n_bytes(self) -> int:
+        """About how many bytes it takes, the texts in it counted."""
+        texts: Iterable[str] = self.value if isinstance(self.value, tuple) else ()
+        n_bytes = 300
+        if isinstance(self.value, NameSet):
+            n_bytes += getsizeof(self.value.names) + getsizeof(self.value.toolsets)
+            texts = (*self.value.names, *self.value.toolsets)
+        return n_bytes + sum(map(getsizeof, (*texts, *self.origins)))
 
 
 Slot = tuple[FieldName, Channel]
@@ -111,6 +118,11 @@ class Selection:
 
     def __bool__(self) -> bool:
         return bool(self.slots)
+
+    @cached_property
+    def n_bytes(self) -> int:
+        """About how many bytes it takes."""
+        return 500 + sum(150 + setting.n_bytes for _, setting in self.slots)
 
     def get(self, field: FieldName, channel: Channel) -> Setting | None:
         """Return the setting of a field in a channel, or None where that channel leaves it unset."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from urllib.parse import parse_qsl, quote, unquote_to_bytes
 
 from agent_utilities.errors import SelectionError
@@ -56,9 +55,8 @@ def read_cli(options: Iterable[tuple[str, str]]) -> Selection:
     return _read(options, "cli")
 
 
-@lru_cache(maxsize=1024)
 def read_request(query_string: bytes, headers: tuple[tuple[bytes, bytes], ...]) -> Selection:
-    """Return the selection of one HTTP request; the same request bytes give the same object.
+    """Return the selection of one HTTP request.
 
     Args:
         query_string: the raw query string, percent-encoded UTF-8.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
+from sys import getsizeof
 
 from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import NO_NAMES, NameSet
@@ -41,6 +42,11 @@ class Preferences:
     def __hash__(self) -> int:
         """Return a hash that is made once: every list looks its decision up by it."""
         return self._hash
+
+    @property
+    def n_bytes(self) -> int:
+        """About how many bytes it takes."""
+        return 300 + 2 * getsizeof(self.query or "") + 250 * len(self.resolution.tools)
 
     @property
     def most_shown(self) -> int | None:

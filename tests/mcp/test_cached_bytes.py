@@ -3,38 +3,116 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import random
+import tracemalloc
 
+import httpx2
 import pytest
+from starlette.types import Scope
 
-from agent_utilities.mcp.surface import surface as module
+from agent_utilities.errors import SettingsError
 from agent_utilities.mcp.surface.surface import Surface
+from agent_utilities.mcp.wire.request import RequestReader
+from agent_utilities.selection.model import Selection
 from agent_utilities.selection.parse import read_request
 from tests.mcp.servers import log_server
+from tests.wire.processes import Launch, served
+
+MIB = 1 << 20
+ONE_MIB = {"MCP_CACHE_MB": "1"}
 
 
-@pytest.fixture
-def bounded(monkeypatch: pytest.MonkeyPatch) -> Surface:
-    monkeypatch.setattr(module, "SETTLED_BYTES", 100_000)
-    monkeypatch.setattr(module, "DECISIONS_BYTES", 100_000)
-    return Surface({})
+def names(chance: random.Random, n: int, prefix: str = "") -> str:
+    return ",".join(f"{prefix}{chance.randrange(16**3):03x}" for _ in range(n))
 
 
-def test_many_callers_take_no_more_than_their_share(bounded: Surface):
-    tools = asyncio.run(log_server().list_tools())
+def selection(chance: random.Random, n: int) -> Selection:
+    """A selection of some names in each field of two channels, as if it had just come."""
+    fields = ("tools", "toolsets", "disabled_tools", "tags", "disabled_tags")
+    query = "&".join(f"{field}={names(chance, n)}" for field in fields)
+    return read_request(query.encode(), ((b"x-mcp-disabled-tools", names(chance, n).encode()),))
+
+
+def test_many_callers_take_no_more_than_their_share():
+    surface, tools = Surface(ONE_MIB), asyncio.run(log_server().list_tools())
     for i in range(1_000):
         caller = read_request(f"disabled_tools=tool_{i}".encode(), ())
-        bounded.decide("tool", tools, bounded.verdict(caller, shapes_lists=True))
-    assert 0 < bounded.cached_bytes <= 200_000
+        surface.decide("tool", tools, surface.verdict(caller, shapes_lists=True))
+    assert 0 < surface.cached_bytes <= 0.5 * MIB
 
 
-def test_a_selection_that_is_longer_than_the_share_is_not_kept(bounded: Surface):
-    caller = read_request(("disabled_tools=" + ",".join(f"t{i}" for i in range(512))).encode(), ())
-    bounded.verdict(caller, shapes_lists=False)
-    assert bounded.cached_bytes == 0
+def test_nothing_is_remembered_where_the_operator_says_so():
+    surface, tools = Surface({"MCP_CACHE_MB": "0"}), asyncio.run(log_server().list_tools())
+    surface.decide("tool", tools, surface.verdict(read_request(b"tools=tail_log", ()), shapes_lists=True))
+    assert surface.cached_bytes == 0
 
 
-def test_what_is_asked_again_is_not_decided_again(bounded: Surface):
-    tools = asyncio.run(log_server().list_tools())
+def test_a_cache_of_no_size_is_refused():
+    with pytest.raises(SettingsError, match="MCP_CACHE_MB"):
+        _ = Surface({"MCP_CACHE_MB": "-1"}).operator.settings
+
+
+def test_a_long_selection_is_not_kept():
+    surface, tools = Surface({}), asyncio.run(log_server().list_tools())
+    surface.decide("tool", tools, surface.verdict(Selection(), shapes_lists=True))
+    before = surface.cached_bytes
+    surface.decide("tool", tools, surface.verdict(selection(random.Random(1), 100), shapes_lists=True))
+    assert surface.cached_bytes == before
+
+
+def test_what_is_asked_again_is_not_decided_again():
+    surface, tools = Surface({}), asyncio.run(log_server().list_tools())
     caller = read_request(b"tools=tail_log", ())
-    first, again = (bounded.decide("tool", tools, bounded.verdict(caller, shapes_lists=True)) for _ in range(2))
+    first, again = (surface.decide("tool", tools, surface.verdict(caller, shapes_lists=True)) for _ in range(2))
     assert first is again
+
+
+def test_the_same_short_request_is_read_once():
+    reader = RequestReader(lambda: MIB)
+
+    def read(query: bytes) -> Selection:
+        scope: Scope = {"type": "http", "query_string": query, "headers": []}
+        return reader.read(scope)
+
+    assert read(b"tools=same") is read(b"tools=same")
+    long = b"tools=same&other=" + b"x" * 40_000
+    assert read(long) is not read(long)
+
+
+@pytest.mark.parametrize("n", [1, 10, 40])
+def test_what_is_kept_weighs_what_it_takes(n: int):
+    """The weights add up to seven tenths of what Python allocates, or more."""
+    surface, chance = Surface({"MCP_CACHE_MB": "64"}), random.Random(n)
+    tools = asyncio.run(log_server().list_tools())
+    surface.decide("tool", tools, surface.verdict(selection(chance, n), shapes_lists=True))
+    gc.collect()
+    before = surface.cached_bytes
+    tracemalloc.start()
+    try:
+        for _ in range(100):
+            surface.decide("tool", tools, surface.verdict(selection(chance, n), shapes_lists=True))
+        gc.collect()
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert surface.cached_bytes - before >= 0.7 * taken
+
+
+@pytest.mark.outside
+def test_large_selections_leave_a_server_as_large_as_it_was():
+    chance = random.Random(0)
+    fields = ("tools", "disabled_tools", "tags", "disabled_tags")
+    headers = ("x-mcp-enabled-tools", "x-mcp-disabled-tools", "x-mcp-enabled-tags", "x-mcp-disabled-tags")
+    with served(Launch()) as server, httpx2.Client(base_url=server.url, timeout=60) as http:
+
+        def ask(n_requests: int) -> None:
+            for _ in range(n_requests):
+                query = {field: names(chance, 500) for field in fields}
+                given = {header: names(chance, 500) for header in headers}
+                assert http.get("/tools", params=query, headers=given).status_code == 200
+
+        ask(10)
+        before = server.rss_kib()
+        ask(200)
+        assert server.rss_kib() - before < 32 * 1024

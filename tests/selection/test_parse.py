@@ -143,6 +143,3 @@ class TestOtherReaders:
 
     def test_known_variables_are_not_misspellings(self):
         assert read_env({"MCP_TOP_KS": "1"}, known={"MCP_TOP_KS"}) == Selection()
-
-    def test_the_same_request_gives_the_same_object(self):
-        assert read_request(b"tools=same", ()) is read_request(b"tools=same", ())

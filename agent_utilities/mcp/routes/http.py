@@ -9,20 +9,21 @@ from starlette.middleware import Middleware
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from agent_utilities.mcp.wire.request import SelectionMiddleware
+from agent_utilities.mcp.wire.request import RequestReader, SelectionMiddleware
 
 
-def selection_middleware(path: str | None, transport: str) -> Middleware:
+def selection_middleware(path: str | None, transport: str, reader: RequestReader) -> Middleware:
     """Return the middleware that reads the selection of requests to the MCP paths and `/tools`.
 
     Args:
         path: the MCP endpoint's path, or None for FastMCP's own setting.
         transport: the transport that `path` belongs to.
+        reader: reads the selections.
     """
     sse = path if transport == "sse" and path is not None else fastmcp.settings.sse_path
     streamable = path if transport != "sse" and path is not None else fastmcp.settings.streamable_http_path
     paths = (sse, streamable, fastmcp.settings.message_path, "/tools")
-    return Middleware(SelectionMiddleware, paths=paths, sse_path=sse)
+    return Middleware(SelectionMiddleware, paths=paths, sse_path=sse, reader=reader)
 
 
 def sse_routes(app: StarletteWithLifespan) -> list[BaseRoute]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind
@@ -16,6 +17,7 @@ from agent_utilities.mcp.surface.operator import Operator
 from agent_utilities.mcp.surface.verdict import UnderVerdict, Verdict, hand_back, verdict_in_force
 from agent_utilities.resolution.scope import CallerScope
 from agent_utilities.runtime.bounded_cache import BoundedCache
+from agent_utilities.runtime.cache_budget import LONGEST_KEPT, Memo, cache_bytes
 from agent_utilities.runtime.turns import finish_in_turns
 from agent_utilities.selection.merge import Effective, effective, merge
 from agent_utilities.selection.model import NOTHING, Selection
@@ -23,11 +25,6 @@ from agent_utilities.selection.resolution import Resolution
 from agent_utilities.visibility.bounds import Bounds
 from agent_utilities.visibility.decision import Decision, decide
 from agent_utilities.visibility.preferences import Preferences, preferences_of
-
-SETTLED_BYTES = 16 << 20
-"""What selections seen before, and what they come to, may take together."""
-DECISIONS_BYTES = 32 << 20
-"""The same for decisions."""
 
 _EVERYWHERE = object()
 _AT_ONCE = 1000
@@ -64,10 +61,24 @@ class Surface:
         self.observers = Observers(LogLines())
         self.catalogs: dict[ComponentKind, Catalog] = {}
         """The catalog of the last whole listing of each kind."""
-        self._settled: BoundedCache[Selection, Settled] = BoundedCache(SETTLED_BYTES, _weigh_selection)
-        self._decisions: BoundedCache[DecisionKey, Decision] = BoundedCache(DECISIONS_BYTES, _weigh_decision)
         self._readers: dict[ComponentKind, CatalogReader] = {kind: CatalogReader(kind) for kind in KINDS}
         self._mounted: dict[bool, Verdict] = {}
+
+    @cached_property
+    def _settled(self) -> BoundedCache[Selection, Settled]:
+        return BoundedCache(self.cache_bytes("settled"), _weigh_settled)
+
+    @cached_property
+    def _decisions(self) -> BoundedCache[DecisionKey, Decision]:
+        return BoundedCache(self.cache_bytes("decisions"), _weigh_decision)
+
+    def cache_bytes(self, memo: Memo) -> int:
+        """Return how many bytes a memo of the server may take.
+
+        Raises:
+            SettingsError: the operator's setting can't be read.
+        """
+        return cache_bytes(self.operator.settings.cache_mb, memo)
 
     def launch(self, selection: Selection, **settings: Any) -> None:
         """Set the command line's selection and settings for all requests to come."""
@@ -89,7 +100,8 @@ class Surface:
         if settled is None:
             settings = effective(merge(self.operator.selection, caller), self.operator.settings.selection_policy)
             settled = Settled(settings, Bounds(settings), preferences_of(settings))
-            self._settled.keep(caller, settled)
+            if caller.n_bytes <= LONGEST_KEPT:
+                self._settled.keep(caller, settled)
         return settled
 
     def verdict(self, caller: Selection, *, shapes_lists: bool) -> Verdict:
@@ -165,7 +177,8 @@ class Surface:
             decision = decide(catalog, verdict.effective.bounds_only, verdict.preferences_for(kind), refusals)
             if verdict.shapes_lists:
                 self.observers.decided(time.perf_counter() - started)
-            self._decisions.keep(key, decision)
+            if key[1].caller_bytes <= LONGEST_KEPT:
+                self._decisions.keep(key, decision)
         return decision
 
     async def judge(self, kind: ComponentKind, catalog: Catalog, verdict: Verdict) -> None:
@@ -245,11 +258,17 @@ def _key(kind: ComponentKind, catalog: Catalog, verdict: Verdict) -> DecisionKey
     return catalog.digest, verdict.effective.bounds_only, verdict.preferences_for(kind)
 
 
-def _weigh_selection(caller: Selection, settled: Settled) -> int:
+def _weigh_settled(caller: Selection, settled: Settled) -> int:
     """Return about how many bytes a caller's selection takes, and all that follows from it."""
-    return 4_000 + 200 * sum(setting.n_names for _, setting in caller.slots)
+    return 3_000 + 700 * len(settled.bounds.rules) + settled.bounds.n_copied_bytes + caller.n_bytes
 
 
 def _weigh_decision(key: DecisionKey, decision: Decision) -> int:
-    """Return about how many bytes a decision takes: its catalog is shared, its tuples of places are not."""
-    return 2_000 + 24 * len(decision.catalog)
+    """Return about how many bytes a decision takes: its catalog is shared, its tuples of places are not.
+
+    The bounds in its key may outlive what they were settled from, so that they are counted here too.
+    """
+    n_places = len(decision.permitted)
+    if decision.visible is not decision.permitted:
+        n_places += len(decision.visible)
+    return 3_000 + key[1].caller_bytes + key[2].n_bytes + 16 * len(decision.catalog) + 40 * n_places

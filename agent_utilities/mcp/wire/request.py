@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from functools import cached_property
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -12,12 +13,17 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent_utilities.errors import SelectionError
+from agent_utilities.runtime.bounded_cache import BoundedCache
+from agent_utilities.runtime.cache_budget import LONGEST_KEPT
 from agent_utilities.selection.channels import field_of, is_selection_header
 from agent_utilities.selection.model import NOTHING, Selection
 from agent_utilities.selection.parse import read_request
 
 STATE = "agent_utilities.selection"
 """The key of `scope["state"]` that holds the caller's `Selection`."""
+
+_Given = tuple[bytes, tuple[tuple[bytes, bytes], ...]]
+"""A request's query string, and its headers that may be a selection's."""
 
 _ENDPOINT = re.compile(rb"(event: endpoint\r?\ndata: [^\r\n]+)")
 
@@ -34,15 +40,48 @@ def selection_of(request: Any) -> Selection:
     if not isinstance(request, Request):
         return NOTHING
     held = request.scope.get("state", {}).get(STATE)
-    return held if isinstance(held, Selection) else _read(request.scope)
+    return held if isinstance(held, Selection) else read_request(*_given(request.scope))
 
 
-def _read(scope: Scope) -> Selection:
+class RequestReader:
+    """Reads the selections of HTTP requests, and remembers the short ones: an agent sends the same again and again.
+
+    Args:
+        max_bytes: returns what those may take together; asked at the first request.
+    """
+
+    def __init__(self, max_bytes: Callable[[], int]) -> None:
+        self._max_bytes = max_bytes
+
+    @cached_property
+    def _read_before(self) -> BoundedCache[_Given, Selection]:
+        return BoundedCache(self._max_bytes(), _weigh, heaviest=LONGEST_KEPT)
+
+    def read(self, scope: Scope) -> Selection:
+        """Return the selection of a request; for the same bytes the same object.
+
+        Raises:
+            SelectionError: the selection is malformed.
+        """
+        given = _given(scope)
+        selection = self._read_before.get(given)
+        if selection is None:
+            selection = read_request(*given)
+            self._read_before.keep(given, selection)
+        return selection
+
+
+def _weigh(given: _Given, selection: Selection) -> int:
+    """Return about how many bytes a request's query string and headers take, and what was read in them."""
+    query_string, headers = given
+    return 500 + len(query_string) + sum(150 + len(key) + len(value) for key, value in headers) + selection.n_bytes
+
+
+def _given(scope: Scope) -> _Given:
     headers = tuple(
         (key.lower(), value) for key, value in scope["headers"] if is_selection_header(key.decode("latin-1"))
     )
-    query_string = scope.get("query_string", b"")
-    return read_request(query_string, headers) if headers or query_string else NOTHING
+    return scope.get("query_string", b""), headers
 
 
 class SelectionMiddleware:
@@ -55,10 +94,12 @@ class SelectionMiddleware:
         app: the application to protect.
         paths: the paths whose requests are selections; others (OAuth, health) pass untouched.
         sse_path: the path of the legacy SSE stream.
+        reader: reads the selections.
     """
 
-    def __init__(self, app: ASGIApp, paths: Collection[str], sse_path: str) -> None:
+    def __init__(self, app: ASGIApp, paths: Collection[str], sse_path: str, reader: RequestReader) -> None:
         self._app = app
+        self._reader = reader
         self._paths = frozenset(path.rstrip("/") for path in paths)
         self._sse_path = sse_path.rstrip("/")
 
@@ -69,7 +110,7 @@ class SelectionMiddleware:
         if path not in self._paths:
             return await self._app(scope, receive, send)
         try:
-            selection = _read(scope)
+            selection = self._reader.read(scope)
         except SelectionError as error:
             return await JSONResponse({"error": error.as_dict()}, status_code=400)(scope, receive, send)
         scope.setdefault("state", {})[STATE] = selection
