@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 import os
 import re
@@ -19,6 +21,7 @@ import pytest
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 
+from git_agent.status import git_status
 from tests.docs.tables import README, TABLES, with_tables
 
 ROOT = README.parent
@@ -128,3 +131,19 @@ class TestPage:
     def test_its_links_lead_somewhere(self):
         links = re.findall(r"\]\((?!https?:)([^)#]+)", TEXT)
         assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_the_first_snippet_has_the_real_tools_arguments() -> None:
+    code = re.search(r"```python\n(.*?)```", TEXT, re.DOTALL)
+    assert code is not None
+    shown = next(node for node in ast.walk(ast.parse(code[1])) if isinstance(node, ast.FunctionDef))
+    assert shown.name == git_status.__name__
+    assert [argument.arg for argument in shown.args.args] == list(inspect.signature(git_status).parameters)[:1]
+
+
+@pytest.mark.parametrize("line", re.findall(r"^agent-utilities connect .*$", TEXT, re.MULTILINE))
+def test_each_line_that_connects_a_client_works(line: str, tmp_path: Path) -> None:
+    program, *arguments = shlex.split(line, comments=True)
+    env = environment(HOME=str(tmp_path), XDG_CONFIG_HOME=str(tmp_path))
+    subprocess.run([BIN / program, *arguments], env=env, cwd=tmp_path, capture_output=True, check=True)
+    assert ("--write" in arguments) == any(tmp_path.rglob("*mcp.json"))
