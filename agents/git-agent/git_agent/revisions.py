@@ -13,12 +13,15 @@ from git_agent.text import checked_name
 def resolve(repository: Repository, revision: str) -> str:
     """Return the object id of the commit that `revision` names.
 
-    Commands get ids only, so that no revision can be taken for an option, a range or a path.
+    Commands get ids only, so that no revision can be taken for an option, a range or a path. A search of messages by an
+    expression (`:/x`, `HEAD^{/x}`) is refused: git's own expressions can take any time and memory.
 
     Raises:
         ToolError: no such commit.
     """
     checked_name(revision, "revision")
+    if ":/" in revision or "^{/" in revision:
+        raise ToolError(f"a revision is not searched for by an expression: {revision[:200]!r}; use git_log with grep")
     found = _commit(repository, revision)
     if found:
         return found

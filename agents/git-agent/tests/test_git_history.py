@@ -5,6 +5,13 @@ from __future__ import annotations
 import pytest
 
 
+class TestRevision:
+    @pytest.mark.parametrize("revision", [":/add", "HEAD^{/add}", "main..HEAD^{/((((a{200}){200}){20}))}"])
+    def test_is_no_search_by_an_expression_of_gits_own(self, repo, refusal, revision):
+        repo.commit(message="add")
+        assert "use git_log with grep" in refusal("git_log", repo="repo", revision=revision)
+
+
 class TestLog:
     def test_an_empty_repository_has_no_commits(self, repo, call):
         assert call("git_log", repo="repo") == {"commits": [], "truncated": False}
