@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -208,8 +208,14 @@ def _environment(folder: str, more: dict[str, str] | None = None) -> dict[str, s
 @asynccontextmanager
 async def _stdio(command: str, folder: str, *options: str, env: dict[str, str] | None = None) -> AsyncIterator[Any]:
     arguments = ["-t", "stdio", "--log-level", "error", *options]
-    transport = StdioTransport(command, arguments, env=_environment(folder, env), keep_alive=False)
-    async with Client(transport) as client:
+    said = Path(folder).parent / "stderr.log"
+    transport = StdioTransport(command, arguments, env=_environment(folder, env), keep_alive=False, log_file=said)
+    async with AsyncExitStack() as stack:
+        try:
+            client = await stack.enter_async_context(Client(transport))
+        except Exception as error:
+            told = said.read_text(errors="replace").strip()
+            raise DemoError(f"{_AGENT} did not start over stdio: {told or error}") from None
         yield client
 
 
