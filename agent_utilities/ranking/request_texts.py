@@ -17,10 +17,10 @@ from agent_utilities.ranking.text import clauses
 if TYPE_CHECKING:
     from agent_utilities.ranking.arrays import Vectors
 
-WHOLE_BUDGET = 128
-"""Word pieces, about, up to which a request is embedded whole and in parts: some 45 words, 35 ms of MiniLM."""
-PARTS_BUDGET = 96
-"""The same of the parts of a longer one."""
+BUDGET = 128
+"""Word pieces, about, that are embedded of a request: some 35 ms of MiniLM."""
+_WHOLE_BUDGET = 96
+"""The same of the whole, or of the parts in its place: some 75 words."""
 _N_CHARACTERS = 8_000
 _N_CLAUSES = 8
 _N_PART_PIECES = 32
@@ -65,7 +65,7 @@ class RequestTexts:
 
 
 def read_request(query: str, evidence: Callable[[str], float]) -> RequestTexts:
-    """Return what is embedded of a request, in no more pieces than its budget, as far as can be told without the model.
+    """Return what is embedded of a request, within the budget as far as can be told without the model.
 
     Args:
         query: the request; its first 8,000 characters count.
@@ -73,12 +73,16 @@ def read_request(query: str, evidence: Callable[[str], float]) -> RequestTexts:
     """
     whole = query[:_N_CHARACTERS]
     parts = clauses(whole)
-    if n_pieces(whole) + sum(map(n_pieces, parts[:_N_CLAUSES])) <= WHOLE_BUDGET:
+    n_whole = n_pieces(whole)
+    if n_whole + sum(map(n_pieces, parts[:_N_CLAUSES])) <= BUDGET:
         return RequestTexts(whole, tuple(parts[:_N_CLAUSES]))
-    windows = [window for part in parts or [whole] for window in _windows(part)]
+    windows = list(dict.fromkeys(window for part in parts or [whole] for window in _windows(part)))
     if len(windows) > _N_PARTS:  # what is asked stands at one end mostly
         windows = [*windows[: _N_PARTS // 2], *windows[-_N_PARTS // 2 :]]
-    chosen = _choose(windows, [evidence(window) for window in windows])
+    evidences = [evidence(window) for window in windows]
+    if n_whole <= _WHOLE_BUDGET:
+        return RequestTexts(whole, _choose(windows, evidences, BUDGET - n_whole))
+    chosen = _choose(windows, evidences, _WHOLE_BUDGET)
     return RequestTexts(". ".join(chosen), chosen, is_chosen=True)
 
 
@@ -110,13 +114,17 @@ def _windows(text: str) -> Iterator[str]:
         yield text[start:].strip()
 
 
-def _choose(parts: Sequence[str], evidence: Sequence[float]) -> tuple[str, ...]:
-    """Return the parts of the most evidence for which there is room, in order; of equals the first."""
+def _choose(parts: Sequence[str], evidences: Sequence[float], room: int) -> tuple[str, ...]:
+    """Return the parts of the most evidence for which there is room, in order; of equals the first.
+
+    Args:
+        parts: in the order of the request.
+        evidences: aligned with them.
+        room: in word pieces.
+    """
     chosen: list[int] = []
-    room = PARTS_BUDGET
-    for place in sorted(range(len(parts)), key=lambda place: (-evidence[place], place)):
-        n = n_pieces(parts[place])
-        if n <= room:
+    for place in sorted(range(len(parts)), key=lambda place: -evidences[place]):
+        if (n := n_pieces(parts[place])) <= room:
             chosen.append(place)
             room -= n
     return tuple(parts[place] for place in sorted(chosen))

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_utilities.ranking.lexical import LexicalRanker
-from agent_utilities.ranking.request_texts import PARTS_BUDGET, WHOLE_BUDGET, RequestTexts, n_pieces, read_request
+from agent_utilities.ranking.request_texts import BUDGET, RequestTexts, n_pieces, read_request
 from agent_utilities.ranking.text import clauses
 from tests.ranking.catalogs import TOOLS
 
-TOLD = "My manager has been travelling since the meeting, which was long and rather loud. " * 8
+TOLD = " ".join(f"My manager has been travelling since meeting {n} which was long and rather loud." for n in range(12))
 EVIDENCE = LexicalRanker().index(TOOLS).view(None).evidence
 
 
@@ -27,6 +27,12 @@ class TestShort:
 
 
 class TestLong:
+    def test_of_one_that_is_not_so_long_the_whole_is_embedded_too(self):
+        query = f"{TOLD[:330]}. Please list the newest commits of everyone."
+        whole, *parts = read_request(query, EVIDENCE).to_embed
+        assert whole == query
+        assert "Please list the newest commits of everyone" in parts
+
     @pytest.mark.parametrize("query", [f"{{}} {TOLD}", f"{TOLD} {{}} {TOLD}", f"{TOLD} {{}}"])
     def test_what_a_tool_may_answer_is_embedded_wherever_it_stands(self, query):
         request = read_request(query.format("Please list the newest commits of everyone."), EVIDENCE)
@@ -49,7 +55,7 @@ class TestLong:
     def test_any_request_is_embedded_within_the_budget(self, query):
         request = read_request(query, EVIDENCE)
         assert request.to_embed
-        assert sum(map(n_pieces, request.to_embed)) <= (PARTS_BUDGET if request.is_chosen else WHOLE_BUDGET)
+        assert sum(map(n_pieces, request.to_embed)) <= BUDGET
         assert not request.is_chosen or all(part.strip() for part in request.parts)
 
     @pytest.mark.parametrize(
