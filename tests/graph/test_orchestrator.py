@@ -154,6 +154,17 @@ class TestChange:
             await until(lambda: orchestrator.n_refreshes == 3 and orchestrator.is_idle, "refreshed")
             assert await orchestrator.resolve("dns", "s") == Resolution.of_names("fresh", ("late",))
 
+    async def test_changes_that_come_fast_wait_for_their_turn_together(self) -> None:
+        orchestrator = patient(EmbeddedGraph(None), Live(TOOLS), limits=Limits(refresh_gap_s=3600))
+        async with running(orchestrator):
+            await until(lambda: orchestrator.is_idle, "filled")
+            orchestrator.refresh("s", is_change=True)
+            await until(lambda: orchestrator.n_refreshes == 2 and orchestrator.is_idle, "refreshed at once")
+            for _ in range(3):
+                orchestrator.refresh("s", is_change=True)
+                await asyncio.sleep(0)
+            assert (orchestrator.n_refreshes, orchestrator.is_idle) == (2, False)
+
     async def test_a_change_during_the_first_fill_is_followed_by_another(self, new_graph: NewGraph) -> None:
         live, graph = Live(TOOLS), Held(new_graph(), writes=True)
         orchestrator = patient(graph, live)
