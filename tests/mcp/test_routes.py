@@ -92,6 +92,7 @@ class TestAuth:
     async def test_a_token_opens_them(self):
         answers = await get(self.server(), "/tools", "/metrics", headers={"authorization": "Bearer good"})
         assert [answer.status_code for answer in answers] == [200, 200]
+        assert "mcp_listed_tools_denied_count 1.0" in answers[1].text
 
     async def test_health_checks_are_open(self):
         assert [answer.status_code for answer in await get(self.server(), "/health", "/ready")] == [200, 200]
@@ -142,6 +143,11 @@ class TestMetrics:
             text = (await web.get("/metrics")).text
         assert "made/up" not in text
         assert "mcp_decision_seconds_bucket" in text
+
+    async def test_without_auth_denied_tools_are_counted_for_nobody(self):
+        _, metrics = await get(log_server(environ={"MCP_DISABLED_TAGS": "write"}), "/tools", "/metrics")
+        assert "mcp_listed_tools_permitted_count 1.0" in metrics.text
+        assert "denied" not in metrics.text
 
     async def test_a_second_application_of_a_server_counts_on(self):
         server = log_server()

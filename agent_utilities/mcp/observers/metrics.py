@@ -40,7 +40,7 @@ class UnfitCount(Protocol):
 
 
 class Metrics(Observer):
-    """The metrics of one server, in a registry of its own.
+    """The metrics of one server, in registries of its own: what everybody may read, and what tells of denied tools.
 
     Args:
         names: what counts the operator's names that fit nothing.
@@ -49,7 +49,7 @@ class Metrics(Observer):
     content_type = CONTENT_TYPE_LATEST
 
     def __init__(self, names: UnfitCount | None = None) -> None:
-        self._registry = CollectorRegistry()
+        self._registry, self._of_denied = CollectorRegistry(), CollectorRegistry()
         self._requests = Counter("mcp_requests", "MCP requests served.", ["method", "outcome"], registry=self._registry)
         self._decisions = Histogram(
             "mcp_decision_seconds",
@@ -58,10 +58,12 @@ class Metrics(Observer):
             registry=self._registry,
         )
         self._listed = {
-            name: Histogram(
-                f"mcp_listed_tools_{name}", f"Tools {name}, a list.", buckets=_COUNTS, registry=self._registry
+            name: Histogram(f"mcp_listed_tools_{name}", f"Tools {name}, a list.", buckets=_COUNTS, registry=registry)
+            for name, registry in (
+                ("permitted", self._registry),
+                ("visible", self._registry),
+                ("denied", self._of_denied),
             )
-            for name in ("permitted", "visible", "denied")
         }
         self._queries = Counter(
             "mcp_queried_lists", "Lists with a query, by how it was answered.", ["status"], registry=self._registry
@@ -104,6 +106,10 @@ class Metrics(Observer):
             cause = preferences.resolution.cause if decision.status == "unavailable" else ""
             self._fallbacks.labels(cause or decision.status).inc()
 
-    def text(self) -> bytes:
-        """Return the exposition in Prometheus' text format."""
-        return generate_latest(self._registry)
+    def text(self, *, tells_denied: bool) -> bytes:
+        """Return the exposition in Prometheus' text format.
+
+        Args:
+            tells_denied: whether with the counts of denied tools, which are not everybody's to know.
+        """
+        return generate_latest(self._registry) + (generate_latest(self._of_denied) if tells_denied else b"")

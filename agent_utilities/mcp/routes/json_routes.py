@@ -41,7 +41,9 @@ def json_routes(host: Host, metrics: Metrics) -> list[BaseRoute]:
         return JSONResponse(body, status_code=200 if state["status"] == "ready" else 503)
 
     async def exposition(request: Request) -> Response:
-        return Response(metrics.text(), headers={"content-type": metrics.content_type})
+        # With auth the route is behind it; without, whoever can reach the server is a caller.
+        text = metrics.text(tells_denied=host.auth is not None)
+        return Response(text, headers={"content-type": metrics.content_type})
 
     return [
         _guarded(host, "/tools", tools),
