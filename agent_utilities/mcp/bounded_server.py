@@ -43,7 +43,7 @@ class BoundedServer(HostSeams):
 
     surface: Surface
 
-    def __init__(self, surface: Surface, name: str, instructions: str | None, **options: Any) -> None:
+    def __init__(self, surface: Surface, name: str | None, instructions: str | None, **options: Any) -> None:
         self.surface = surface
         self._visibility = DynamicVisibilityTransform(surface, self.author_injected_tools)
         self._has_completions = False

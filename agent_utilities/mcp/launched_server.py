@@ -27,7 +27,7 @@ class LaunchedServer(BoundedServer):
         surface, name, instructions, options: as for `BoundedServer`.
     """
 
-    def __init__(self, surface: Surface, name: str, instructions: str | None, **options: Any) -> None:
+    def __init__(self, surface: Surface, name: str | None, instructions: str | None, **options: Any) -> None:
         self.operator_bounds = OperatorBounds(self)
         self._address: str | None = None
         super().__init__(surface, name, instructions, **options)

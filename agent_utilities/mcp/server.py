@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import mcp_types
+from fastmcp.server import create_proxy
 from fastmcp.server.http import StarletteWithLifespan
 from fastmcp.server.providers import Provider
 from fastmcp.server.transforms import Transform
@@ -44,8 +45,12 @@ _SETTLE_S = 1.0
 class AgentServer(LaunchedServer):
     """A `FastMCP` server whose surface every launch and every request can cut down.
 
-    Made by `create_mcp_server`. Everything FastMCP offers keeps working: mounting, auth, middleware, tasks, apps and
-    `fastmcp run`.
+    Made by `create_mcp_server`, or as FastMCP's own by `from_openapi` and `from_fastapi`. Everything FastMCP offers
+    keeps working: mounting, auth, middleware, tasks, apps and `fastmcp run`.
+
+    Args:
+        name, instructions, options: as for `FastMCP`.
+        environ, graph: as for `create_mcp_server`.
     """
 
     changes: Changes
@@ -53,13 +58,14 @@ class AgentServer(LaunchedServer):
 
     def __init__(
         self,
-        name: str,
+        name: str | None = None,
         instructions: str | None = None,
         *,
-        surface: Surface,
+        environ: Mapping[str, str] | None = None,
         graph: ToolGraph | None = None,
         **options: Any,
     ) -> None:
+        surface = Surface(environ)
         self.serves_http = False
         self._has_own_graph = graph is not None
         self._observing_metrics: Metrics | None = None
@@ -81,6 +87,19 @@ class AgentServer(LaunchedServer):
         sdk.middleware.append(WireMiddleware(self))
         sdk.get_tool_input_schema = partial(header_schema, surface)
         sdk.add_request_handler("subscriptions/listen", mcp_types.SubscriptionsListenRequestParams, self.changes.listen)
+
+    @classmethod
+    def as_proxy(cls, target: Any, name: str | None = None, *, mode: str | None = None, **options: Any) -> Self:
+        """Return a server that bounds another's surface, wherever that runs.
+
+        Args:
+            target, mode: as for `fastmcp.server.create_proxy`: a URL, a script, a client, a server, a configuration.
+            name: the server's own name.
+            options: as for `AgentServer`.
+        """
+        server = cls(name, **options)
+        server.mount(create_proxy(target, mode=mode))
+        return server
 
     def cli(self, argv: Sequence[str] | None = None) -> None:
         """Run the server's command line; the entry point of its package.

@@ -8,7 +8,6 @@ from typing import Any
 from agent_utilities.graph.base import ToolGraph
 from agent_utilities.mcp.command_line.version import installed_version
 from agent_utilities.mcp.server import AgentServer
-from agent_utilities.mcp.surface.surface import Surface
 
 
 def create_mcp_server(
@@ -34,4 +33,4 @@ def create_mcp_server(
     """
     if "version" not in options:
         options["version"] = installed_version(name)
-    return AgentServer(name, instructions, surface=Surface(environ), graph=graph, **options)
+    return AgentServer(name, instructions, environ=environ, graph=graph, **options)
