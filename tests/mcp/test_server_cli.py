@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent_utilities.selection.channels import spellings
+from tests.graph.agents import PATIENT
 
 SERVER = """
 from agent_utilities import create_mcp_server
@@ -102,12 +103,14 @@ class TestList:
         assert [row["verdict"] for row in listed["components"]] == ["visible", "deferred"]
 
     def test_a_query_is_answered_as_a_running_server_would(self, shell, tmp_path):
-        listed = json.loads(shell("--list", "--json", "--query", "total", MCP_GRAPH_FOLDER=str(tmp_path)).stdout)
+        environ = {"MCP_GRAPH_FOLDER": str(tmp_path), **PATIENT}
+        listed = json.loads(shell("--list", "--json", "--query", "total", **environ).stdout)
         shown = [(row["verdict"], row["reason"][:6]) for row in listed["components"]]
         assert (shown, listed["query"]) == ([("visible", "rank 1"), ("deferred", "permit")], "fresh")
 
     def test_a_query_that_the_graph_can_not_answer_is_ranked_and_says_why(self, shell):
-        listed = json.loads(shell("--list", "--json", "--query", "total", NEO4J_URI="bolt://127.0.0.1:9").stdout)
+        environ = {"NEO4J_URI": "bolt://127.0.0.1:9", **PATIENT}
+        listed = json.loads(shell("--list", "--json", "--query", "total", **environ).stdout)
         assert (listed["query"], listed["totals"]["visible"]) == ("ranked, graph unreachable", 1)
 
 
