@@ -13,11 +13,12 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from fastmcp.server.http import StarletteWithLifespan
 
 import agent_utilities
 from agent_utilities import create_mcp_server, selection_headers
+from agent_utilities.mcp.wire.request import RequestReader
 from agent_utilities.selection.model import NOTHING
-from agent_utilities.selection.parse import read_request
 from tests.graph.wrapped import until
 from tests.mcp.servers import over_http
 
@@ -163,7 +164,7 @@ async def listed(trace: Trace, folder: Path, *, is_new_caller: bool, **asked: An
         await until(lambda: server.resolver.orchestrator and server.resolver.orchestrator.is_idle, "filled")
         async with client:
             # The connection's own requests bore the same selection.
-            read_request.cache_clear()
+            forget_requests(app)
             if is_new_caller:
                 server.surface.launch(NOTHING)
             with trace.tracing():
@@ -171,6 +172,16 @@ async def listed(trace: Trace, folder: Path, *, is_new_caller: bool, **asked: An
                 await asyncio.sleep(0)
     meta: dict[str, Any] = result.meta["agent-utilities/selection"]
     return {"names": [tool.name for tool in result.tools], **meta}
+
+
+def forget_requests(app: StarletteWithLifespan) -> None:
+    (reader,) = (
+        value
+        for each in app.user_middleware
+        for value in (*each.args, *each.kwargs.values())
+        if isinstance(value, RequestReader)
+    )
+    reader._read_before.clear()
 
 
 def first_entered(trace: Trace, files: list[str]) -> list[str]:
