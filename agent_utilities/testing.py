@@ -125,7 +125,7 @@ class HashedEmbeddings:
     """
 
     name = "hashed"
-    cut: float | None = None
+    claim_distance: float = 0.0
 
     def __init__(self, synonyms: Mapping[str, str] | None = None, n_dimensions: int = 96) -> None:
         self._synonyms = dict(synonyms or {})

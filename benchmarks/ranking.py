@@ -89,7 +89,7 @@ class RandomDocuments:
     """The real model for requests, random vectors for tools."""
 
     name = "random documents"
-    cut = None
+    claim_distance = 0.0
 
     def __init__(self, model: Provider) -> None:
         self._model = model

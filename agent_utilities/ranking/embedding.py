@@ -28,14 +28,14 @@ class Provider(Protocol):
 
     Args:
         name: which model; vectors of two names never mix.
-        cut: the least evidence that a request is answered at all, or None where that was never measured.
+        claim_distance: how far behind the best a tool may lie and still be claimed; 0 where that was never measured.
     """
 
     @property
     def name(self) -> str: ...
 
     @property
-    def cut(self) -> float | None: ...
+    def claim_distance(self) -> float: ...
 
     def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
         """Return one vector a text, in order: (n_texts, n_dimensions).

@@ -44,7 +44,7 @@ class Endpoint:
         clock: seconds that never go back.
     """
 
-    cut: float | None = None
+    claim_distance: float = 0.0
 
     def __init__(
         self,

@@ -32,7 +32,7 @@ class FastEmbed:
             library itself would try again for 39 s.
     """
 
-    cut: float | None = None
+    claim_distance: float = 0.0
 
     def __init__(self, model: str = MODEL) -> None:
         self.name = f"fastembed:{model}"

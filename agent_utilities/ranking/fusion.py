@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agent_utilities.catalog.document import ToolDocument
+from agent_utilities.ranking.answerability import Answerability
 from agent_utilities.ranking.base import Index, RankerError, Ranking
 from agent_utilities.ranking.document_vectors import document_vectors
 from agent_utilities.ranking.embedding import Embedder, Provider
@@ -65,9 +66,8 @@ class HybridRanker:
         self._notice.worked()
         return HybridIndex(
             self._lexical.index(documents),
-            Nearness.of(vectors, documents),
+            Answerability.of(Nearness.of(vectors, documents), unanswerable),
             embedder,
-            unanswerable,
             lexical_weight=self._lexical_weight,
             notice=self._notice,
         )
@@ -97,9 +97,8 @@ class HybridIndex:
 
     Args:
         lexical: the same catalog by words.
-        nearness: its tools' vectors.
+        answerability: its tools' vectors, and whether a request is answered at all.
         embedder: what embeds requests.
-        unanswerable: (n, n_dimensions) vectors of requests that no tool need answer.
         lexical_weight: what words count beside vectors.
         notice: where failures are said.
     """
@@ -109,19 +108,18 @@ class HybridIndex:
     def __init__(
         self,
         lexical: LexicalIndex,
-        nearness: Nearness,
+        answerability: Answerability,
         embedder: Embedder,
-        unanswerable: Vectors,
         *,
         lexical_weight: float,
         notice: FallbackNotice,
     ) -> None:
         self._lexical = lexical
         self._embedder = embedder
-        self._unanswerable = unanswerable
+        self._n_dimensions = answerability.unanswerable.shape[1]
         self._lexical_weight = lexical_weight
         self._notice = notice
-        self._nearness = Views(nearness, lexical.n_tools, nearness.within)
+        self._answerability = Views(answerability, lexical.n_tools, answerability.within)
 
     def rank(self, query: str, *, permitted: Sequence[int] | None = None, limit: int = 25) -> Ranking:
         """Return the tools nearest to a request; by words alone, with the cause, where it can't be embedded."""
@@ -134,13 +132,12 @@ class HybridIndex:
             by_words = self._lexical.rank(query, permitted=permitted, limit=limit)
             return replace(by_words, cause=self._notice.failed(str(error)))
         self._notice.worked()
-        nearness = self._nearness.of(permitted)
-        cut = self._embedder.provider.cut
-        return HybridView(lexical, nearness, self._unanswerable, self._lexical_weight, cut).rank(request, limit)
+        answerability = self._answerability.of(permitted)
+        claim_distance = self._embedder.provider.claim_distance
+        return HybridView(lexical, answerability, self._lexical_weight, claim_distance).rank(request, limit)
 
     def _embed(self, query: str, texts: RequestTexts) -> EmbeddedRequest:
         vectors = self._embedder.embed_request(texts.to_embed)
-        n_dimensions = self._unanswerable.shape[1]
-        if vectors.shape[1] != n_dimensions:
-            raise RankerError(f"{vectors.shape[1]} dimensions instead of {n_dimensions}")
+        if vectors.shape[1] != self._n_dimensions:
+            raise RankerError(f"{vectors.shape[1]} dimensions instead of {self._n_dimensions}")
         return EmbeddedRequest(query, (texts.whole, *texts.parts), texts.vectors(vectors))

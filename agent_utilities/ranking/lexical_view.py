@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from agent_utilities.ranking.base import Ranking
@@ -12,11 +13,11 @@ from agent_utilities.ranking.postings import Postings
 from agent_utilities.ranking.request_terms import RequestTerms
 from agent_utilities.ranking.scoring import best_places, round_scores
 from agent_utilities.ranking.servers import Servers
+from agent_utilities.ranking.shared_words import cut_of
 
 if TYPE_CHECKING:
     from agent_utilities.ranking.arrays import Places, Scores
 
-CUT = 0.27
 CLAIM = ClaimRule(distance=0.5, share=0.85)
 SERVER_WEIGHT = 0.4
 _LEAST_NORM = 1e-6
@@ -52,8 +53,17 @@ class LexicalView:
         of_view = sum(array.nbytes for array in arrays if array is not None)
         return self.postings.n_bytes + self.servers.n_bytes + of_view
 
+    @cached_property
+    def cut(self) -> float:
+        """The least first score that claims anything."""
+        return cut_of(self.postings, self.n_tools)
+
     def rank(self, query: str, limit: int) -> Ranking:
-        """Return the tools that share words with a request. See `Index.rank`."""
+        """Return the tools that share words with a request. See `Index.rank`.
+
+        The words that no tool has count against what the others find, twice: a request of many of them is about
+        something else.
+        """
         import numpy as np
 
         if not self.n_tools:
@@ -65,12 +75,12 @@ class LexicalView:
         scores /= max(_LEAST_NORM, float(np.linalg.norm(terms.idf)))
         least_claimed = CLAIM.least_score(scores * eligible)
         named = self.names.named_in(query)
-        lifted = scores.copy() if named else scores
-        lifted[named] += scores.max(initial=0) + 1
+        lifted = scores * terms.known_share
+        lifted[named] += lifted.max(initial=0) + 1
         eligible[named] = True
         best = best_places(lifted, eligible, limit)
         ranked_scores = tuple(round_scores(lifted[best]).tolist())
-        abstained = not ranked_scores or ranked_scores[0] < CUT
+        abstained = not ranked_scores or ranked_scores[0] < self.cut
         return Ranking(
             indexes=self.catalog_places(best),
             scores=ranked_scores,
@@ -78,7 +88,7 @@ class LexicalView:
             matched=self.matched(terms, best),
             cause=self.cause,
             n_claimed=0 if abstained else count_claimed(scores[best], least_claimed, best, named),
-            cut=CUT,
+            cut=self.cut,
         )
 
     def catalog_places(self, places: Places) -> tuple[int, ...]:

@@ -48,7 +48,7 @@ class MiniLM:
     """
 
     name = "minilm-l6-v2"
-    cut = 0.15
+    claim_distance = 0.35
 
     def __init__(self, folder: Path | None = None, sha256: str = SHA256) -> None:
         folder = folder or _installed_folder()

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from agent_utilities.ranking.arrays import Places
+
 K1 = 1.5
 B = 0.5
 _WEIGHTS = tuple(FIELD_WEIGHTS.values())
@@ -85,3 +87,23 @@ class Postings:
     def slice_of(self, row: int) -> slice:
         """Return which of the postings are a term's."""
         return slice(int(self.starts[row]), int(self.starts[row + 1]))
+
+    def rows_of(self, places: Places) -> tuple[Places, Places]:
+        """Return the terms that some tools have: the position of a tool in `places`, and the row of a term of it.
+
+        Args:
+            places: (n,) of the tools.
+
+        Returns:
+            Two arrays of the same length, ordered by the tools.
+        """
+        import numpy as np
+
+        positions = np.full(int(self.places.max(initial=-1)) + 1, -1, dtype=np.intp)
+        present = places[places < len(positions)]
+        positions[present] = np.arange(len(present))
+        entries = np.flatnonzero(positions[self.places] >= 0)
+        tools = positions[self.places[entries]]
+        rows = np.searchsorted(self.starts, entries, side="right") - 1
+        order = np.argsort(tools, kind="stable")
+        return tools[order], rows[order]

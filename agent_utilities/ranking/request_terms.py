@@ -18,7 +18,7 @@ class RequestTerms:
 
     Args:
         rows: the rows in the postings of those that some tool has.
-        idf: how rare each of all terms is, those that no tool has included.
+        idf: how rare each of all terms is: of `rows` first, then of those that no tool has.
         words: (row of the stem, the word as it stands in the request), in the request's order.
     """
 
@@ -49,3 +49,8 @@ class RequestTerms:
                     word_by_row.setdefault(row, pair)
         idf = (*idf_by_row.values(), *(postings.max_idf for _ in unknown))
         return cls(tuple(idf_by_row), idf, tuple(word_by_row.items()))
+
+    @property
+    def known_share(self) -> float:
+        """The share of the terms, weighed by how rare they are, that some tool has; 0 of no terms."""
+        return sum(self.idf[: len(self.rows)]) / (sum(self.idf) or 1.0)

@@ -78,4 +78,4 @@ def _why_none(ranking: Ranking) -> str:
     if ranking.cut is None:
         return "nothing fits"
     best = f"the best score, {ranking.scores[0]:.2f}, is under" if ranking.scores else "no score reaches"
-    return f"nothing fits: {best} {ranking.cut}"
+    return f"nothing fits: {best} {ranking.cut:.2f}"

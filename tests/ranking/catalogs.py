@@ -41,7 +41,7 @@ class Concepts:
     """A provider whose vectors hash words, with a few words meaning the same; counts what it is asked."""
 
     name = "concepts"
-    cut: float | None = 0.15
+    claim_distance: float = 0.35
 
     def __init__(self, n_dimensions: int = 96) -> None:
         self.n_dimensions = n_dimensions

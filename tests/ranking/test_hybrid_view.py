@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from agent_utilities.catalog.document import ToolDocument
+from agent_utilities.ranking.answerability import Answerability
 from agent_utilities.ranking.hybrid_view import EmbeddedRequest, HybridView
 from agent_utilities.ranking.lexical import LexicalRanker
 from agent_utilities.ranking.nearness import Nearness
@@ -13,16 +14,20 @@ from agent_utilities.ranking.nearness import Nearness
 SERVERS = ("zoo", "music", "music", "zoo")
 
 
-def rank(cosines: list[list[float]], servers=SERVERS, unanswerable=(0.0, 0.0, 0.0, 0.0), cut=None):
+def rank(cosines: list[list[float]], servers=SERVERS, unanswerable=(0.0, 0.0, 0.0, 0.0), cut=-1.0):
     """Rank four tools whose vectors are the axes, so that a request's vector is its cosines."""
     catalog = [ToolDocument(f"tool{letter}", server=server) for letter, server in zip("abcd", servers, strict=True)]
     axes = np.eye(4, dtype=np.float32)
     view = HybridView(
         lexical=LexicalRanker().index(catalog).view(None),
-        nearness=Nearness(axes, None, mean=np.zeros(4, dtype=np.float32), scale=np.ones(4, dtype=np.float32)),
-        unanswerable=np.array([unanswerable, *np.zeros((3, 4))], dtype=np.float32),
+        answerability=Answerability(
+            Nearness(axes, None, mean=np.zeros(4, dtype=np.float32), scale=np.ones(4, dtype=np.float32)),
+            unanswerable=np.array([unanswerable, *np.zeros((3, 4))], dtype=np.float32),
+            spread=0.1,
+            cut=cut,
+        ),
         lexical_weight=0.0,
-        cut=cut,
+        claim_distance=0.35,
     )
     texts = ["quantum"] * len(cosines)
     return view.rank(EmbeddedRequest(texts[0], texts, np.array(cosines, dtype=np.float32)), limit=4)
@@ -46,11 +51,11 @@ class TestEvidence:
         assert rank([[0.1, 0.5, 0, 0], [0, 0, 0.9, 0]]).scores[0] == pytest.approx(0.5, abs=1e-5)
 
     def test_what_a_request_shares_with_those_that_need_no_tool_is_taken_off(self):
-        likeness = 0.5 * 0.8 / 3  # the mean of the three nearest, of which two share nothing
+        likeness = 0.5 * 0.8 / 4  # the mean of the nearest, of which three share nothing
         ranking = rank([[0, 0.5, 0, 0]], unanswerable=(0, 0.8, 0, 0))
-        assert ranking.scores[0] == pytest.approx(0.5 - 0.6 * likeness, abs=1e-5)
+        assert ranking.scores[0] == pytest.approx(0.5 - likeness, abs=1e-5)
 
-    @pytest.mark.parametrize(("cut", "abstained"), [(0.49, False), (0.51, True), (None, False)])
+    @pytest.mark.parametrize(("cut", "abstained"), [(0.49, False), (0.51, True)])
     def test_under_the_cut_nothing_is_claimed(self, cut, abstained):
         ranking = rank([[0, 0.5, 0, 0]], cut=cut)
         assert (ranking.abstained, ranking.n_claimed == 0) == (abstained, abstained)

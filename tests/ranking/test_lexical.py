@@ -50,7 +50,7 @@ class TestWords:
 
     def test_a_match_over_the_cut_is_claimed(self):
         ranking = INDEX.rank("count requests per client")
-        assert ranking.scores[0] >= ranking.cut == 0.27
+        assert ranking.scores[0] >= ranking.cut > 0
         assert (ranking.abstained, ranking.n_claimed) == (False, 1)
 
     def test_a_match_under_the_cut_is_ranked_and_not_claimed(self):

@@ -1,0 +1,129 @@
+"""Whether a request is answered at all: the evidence that vectors give for it, and the least that claims anything.
+
+Requests that a catalog can't answer are the farther from its tools the more it is about one thing; a cut that is right
+for one catalog is wrong for the next, and says nothing about another model. So it is measured on what is permitted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from agent_utilities.ranking.blas import single_blas_thread
+from agent_utilities.ranking.nearness import Nearness
+from agent_utilities.ranking.scoring import N_DECIMALS
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from agent_utilities.ranking.arrays import Places, Scores, Vectors
+
+N_NEIGHBOURS = 8
+"""A tool's text is held against the eighth nearest other tool: nearer ones may do the same under another name."""
+OWN_QUANTILE = 0.05
+FOREIGN_SPREADS = 1.7
+COVERAGE_SPREADS = 3.0
+_N_NEAREST_UNANSWERABLE = 16
+_N_SAMPLE_CELLS = 4_000_000
+_N_SAMPLE = 256
+_LEAST_SPREAD = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Answerability:
+    """What the permitted tools' vectors say of whether a request is theirs to answer.
+
+    Args:
+        nearness: the tools' vectors.
+        unanswerable: (n, n_dimensions) vectors of requests that no tool need answer.
+        spread: how far the evidence of such requests scatters downward from their median, on this catalog and by this
+            model: the unit of what words add, so that no model's scale is built in.
+        cut: the least evidence that claims anything.
+    """
+
+    nearness: Nearness
+    unanswerable: Vectors
+    spread: float
+    cut: float
+
+    @classmethod
+    def of(cls, nearness: Nearness, unanswerable: Vectors) -> Answerability:
+        """Return it for the tools of a catalog, or of a part of one.
+
+        The cut is the higher of two estimates, made to lose one request in a hundred that the tools do answer. The
+        unanswerable requests' median evidence and 1.7 spreads: only the lower half of them tells the spread, since a
+        catalog may well answer some. And what 19 of 20 tools' own vectors reach against the eighth nearest other tool:
+        in a catalog about one thing whatever is asked of it is near to many tools.
+        """
+        import numpy as np
+
+        with single_blas_thread():
+            nearest = (unanswerable @ nearness.vectors.T).max(axis=1)
+            among_themselves = unanswerable @ unanswerable.T
+        np.fill_diagonal(among_themselves, -np.inf)
+        foreign = nearest - _mean_of_nearest(among_themselves)
+        median = float(np.median(foreign))
+        below = foreign[foreign <= median] - median
+        spread = max(_LEAST_SPREAD, float(np.sqrt(np.mean(below * below))))
+        cut = median + FOREIGN_SPREADS * spread
+        if len(nearness.vectors) > N_NEIGHBOURS:
+            cut = max(cut, float(np.quantile(_evidence_of_own(nearness.vectors, unanswerable), OWN_QUANTILE)))
+        return cls(nearness, unanswerable, round(spread, N_DECIMALS), round(cut, N_DECIMALS))
+
+    @property
+    def n_bytes(self) -> int:
+        """What the arrays take that are its own."""
+        return self.nearness.n_bytes
+
+    def within(self, places: Places) -> Answerability:
+        """Return it for some of the tools, as a catalog of them alone would have it.
+
+        Args:
+            places: where they stand, ascending.
+        """
+        return Answerability.of(self.nearness.within(places), self.unanswerable)
+
+    def evidence(self, query: NDArray[np.float32], cosines: Scores, coverage: Scores | float) -> float:
+        """Return how well a request is answered, to be held against the cut.
+
+        The gap between first and second tells nothing, since catalogs hold tools that are much alike.
+
+        Args:
+            query: (n_dimensions,) of the whole request.
+            cosines: (n_tools,) to it, as they are.
+            coverage: (n_tools,) the share of the request's words, weighed by how rare they are, that each tool has.
+        """
+        best = float((cosines + COVERAGE_SPREADS * self.spread * coverage).max())
+        return best - float(_mean_of_nearest((self.unanswerable @ query)[None, :])[0])
+
+
+def _mean_of_nearest(cosines: Vectors) -> Scores:
+    """Return the mean cosine to the nearest unanswerable requests: what a text shares with those, and with any text.
+
+    Args:
+        cosines: (n_texts, n_unanswerable)
+    """
+    import numpy as np
+
+    means: Scores = np.sort(cosines, axis=1)[:, -_N_NEAREST_UNANSWERABLE:].mean(axis=1)
+    return means
+
+
+def _evidence_of_own(vectors: Vectors, unanswerable: Vectors) -> Scores:
+    """Return the evidence of tools' own vectors where eight nearest others were not there: (n_sampled,).
+
+    A sample stands for a large catalog: spread over it evenly, so that the same tools always give the same.
+    """
+    import numpy as np
+
+    n_tools = len(vectors)
+    n_sampled = min(n_tools, _N_SAMPLE, max(2 * N_NEIGHBOURS, _N_SAMPLE_CELLS // n_tools))
+    sample = np.linspace(0, n_tools - 1, n_sampled).astype(np.intp)
+    with single_blas_thread():
+        cosines = vectors[sample] @ vectors.T
+        to_unanswerable = vectors[sample] @ unanswerable.T
+    cosines[np.arange(n_sampled), sample] = -np.inf
+    nth = n_tools - N_NEIGHBOURS
+    evidence: Scores = np.partition(cosines, nth, axis=1)[:, nth] - _mean_of_nearest(to_unanswerable)
+    return evidence
