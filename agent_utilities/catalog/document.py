@@ -21,7 +21,7 @@ class ToolDocument:
 
     Args:
         name: the name that callers see.
-        title: for people; empty where there is none.
+        title: for people; empty where there is none, or where it says no more than the name.
         description: what it does.
         parameters: (name, description) of each parameter, in the schema's order. Plain pairs, which the garbage
             collector skips: over 100,000 tools of two parameters it takes 38 ms with pairs and 95 ms with objects.
@@ -89,9 +89,10 @@ def document(definition: Mapping[str, Any], server: str = "", tags: Iterable[str
     host = _mapping(meta.get("fastmcp")) or _mapping(meta.get("_fastmcp"))
     properties = _mapping(_mapping(definition.get("inputSchema")).get("properties"))
     annotated_title = _text(_mapping(definition.get("annotations")).get("title"))
+    name, title = _text(definition.get("name")), _text(definition.get("title")) or annotated_title
     return ToolDocument(
-        name=_text(definition.get("name")),
-        title=_text(definition.get("title")) or annotated_title,
+        name=name,
+        title="" if _repeats_name(title, name) else title,
         description=_text(definition.get("description")),
         parameters=tuple(
             (_text(name), _text(_mapping(schema).get("description"))) for name, schema in properties.items()
@@ -109,6 +110,20 @@ def split_identifier(name: str) -> str:
     'get HTTP Status v 2'
     """
     return " ".join(part for part in _BORDER.split(name) if part)
+
+
+def _repeats_name(title: str, name: str) -> bool:
+    """Whether a title is the name, or its end, in other letters, and tells no more of its words than the name does.
+
+    FastMCP makes such a title for a tool that has none, and of a humped name one word: `Analyzeevidence`. A gateway
+    may have put a server's name before the tool's, and not before the title that it was sent.
+    """
+    name_words, title_words = split_identifier(name).split(), split_identifier(title).split()
+    written = "".join(title_words).casefold()
+    return any(
+        "".join(name_words[start:]).casefold() == written and len(title_words) <= len(name_words) - start
+        for start in range(len(name_words))
+    )
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

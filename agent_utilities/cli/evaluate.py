@@ -80,7 +80,7 @@ def evaluate(
 def _read_catalog(tools: Path | None, server: str | None) -> list[Tool]:
     if (tools is None) == (server is None):
         raise InputError("not one catalog", tools or server or "", "command line", "give either --tools or --server")
-    catalog = read_tools(tools) if tools else listed_tools(anyio.run(_list_tools, str(server)))
+    catalog = read_tools(tools) if tools else listed_tools(*anyio.run(_list_tools, str(server)))
     if not catalog:
         raise InputError("no tools to rank", str(tools or server), "command line", "give at least one")
     return catalog
@@ -108,11 +108,13 @@ def _rank(index: Index, catalog: Sequence[Tool], requests: Sequence[Request]) ->
     return ranked
 
 
-async def _list_tools(url: str) -> list[dict[str, Any]]:
+async def _list_tools(url: str) -> tuple[list[dict[str, Any]], str]:
+    """Return a server's tools, and its name."""
     from fastmcp import Client
 
     try:
         async with Client(url) as client:
-            return [tool.model_dump(mode="json", by_alias=True) for tool in await client.list_tools()]
+            tools = [tool.model_dump(mode="json", by_alias=True) for tool in await client.list_tools()]
+            return tools, client.server_info.name if client.server_info else ""
     except Exception as error:
         raise ServerError(f"can't list the tools of {url!r}: {error or type(error).__name__}") from None

@@ -15,6 +15,7 @@ from fastmcp import FastMCP
 from fastmcp.resources.base import Resource
 from fastmcp.server.context import _current_transport, reset_transport, set_transport
 from fastmcp.server.providers import Provider
+from fastmcp.server.providers.fastmcp_provider import FastMCPProviderTool
 from fastmcp.server.providers.local_provider import LocalProvider
 from fastmcp.server.providers.wrapped_provider import _WrappedProvider
 from fastmcp.tools.base import Tool
@@ -131,6 +132,16 @@ def inner_provider(provider: Provider) -> Provider | None:
     Ends when: a wrapped provider tells what it wraps.
     """
     return provider._inner if isinstance(provider, _WrappedProvider) else None
+
+
+def mounted_server(tool: Tool) -> FastMCP[Any] | None:
+    """Return the mounted server that a tool comes from, `FastMCPProviderTool._server`; None for a server's own tools.
+
+    Why: a request that fits a server's tools likely means one of them, and names are all that a listing tells of it.
+    Ends when: a listed tool tells its server.
+    """
+    server = tool._server if isinstance(tool, FastMCPProviderTool) else None
+    return server if isinstance(server, FastMCP) else None
 
 
 def watch_components(provider: LocalProvider, on_change: Callable[[FastMCPComponent], None]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,7 +17,7 @@ from fastmcp.utilities.versions import dedupe_with_versions
 from agent_utilities.catalog.document import ToolDocument, document
 from agent_utilities.catalog.model import Catalog
 from agent_utilities.graph.base import ToolRecord, record_of
-from agent_utilities.mcp.fastmcp_internals import as_over_stdio
+from agent_utilities.mcp.fastmcp_internals import as_over_stdio, mounted_server
 from agent_utilities.mcp.surface.introspecting import introspecting
 from agent_utilities.mcp.surface.surface import Surface
 from agent_utilities.mcp.surface.verdict import CollectingDecisions, Verdict
@@ -27,6 +28,7 @@ from agent_utilities.selection.model import NOTHING
 
 _N_SEEN = 64
 _UNUSED = {"input_schema", "output_schema", "icons"}
+_GENERATED_NAME = re.compile(r"(\w+?)-(?:(.+)-)?[0-9a-f]{4}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +55,17 @@ class Introspected:
         return frozenset(
             tool.name for tool in tools if tool.name in self.versions and self.versions[tool.name] == tool.version
         )
+
+
+def given_name(server: FastMCP[Any]) -> str:
+    """Return the name that a server was given, without what FastMCP draws at random for one that has none.
+
+    Rankings would differ from process to process by it.
+    """
+    generated = _GENERATED_NAME.fullmatch(server.name)
+    if generated and generated[1] in {kind.__name__ for kind in type(server).__mro__}:
+        return generated[2] or ""
+    return server.name
 
 
 class Introspection:
@@ -117,7 +130,8 @@ class Introspection:
             versions[tool.name] = tool.version
             definition = tool.to_mcp_tool(name=tool.name).model_dump(mode="json", by_alias=True, exclude=_UNUSED)
             records.append(record_of(definition))
-            documents.append(document({**definition, "inputSchema": tool.parameters}))
+            server = given_name(mounted_server(tool) or self._server)
+            documents.append(document({**definition, "inputSchema": tool.parameters}, server=server))
         with introspecting():
             self._last = await self._introspected(tools, catalog, versions)
         return LiveTools(catalog.digest, records, documents)

@@ -32,7 +32,21 @@ class TestDocument:
         assert document({"name": "a", "_meta": meta}).tags == ()
 
     def test_the_title_may_stand_in_the_annotations(self):
-        assert document({"name": "a", "annotations": {"title": "A"}}).title == "A"
+        assert document({"name": "a", "annotations": {"title": "First"}}).title == "First"
+
+    @pytest.mark.parametrize(
+        ("name", "title", "read"),
+        [
+            ("git_log", "Git Log", ""),
+            ("analyzeEvidence", "Analyzeevidence", ""),
+            ("police_analyzeEvidence", "Analyzeevidence", ""),
+            ("analyzeevidence", "Analyze Evidence", "Analyze Evidence"),
+            ("git_log", "Commit log", "Commit log"),
+            ("blog", "Log", "Log"),
+        ],
+    )
+    def test_a_title_that_only_repeats_the_name_is_left_out(self, name, title, read):
+        assert document({"name": name, "title": title}).title == read
 
     def test_what_is_no_text_is_left_out(self):
         assert document({"name": "a", "description": 3, "inputSchema": {"properties": []}}) == ToolDocument("a")

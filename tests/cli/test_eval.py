@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from agent_utilities.catalog.document import ToolDocument
@@ -133,12 +134,13 @@ class TestRefusals:
 
 
 @pytest.fixture
-def server() -> Iterator[str]:
+def server(tmp_path) -> Iterator[str]:
     import uvicorn
 
     from agent_utilities import create_mcp_server
 
-    mcp = create_mcp_server("notes")
+    environ = {"MCP_RANKER": "lexical", "MCP_GRAPH_FOLDER": str(tmp_path)}
+    mcp = create_mcp_server("travelNotes", environ=environ)
 
     @mcp.tool
     def git_log() -> str:
@@ -149,6 +151,11 @@ def server() -> Iterator[str]:
     def read_file(path: str) -> str:
         """Return the text of a file."""
         return path
+
+    @mcp.tool
+    def analyzeEvidence() -> str:
+        """Say what became of it."""
+        return ""
 
     config = uvicorn.Config(mcp.http_app(), host="127.0.0.1", port=0, log_level="error", ws="none")
     host = uvicorn.Server(config)
@@ -173,7 +180,26 @@ class TestServer:
         asked = lines(tmp_path / "asked.jsonl", [{"id": "1", "query": "newest commits", "relevant": ["git_log"]}])
         code, out, err = run("--server", server, "--queries", str(asked), "--ranker", "lexical", "--json")
         assert (code, err) == (0, "")
-        assert (json.loads(out)["tools"], json.loads(out)["hit@1"]) == (2, 1)
+        assert (json.loads(out)["tools"], json.loads(out)["hit@1"]) == (3, 1)
+
+    def test_it_is_measured_what_is_served(self, run, server, tmp_path):
+        queries = ["newest commits", "analyze the evidence of my travel", "text of the notes file", "travel"]
+        asked = [{"id": query, "query": query, "relevant": ["read_file"]} for query in queries]
+        ranks, given = tmp_path / "ranks.jsonl", str(lines(tmp_path / "asked.jsonl", asked))
+        code, _, _ = run("--server", server, "--queries", given, "--ranker", "lexical", "--ranks-out", str(ranks))
+        measured = {}
+        for row in map(json.loads, ranks.read_text(encoding="utf-8").splitlines()):
+            measured[row["id"]] = dict(zip(row["ranked"], row["scores"], strict=True))
+        assert (code, set(measured)) == (0, set(queries))
+        with httpx2.Client(base_url=server.removesuffix("/mcp"), trust_env=False, timeout=30) as client:
+            client.get("/tools", params={"q": "wake up"})
+            while client.get("/ready").json()["ranker"]["status"] != "ready":
+                pass
+            for query in queries:
+                shown = client.get("/tools", params={"q": query}).json()
+                scores = {tool["name"]: tool["score"] for tool in shown["tools"] if tool.get("score") is not None}
+                assert scores, shown["selection"]
+                assert scores == {name: measured[query][name] for name in scores}
 
 
 def ranked_request(ranked: str, wanted: list[str], score: float = 1.0, abstained: bool = False) -> RankedRequest:

@@ -74,6 +74,7 @@ def test_the_private_names_are_these():
         "_lookup_resource",
         "_mcp_server",
         "_remove_component",
+        "_server",
         "_started",
     }
 
@@ -124,6 +125,14 @@ class TestEachIsWhereItIsLookedFor:
         session = ServerSession.__new__(ServerSession)
         session._connection = connection
         assert session._connection is connection
+
+    async def test_a_mounted_tool_tells_its_server(self):
+        server, mounted = FastMCP[Any]("s"), FastMCP[Any]("m")
+        server.tool(lambda: "", name="own")
+        mounted.tool(lambda: "", name="theirs")
+        server.mount(mounted, namespace="n")
+        servers = {tool.name: fastmcp_internals.mounted_server(tool) for tool in await server.list_tools()}
+        assert servers == {"own": None, "n_theirs": mounted}
 
     def test_the_transport_is_that_of_a_context_variable(self):
         assert fastmcp_internals.is_over_stdio() is False

@@ -59,9 +59,14 @@ def read_tools(path: Path) -> list[Tool]:
     return tools
 
 
-def listed_tools(definitions: Iterable[dict[str, Any]]) -> list[Tool]:
-    """Return the tools that a server lists; their names are their ids."""
-    return [_tool(definition["name"], definition, "", ()) for definition in definitions]
+def listed_tools(definitions: Iterable[dict[str, Any]], server: str = "") -> list[Tool]:
+    """Return the tools that a server lists; their names are their ids.
+
+    Args:
+        definitions: as they came.
+        server: its name. What it has mounted under other names, a listing does not tell.
+    """
+    return [_tool(definition["name"], definition, server, ()) for definition in definitions]
 
 
 def _tool(tool_id: str, definition: dict[str, Any], server: str, tags: Iterable[str]) -> Tool:
