@@ -73,9 +73,10 @@ class LexicalView:
         eligible = scores > 0
         scores = scores + SERVER_WEIGHT * self.servers.mean_scores(scores)
         scores /= max(_LEAST_NORM, float(np.linalg.norm(terms.idf)))
+        scores *= terms.known_share
         least_claimed = CLAIM.least_score(scores * eligible)
         named = self.names.named_in(query)
-        lifted = scores * terms.known_share
+        lifted = scores.copy() if named else scores
         lifted[named] += lifted.max(initial=0) + 1
         eligible[named] = True
         best = best_places(lifted, eligible, limit)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 HINTS: dict[str, str] = {
-    "list_logs": "which logs are there, find the log of a service, how big they are",
+    "list_logs": "which logs are there, find the log of a service, how big or large the log files are",
     "tail_log": "latest entries, what is happening right now, most recent lines",
-    "search_logs": "find a message, request id, user, client or IP address; stack traces; who called an endpoint",
+    "search_logs": "which lines mention or say a message, request id, order number, user, client or IP; stack traces",
     "summarize_errors": "what goes wrong most, frequent failures and crashes, top problems, root causes",
     "count_by_level": "how many warnings, errors or failed requests (500) there were",
     "log_histogram": "when did it start, spike, peak, traffic per minute or hour, trend",
