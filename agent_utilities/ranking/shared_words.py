@@ -11,10 +11,12 @@ from agent_utilities.ranking.scoring import N_DECIMALS
 if TYPE_CHECKING:
     from agent_utilities.ranking.arrays import Scores
 
-REQUEST_SHARE = 0.35
+REQUEST_SHARE = 0.4
 """Of what a tool's own text has in common with others, what a request has: users have words of their own."""
 LEAST_CUT = 0.02
 """Of catalogs so small or so varied that their tools share no words: a common word among many says nothing there."""
+N_TOOLS_HALF = 24
+"""With so many tools the measure counts half: few tools that all bear one word would ask it of every request."""
 _N_SAMPLE = 64
 _N_SAMPLE_ENTRIES = 2_000_000
 
@@ -22,7 +24,7 @@ _N_SAMPLE_ENTRIES = 2_000_000
 def cut_of(postings: Postings, n_tools: int) -> float:
     """Return the least evidence by words that claims anything.
 
-    As for vectors it is what 19 of 20 tools' own words reach against the eighth nearest other tool, but half of it.
+    As for vectors it follows what 19 of 20 tools' own words reach against the eighth nearest other tool.
 
     Args:
         postings: the words of the permitted tools.
@@ -32,8 +34,9 @@ def cut_of(postings: Postings, n_tools: int) -> float:
 
     if n_tools <= N_NEIGHBOURS:
         return LEAST_CUT
-    evidence = _evidence_of_own(postings, n_tools)
-    return round(max(LEAST_CUT, REQUEST_SHARE * float(np.quantile(evidence, OWN_QUANTILE))), N_DECIMALS)
+    own = float(np.quantile(_evidence_of_own(postings, n_tools), OWN_QUANTILE))
+    weight = n_tools / (n_tools + N_TOOLS_HALF)
+    return round(max(LEAST_CUT, REQUEST_SHARE * weight * own), N_DECIMALS)
 
 
 def _evidence_of_own(postings: Postings, n_tools: int) -> Scores:

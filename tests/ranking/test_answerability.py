@@ -65,7 +65,9 @@ NOUNS = "invoice bucket queue branch order secret report table alert user team m
 class TestWords:
     def test_tools_that_all_say_the_same_ask_for_more_than_a_common_word(self):
         tools = [
-            ToolDocument(f"list_{noun}", description=f"List {noun} records of a storage account") for noun in NOUNS
+            ToolDocument(f"{verb}_{noun}", description=f"{verb} {noun} records of a storage account")
+            for noun in NOUNS
+            for verb in ("list", "create", "restore", "delete")
         ]
         varied = [replace(tool, description="") for tool in tools]
         asked = "which account holds my grandmother's holiday photographs and letters"
