@@ -46,7 +46,7 @@ OUTSIDE = (
     "tests/ranking/test_providers.py",
     "tests/testing/test_fakes.py::TestHashedEmbeddings::test_are_the_same_in_every_process",
     "tests/testing/test_fakes.py::test_pytest_is_not_imported",
-    "tests/visibility/test_decision.py::TestRevision::test_is_the_same_in_every_process",
+    "tests/visibility/test_revision.py::TestStays::test_in_every_process",
     "tests/wire/",
 )
 """Where the tests stand that start processes, open sockets, or take seconds: beginnings of node ids."""

@@ -20,6 +20,7 @@ from fastmcp.server.providers.local_provider import LocalProvider
 from fastmcp.server.providers.wrapped_provider import _WrappedProvider
 from fastmcp.tools.base import Tool
 from fastmcp.utilities.components import FastMCPComponent
+from fastmcp.utilities.versions import VersionSpec
 from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
@@ -95,6 +96,28 @@ async def look_up_resource(server: FastMCP[Any], uri: str) -> tuple[Resource | N
     Ends when: the public look-up tells the two apart.
     """
     return await server._lookup_resource(uri)
+
+
+async def tool_of_task(server: FastMCP[Any], task_id: str) -> tuple[str, VersionSpec | None] | None:
+    """Return name and version of the tool that a background task of the caller's runs, or None for no such task.
+
+    Why: `FastMCP._docket` and the keys in it are all that tells; FastMCP looks the tool up itself only when it is done.
+    Ends when: the tasks extension asks whether the caller may use a task's tool before it answers for the task.
+    """
+    docket = server._docket
+    if docket is None:
+        return None
+    from fastmcp_tasks.context import get_task_scope
+    from fastmcp_tasks.keys import parse_task_key, task_redis_prefix
+
+    async with docket.redis() as redis:
+        key = await redis.get(docket.key(f"{task_redis_prefix(get_task_scope())}:{task_id}"))
+    component = parse_task_key(key.decode())["component_identifier"] if key else ""
+    if not component.startswith("tool:"):
+        return None
+    key = component.removeprefix("tool:")
+    name, version = key.rsplit("@", 1) if "@" in key else (key, "")
+    return name, VersionSpec(eq=version) if version else None
 
 
 def connection_of(ctx: ServerRequestContext[Any, Any]) -> Connection:

@@ -36,7 +36,7 @@ class Host(Protocol):
         ...
 
     async def catalog(self, kind: ComponentKind) -> Catalog:
-        """Return the catalog of the last whole listing of a kind; one is made where there was none."""
+        """Return what the present caller was last listed of a kind; he is listed it where that is not known."""
         ...
 
     async def list_tools(self) -> Sequence[Tool]:

@@ -161,12 +161,11 @@ class Introspection:
         return introspected
 
     async def list_everything(self) -> tuple[Sequence[Tool], Catalog]:
-        """List every tool; the catalog is then known before the first caller asks.
+        """List every tool.
 
         As FastMCP lists them: what is introspected must not count as listed to a caller, which may start a refresh.
         """
         verdict = self._surface.unbounded()
         with self._surface.under_verdict(verdict), as_over_stdio(), CollectingDecisions(verdict) as decisions:
             tools = await FastMCP.list_tools(self._server, run_middleware=False)
-        catalog = self._surface.catalogs["tool"] = decisions["tool"].catalog
-        return tools, catalog
+        return tools, decisions["tool"].catalog

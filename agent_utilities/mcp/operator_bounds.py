@@ -46,7 +46,7 @@ class OperatorBounds:
     def __init__(self, server: BoundedServer) -> None:
         self._server = server
         self._unfit: tuple[UnfitName, ...] = ()
-        self._seen: dict[ComponentKind, str] = {}
+        self._seen: set[str] = set()
         self._is_told = False
 
     async def tell(self, *, on_stderr: bool, log_level: str | None = None) -> None:
@@ -103,9 +103,9 @@ class OperatorBounds:
         """Return the names that have fitted nothing since the start, in what was listed since."""
         if self._unfit:
             settings = self._server.surface.verdict(NOTHING, shapes_lists=False).effective
-            for kind, catalog in list(self._server.surface.catalogs.items()):
-                if self._seen.get(kind) != catalog.digest:
-                    self._seen[kind] = catalog.digest
+            for catalog in self._server.surface.catalogs.all():
+                if catalog.digest not in self._seen:
+                    self._seen.add(catalog.digest)
                     still = {name.key for name in unfit_names(settings, "operator", catalog.entries)}
                     self._unfit = tuple(name for name in self._unfit if name.key in still)
         return self._unfit

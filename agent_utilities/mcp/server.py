@@ -29,6 +29,7 @@ from agent_utilities.mcp.wire.changes import Changes
 from agent_utilities.mcp.wire.middleware import WireMiddleware
 from agent_utilities.mcp.wire.parameter_headers import header_schema
 from agent_utilities.mcp.wire.request import RequestReader
+from agent_utilities.mcp.wire.watching import Watch
 from agent_utilities.resolution.resolver import Resolver
 from agent_utilities.runtime.threads import in_daemon_thread
 from agent_utilities.selection import nearest
@@ -77,7 +78,8 @@ class AgentServer(LaunchedServer):
             lambda: surface.operator.environ,
             graph,
         )
-        self.changes = Changes(surface, on_tools=self.resolver.refresh)
+        self.changes = Changes(self, on_tools=self.resolver.refresh, knows_lists=self._knows_lists)
+        self._watch = Watch(self.changes.note_component, self.changes.note)
         lifespan = options.pop("lifespan", None)
         jobs = [self.changes.run, self._keep_tools_known]
         super().__init__(surface, name, instructions, lifespan=with_background(jobs, lifespan), **options)
@@ -149,7 +151,7 @@ class AgentServer(LaunchedServer):
     def add_provider(self, provider: Provider, *, namespace: str = "") -> None:
         """Add a provider, under the same verdict as the server's own components; see `FastMCP.add_provider`."""
         super().add_provider(provider, namespace=namespace)
-        self.changes.watch(provider)
+        self._watch.watch(provider)
         self.changes.note()
 
     def add_transform(self, transform: Transform) -> None:
@@ -175,16 +177,21 @@ class AgentServer(LaunchedServer):
             self._introspection.listed(catalog)
 
     async def _keep_tools_known(self) -> None:
-        """Keep graph and ranker while the server runs; where they are off, only make the catalog known."""
+        """Keep graph and ranker while the server runs."""
         self.resolver.settle_s = self._settle_s()
         if self.serves_http:
             await in_daemon_thread(nearest.load)
         try:
             await self.resolver.run()
-            if self.serves_http:
-                await self._introspection.list_everything()
         finally:
             self._introspection.forget()
+
+    def _knows_lists(self) -> bool:
+        """Whether to list everything at the start: not where nobody is served without a token.
+
+        Nor over stdio where it would start or ask other servers.
+        """
+        return self.auth is None and (self.serves_http or self._watch.is_in_process)
 
     def _settle_s(self) -> float | None:
         """Return how many seconds after the start graph and index are made where no query comes; None for never.

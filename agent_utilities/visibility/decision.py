@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import blake2b
 from operator import itemgetter
 
 from agent_utilities.catalog.model import Catalog, Entry
@@ -16,7 +17,6 @@ from agent_utilities.visibility.bounds import Bounds, Refusals
 from agent_utilities.visibility.curation import curate
 from agent_utilities.visibility.names import fitting_any
 from agent_utilities.visibility.preferences import NO_PREFERENCES, Preferences
-from agent_utilities.visibility.revision import revision
 from agent_utilities.visibility.steps import Steps, finish
 
 _STEP = 2000
@@ -58,14 +58,57 @@ class Decision:
         visible = frozenset(self.visible)
         return tuple(i for i in self.permitted if i not in visible)
 
-    @property
-    def revision(self) -> str:
-        """12 hex digits that tie a list or a call to the surface it was made under; see `revision`."""
-        return revision(self.catalog, self.effective, self.preferences)
+    @cached_property
+    def permitted_digest(self) -> str:
+        """A hash over the permitted entries in their order, 32 hex digits; what is denied leaves no trace in it."""
+        return self._digest(self.permitted)
+
+    @cached_property
+    def learnt_digest(self) -> str:
+        """A hash over what a caller learns from lists: the permitted entries, and which of them preferences show.
+
+        Before the query is answered: that depends on the state of graph and ranker, which replicas do not share.
+        """
+        shown = self.visible
+        if self.preferences != (before := self.preferences.unanswered):
+            shown = curate(self.permitted, self.catalog.entries, before)
+        return self.permitted_digest + ("" if shown == self.permitted else self._digest(shown))
+
+    def _digest(self, indexes: tuple[int, ...]) -> str:
+        stamps = b"".join(self.catalog.entries[i].stamp for i in indexes)
+        return blake2b(stamps, digest_size=16).hexdigest()
 
     def refused_by(self, side: Side) -> tuple[int, ...]:
         """Return the indexes of the entries that a side's bounds refuse; one that both refuse is the operator's."""
         return tuple(i for i, rule in enumerate(self.refusals) if rule is not None and rule.setting.side == side)
+
+    @cached_property
+    def versions(self) -> dict[str, frozenset[str | None]]:
+        """The versions that each name in the catalog has."""
+        versions: dict[str, set[str | None]] = {}
+        for entry in self.catalog.entries:
+            versions.setdefault(entry.name, set()).add(entry.version)
+        return {name: frozenset(each) for name, each in versions.items()}
+
+    @cached_property
+    def denied_names(self) -> frozenset[str]:
+        """The names of which nothing is permitted."""
+        entries = self.catalog.entries
+        return frozenset(entry.name for entry in entries) - {entries[i].name for i in self.permitted}
+
+    @cached_property
+    def permitted_keys(self) -> frozenset[tuple[str, str | None]]:
+        """Name and version of each permitted entry."""
+        return self._keys(self.permitted)
+
+    @cached_property
+    def visible_keys(self) -> frozenset[tuple[str, str | None]]:
+        """Name and version of each visible entry."""
+        return self._keys(self.visible)
+
+    def _keys(self, indexes: tuple[int, ...]) -> frozenset[tuple[str, str | None]]:
+        entries = self.catalog.entries
+        return frozenset((entries[i].name, entries[i].version) for i in indexes)
 
     @cached_property
     def open_entries(self) -> tuple[Entry, ...]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from hashlib import blake2b
 from sys import getsizeof
 
 from agent_utilities.selection.merge import Effective
@@ -54,11 +53,11 @@ class Preferences:
         return QUERY_TOP_K if self.top_k is None and self.query is not None else self.top_k
 
     @cached_property
-    def digest(self) -> str:
-        """A hash over what was asked for, the same in every process; the answer to the query is not part of it."""
-        pins = sorted(self.pins.names), sorted(self.pins.toolsets), self.pins.everything
-        asked = (self.query, self.top_k, pins, self.active, self.defers)
-        return blake2b(repr(asked).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    def unanswered(self) -> Preferences:
+        """The same without the query's words and the answer to them: equal for every query."""
+        if self.query is None and self.resolution == UNRESOLVED:
+            return self
+        return replace(self, query=None if self.query is None else "", resolution=UNRESOLVED)
 
 
 NO_PREFERENCES = Preferences()

@@ -10,6 +10,7 @@ from agent_utilities.selection.model import Selection
 from agent_utilities.selection.resolution import Resolution
 from agent_utilities.visibility.decision import Decision, decide
 from agent_utilities.visibility.preferences import preferences_of
+from agent_utilities.visibility.revision import asked_digest, revision
 from tests.laws.given import Spelled, catalogs, plain_permitted, read, resolutions, spelled_lists
 
 OPERATOR, CALLER = spelled_lists("env", "cli"), spelled_lists("query", "header", "meta")
@@ -33,6 +34,16 @@ class TestL1Nested:
     @example(Catalog((entry("tool", "\u0390_log"),)), [Spelled("env", "MCP_DISABLED_TOOLS", "\u03aa\u0301_LOG")])
     def test_permitted_is_what_the_contract_says(self, catalog: Catalog, asked: list[Spelled]) -> None:
         assert decide(catalog, effective(read(asked))).permitted == plain_permitted(asked, catalog)
+
+    @given(catalogs, OPERATOR, CALLER, resolutions)
+    def test_a_revision_tells_nothing_of_what_is_denied_or_by_what(
+        self, catalog: Catalog, operator: list[Spelled], caller: list[Spelled], resolution: Resolution
+    ) -> None:
+        decision = shown(catalog, [*operator, *caller], resolution)
+        permitted = Catalog(tuple(catalog.entries[i] for i in decision.permitted))
+        asked = asked_digest(read(caller))
+        without_operator = decide(permitted, effective(read(caller)), decision.preferences)
+        assert revision(decision, asked) == revision(without_operator, asked)
 
     @given(catalogs, OPERATOR, CALLER)
     def test_unknown_names_tell_nothing_of_what_the_operator_denies(
@@ -132,7 +143,7 @@ class TestL6PureDecision:
             second.status,
             second.unknown,
         )
-        assert first.revision == second.revision
+        assert revision(first, "") == revision(second, "")
 
     @given(catalogs, spelled_lists(), resolutions)
     def test_lists_keep_catalog_order(self, catalog: Catalog, asked: list[Spelled], resolution: Resolution) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from fastmcp import Client
+from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -55,6 +56,21 @@ async def test_callers_with_other_bounds_bear_other_revisions(spans: InMemorySpa
         async with app.router.lifespan_context(app), client:
             await client.call_tool("tail_log")
     assert len(set(revisions(spans))) == 2
+
+
+async def test_a_call_bears_its_own_callers_revision_whoever_lists_meanwhile(spans: InMemorySpanExporter) -> None:
+    users = {"admin": {"client_id": "a", "scopes": ["admin"]}, "user": {"client_id": "u", "scopes": []}}
+    server = log_server(auth=StaticTokenVerifier(tokens=users))
+    server.tool(lambda: "gold", name="vault", auth=lambda context: "admin" in context.token.scopes)
+    told = {}
+    for user in ("user", "admin"):
+        app, client = over_http(server, headers={"authorization": f"Bearer {user}"})
+        async with app.router.lifespan_context(app), client:
+            told[user] = (await client.session.list_tools()).meta["agent-utilities/selection"]["revision"]
+    app, client = over_http(server, headers={"authorization": "Bearer user"})
+    async with app.router.lifespan_context(app), client:
+        await client.call_tool("tail_log")
+    assert revisions(spans) == [told["user"]] != [told["admin"]]
 
 
 async def test_a_list_alone_makes_no_such_span(spans: InMemorySpanExporter) -> None:

@@ -42,23 +42,17 @@ async def test_before_the_server_runs_and_after_nothing_is_kept():
 
 async def test_what_was_told_once_is_not_told_again_with_the_next_change():
     server = log_server()
-    told = [asyncio.Event(), asyncio.Event()]
-    n_told = 0
-
-    def on_tools() -> None:
-        nonlocal n_told
-        told[n_told].set()
-        n_told += 1
-
-    server.changes.on_tools = on_tools
+    refreshed: list[None] = []
+    server.changes.on_tools = lambda: refreshed.append(None)
     events: asyncio.Queue[str] = asyncio.Queue()
-    server.changes.bus.subscribe(lambda event: events.put_nowait(type(event).__name__))
-    async with Client(server), asyncio.timeout(60):
-        server.changes.note({"tools"})
-        await told[0].wait()
+    async with Client(server) as client, asyncio.timeout(60):
+        for list_all in (client.list_tools, client.list_prompts, client.list_resources):
+            await list_all()
+        server.changes.bus.subscribe(lambda event: events.put_nowait(type(event).__name__))
+        server.local_provider.remove_tool("tail_log")
         assert await events.get() == "ToolsListChanged"
-        server.changes.note({"prompts"})
+        server.local_provider.remove_prompt("triage")
         assert await events.get() == "PromptsListChanged"
-        server.changes.note({"resources"})
+        server.local_provider.remove_resource("log://status")
         assert await events.get() == "ResourcesListChanged"
-    assert n_told == 1
+    assert len(refreshed) == 1

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
+from typing import Any
+
 import anyio
 import pytest
 from fastmcp import Client, FastMCP
 from fastmcp.client.messages import MessageHandler
+from fastmcp.client.transports import StreamableHttpTransport
+from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
+from fastmcp.server.transforms import Namespace
 from mcp.client.subscriptions import ResourceUpdated, listen
+from mcp_types import PaginatedRequestParams
 
 from agent_utilities import AgentServer, create_mcp_server
-from tests.mcp.servers import log_server, tool_names
+from tests.mcp.servers import log_server, running, tool_names
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(30)]
+KEY = "agent-utilities/selection"
+USERS = {"admin": {"client_id": "a", "scopes": ["admin"]}, "user": {"client_id": "u", "scopes": []}}
 
 
 def growing(server: AgentServer) -> AgentServer:
@@ -57,10 +66,13 @@ class Heard(MessageHandler):
     """Remembers that a tool list changed, for a test to wait on."""
 
     def __init__(self) -> None:
-        self.tools = anyio.Event()
+        self.tools, self.prompts = anyio.Event(), anyio.Event()
 
     async def on_tool_list_changed(self, message: object) -> None:
         self.tools.set()
+
+    async def on_prompt_list_changed(self, message: object) -> None:
+        self.prompts.set()
 
 
 CHANGES = [
@@ -90,26 +102,131 @@ async def test_a_listen_stream_is_told(tool, name, there):
         assert (name in await tool_names(client)) is there
 
 
-async def test_a_mounted_servers_change_is_told():
-    heard, child = Heard(), log_server()
-    parent = create_mcp_server("parent", environ={})
+def _mount(child: FastMCP) -> None:
+    child.mount(FastMCP("grandchild", tools=[_tool("mounted")]))
+
+
+@pytest.mark.parametrize("made", [log_server, lambda: FastMCP("plain", tools=[_tool("tail_log")])])
+@pytest.mark.parametrize(
+    ("change", "name", "there"),
+    [
+        (lambda child: child.add_tool(_tool("grown")), "ops_grown", True),
+        (_mount, "ops_mounted", True),
+        (lambda child: child.disable(names={"tail_log"}), "ops_tail_log", False),
+        (lambda child: child.add_transform(Namespace("new")), "ops_new_tail_log", True),
+    ],
+)
+async def test_a_change_in_a_mounted_server_is_told(made, change, name, there):
+    heard, child = Heard(), made()
+    parent = create_mcp_server("parent", environ={"MCP_GRAPH": "off"})
     parent.mount(child, namespace="ops")
     async with Client(parent, mode="legacy", message_handler=heard) as client:
         await client.list_tools()
-        child.add_tool(_tool("grown"))
+        change(child)
         await heard.tools.wait()
-        assert "ops_grown" in await tool_names(client)
+        assert (name in await tool_names(client)) is there
 
 
-async def test_a_change_lifts_no_bound():
-    heard = Heard()
-    server = growing(log_server(environ={"MCP_DISABLED_TOOLS": "grown"}))
-    async with Client(server, mode="legacy", message_handler=heard) as client:
-        await client.call_tool("grow")
+async def test_a_change_in_a_server_mounted_late_on_a_mounted_one_is_told():
+    heard, child, grandchild = Heard(), FastMCP("child"), FastMCP("grandchild")
+    parent = create_mcp_server("parent", environ={"MCP_GRAPH": "off"})
+    parent.mount(child)
+    child.mount(grandchild)
+    async with Client(parent, mode="legacy", message_handler=heard) as client:
+        await client.list_tools()
+        grandchild.add_tool(_tool("grown"))
         await heard.tools.wait()
-        assert "grown" not in await tool_names(client)
-        answer = await client.call_tool("grown", raise_on_error=False)
-        assert answer.content[0].text == "Unknown tool: 'grown'"
+        assert "grown" in await tool_names(client)
+
+
+class TestDenied:
+    """Of what changes among denied tools a caller hears nothing, and the revision stays."""
+
+    @pytest.mark.parametrize(
+        ("operator", "meta"),
+        [
+            ({"MCP_DISABLED_TOOLS": "grown"}, {}),
+            ({}, {KEY: {"disabled_tools": ["grown"]}}),
+            ({}, {KEY: {"tools": ["tail_log"]}}),
+        ],
+    )
+    async def test_a_session_is_not_told(self, operator: dict[str, str], meta: dict[str, Any]):
+        heard, server = Heard(), log_server(environ=operator)
+        changed = anyio.Event()
+        server.changes.on_tools = changed.set
+        asked = PaginatedRequestParams(_meta=meta)
+        async with Client(server, mode="legacy", message_handler=heard) as client:
+            before = (await client.session.list_tools(params=asked)).meta[KEY]["revision"]
+            await client.session.list_prompts()
+            server.add_tool(_tool("grown"))
+            await changed.wait()
+            server.local_provider.remove_prompt("triage")
+            await heard.prompts.wait()
+            assert not heard.tools.is_set()
+            assert (await client.session.list_tools(params=asked)).meta[KEY]["revision"] == before
+
+    async def test_a_call_of_it_reads_as_one_of_no_tool(self):
+        async with Client(growing(log_server(environ={"MCP_DISABLED_TOOLS": "grown"}))) as client:
+            await client.call_tool("grow")
+            answer = await client.call_tool("grown", raise_on_error=False)
+            assert answer.content[0].text == "Unknown tool: 'grown'"
+
+    @pytest.mark.outside
+    async def test_a_stream_is_not_told_of_what_its_caller_is_not_admitted_to_or_asked_not_to_have(self):
+        server = log_server(auth=StaticTokenVerifier(tokens=USERS))
+        async with AsyncExitStack() as stack:
+            url = stack.enter_context(running(server)) + "/mcp"
+            streams = {}
+            for user in USERS:
+                headers = {
+                    "authorization": f"Bearer {user}",
+                    **({"x-mcp-disabled-tools": "grown"} if user == "user" else {}),
+                }
+                client = await stack.enter_async_context(Client(StreamableHttpTransport(url, headers=headers)))
+                await client.list_tools()
+                asked = listen(client.session, tools_list_changed=True, prompts_list_changed=True)
+                streams[user] = aiter(await stack.enter_async_context(asked))
+            server.tool(lambda: "", name="vault", auth=lambda context: "admin" in context.token.scopes)
+            assert type(await anext(streams["admin"])).__name__ == "ToolsListChanged"
+            server.add_tool(_tool("grown"))
+            assert type(await anext(streams["admin"])).__name__ == "ToolsListChanged"
+            server.local_provider.remove_prompt("triage")
+            assert type(await anext(streams["user"])).__name__ == "PromptsListChanged"
+
+    @pytest.mark.outside
+    async def test_updates_of_a_resource_are_told_to_those_alone_who_may_read_it(self):
+        server, child = log_server(auth=StaticTokenVerifier(tokens=USERS)), FastMCP("child")
+        for provider, uri in ((server, "vault://gold"), (child, "vault://silver")):
+            provider.resource(uri, auth=lambda context: "admin" in context.token.scopes)(lambda: "ore")
+        server.mount(child)
+        uris = ["vault://gold", "vault://silver", "log://status"]
+
+        @server.tool
+        async def touch() -> None:
+            for uri in uris:
+                await server.changes.bus.publish(ResourceUpdated(uri=uri))
+
+        told = {}
+        with running(server) as base:
+            for user in USERS:
+                transport = StreamableHttpTransport(base + "/mcp", headers={"authorization": f"Bearer {user}"})
+                async with Client(transport) as client, listen(client.session, resource_subscriptions=uris) as stream:
+                    await client.call_tool("touch")
+                    told[user] = [str((await anext(aiter(stream))).uri)]
+                    while told[user][-1] != "log://status":
+                        told[user].append(str((await anext(aiter(stream))).uri))
+        assert told == {"admin": uris, "user": ["log://status"]}
+
+
+async def test_each_stream_is_told_of_a_change_though_another_has_listed_it_already():
+    server = log_server()
+    async with Client(server) as first, Client(server) as second:
+        for client in (first, second):
+            await client.list_tools()
+        async with listen(second.session, tools_list_changed=True) as stream:
+            server.add_tool(_tool("grown"))
+            await first.list_tools()
+            assert type(await anext(aiter(stream))).__name__ == "ToolsListChanged"
 
 
 async def test_capabilities_promise_it_in_both_eras():

@@ -64,6 +64,7 @@ def test_the_private_names_are_these():
         "_WrappedProvider",
         "_add_component",
         "_connection",
+        "_docket",
         "_current_transport",
         "_get_component",
         "_get_injected_tool",

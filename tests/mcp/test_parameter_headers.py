@@ -8,8 +8,10 @@ from typing import Annotated
 import anyio.lowlevel
 import httpx2
 import pytest
+from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
 from fastmcp.server.providers import Provider
 from fastmcp.tools.base import Tool
+from mcp_types import HEADER_MISMATCH
 from pydantic import Field
 
 from tests.mcp.servers import log_server
@@ -29,7 +31,9 @@ def server(**environ: str):
     return mcp
 
 
-async def call(server, name: str, header: str | None, ready=lambda: None, **headers: str) -> dict[str, object]:
+async def call(
+    server, name: str, header: str | None, ready=lambda: None, listed: bool = True, **headers: str
+) -> dict[str, object]:
     app = server.http_app(host_origin_protection=False)
     sent = {
         "accept": "application/json, text/event-stream",
@@ -49,7 +53,7 @@ async def call(server, name: str, header: str | None, ready=lambda: None, **head
         app.router.lifespan_context(app),
         httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://127.0.0.1") as web,
     ):
-        while "tool" not in server.surface.catalogs:
+        while listed and server.surface.catalogs.of_caller("tool") is None:
             await anyio.lowlevel.checkpoint()
         ready()
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
@@ -62,6 +66,14 @@ async def test_a_header_that_fits_is_served():
 
 async def test_a_header_that_does_not_fit_is_refused():
     assert "error" in await call(server(), "routed", "us")
+
+
+@pytest.mark.parametrize("header", ["us", None])
+async def test_the_first_call_of_a_caller_who_was_listed_nothing_is_checked_too(header):
+    mcp = server()
+    mcp.auth = StaticTokenVerifier(tokens={"good": {"client_id": "c", "scopes": []}})
+    answer = await call(mcp, "routed", header, listed=False, authorization="Bearer good")
+    assert answer["error"]["code"] == HEADER_MISMATCH
 
 
 async def test_a_denied_tool_is_unknown_whatever_its_headers():
@@ -111,4 +123,4 @@ async def test_a_tool_whose_words_only_mention_the_keyword_has_nothing_to_check(
         return region
 
     await mcp.list_tools()
-    assert mcp.surface.catalogs["tool"].with_header_parameters == ()
+    assert mcp.surface.catalogs.of_caller("tool").with_header_parameters == ()

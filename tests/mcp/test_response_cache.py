@@ -13,8 +13,12 @@ from tests.mcp.servers import log_server, over_http
 pytestmark = pytest.mark.anyio
 
 
-def caching() -> AgentServer:
-    return log_server(middleware=[ResponseCachingMiddleware()])
+class Renamed(ResponseCachingMiddleware):
+    """FastMCP's cache under another name."""
+
+
+def caching(cache: type[ResponseCachingMiddleware] = ResponseCachingMiddleware) -> AgentServer:
+    return log_server(middleware=[cache()])
 
 
 async def listed(server: AgentServer, **caller: Any) -> tuple[list[str], str]:
@@ -37,7 +41,10 @@ async def test_who_selects_is_listed_his_own_after_others() -> None:
     assert (await listed(server, tools=["search_logs"]))[0] == ["search_logs"]
 
 
-async def test_who_selects_nothing_is_listed_everything_after_one_who_does() -> None:
-    server = caching()
+@pytest.mark.parametrize("cache", [ResponseCachingMiddleware, Renamed])
+async def test_who_selects_nothing_is_listed_everything_after_one_who_does(
+    cache: type[ResponseCachingMiddleware],
+) -> None:
+    server = caching(cache)
     assert (await listed(server, tools=["tail_log"]))[0] == ["tail_log"]
     assert len((await listed(server))[0]) == 4

@@ -31,15 +31,13 @@ class TestScope:
 
 
 class TestKnown:
-    async def test_a_tool_that_is_replaced_by_one_with_a_check_of_its_own_is_no_longer_told_of(self) -> None:
+    async def test_what_another_caller_is_admitted_to_is_not_told_of(self) -> None:
         server = create_mcp_server("s", environ={"MCP_GRAPH": "off"})
-        server.add_tool(Tool.from_function(launch, name="secret_rocket"))
-        await server.list_tools()
-        assert server.surface.known("tool") == frozenset({"secret_rocket"})
-        server.local_provider.remove_tool("secret_rocket")
         server.add_tool(Tool.from_function(launch, name="secret_rocket", auth=lambda context: False))
+        await server.list_tools()
         with as_over_stdio():
             await server.list_tools()
+            assert server.surface.known("tool") == frozenset({"secret_rocket"})
         assert server.surface.known("tool") == frozenset()
 
 

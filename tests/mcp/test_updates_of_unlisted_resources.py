@@ -1,4 +1,4 @@
-"""Updates of a resource that no list holds are told to those whom nothing bounds, and to no other."""
+"""Updates of a resource that no list holds are told to those who may read it by its template."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ async def first_told(**environ: str) -> str:
             return str((await anext(aiter(stream))).uri)
 
 
-async def test_an_unbounded_server_tells_of_it() -> None:
-    assert await first_told() == UNLISTED
+async def test_who_may_read_by_the_template_is_told() -> None:
+    assert await first_told(MCP_DISABLED_TAGS="write") == UNLISTED
 
 
-async def test_a_bounded_server_does_not() -> None:
-    assert await first_told(MCP_DISABLED_TAGS="write") == LISTED
+async def test_who_is_denied_the_template_is_not() -> None:
+    assert await first_told(MCP_DISABLED_TOOLS="log://{name}") == LISTED

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 import pytest
-from fastmcp import Client
+from fastmcp import Client, FastMCP
 from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
 
 from agent_utilities import selection_headers
@@ -59,6 +59,16 @@ class TestRevision:
             with caplog.at_level(logging.INFO, "agent_utilities.wire"):
                 await client.call_tool("tail_log")
         assert f"name='tail_log' revision={result.meta[KEY]['revision']}" in caplog.text
+
+    @pytest.mark.parametrize("caller", [{}, {"read_only": True}, {"disabled_tags": ["write"]}])
+    async def test_tells_nothing_of_how_the_operator_denies(self, caller):
+        told = set()
+        for name, value in (("READ_ONLY", "true"), ("DISABLED_TAGS", "write,delete"), ("ENABLED_TAGS", "read")):
+            server = log_server(environ={f"MCP_{name}": value})
+            told.add((await listed(server, **caller)).meta[KEY]["revision"])
+            server.tool(lambda: "", name="hidden", tags={"write"})
+            told.add((await listed(server, **caller)).meta[KEY]["revision"])
+        assert len(told) == 1
 
     async def test_changes_with_a_description(self):
         before, after = log_server(), log_server()
@@ -126,3 +136,16 @@ class TestAuth:
 
         result = await listed(server, tools=["vault", "tail_log"])
         assert (result.meta[KEY]["permitted"], result.meta[KEY]["unknown"]) == (1, {"vault": None})
+
+    async def test_names_that_others_are_admitted_to_are_unknown_to_him_after_they_were_listed_to_them(self):
+        users = {"admin": {"client_id": "a", "scopes": ["admin"]}, "user": {"client_id": "u", "scopes": []}}
+        server, child = log_server(auth=StaticTokenVerifier(users)), FastMCP("child")
+        child.tool(lambda: "gold", name="vault", auth=lambda context: "admin" in context.token.scopes)
+        server.mount(child, namespace="child")
+        for user in ("admin", "user"):
+            headers = {"authorization": f"Bearer {user}", "x-mcp-tools": "child_vault"}
+            app, client = over_http(server, headers=headers)
+            async with app.router.lifespan_context(app), client:
+                lists = (await client.session.list_tools(), await client.session.list_prompts())
+            unknown = [result.meta[KEY].get("unknown") for result in lists]
+            assert unknown == [None if user == "admin" else {"child_vault": None}] * 2

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
 from agent_utilities.catalog.model import Catalog, entry
@@ -94,41 +91,3 @@ class TestUnknown:
 
     def test_are_bounded(self):
         assert len(decided(("tools=" + ",".join(f"n{i}" for i in range(99))).encode()).unknown) == MAX_UNKNOWN
-
-
-class TestRevision:
-    def test_changes_with_the_selection(self):
-        one, two = decided(b"tools=tail_log"), decided(b"tools=search_logs")
-        assert one.revision != two.revision
-
-    @pytest.mark.parametrize(
-        "other",
-        [
-            entry("tool", "tail_log", tags={"logs"}, read_only=True),
-            entry("tool", "tail_log", tags={"logs", "read"}),
-            entry("tool", "tail_log", tags={"logs", "read"}, read_only=True, content="new words"),
-        ],
-    )
-    def test_changes_with_a_tool(self, other):
-        changed = Catalog((other, *CATALOG.entries[1:]))
-        assert decide(changed, effective(read_cli(()))).revision != decided().revision
-
-    def test_is_the_same_in_every_process(self):
-        program = (
-            "from agent_utilities.catalog.model import *; from agent_utilities.selection.merge import *;"
-            "from agent_utilities.selection.parse import *; from agent_utilities.visibility.decision import *;"
-            "c = Catalog((entry('tool', 'a', tags={'x', 'y', 'z'}), entry('tool', 'b')));"
-            "e = effective(read_request(b'tools=a,b,c,d&disabled_tags=p,q,r', ()));"
-            "print(decide(c, e).revision)"
-        )
-        seen = {
-            subprocess.run(
-                [sys.executable, "-c", program],
-                env={"PYTHONHASHSEED": seed},
-                check=True,
-                capture_output=True,
-                text=True,
-            ).stdout
-            for seed in ("1", "2", "3")
-        }
-        assert len(seen) == 1

@@ -12,9 +12,10 @@ from agent_utilities.catalog.model import Catalog, entry
 from agent_utilities.selection.merge import effective
 from agent_utilities.selection.model import NO_NAMES, NameSet
 from agent_utilities.selection.parse import read_request
-from agent_utilities.selection.resolution import Resolution
+from agent_utilities.selection.resolution import UNRESOLVED, Resolution
 from agent_utilities.visibility.decision import Decision, decide
 from agent_utilities.visibility.preferences import NO_PREFERENCES, Preferences
+from agent_utilities.visibility.revision import revision
 
 NAMES = ["tail_log", "search_logs", "rotate_log", "delete_log", "git_log"]
 CATALOG = Catalog(tuple(entry("tool", name, tags={name.rpartition("_")[2]}) for name in NAMES))
@@ -135,6 +136,9 @@ class TestLaws:
         assert first == sorted(first)
 
     @given(PREFERENCES, PREFERENCES)
-    def test_other_wishes_are_another_revision_and_another_answer_is_not(self, one: Preferences, other: Preferences):
-        same_wishes = replace(one, resolution=other.resolution) == other
-        assert (decided(one).revision == decided(other).revision) is same_wishes
+    def test_what_is_shown_is_in_the_revision_and_the_answer_to_a_query_is_not(
+        self, one: Preferences, other: Preferences
+    ):
+        unanswered = [shown(replace(preferences, resolution=UNRESOLVED)) for preferences in (one, other)]
+        same = revision(decided(one), "") == revision(decided(other), "")
+        assert same is (unanswered[0] == unanswered[1])

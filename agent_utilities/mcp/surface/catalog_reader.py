@@ -32,12 +32,14 @@ class Snapshot:
         traits: what the catalog was made of, by component.
         catalog: the catalog.
         is_guarded: whether any component has an `auth` check of its own.
+        has_disabled: whether any is disabled by its author.
     """
 
     components: tuple[Any, ...]
     traits: Sequence[Traits]
     catalog: Catalog
     is_guarded: bool
+    has_disabled: bool = False
 
 
 class CatalogReader:
@@ -105,7 +107,8 @@ class CatalogReader:
         else:
             catalog = Catalog(tuple(row.entry for row in rows))
             is_guarded = any(row.entry.is_guarded for row in rows)
-            snapshot = Snapshot(tuple(components), traits, catalog, is_guarded)
+            has_disabled = not all(each.is_enabled for each in traits)
+            snapshot = Snapshot(tuple(components), traits, catalog, is_guarded, has_disabled)
             self._snapshots[key] = snapshot
         self._last = key, snapshot
         if len(self._rows) > 2 * len(rows) + _N_SNAPSHOTS:

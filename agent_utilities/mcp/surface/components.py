@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from fastmcp.prompts.base import Prompt
 from fastmcp.resources.base import Resource
 from fastmcp.resources.template import ResourceTemplate
+from fastmcp.server.transforms.visibility import is_enabled
 from fastmcp.tools.base import Tool
 from pydantic import BaseModel
 
@@ -35,6 +36,7 @@ class Traits(NamedTuple):
         bearing: what bounds judge.
         name, version, title, description: as the component has them.
         particulars: by name, what only components of its kind have.
+        is_enabled: whether its author lets it be listed and called, unless a session enables it.
     """
 
     bearing: Bearing
@@ -43,6 +45,7 @@ class Traits(NamedTuple):
     title: str | None
     description: str | None
     particulars: Mapping[str, Any]
+    is_enabled: bool = True
 
     @property
     def key(self) -> tuple[str, str | None]:
@@ -62,19 +65,14 @@ def entry_of(kind: ComponentKind, component: Any, traits: Traits | None = None) 
         component: the component.
         traits: its traits, where the entry is to be digested; without them its content counts for nothing.
     """
-    name: str = component.name
-    aliases: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = (component.name,) if kind in ("resource", "template") else ()
     header_schema = None
-    if kind == "resource":
-        name, aliases = str(component.uri), (component.name,)
-    elif kind == "template":
-        name, aliases = component.uri_template, (component.name,)
-    elif kind == "tool" and traits is not None and _asks_for_headers(component.parameters):
+    if kind == "tool" and traits is not None and _asks_for_headers(component.parameters):
         header_schema = component.parameters
     bearing = bearing_of(kind, component)
     return entry(
         kind,
-        name,
+        name_of(kind, component),
         tags=component.tags,
         read_only=bearing.read_only,
         aliases=aliases,
@@ -83,6 +81,17 @@ def entry_of(kind: ComponentKind, component: Any, traits: Traits | None = None) 
         is_guarded=bearing.is_guarded,
         header_schema=header_schema,
     )
+
+
+def name_of(kind: ComponentKind, component: Any) -> str:
+    """Return the name that a component of a kind goes by in a catalog."""
+    match kind:
+        case "resource":
+            return str(component.uri)
+        case "template":
+            return str(component.uri_template)
+        case _:
+            return str(component.name)
 
 
 def bearing_of(kind: ComponentKind, component: Any) -> Bearing:
@@ -99,6 +108,7 @@ def traits_of(kind: ComponentKind, component: Any) -> Traits:
         component.title,
         component.description,
         _particulars(kind, component),
+        is_enabled(component),
     )
 
 

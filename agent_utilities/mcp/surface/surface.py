@@ -11,6 +11,7 @@ from typing import Any
 from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind
 from agent_utilities.mcp.observers.base import Observers
 from agent_utilities.mcp.observers.log_lines import LogLines
+from agent_utilities.mcp.surface.caller_catalogs import CallerCatalogs
 from agent_utilities.mcp.surface.catalog_reader import CatalogReader
 from agent_utilities.mcp.surface.components import entry_of
 from agent_utilities.mcp.surface.operator import Operator
@@ -25,6 +26,7 @@ from agent_utilities.selection.resolution import Resolution
 from agent_utilities.visibility.bounds import Bounds
 from agent_utilities.visibility.decision import Decision, decide
 from agent_utilities.visibility.preferences import Preferences, preferences_of
+from agent_utilities.visibility.revision import asked_digest, revision
 
 _EVERYWHERE = object()
 _AT_ONCE = 1000
@@ -42,11 +44,13 @@ class Settled:
         effective: the settings that hold.
         bounds: the rules they come to.
         preferences: what was asked for to be shown, the query not yet resolved.
+        asked: digest of what the caller alone asked for.
     """
 
     effective: Effective
     bounds: Bounds
     preferences: Preferences
+    asked: str
 
 
 class Surface:
@@ -59,8 +63,8 @@ class Surface:
     def __init__(self, environ: Mapping[str, str] | None = None) -> None:
         self.operator = Operator(environ)
         self.observers = Observers(LogLines())
-        self.catalogs: dict[ComponentKind, Catalog] = {}
-        """The catalog of the last whole listing of each kind."""
+        self.catalogs = CallerCatalogs()
+        """What each caller was last listed."""
         self._readers: dict[ComponentKind, CatalogReader] = {kind: CatalogReader(kind) for kind in KINDS}
         self._mounted: dict[bool, Verdict] = {}
 
@@ -90,7 +94,7 @@ class Surface:
     @property
     def cached_bytes(self) -> float:
         """About how many bytes are held for selections and decisions seen before; bounded, whoever asks what."""
-        return self._settled.weight + self._decisions.weight
+        return self._settled.weight + self._decisions.weight + self.catalogs.weight
 
     # -- verdicts ------------------------------------------------------------------------------------------------
 
@@ -99,7 +103,7 @@ class Surface:
         settled = self._settled.get(caller)
         if settled is None:
             settings = effective(merge(self.operator.selection, caller), self.operator.settings.selection_policy)
-            settled = Settled(settings, Bounds(settings), preferences_of(settings))
+            settled = Settled(settings, Bounds(settings), preferences_of(settings), asked_digest(caller))
             if caller.n_bytes <= LONGEST_KEPT:
                 self._settled.keep(caller, settled)
         return settled
@@ -112,9 +116,8 @@ class Surface:
             shapes_lists: whether its preferences choose what is listed.
         """
         settled = self.settled(caller)
-        return Verdict(
-            self, settled.effective, settled.bounds, settled.preferences, shapes_lists, by_caller=bool(caller.slots)
-        )
+        held = settled.effective, settled.bounds, settled.preferences
+        return Verdict(self, *held, shapes_lists, by_caller=bool(caller.slots), asked=settled.asked)
 
     def resolved(self, verdict: Verdict, resolution: Resolution) -> Verdict:
         """Return a verdict with the answer to its query."""
@@ -162,13 +165,14 @@ class Surface:
         """Return the decision on a listing; the same inputs are decided once (law L6)."""
         reader = self._readers[kind]
         snapshot = reader.read(components)
-        decision = self._decide(kind, snapshot.catalog, verdict)
+        decision = self.decision(kind, snapshot.catalog, verdict)
         if verdict.bounds.rules and not reader.is_current(snapshot, components, decision.visible):
-            decision = self._decide(kind, reader.renew(components).catalog, verdict)
+            decision = self.decision(kind, reader.renew(components).catalog, verdict)
         hand_back(kind, decision, verdict)
         return decision
 
-    def _decide(self, kind: ComponentKind, catalog: Catalog, verdict: Verdict) -> Decision:
+    def decision(self, kind: ComponentKind, catalog: Catalog, verdict: Verdict) -> Decision:
+        """Return the decision on a catalog under a verdict."""
         key = _key(kind, catalog, verdict)
         decision = self._decisions.get(key)
         if decision is None:
@@ -200,11 +204,25 @@ class Surface:
         with self.under_verdict() as verdict:
             return self.own(verdict).bounds.refusal(entry_of(kind, component)) is None
 
-    def permits_uri(self, uri: str, verdict: Verdict) -> bool:
-        """Whether a verdict permits the listed resource of a URI; one that is not listed only where no bound is set."""
-        resources = self.catalogs["resource"].entries if "resource" in self.catalogs else ()
-        listed = next((resource for resource in resources if resource.name == uri), None)
-        return not verdict.bounds.rules if listed is None else verdict.bounds.refusal(listed) is None
+    async def decide_in_turns(self, kind: ComponentKind, catalog: Catalog, verdict: Verdict) -> Decision:
+        """Return the decision on a catalog, made in turns with the event loop where it may take long (law L7)."""
+        if (1 + verdict.bounds.n_globs) * len(catalog) > _AT_ONCE:
+            await self.judge(kind, catalog, verdict)
+        return self.decision(kind, catalog, verdict)
+
+    async def is_known_denied(self, kind: ComponentKind, name: str, verdict: Verdict) -> bool:
+        """Whether a verdict refuses every version of a name, in what the present caller was last listed."""
+        catalog = self.catalogs.of_caller(kind) if verdict.surface is self else None
+        return catalog is not None and name in (await self.decide_in_turns(kind, catalog, verdict)).denied_names
+
+    async def revision(self, catalog: Catalog, verdict: Verdict) -> str:
+        """Return the revision of a list of a catalog's tools under a verdict; made for a call, it lists none."""
+        unanswered = replace(verdict, preferences=verdict.preferences.unanswered, shapes_lists=True)
+        return revision(await self.decide_in_turns("tool", catalog, unanswered), verdict.asked)
+
+    async def permitted_digest(self, kind: ComponentKind, catalog: Catalog, bounds: Effective) -> str:
+        """Return a hash over what bounds permit of a catalog."""
+        return (await self.decide_in_turns(kind, catalog, Verdict(self, bounds, Bounds(bounds)))).permitted_digest
 
     def scope(self, verdict: Verdict, catalog: Catalog, refused: frozenset[str] = frozenset()) -> CallerScope:
         """Return the tools that a verdict permits, as a query is resolved on them.
@@ -216,7 +234,7 @@ class Surface:
         """
 
         def names() -> frozenset[str]:
-            decision = self._decide("tool", catalog, replace(verdict, shapes_lists=False))
+            decision = self.decision("tool", catalog, replace(verdict, shapes_lists=False))
             return frozenset(catalog.entries[i].name for i in decision.permitted) - refused
 
         return CallerScope(f"{catalog.digest}:{verdict.effective.bounds_digest}:{sorted(refused)}", names)
@@ -241,17 +259,20 @@ class Surface:
         """Whether any component of a listing has an `auth` check of its own."""
         return self._readers[kind].read(components).is_guarded
 
-    def known(self, kind: ComponentKind) -> frozenset[str] | None:
-        """Return every name and tag of a kind that the operator permits, or None before it was first listed.
+    def has_disabled(self, kind: ComponentKind, components: Sequence[Any]) -> bool:
+        """Whether any component of a listing is disabled by its author."""
+        return self._readers[kind].read(components).has_disabled
 
-        Left out are components with an `auth` check of their own: whoever listed last may have been let in to more.
+    def known(self, kind: ComponentKind) -> frozenset[str] | None:
+        """Return every name and tag of a kind that the operator permits of what the present caller was last listed.
+
+        None before he was listed any: what another was listed may be more than his own checks admit him to.
         """
-        catalog = self.catalogs.get(kind)
+        catalog = self.catalogs.of_caller(kind)
         if catalog is None:
             return None
-        decision = self._decide(kind, catalog, self.verdict(NOTHING, shapes_lists=False))
-        open_entries = (entry for entry in decision.open_entries if not entry.is_guarded)
-        return frozenset(name for entry in open_entries for name in (*entry.identifiers, *entry.tags))
+        decision = self.decision(kind, catalog, self.verdict(NOTHING, shapes_lists=False))
+        return frozenset(name for entry in decision.open_entries for name in (*entry.identifiers, *entry.tags))
 
 
 def _key(kind: ComponentKind, catalog: Catalog, verdict: Verdict) -> DecisionKey:

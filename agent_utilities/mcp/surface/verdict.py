@@ -24,6 +24,7 @@ class Verdict:
         preferences: what was asked for to be shown, the query resolved where tools are listed.
         shapes_lists: whether the preferences apply: only where tools are listed to a caller.
         by_caller: whether the caller gave any setting.
+        asked: digest of what the caller alone asked for.
         judgements: by a catalog's digest, what the bounds come to on it, for as long as the request lasts.
     """
 
@@ -33,6 +34,7 @@ class Verdict:
     preferences: Preferences = NO_PREFERENCES
     shapes_lists: bool = False
     by_caller: bool = False
+    asked: str = ""
     judgements: dict[str, Refusals] = field(default_factory=dict)
 
     def preferences_for(self, kind: ComponentKind) -> Preferences:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from secrets import token_hex
 from typing import Any, TypeVar
 
 from fastmcp.exceptions import AuthorizationError
@@ -17,6 +18,7 @@ from fastmcp.server.transforms import (
     GetToolNext,
     Transform,
 )
+from fastmcp.server.transforms.visibility import is_enabled
 from fastmcp.tools.base import Tool
 from fastmcp.utilities.versions import VersionSpec, parse_version_key
 
@@ -26,6 +28,9 @@ from agent_utilities.mcp.surface.components import Component
 from agent_utilities.mcp.surface.surface import Surface
 
 _C = TypeVar("_C", bound=Component)
+_BY_NAME: tuple[ComponentKind, ...] = ("tool", "prompt")
+_ABSENT = f"-{token_hex(8)}"
+"""Makes a name one that no component bears, in the same namespace."""
 _MANY = 300
 """More components than can be read at once without keeping the event loop from its other tasks."""
 
@@ -102,8 +107,15 @@ class DynamicVisibilityTransform(Transform):
             components = await admitted(components)
             if len(components) > _MANY:
                 await self._surface.prepare(kind, components)
+        disabled: list[_C] = []
+        if self._surface.has_disabled(kind, components):
+            # They are in nobody's catalog; a session may enable them yet, after all transforms.
+            disabled = [each for each in components if not is_enabled(each) and self._surface.permits(kind, each)]
+            components = [each for each in components if is_enabled(each)]
         await self._surface.judge_listing(kind, components)
         shown = self._surface.shown(kind, components)
+        if disabled:
+            shown = [*shown, *disabled]
         if len(shown) > _MANY:
             await asyncio.sleep(0)
         return shown
@@ -111,9 +123,13 @@ class DynamicVisibilityTransform(Transform):
     async def _permitted(self, kind: ComponentKind, name: str, call_next: Any, version: VersionSpec | None) -> Any:
         """Resolve a component, then judge it: the highest permitted version answers, as in the listing."""
         with self._surface.under_verdict() as verdict:
-            component = resolved = await call_next(name, version=version)
             if not self._surface.own(verdict).bounds.rules:
-                return component
+                return await call_next(name, version=version)
+            if kind in _BY_NAME and await self._surface.is_known_denied(kind, name, verdict):
+                # Looked up as a name that never was: what is done for both takes as long.
+                await call_next(name + _ABSENT, version=version)
+                return None
+            component = resolved = await call_next(name, version=version)
             if component is not None and component.version is None and version is not None:
                 # It would pass the version on to a server behind it, which may resolve another component.
                 component = None

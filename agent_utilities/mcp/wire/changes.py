@@ -1,96 +1,171 @@
-"""Telling clients that the catalog changed: on their session, or on their `subscriptions/listen` stream."""
+"""Telling clients that their lists changed: on their session, or on their `subscriptions/listen` stream."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
-from weakref import WeakSet
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextvars import Context, ContextVar, copy_context
+from typing import Protocol
 
 from fastmcp.prompts.base import Prompt
-from fastmcp.server.providers import Provider
-from fastmcp.server.providers.aggregate import AggregateProvider
-from fastmcp.server.providers.fastmcp_provider import FastMCPProvider
-from fastmcp.server.providers.local_provider import LocalProvider
 from fastmcp.tools.base import Tool
+from fastmcp.utilities.components import FastMCPComponent
 from mcp.server.connection import Connection
-from mcp.server.subscriptions import (
-    InMemorySubscriptionBus,
-    ListenHandler,
-    PromptsListChanged,
-    ResourcesListChanged,
-    ResourceUpdated,
-    ServerEvent,
-    ToolsListChanged,
-)
+from mcp.server.subscriptions import ListenHandler
 
-from agent_utilities.mcp.fastmcp_internals import inner_provider, watch_components
+from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind
+from agent_utilities.mcp.surface.caller_catalogs import caller_key
 from agent_utilities.mcp.surface.introspecting import is_introspecting
-from agent_utilities.mcp.surface.surface import Surface
+from agent_utilities.mcp.surface.verdict import Verdict
+from agent_utilities.mcp.wire.audience import Member, Sender
+from agent_utilities.mcp.wire.bus import LIMIT_S, Bus, BusHost
+from agent_utilities.selection.model import NOTHING
 
 logger = logging.getLogger("agent_utilities.changes")
 
-_EVENTS: dict[str, Callable[[], ServerEvent]] = {
-    "tools": ToolsListChanged,
-    "prompts": PromptsListChanged,
-    "resources": ResourcesListChanged,
+_KINDS: Mapping[str, Sequence[ComponentKind]] = {
+    "tools": ("tool",),
+    "prompts": ("prompt",),
+    "resources": ("resource", "template"),
 }
-ALL = frozenset(_EVENTS)
+ALL = frozenset(_KINDS)
+
+_is_comparing: ContextVar[bool] = ContextVar("agent_utilities_is_comparing", default=False)
+
+Compared = tuple[Catalog | None, Catalog | None]
+"""What a caller was listed when it was last compared, and what he is listed now; None where it is not known."""
 
 
-class _BoundedBus(InMemorySubscriptionBus):
-    """Delivers a resource's updates only to streams whose caller may read it (law L1)."""
+class ChangesHost(BusHost, Protocol):
+    """What telling of changes asks of the server."""
 
-    def __init__(self, surface: Surface) -> None:
-        super().__init__()
-        self._surface = surface
+    async def components(self, kind: ComponentKind) -> Sequence[FastMCPComponent]:
+        """Return the components of a kind under the verdict in force, without middleware."""
+        ...
 
-    def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
-        with self._surface.under_verdict() as verdict:
 
-            def bounded(event: ServerEvent) -> None:
-                if not isinstance(event, ResourceUpdated) or self._surface.permits_uri(event.uri, verdict):
-                    listener(event)
+class _Comparisons:
+    """Compares each caller's lists once, for all of his clients, in one burst of changes.
 
-            return super().subscribe(bounded)
+    Args:
+        compare: lists a kind to the caller of the context that it runs in.
+        group: owns the listings.
+    """
+
+    def __init__(
+        self, compare: Callable[[str, ComponentKind], Coroutine[None, None, Compared]], group: asyncio.TaskGroup
+    ) -> None:
+        self._compare = compare
+        self._group = group
+        self._tasks: dict[tuple[str, ComponentKind], asyncio.Task[Compared]] = {}
+
+    async def of(self, caller: str, kind: ComponentKind, context: Context) -> Compared:
+        """Return what a caller was and is listed of a kind."""
+        task = self._tasks.get((caller, kind))
+        if task is None:
+            task = self._group.create_task(self._compare(caller, kind), context=context.copy())
+            self._tasks[caller, kind] = task
+        return await task
 
 
 class Changes:
-    """Collects changes from any thread and sends `list_changed` from the server's own task.
+    """Collects changes from any thread, and tells those clients whose lists they changed from the server's own task.
 
-    Changes that come together are sent as one notice a list. Before the server runs nobody listens, and nothing
-    is kept.
+    What changed for a caller is learnt by comparing what he is listed now with what he was listed before, under the
+    bounds that his lists were made under: a change to a denied tool is told to nobody (law L1). Changes that come
+    together are told as one. Before the server runs nobody listens, and nothing is kept.
 
     Args:
-        surface: the surface whose verdict holds on what a stream is told.
-        on_tools: called when tools changed, before clients are told.
+        host: the server.
+        on_tools: called when tools changed, whoever may use them, before clients are told.
+        knows_lists: whether what a caller without a token is listed is to be learnt at the start; asked then.
     """
 
-    def __init__(self, surface: Surface, on_tools: Callable[[], None]) -> None:
+    def __init__(self, host: ChangesHost, on_tools: Callable[[], None], knows_lists: Callable[[], bool]) -> None:
         self.on_tools = on_tools
-        self.connections: WeakSet[Connection] = WeakSet()
-        self.bus = _BoundedBus(surface)
+        self.limit_s = LIMIT_S
+        self.bus = Bus(host, self._join)
         self.listen = ListenHandler(self.bus)
+        self._host = host
+        self._knows_lists = knows_lists
+        self._connections: dict[Connection, Member] = {}
+        self._streams: dict[Member, None] = {}
+        self._known: dict[tuple[str, ComponentKind], Catalog] = {}
+        self._learning: set[str] = set()
+        self._everybody = ""
+        self._first_lists: asyncio.Task[None] | None = None
         self._pending: set[str] = set()
         self._has_new_tools = False
         self._wake: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._group: asyncio.TaskGroup | None = None
 
     @property
     def pending(self) -> frozenset[str]:
         """The lists whose changes wait to be told."""
         return frozenset(self._pending)
 
+    # -- who is told -----------------------------------------------------------------------------------------------
+
+    def heard(self, connection: Connection, verdict: Verdict, listed: ComponentKind | None) -> None:
+        """Take note of a request on a connection whose client is told of changes on it.
+
+        Args:
+            connection: the connection; it is forgotten when it closes, or when its client does not read.
+            verdict: what holds for the request.
+            listed: the kind of component that it was listed, if any.
+        """
+        member = self._connections.get(connection)
+        if member is None:
+            sender = Sender(connection, lambda: self._group, self.limit_s, self._stalled)
+            self._connections[connection] = member = Member(verdict, sender.tell)
+            connection.exit_stack.callback(self._connections.pop, connection, None)
+        member.heard(verdict, listed)
+        self._learn(member)
+
+    def _stalled(self, connection: Connection) -> None:
+        if self._connections.pop(connection, None) is not None:
+            logger.warning("a client read no notice for %s s; it is told no more until it is heard of", self.limit_s)
+
+    def _join(self, member: Member) -> Callable[[], None]:
+        self._streams[member] = None
+        self._learn(member)
+        return lambda: self._streams.pop(member, None)
+
+    def _learn(self, member: Member) -> None:
+        """Learn what a caller knows before anything changes; from then on it is what he was last told of.
+
+        It is what he was listed; where he was listed nothing, as by a server beside this one, it is made.
+        """
+        caller = member.caller
+        unknown = [kind for kind in KINDS if (caller, kind) not in self._known]
+        for kind in unknown:
+            if (catalog := self._host.surface.catalogs.of_caller(kind, caller)) is not None:
+                self._known[caller, kind] = catalog
+        if unknown and caller != self._everybody and caller not in self._learning and self._group is not None:
+            self._learning.add(caller)
+            self._group.create_task(self._know(member.context, caller))
+
+    # -- what changed ----------------------------------------------------------------------------------------------
+
     def note(self, lists: Iterable[str] = ALL) -> None:
         """Note that lists (`tools`, `prompts`, `resources`) changed; safe to call from any thread.
 
         A provider that registers its components anew with each listing tells of that too. What a listing for graph and
-        ranker brought about is told to clients, and starts no other such listing.
+        ranker brought about is told to clients, and starts no other such listing; what one for a comparison brought
+        about is in the list that is compared.
         """
-        if self._loop is not None and not self._loop.is_closed():
+        if self._loop is not None and not self._loop.is_closed() and not _is_comparing.get():
             self._loop.call_soon_threadsafe(self._note, frozenset(lists), not is_introspecting())
 
+    def note_component(self, component: object) -> None:
+        """Note that the list of a component that was added or removed changed."""
+        kinds: dict[type, str] = {Tool: "tools", Prompt: "prompts"}
+        self.note({next((name for kind, name in kinds.items() if isinstance(component, kind)), "resources")})
+
     def _note(self, lists: frozenset[str], is_news: bool = True) -> None:
+        self._host.surface.catalogs.forget()
         self._pending |= lists
         self._has_new_tools |= is_news and "tools" in lists
         if self._wake is not None:
@@ -99,38 +174,79 @@ class Changes:
     async def run(self) -> None:
         """Send notices until cancelled; one task of the server's lifespan."""
         self._loop, self._wake = asyncio.get_running_loop(), asyncio.Event()
+        self._everybody = caller_key()
         try:
-            while True:
-                await self._wake.wait()
-                self._wake.clear()
-                lists, self._pending = sorted(self._pending), set()
-                if self._has_new_tools:
-                    self._has_new_tools = False
-                    self.on_tools()
-                for name in lists:
-                    await self.bus.publish(_EVENTS[name]())
-                    for connection in list(self.connections):
-                        await connection.notify(f"notifications/{name}/list_changed", None)
+            async with asyncio.TaskGroup() as self._group:
+                if self._knows_lists():
+                    self._first_lists = self._group.create_task(self._know(copy_context(), self._everybody))
+                while True:
+                    await self._wake.wait()
+                    self._wake.clear()
+                    lists, self._pending = frozenset(self._pending), set()
+                    if self._has_new_tools:
+                        self._has_new_tools = False
+                        self.on_tools()
+                    self._tell(lists, self._group)
         finally:
-            self._loop = self._wake = None
+            self._loop = self._wake = self._group = self._first_lists = None
+            self._known.clear()
             self.listen.close()
 
-    def watch(self, provider: Provider) -> None:
-        """Note every component that is added to or removed from a provider, or a server mounted through it."""
-        match provider:
-            case LocalProvider():
-                watch_components(provider, lambda component: self.note({_list_of(component)}))
-            case FastMCPProvider():
-                self.watch(provider.server)
-            case AggregateProvider():
-                for inner in provider.providers:
-                    self.watch(inner)
-            case _:
-                if (wrapped := inner_provider(provider)) is not None:
-                    self.watch(wrapped)
+    def _tell(self, lists: frozenset[str], group: asyncio.TaskGroup) -> None:
+        """Tell each client of what changed for it, no client waiting for another's lists."""
+        members = [*self._connections.values(), *self._streams]
+        callers = {self._everybody, *(member.caller for member in members)}
+        self._known = {key: catalog for key, catalog in self._known.items() if key[0] in callers}
+        burst = _Comparisons(self._compare, group)
+        for member in members:
+            group.create_task(self._tell_one(member, lists, burst))
 
+    async def _tell_one(self, member: Member, lists: frozenset[str], burst: _Comparisons) -> None:
+        try:
+            if self._first_lists is not None:
+                await asyncio.wait({self._first_lists})
+            changed = [name for name in sorted(lists) if await self._has_changed(member, name, burst)]
+            member.tell(changed)
+        except Exception:
+            logger.exception("a client could not be told of a change")
 
-def _list_of(component: object) -> str:
-    if isinstance(component, Tool):
-        return "tools"
-    return "prompts" if isinstance(component, Prompt) else "resources"
+    async def _has_changed(self, member: Member, name: str, burst: _Comparisons) -> bool:
+        surface = self._host.surface
+        operator = surface.verdict(NOTHING, shapes_lists=False).effective.bounds_only
+        for kind in _KINDS[name]:
+            before, after = await burst.of(member.caller, kind, member.context)
+            if before is None:  # he was listed none here; what everybody is listed has changed for him too
+                before, after = await burst.of(self._everybody, kind, copy_context())
+            if before is None or after is None:
+                return True
+            for bounds in member.bounds(kind, operator):
+                digests = {await surface.permitted_digest(kind, catalog, bounds) for catalog in (before, after)}
+                if len(digests) > 1:
+                    return True
+        return False
+
+    async def _compare(self, caller: str, kind: ComponentKind) -> Compared:
+        before = self._known.get((caller, kind))
+        _is_comparing.set(True)
+        after: Catalog | None = None
+        try:
+            surface = self._host.surface
+            async with asyncio.timeout(self.limit_s):
+                with surface.under_verdict(surface.verdict(NOTHING, shapes_lists=False)):
+                    await self._host.components(kind)
+            after = surface.catalogs.of_caller(kind)
+        except Exception:
+            logger.warning("not known whether a caller's list of %ss changed; he is told so", kind, exc_info=True)
+        if after is not None:
+            self._known[caller, kind] = after
+        return before, after
+
+    async def _know(self, context: Context, caller: str) -> None:
+        """Learn what a caller is listed of each kind that is not known."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for kind in KINDS:
+                    if (caller, kind) not in self._known:
+                        group.create_task(self._compare(caller, kind), context=context.copy())
+        finally:
+            self._learning.discard(caller)

@@ -20,13 +20,13 @@ from agent_utilities.mcp.host import Host
 from agent_utilities.mcp.observers.base import ToolCalled, ToolsListed
 from agent_utilities.mcp.surface.verdict import CollectingDecisions, Verdict
 from agent_utilities.mcp.wire.changes import Changes
+from agent_utilities.mcp.wire.parameter_headers import refuse_headers
 from agent_utilities.mcp.wire.request import selection_of
 from agent_utilities.mcp.wire.summary import summarise
 from agent_utilities.selection.channels import META_KEY
 from agent_utilities.selection.merge import merge
 from agent_utilities.selection.model import Selection
 from agent_utilities.selection.parse import read_meta
-from agent_utilities.visibility.revision import revision
 
 logger = logging.getLogger("agent_utilities.wire")
 
@@ -48,6 +48,10 @@ class WireHost(Host, Protocol):
         """Return what the author says of how long a list may be kept."""
         ...
 
+    async def may_use_task(self, task_id: str) -> bool:
+        """Whether the caller may use the tool that a background task of his runs."""
+        ...
+
     async def may_complete(self, reference: Any) -> bool:
         """Whether the prompt or resource that a completion is for is permitted."""
         ...
@@ -67,11 +71,10 @@ class WireMiddleware:
         self._host = host
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-            self._host.changes.connections.add(connection_of(ctx))
         if ctx.request_id is None:
             return await call_next(ctx)
         verdict = await self._host.verdict(_selection(ctx), lists_tools=ctx.method == "tools/list")
+        self._take_note(ctx, verdict)
         with self._host.surface.under_verdict(verdict):
             try:
                 result = await self._serve(ctx, call_next, verdict)
@@ -86,11 +89,14 @@ class WireMiddleware:
             return await self._call(ctx, call_next, verdict)
         if ctx.method == "completion/complete" and not await self._host.may_complete((ctx.params or {}).get("ref")):
             return _NO_COMPLETION
+        if ctx.method.startswith("tasks/") and not await self._host.may_use_task(task := _task_id(ctx)):
+            raise MCPError(mcp_types.INVALID_PARAMS, f"Task {task} not found")  # as for one that never was
         kind = _LISTS.get(ctx.method)
         if kind is None:
             return await call_next(ctx)
         with CollectingDecisions(verdict) as decisions:
             result = await call_next(ctx)
+        self._take_note(ctx, verdict, kind)
         if isinstance(result, dict):
             decision = decisions.get(kind)
             summary = await summarise(self._host, verdict, kind, decision)
@@ -101,19 +107,30 @@ class WireMiddleware:
                 self._host.surface.observers.listed(ToolsListed(ctx.method, decision, summary))
         return result
 
+    def _take_note(
+        self, ctx: ServerRequestContext[Any, Any], verdict: Verdict, listed: ComponentKind | None = None
+    ) -> None:
+        """Remember who is to be told of changes on his connection, and under which bounds he lists."""
+        if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            self._host.changes.heard(connection_of(ctx), verdict, listed)
+
     async def _call(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext, verdict: Verdict) -> HandlerResult:
         """Serve a call, tied to the surface it is made under in its log line and span."""
-        tied_to = revision(await self._host.catalog("tool"), verdict.effective, verdict.preferences)
+        surface, params = self._host.surface, ctx.params or {}
+        was_listed = surface.catalogs.of_caller("tool") is not None
+        tied_to = await surface.revision(await self._host.catalog("tool"), verdict)
         trace.get_current_span().set_attribute("agent_utilities.revision", tied_to)
-        name = str((ctx.params or {}).get("name"))
+        name = str(params.get("name"))
         logger.info("tools/call name=%r revision=%s", name, tied_to)
+        if not was_listed:
+            refuse_headers(surface, ctx.request, params)
         started, ok = time.perf_counter(), False
         try:
             result = await call_next(ctx)
             ok = _is_ok(result)
             return result
         finally:
-            self._host.surface.observers.called(ToolCalled(name, tied_to, ok, time.perf_counter() - started))
+            surface.observers.called(ToolCalled(name, tied_to, ok, time.perf_counter() - started))
 
     def _set_cache(self, method: str, result: dict[str, Any], verdict: Verdict) -> None:
         """Say how long and by whom a list may be kept: one cut by its caller is the caller's alone."""
@@ -139,6 +156,10 @@ def _selection(ctx: ServerRequestContext[Any, Any]) -> Selection:
         return merge(selection_of(ctx.request), read_meta((ctx.params or {}).get("_meta")))
     except SelectionError as error:
         raise MCPError(mcp_types.INVALID_PARAMS, str(error), error.as_dict()) from None
+
+
+def _task_id(ctx: ServerRequestContext[Any, Any]) -> str:
+    return str((ctx.params or {}).get("taskId"))
 
 
 def _is_ok(result: HandlerResult) -> bool:

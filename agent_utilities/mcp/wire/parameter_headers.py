@@ -7,23 +7,45 @@ from typing import Any
 
 from fastmcp.server.dependencies import get_http_request
 from fastmcp.utilities.versions import parse_version_key
+from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import validate_mcp_param_headers
+from starlette.requests import Request
 
 from agent_utilities.errors import SelectionError
 from agent_utilities.mcp.surface.surface import Surface
 from agent_utilities.mcp.wire.request import selection_of
 
 
+def refuse_headers(surface: Surface, request: Any, params: Mapping[str, Any]) -> None:
+    """Check the headers of a call whose caller was listed his tools only now, after the SDK would have checked.
+
+    Args:
+        surface: the surface of the server that is called.
+        request: the HTTP request, or None on transports that have none.
+        params: the call's.
+
+    Raises:
+        MCPError: a header and its argument differ.
+    """
+    if not isinstance(request, Request) or (schema := header_schema(surface, str(params.get("name")))) is None:
+        return
+    rejection = validate_mcp_param_headers(schema, params.get("arguments") or {}, request.headers)
+    if rejection is not None:
+        raise MCPError(rejection.code, rejection.message, rejection.data)
+
+
 def header_schema(surface: Surface, name: str) -> Mapping[str, Any] | None:
     """Return a tool's input schema where its headers are to be checked and the caller may call it, else None.
 
     Only a tool that asks for headers needs the check, so the others cost nothing. One that the caller may not call,
-    or that has an `auth` check of its own, is passed over: the call itself then answers, as for an unknown name.
+    or that has an `auth` check of its own, is passed over: the call itself then answers, as for an unknown name. So is
+    every tool before the caller was listed any; `refuse_headers` is for him.
 
     Args:
         surface: the surface of the server that is called.
         name: the tool's name.
     """
-    catalog = surface.catalogs.get("tool")
+    catalog = surface.catalogs.of_caller("tool")
     of_name = [tool for tool in catalog.with_header_parameters if tool.name == name] if catalog is not None else []
     if not of_name:
         return None

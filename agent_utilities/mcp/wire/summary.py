@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind
+from agent_utilities.catalog.model import KINDS, ComponentKind
 from agent_utilities.mcp.host import Host
 from agent_utilities.mcp.surface.verdict import Verdict
 from agent_utilities.runtime.turns import finish_in_turns
 from agent_utilities.selection.model import NOTHING
 from agent_utilities.selection.resolution import ANSWERED
-from agent_utilities.visibility.decision import Decision, decide
+from agent_utilities.visibility.decision import Decision
 from agent_utilities.visibility.names import fitting_any
 from agent_utilities.visibility.revision import revision
 
@@ -29,11 +29,10 @@ async def summarise(host: Host, verdict: Verdict, kind: ComponentKind, decided: 
         `ranked` names of visible tools, best first, where it was answered, and `left_out` how many more answer it;
         `unknown` names that the caller gave, each with the nearest.
     """
-    decision = decided or decide(Catalog(), verdict.effective, verdict.preferences_for(kind))
-    catalog = decided.catalog if decided is not None else await host.catalog(kind)
+    decision = decided or await host.surface.decide_in_turns(kind, await host.catalog(kind), verdict)
     resolution = verdict.preferences.resolution
     summary: dict[str, Any] = {
-        "revision": revision(catalog, verdict.effective, verdict.preferences),
+        "revision": revision(decision, verdict.asked),
         "permitted": len(decision.permitted),
         "visible": len(decision.visible),
         "status": decision.status,

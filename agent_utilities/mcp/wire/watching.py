@@ -1,0 +1,73 @@
+"""Watching a tree of providers for every change that FastMCP tells nobody of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+from weakref import WeakSet
+
+from fastmcp.server.providers import Provider
+from fastmcp.server.providers.aggregate import AggregateProvider
+from fastmcp.server.providers.fastmcp_provider import FastMCPProvider
+from fastmcp.server.providers.local_provider import LocalProvider
+
+from agent_utilities.mcp.fastmcp_internals import inner_provider, watch_components
+
+
+class Watch:
+    """Tells of changes in providers, and in the servers mounted through them, at any depth.
+
+    Args:
+        on_component: called with each component that is added or removed.
+        on_structure: called when a provider or a transform is added, or components are enabled or disabled.
+    """
+
+    def __init__(self, on_component: Callable[[object], None], on_structure: Callable[[], None]) -> None:
+        self._on_component = on_component
+        self._on_structure = on_structure
+        self._watched: WeakSet[Provider] = WeakSet()
+        self.is_in_process = True
+        """Whether every component is in this process: to list them asks nobody else."""
+
+    def watch(self, provider: Provider) -> None:
+        """Watch a provider and all below it; one that is watched already is left alone."""
+        if provider in self._watched:
+            return
+        self._watched.add(provider)
+        for method in ("add_transform", "enable", "disable"):
+            _after(provider, method, self._on_structure)
+        match provider:
+            case LocalProvider():
+                watch_components(provider, self._on_component)
+            case FastMCPProvider():
+                self.watch(provider.server)
+            case AggregateProvider():
+                self._watch_all(provider)
+                _after(provider, "add_provider", lambda: self._watch_added(provider))
+            case _:
+                if (wrapped := inner_provider(provider)) is not None:
+                    self.watch(wrapped)
+                else:
+                    self.is_in_process = False
+
+    def _watch_all(self, aggregate: AggregateProvider) -> None:
+        for provider in aggregate.providers:
+            self.watch(provider)
+
+    def _watch_added(self, aggregate: AggregateProvider) -> None:
+        self._watch_all(aggregate)
+        self._on_structure()
+
+
+def _after(provider: Provider, name: str, on_change: Callable[[], None]) -> None:
+    """Have a provider's method tell when it is done, by replacing it."""
+    method = getattr(provider, name)
+
+    @wraps(method)
+    def telling(*arguments: Any, **options: Any) -> Any:
+        result = method(*arguments, **options)
+        on_change()
+        return result
+
+    setattr(provider, name, telling)

@@ -1,0 +1,51 @@
+"""A call of a denied tool takes the same steps as one of a name that never was, wherever the tool comes from."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+from fastmcp import Client, FastMCP
+from fastmcp.server import create_proxy
+
+from agent_utilities import AgentServer, create_mcp_server
+
+pytestmark = pytest.mark.anyio
+
+
+def with_a_denied_tool_of_every_origin() -> AgentServer:
+    mcp = create_mcp_server("parent", environ={"MCP_GRAPH": "off", "MCP_DISABLED_TAGS": "write"})
+    mounted, proxied = FastMCP("mounted"), FastMCP("proxied")
+    for server in (mcp, mounted, proxied):
+        server.tool(lambda: "", name="wipe", tags={"write"})
+        server.tool(lambda: "", name="show")
+    mcp.mount(mounted, namespace="mounted")
+    mcp.mount(create_proxy(proxied), namespace="proxied")
+    return mcp
+
+
+async def n_steps(client: Client[Any], name: str) -> int:
+    """Return how many functions are entered while a call of a tool is refused, after one that warms up."""
+    n_entered = 0
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal n_entered
+        n_entered += event == "call"
+
+    for is_counted in (False, True):
+        sys.setprofile(count if is_counted else None)
+        try:
+            answer = await client.call_tool(name, raise_on_error=False)
+        finally:
+            sys.setprofile(None)
+        assert answer.content[0].text == f"Unknown tool: {name!r}"
+    return n_entered
+
+
+@pytest.mark.parametrize("namespace", ["", "mounted_", "proxied_"])
+async def test_of_a_tool(namespace: str) -> None:
+    async with Client(with_a_denied_tool_of_every_origin()) as client:
+        await client.list_tools()
+        denied, unknown = [await n_steps(client, f"{namespace}{name}") for name in ("wipe", "wixe")]
+    assert abs(denied - unknown) < 0.005 * unknown
