@@ -17,6 +17,7 @@ from starlette.middleware import Middleware as ASGIMiddleware
 
 from agent_utilities.catalog.model import Catalog, ComponentKind
 from agent_utilities.graph.base import ToolGraph
+from agent_utilities.mcp.command_line.version import NO_VERSION
 from agent_utilities.mcp.fastmcp_internals import is_started, low_level_server
 from agent_utilities.mcp.introspection import Introspection
 from agent_utilities.mcp.launched_server import HostOriginProtection, LaunchedServer
@@ -85,7 +86,7 @@ class AgentServer(LaunchedServer):
         super().__init__(surface, name, instructions, lifespan=with_background(jobs, lifespan), **options)
         sdk = low_level_server(self)
         if options.get("version") is None:
-            sdk.version = ""  # as the SDK has it for a server without one; FastMCP would give its own
+            sdk.version = NO_VERSION  # FastMCP would give its own.
         sdk.middleware.append(WireMiddleware(self))
         sdk.get_tool_input_schema = partial(header_schema, surface)
         sdk.add_request_handler("subscriptions/listen", mcp_types.SubscriptionsListenRequestParams, self.changes.listen)

@@ -138,7 +138,8 @@ class TestHangs:
                 lists_of_a_failed_graph(agent, ["too slow", "unreachable"])
                 relay.delay_s = 0.0
                 recovers_s = check_recovers(agent)
-                assert len(agent.said(FAILED)) == n_said + 1, agent.said("")
+                # A statement that is answered late ends the outage, which then begins again: said twice at most.
+                assert 1 <= len(agent.said(FAILED)) - n_said <= 2, agent.said("")
                 measured("tools/list?q=, Neo4j 2 s slow", agent.took_s)
                 measured("recovery after Neo4j was fast again", [recovers_s])
 

@@ -125,7 +125,10 @@ class TestHelp:
     @pytest.mark.parametrize("command", ["agent-utilities", "logs-agent-mcp"])
     def test_shells_complete_both_kinds_of_command(self, command):
         program = str(Path(sys.executable).parent / command)
-        script = subprocess.run([program, "--show-completion", "bash"], capture_output=True, text=True, check=True)
+        # The shell is found out by the parents of the process, which are none where tests run in the background.
+        environ = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+        show = [program, "--show-completion", "bash"]
+        script = subprocess.run(show, env=environ, capture_output=True, text=True, check=True)
         assert f"complete -o default -F _{command.replace('-', '_')}_completion {command}" in script.stdout
         variable = f"_{command.replace('-', '_').upper()}_COMPLETE"
         environ = {**os.environ, variable: "complete_bash", "COMP_WORDS": f"{command} --vers", "COMP_CWORD": "1"}
@@ -161,5 +164,5 @@ class TestStdio:
             timeout=60,
         )
         (line,) = done.stdout.splitlines()
-        assert json.loads(line)["result"]["serverInfo"] == {"name": "ten-lines", "version": ""}
+        assert json.loads(line)["result"]["serverInfo"] == {"name": "ten-lines", "version": "unknown"}
         assert "ten-lines: 1 of 2 tools permitted; --disabled-tags write (cli)\n" in done.stderr

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Protocol
 
 import typer
 
+from agent_utilities.mcp.command_line.version import NO_VERSION
 from agent_utilities.selection.channels import Field, ValueKind, near_miss, spellings
 from agent_utilities.selection.model import Selection
 from agent_utilities.selection.parse import read_cli
@@ -64,7 +65,8 @@ class Program(Protocol):
 def _print_version(context: typer.Context, asked: bool) -> None:
     if asked:
         program: Program = context.obj
-        print(f"{program.name} {program.version or '(no version)'}")
+        has_version = program.version not in (None, NO_VERSION)
+        print(f"{program.name} {program.version if has_version else '(no version)'}")
         raise typer.Exit
 
 

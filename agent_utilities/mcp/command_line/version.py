@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 
+NO_VERSION = "unknown"
+"""What a server without a version tells clients, whose protocol asks for one that is not empty."""
+
 
 def installed_version(name: str) -> str | None:
     """Return the version of the package of a name, None where none is installed."""
