@@ -174,6 +174,7 @@ class AgentServer(LaunchedServer):
 
     def note_listed(self, kind: ComponentKind, catalog: Catalog) -> None:
         """Bring in tools that a provider got without telling of it: a list of them is the first to show them."""
+        self.changes.note_listed(kind, catalog)
         if kind == "tool":
             self._introspection.listed(catalog)
 

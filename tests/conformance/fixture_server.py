@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import base64
 import io
+import itertools
 import json
 import struct
 import sys
@@ -51,16 +52,17 @@ def build(factory: Factory) -> FastMCP[Any]:
     Args:
         factory: `fastmcp.FastMCP` or `create_mcp_server`.
     """
-    mcp = factory("conformance-fixture", "A server for conformance checks.", dereference_schemas=False)
+    # With a version, since without one each maker has another way to tell that.
+    mcp = factory("conformance-fixture", "A server for conformance checks.", version="1.0", dereference_schemas=False)
     _add_content_tools(mcp)
     _add_talking_tools(mcp)
     _add_elicitation_tools(mcp)
-    _add_change_tools(mcp)
     _add_schema_tools(mcp)
     _add_multi_round_tools(mcp)
     _add_task_tools(mcp)
     _add_resources(mcp)
     _add_prompts(mcp)
+    _add_change_tools(mcp)  # Last, where what is replaced stays.
     return mcp
 
 
@@ -284,19 +286,30 @@ def _add_change_tools(mcp: FastMCP[Any]) -> None:
         """Come and go."""
         return "Gone soon."
 
+    n_changes = itertools.count()
+
+    def changed_tool() -> Tool:
+        return Tool.from_function(passing, name="passing_tool", description=f"Change {next(n_changes)}.")
+
+    def changed_prompt() -> Prompt:
+        return Prompt.from_function(passing, name="passing_prompt", description=f"Change {next(n_changes)}.")
+
     @mcp.tool
     async def test_trigger_tool_change() -> str:
-        """Change the tool list; it ends as it began, so that later listings are the same."""
-        mcp.add_tool(Tool.from_function(passing, name="passing_tool"))
+        """Change the tool list, and leave its names as they are, so that later listings are the same."""
         mcp.local_provider.remove_tool("passing_tool")
+        mcp.add_tool(changed_tool())
         return "The tool list changed."
 
     @mcp.tool
     async def test_trigger_prompt_change() -> str:
-        """Change the prompt list; it ends as it began."""
-        mcp.add_prompt(Prompt.from_function(passing, name="passing_prompt"))
+        """Change the prompt list, and leave its names as they are."""
         mcp.local_provider.remove_prompt("passing_prompt")
+        mcp.add_prompt(changed_prompt())
         return "The prompt list changed."
+
+    mcp.add_tool(changed_tool())
+    mcp.add_prompt(changed_prompt())
 
 
 # -- schemas -------------------------------------------------------------------------------------------------

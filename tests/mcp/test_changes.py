@@ -11,7 +11,9 @@ from fastmcp import Client, FastMCP
 from fastmcp.client.messages import MessageHandler
 from fastmcp.client.transports import StreamableHttpTransport
 from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
+from fastmcp.server.providers import Provider
 from fastmcp.server.transforms import Namespace
+from fastmcp.tools.base import Tool
 from mcp.client.subscriptions import ResourceUpdated, listen
 from mcp_types import PaginatedRequestParams
 
@@ -227,6 +229,32 @@ async def test_each_stream_is_told_of_a_change_though_another_has_listed_it_alre
             server.add_tool(_tool("grown"))
             await first.list_tools()
             assert type(await anext(aiter(stream))).__name__ == "ToolsListChanged"
+
+
+class Held(Provider):
+    """Has no tools, and is listed for the first time no sooner than it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go, self._n_lists = anyio.Event(), 0
+
+    async def _list_tools(self) -> list[Tool]:
+        self._n_lists += 1
+        if self._n_lists == 1:
+            await self.go.wait()
+        return []
+
+
+async def test_a_client_that_listed_what_is_gone_again_is_told():
+    server, held = log_server(), Held()
+    server.add_provider(held)
+    async with Client(server) as client, listen(client.session, tools_list_changed=True) as stream:
+        await client.list_tools()
+        server.add_tool(_tool("grown"))
+        assert "grown" in await tool_names(client)
+        server.local_provider.remove_tool("grown")
+        held.go.set()
+        assert type(await anext(aiter(stream))).__name__ == "ToolsListChanged"
 
 
 async def test_capabilities_promise_it_in_both_eras():

@@ -6,8 +6,10 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextvars import Context, ContextVar, copy_context
+from dataclasses import dataclass
 from typing import Protocol
 
+from cachetools import LRUCache
 from fastmcp.prompts.base import Prompt
 from fastmcp.tools.base import Tool
 from fastmcp.utilities.components import FastMCPComponent
@@ -33,8 +35,22 @@ ALL = frozenset(_KINDS)
 
 _is_comparing: ContextVar[bool] = ContextVar("agent_utilities_is_comparing", default=False)
 
-Compared = tuple[Catalog | None, Catalog | None]
-"""What a caller was listed when it was last compared, and what he is listed now; None where it is not known."""
+_N_LISTED = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What one comparison found of a caller's lists of a kind.
+
+    Args:
+        before: what he was listed when it was last compared, or None where that is not known.
+        between: what he listed himself since then, or None.
+        after: what he is listed now, or None where that could not be learnt.
+    """
+
+    before: Catalog | None
+    between: Catalog | None
+    after: Catalog | None
 
 
 class ChangesHost(BusHost, Protocol):
@@ -92,6 +108,7 @@ class Changes:
         self._connections: dict[Connection, Member] = {}
         self._streams: dict[Member, None] = {}
         self._known: dict[tuple[str, ComponentKind], Catalog] = {}
+        self._listed: LRUCache[tuple[str, ComponentKind], Catalog] = LRUCache(_N_LISTED)
         self._learning: set[str] = set()
         self._everybody = ""
         self._first_lists: asyncio.Task[None] | None = None
@@ -132,6 +149,11 @@ class Changes:
         self._streams[member] = None
         self._learn(member)
         return lambda: self._streams.pop(member, None)
+
+    def note_listed(self, kind: ComponentKind, catalog: Catalog) -> None:
+        """Take note of what the present caller is listed: where it is gone again by now, he must be told."""
+        if not _is_comparing.get():
+            self._listed[caller_key(), kind] = catalog
 
     def _learn(self, member: Member) -> None:
         """Learn what a caller knows before anything changes; from then on it is what he was last told of.
@@ -190,6 +212,7 @@ class Changes:
         finally:
             self._loop = self._wake = self._group = self._first_lists = None
             self._known.clear()
+            self._listed.clear()
             self.listen.close()
 
     def _tell(self, lists: frozenset[str], group: asyncio.TaskGroup) -> None:
@@ -214,14 +237,14 @@ class Changes:
         surface = self._host.surface
         operator = surface.verdict(NOTHING, shapes_lists=False).effective.bounds_only
         for kind in _KINDS[name]:
-            before, after = await burst.of(member.caller, kind, member.context)
-            if before is None:  # he was listed none here; what everybody is listed has changed for him too
-                before, after = await burst.of(self._everybody, kind, copy_context())
-            if before is None or after is None:
+            found = await burst.of(member.caller, kind, member.context)
+            if found.before is None:  # he was listed none here; what everybody is listed has changed for him too
+                found = await burst.of(self._everybody, kind, copy_context())
+            if found.before is None or found.after is None:
                 return True
+            listed = [catalog for catalog in (found.before, found.between, found.after) if catalog is not None]
             for bounds in member.bounds(kind, operator):
-                digests = {await surface.permitted_digest(kind, catalog, bounds) for catalog in (before, after)}
-                if len(digests) > 1:
+                if len({await surface.permitted_digest(kind, catalog, bounds) for catalog in listed}) > 1:
                     return True
         return False
 
@@ -239,7 +262,7 @@ class Changes:
             logger.warning("not known whether a caller's list of %ss changed; he is told so", kind, exc_info=True)
         if after is not None:
             self._known[caller, kind] = after
-        return before, after
+        return Compared(before, self._listed.pop((caller, kind), None), after)
 
     async def _know(self, context: Context, caller: str) -> None:
         """Learn what a caller is listed of each kind that is not known."""
