@@ -18,6 +18,7 @@ from mcp.client.subscriptions import ResourceUpdated, listen
 from mcp_types import PaginatedRequestParams
 
 from agent_utilities import AgentServer, create_mcp_server
+from agent_utilities.mcp.wire.changes import _is_comparing
 from tests.mcp.servers import log_server, running, tool_names
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(30)]
@@ -232,15 +233,14 @@ async def test_each_stream_is_told_of_a_change_though_another_has_listed_it_alre
 
 
 class Held(Provider):
-    """Has no tools, and is listed for the first time no sooner than it is let go."""
+    """Has no tools, and is listed to no comparison before it is let go."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.go, self._n_lists = anyio.Event(), 0
+        self.go = anyio.Event()
 
     async def _list_tools(self) -> list[Tool]:
-        self._n_lists += 1
-        if self._n_lists == 1:
+        if _is_comparing.get():
             await self.go.wait()
         return []
 
@@ -248,6 +248,7 @@ class Held(Provider):
 async def test_a_client_that_listed_what_is_gone_again_is_told():
     server, held = log_server(), Held()
     server.add_provider(held)
+    server.serves_http = True  # so that lists are learnt at the start, which this one keeps going on
     async with Client(server) as client, listen(client.session, tools_list_changed=True) as stream:
         await client.list_tools()
         server.add_tool(_tool("grown"))

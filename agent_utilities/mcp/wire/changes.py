@@ -220,7 +220,7 @@ class Changes:
         members = [*self._connections.values(), *self._streams]
         callers = {self._everybody, *(member.caller for member in members)}
         self._known = {key: catalog for key, catalog in self._known.items() if key[0] in callers}
-        burst = _Comparisons(self._compare, group)
+        burst = _Comparisons(self._found, group)
         for member in members:
             group.create_task(self._tell_one(member, lists, burst))
 
@@ -248,7 +248,8 @@ class Changes:
                     return True
         return False
 
-    async def _compare(self, caller: str, kind: ComponentKind) -> Compared:
+    async def _compare(self, caller: str, kind: ComponentKind) -> tuple[Catalog | None, Catalog | None]:
+        """List a kind to a caller; return what he was listed when that was last done, and what he is listed now."""
         before = self._known.get((caller, kind))
         _is_comparing.set(True)
         after: Catalog | None = None
@@ -262,6 +263,11 @@ class Changes:
             logger.warning("not known whether a caller's list of %ss changed; he is told so", kind, exc_info=True)
         if after is not None:
             self._known[caller, kind] = after
+        return before, after
+
+    async def _found(self, caller: str, kind: ComponentKind) -> Compared:
+        """Compare for a burst of changes, what the caller was listed between two of them included."""
+        before, after = await self._compare(caller, kind)
         return Compared(before, self._listed.pop((caller, kind), None), after)
 
     async def _know(self, context: Context, caller: str) -> None:
