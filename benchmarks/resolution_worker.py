@@ -128,8 +128,7 @@ class ResolvingWorker(Worker):
     async def _filled(self) -> None:
         resolver = self._server.resolver
         while True:
-            if resolver.orchestrator is not None:
-                resolver.orchestrator.want()
+            await resolver.wait_for_tools()  # opens what is not open yet
             health = resolver.health()
             if health["graph"]["status"] == health["ranker"]["status"] == "ready":
                 return
