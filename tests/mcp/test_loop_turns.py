@@ -14,12 +14,11 @@ from fastmcp.tools.base import Tool
 
 from agent_utilities import create_mcp_server
 from agent_utilities.selection.parse import MAX_GLOBS, MAX_KEYS
+from tests.pace import LONGEST, pace
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside]
 
 N_TOOLS = 5_000
-LONGEST = 16
-"""In units of `pace`, which is 1.4 ms on a calm machine of two cores: beside other work everything takes longer."""
 
 
 def globs(salt: int) -> str:
@@ -79,16 +78,6 @@ def turns() -> Iterator[list[float]]:
         spent.append(time.thread_time() - started)
         handle.cancel()
         gc.enable()
-
-
-def pace() -> float:
-    """Return the CPU seconds that a fixed piece of work takes now, the longest of three."""
-    taken = []
-    for _ in range(3):
-        started = time.thread_time()
-        sorted(str(i) for i in range(10_000))
-        taken.append(time.thread_time() - started)
-    return max(taken)
 
 
 async def test_hostile_selections_take_turns() -> None:

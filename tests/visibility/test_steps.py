@@ -14,9 +14,7 @@ from agent_utilities.visibility.bounds import Bounds
 from agent_utilities.visibility.decision import decide
 from agent_utilities.visibility.steps import Steps, finish
 from tests.laws.given import Spelled, catalogs, read, spelled_lists
-
-LONGEST_S = 0.010
-"""Law L7: what the event loop may be kept for."""
+from tests.pace import LONGEST, pace
 
 
 def hostile() -> Effective:
@@ -52,10 +50,12 @@ def test_no_step_is_long_however_many_globs_meet_however_many_tools() -> None:
     nearest.load()
     asked = hostile()
     tools = [entry("tool", f"server_{i % 37}_some_tool_name_{i}", tags={f"tool_o_{i}"}) for i in range(10_000)]
-    # The least of three: what else the machine does must not count.
-    tries = []
-    for _ in range(3):
-        catalog = Catalog(tuple(tools))
-        tries.append(longest_s(Bounds(asked).judging(catalog)))
-    assert min(tries) < LONGEST_S
-    assert min(longest_s(decide(catalog, asked).finding_unknown()) for _ in range(3)) < LONGEST_S
+    # The least of several: what else the machine does must not count.
+    judging, finding = [], []
+    for _ in range(5):
+        catalog, unit = Catalog(tuple(tools)), pace()
+        judging.append(longest_s(Bounds(asked).judging(catalog)) / unit)
+        finding.append(longest_s(decide(catalog, asked).finding_unknown()) / unit)
+        if min(judging) < LONGEST > min(finding):
+            break
+    assert min(judging) < LONGEST > min(finding)
