@@ -33,7 +33,7 @@ class CallerCatalogs:
     """The catalog of the last whole listing of each kind, by caller; those of callers long gone are forgotten."""
 
     def __init__(self) -> None:
-        self._catalogs: BoundedCache[tuple[str, ComponentKind], Catalog] = BoundedCache(CATALOGS_BYTES, _weigh)
+        self._catalogs: BoundedCache[tuple[str, ComponentKind], Catalog] = BoundedCache(CATALOGS_BYTES, weigh_catalog)
         self._by_digest: WeakValueDictionary[str, Catalog] = WeakValueDictionary()
 
     def of_caller(self, kind: ComponentKind, caller: str | None = None) -> Catalog | None:
@@ -58,5 +58,6 @@ class CallerCatalogs:
         return self._catalogs.weight
 
 
-def _weigh(key: tuple[str, ComponentKind], catalog: Catalog) -> int:
+def weigh_catalog(key: tuple[str, ComponentKind], catalog: Catalog) -> int:
+    """Return about how many bytes a caller's catalog takes, beside the entries that it shares."""
     return 500 + 8 * len(catalog)

@@ -9,7 +9,6 @@ from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass
 from typing import Protocol
 
-from cachetools import LRUCache
 from fastmcp.prompts.base import Prompt
 from fastmcp.tools.base import Tool
 from fastmcp.utilities.components import FastMCPComponent
@@ -17,11 +16,12 @@ from mcp.server.connection import Connection
 from mcp.server.subscriptions import ListenHandler
 
 from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind
-from agent_utilities.mcp.surface.caller_catalogs import caller_key
+from agent_utilities.mcp.surface.caller_catalogs import CATALOGS_BYTES, caller_key, weigh_catalog
 from agent_utilities.mcp.surface.introspecting import is_introspecting
 from agent_utilities.mcp.surface.verdict import Verdict
 from agent_utilities.mcp.wire.audience import Member, Sender
 from agent_utilities.mcp.wire.bus import LIMIT_S, Bus, BusHost
+from agent_utilities.runtime.bounded_cache import BoundedCache
 from agent_utilities.selection.model import NOTHING
 
 logger = logging.getLogger("agent_utilities.changes")
@@ -34,8 +34,6 @@ _KINDS: Mapping[str, Sequence[ComponentKind]] = {
 ALL = frozenset(_KINDS)
 
 _is_comparing: ContextVar[bool] = ContextVar("agent_utilities_is_comparing", default=False)
-
-_N_LISTED = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +106,7 @@ class Changes:
         self._connections: dict[Connection, Member] = {}
         self._streams: dict[Member, None] = {}
         self._known: dict[tuple[str, ComponentKind], Catalog] = {}
-        self._listed: LRUCache[tuple[str, ComponentKind], Catalog] = LRUCache(_N_LISTED)
+        self._listed: BoundedCache[tuple[str, ComponentKind], Catalog] = BoundedCache(CATALOGS_BYTES, weigh_catalog)
         self._learning: set[str] = set()
         self._everybody = ""
         self._first_lists: asyncio.Task[None] | None = None
@@ -153,7 +151,7 @@ class Changes:
     def note_listed(self, kind: ComponentKind, catalog: Catalog) -> None:
         """Take note of what the present caller is listed: where it is gone again by now, he must be told."""
         if not _is_comparing.get():
-            self._listed[caller_key(), kind] = catalog
+            self._listed.keep((caller_key(), kind), catalog)
 
     def _learn(self, member: Member) -> None:
         """Learn what a caller knows before anything changes; from then on it is what he was last told of.
@@ -268,7 +266,7 @@ class Changes:
     async def _found(self, caller: str, kind: ComponentKind) -> Compared:
         """Compare for a burst of changes, what the caller was listed between two of them included."""
         before, after = await self._compare(caller, kind)
-        return Compared(before, self._listed.pop((caller, kind), None), after)
+        return Compared(before, self._listed.pop((caller, kind)), after)
 
     async def _know(self, context: Context, caller: str) -> None:
         """Learn what a caller is listed of each kind that is not known."""
