@@ -1,0 +1,111 @@
+"""How one upstream is configured, with every variable filled in, whatever file and host it came from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cached_property
+from hashlib import blake2b
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+Transport = Literal["stdio", "http", "sse"]
+
+
+class ToolOverride(BaseModel):
+    """What the operator says of one tool in place of its upstream."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    description: str | None = None
+    """The description that callers read."""
+    title: str | None = None
+    """The title that callers read."""
+    tags: tuple[str, ...] = ()
+    """Tags beside the upstream's."""
+    enabled: bool = True
+    """False: the tool is denied."""
+
+
+class UpstreamConfig(BaseModel):
+    """One server of a config file. Secrets are `SecretStr`s, so that no log, error or dump shows one."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    """The server's name in the file: the prefix of its tools, and its toolset."""
+    source: str
+    """Where it stands, such as `.mcp.json: mcpServers.git`."""
+    transport: Transport
+    """How it is reached."""
+    command: str = ""
+    """stdio: the program, as it stands in the file."""
+    args: tuple[SecretStr, ...] = ()
+    """stdio: its arguments; people put keys there."""
+    env: Mapping[str, SecretStr] = Field(default_factory=dict)
+    """stdio: variables beside the few that every upstream gets."""
+    cwd: str | None = None
+    """stdio: the folder it runs in; the config file's own where None."""
+    url: SecretStr = SecretStr("")
+    """http, sse: its address; people put keys there."""
+    headers: Mapping[str, SecretStr] = Field(default_factory=dict)
+    """http, sse: headers of every request."""
+    auth: SecretStr | None = None
+    """http, sse: `oauth`, or a bearer token."""
+    forward_headers: tuple[str, ...] = ()
+    """http, sse: names of the caller's headers that cross, folded; nothing else of his does."""
+    enabled: bool = True
+    """False: neither started nor listed."""
+    allow: frozenset[str] | None = None
+    """Names or globs of its tools, as it calls them, that are permitted; None for all."""
+    deny: frozenset[str] = frozenset()
+    """Names or globs of its tools that are denied."""
+    lazy: bool = True
+    """False: its tools are pins, in every list where they are permitted."""
+    tags: tuple[str, ...] = ()
+    """Tags that each of its components bears beside its own."""
+    description: str = ""
+    """What it is for: context for ranking."""
+    isolate: bool = False
+    """Whether every session gets a connection, and a process, of its own."""
+    timeout_s: float = Field(default=300.0, gt=0)
+    """Seconds a call may take without a sign of progress."""
+    start_timeout_s: float = Field(default=60.0, gt=0)
+    """Seconds until it has answered its first request."""
+    list_timeout_s: float = Field(default=30.0, gt=0)
+    """Seconds that listing all it has may take."""
+    idle_s: float = Field(default=600.0, gt=0)
+    """Seconds without a call after which it is stopped."""
+    overrides: Mapping[str, ToolOverride] = Field(default_factory=dict)
+    """What the operator says of single tools, by the name that the upstream calls them."""
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash that changes with what the upstream is: 32 hex digits. No value of a variable or header is in it."""
+        told = {
+            "name": self.name,
+            "transport": self.transport,
+            "command": self.command,
+            "args": [arg.get_secret_value() for arg in self.args],
+            "cwd": self.cwd,
+            "url": self.url.get_secret_value(),
+            "env": sorted(self.env),
+            "headers": sorted(self.headers),
+        }
+        return blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+class GatewayConfig(BaseModel):
+    """Every upstream that the files configure, and what could not be taken of them."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    upstreams: tuple[UpstreamConfig, ...] = ()
+    """In the files' order, a later file's server in the place of an earlier one's of its name."""
+    problems: tuple[str, ...] = ()
+    """One line each: file, server, key, value, and what would do. The servers they concern are left out."""
+    notices: tuple[str, ...] = ()
+    """One line each, of what is passed over and harms nothing: unknown keys, once each."""
+    files: tuple[str, ...] = ()
+    """The files that were read, in order."""

@@ -1,0 +1,32 @@
+"""Errors of upstreams: each names the upstream, what went wrong, and what happens or would help next."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from agent_utilities.errors import AgentUtilitiesError, InputError
+
+Cause = Literal[
+    "not found", "did not start", "did not answer", "died", "not MCP", "refused", "unreachable", "off", "stopping"
+]
+"""What is wrong with an upstream, in a word that state, metrics and tables share."""
+
+
+class ConfigError(InputError):
+    """A config file, a server in it, or a value of it that can't be taken."""
+
+
+class UpstreamError(AgentUtilitiesError, ConnectionError):
+    """An upstream can't be used, or failed in a call.
+
+    Args:
+        upstream: its name.
+        cause: what is wrong, in a word.
+        detail: what is wrong, for a person: where was looked, the exit status, the last lines of stderr.
+        retry_in_s: seconds until it is tried again; None where it is not, or at the next call.
+    """
+
+    def __init__(self, upstream: str, cause: Cause, detail: str, *, retry_in_s: float | None = None) -> None:
+        self.upstream, self.cause, self.detail, self.retry_in_s = upstream, cause, detail, retry_in_s
+        again = f"; tried again in {retry_in_s:.0f} s" if retry_in_s is not None else ""
+        super().__init__(f"upstream {upstream!r} {cause}: {detail}{again}")
