@@ -27,6 +27,8 @@ class Entry:
         content: text that identifies the component's description and schemas, for the digest.
         version: the component's version; one without answers for every version that is asked for.
         is_guarded: whether it has an `auth` check of its own, so that its name is not everybody's to know.
+        denied_by: where the operator denies it in the configuration that it came with, such as
+            `.mcp.json: mcpServers.git.disabledTools`; None where he does not.
         header_schema: the input schema of a tool some of whose arguments are repeated in HTTP headers, else None.
     """
 
@@ -38,12 +40,14 @@ class Entry:
     content: str = ""
     version: str | None = None
     is_guarded: bool = False
+    denied_by: str | None = None
     header_schema: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
     stamp: bytes = field(init=False, repr=False, compare=False)
     """A hash over the entry, 16 bytes, independent of hash seeds."""
 
     def __post_init__(self) -> None:
-        parts = (self.kind, self.name, sorted(self.tags), self.read_only, self.version, self.content, self.is_guarded)
+        judged = (sorted(self.tags), self.read_only, self.version, self.content, self.is_guarded)
+        parts = (self.kind, self.name, *judged, *((self.denied_by,) if self.denied_by is not None else ()))
         object.__setattr__(self, "stamp", blake2b(repr(parts).encode(), digest_size=16).digest())
 
 
@@ -57,6 +61,7 @@ def entry(
     content: str = "",
     version: str | None = None,
     is_guarded: bool = False,
+    denied_by: str | None = None,
     header_schema: Mapping[str, Any] | None = None,
 ) -> Entry:
     """Return an entry with its names and tags folded.
@@ -70,6 +75,7 @@ def entry(
         content: text that changes when the component does.
         version: the component's version.
         is_guarded: whether it has an `auth` check of its own.
+        denied_by: where its own configuration denies it, or None.
         header_schema: the input schema of a tool some of whose arguments are repeated in HTTP headers.
     """
     return Entry(
@@ -81,6 +87,7 @@ def entry(
         content=content,
         version=version,
         is_guarded=is_guarded,
+        denied_by=denied_by,
         header_schema=header_schema,
     )
 

@@ -73,6 +73,7 @@ class Effective:
         read_only: set where any channel that holds asks for it.
         query: the user's words, a preference.
         top_k: how many tools to show, a preference.
+        configured: whether denies that components bring along from the operator's configuration hold too.
     """
 
     allow_tools: tuple[Setting, ...] = ()
@@ -82,11 +83,12 @@ class Effective:
     read_only: Setting | None = None
     query: Setting | None = None
     top_k: Setting | None = None
+    configured: bool = False
 
     @cached_property
     def _hash(self) -> int:
         lists = (self.allow_tools, self.allow_tags, self.deny_tools, self.deny_tags)
-        return hash((lists, self.read_only, self.query, self.top_k))
+        return hash((lists, self.read_only, self.query, self.top_k, self.configured))
 
     def __hash__(self) -> int:
         """Return a hash that is made once: every list looks its decision up by it."""
@@ -106,7 +108,8 @@ class Effective:
             for settings in (self.allow_tools, self.allow_tags, self.deny_tools, self.deny_tags)
         ]
         read_only = _canonical(self.read_only.value) if self.read_only else None
-        return blake2b(repr((lists, read_only)).encode(), digest_size=16).hexdigest()
+        bounds = (lists, read_only, True) if self.configured else (lists, read_only)
+        return blake2b(repr(bounds).encode(), digest_size=16).hexdigest()
 
     @cached_property
     def bounds_only(self) -> Effective:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from sys import getsizeof
 from typing import Literal
 
 from agent_utilities.catalog.model import Catalog, Entry
 from agent_utilities.selection.merge import Effective
-from agent_utilities.selection.model import NameSet, Setting
+from agent_utilities.selection.model import NO_NAMES, NameSet, Setting
 from agent_utilities.visibility.names import every_name, matching, name_matcher, tag_matcher
 from agent_utilities.visibility.steps import Steps
 
-RuleName = Literal["denied_tool", "denied_tag", "not_read_only", "not_allowed_tool", "not_allowed_tag"]
+RuleName = Literal["configured", "denied_tool", "denied_tag", "not_read_only", "not_allowed_tool", "not_allowed_tag"]
 
 _TEXT: dict[RuleName, str] = {
+    "configured": "denied in its configuration",
     "denied_tool": "denied by name",
     "denied_tag": "denied by tag",
     "not_read_only": "not annotated readOnlyHint: true",
@@ -57,6 +59,8 @@ class Bounds:
 
     def __init__(self, effective: Effective) -> None:
         rules: list[Rule] = []
+        if effective.configured:
+            rules.append(_configured("its configuration"))
         for setting in effective.deny_tools:
             rules.append(Rule("denied_tool", setting, name_matcher(_names(setting))))
         for setting in effective.deny_tags:
@@ -85,7 +89,7 @@ class Bounds:
         """Return the first rule that refuses an entry, the operator's first, or None where it is permitted."""
         for rule in self.rules:
             if rule.refuses(entry):
-                return rule
+                return _configured(entry.denied_by) if entry.denied_by and rule.name == "configured" else rule
         return None
 
     def judging(self, catalog: Catalog) -> Steps[Refusals]:
@@ -99,15 +103,24 @@ class Bounds:
         for rule in self.rules:
             for i in (yield from _refused(rule, catalog)):
                 if refusals[i] is None:
-                    refusals[i] = rule
+                    denied_by = catalog.entries[i].denied_by if rule.name == "configured" else None
+                    refusals[i] = rule if denied_by is None else _configured(denied_by)
             yield
         if any(refusals):
             _refuse_alike(catalog.entries, refusals)
         return tuple(refusals)
 
 
+@lru_cache(maxsize=1024)
+def _configured(denied_by: str) -> Rule:
+    """Return the rule that refuses what its own configuration denies, and says where it does."""
+    return Rule("configured", Setting(NO_NAMES, (denied_by,)), lambda entry: entry.denied_by is not None)
+
+
 def _refused(rule: Rule, catalog: Catalog) -> Steps[Iterable[int]]:
     """Return the indexes of the entries that a rule refuses, as its `refuses` would say of each."""
+    if rule.name == "configured":
+        return [i for i, entry in enumerate(catalog.entries) if entry.denied_by is not None]
     if rule.name == "not_read_only":
         return [i for i, entry in enumerate(catalog.entries) if not entry.read_only]
     names, named = _names(rule.setting), set[int]()

@@ -27,6 +27,7 @@ class Bearing(NamedTuple):
     tags: frozenset[str]
     read_only: bool
     is_guarded: bool
+    denied_by: str | None = None
 
 
 class Traits(NamedTuple):
@@ -79,6 +80,7 @@ def entry_of(kind: ComponentKind, component: Any, traits: Traits | None = None) 
         content=traits.content() if traits is not None else "",
         version=component.version,
         is_guarded=bearing.is_guarded,
+        denied_by=bearing.denied_by,
         header_schema=header_schema,
     )
 
@@ -96,7 +98,9 @@ def name_of(kind: ComponentKind, component: Any) -> str:
 
 def bearing_of(kind: ComponentKind, component: Any) -> Bearing:
     """Return what a bound judges of a component as it is now; reading a prompt or a resource is always read-only."""
-    return Bearing(frozenset(component.tags), kind != "tool" or _read_only(component), component.auth is not None)
+    is_read_only = kind != "tool" or _read_only(component)
+    denied_by = getattr(component, "denied_by", None)
+    return Bearing(frozenset(component.tags), is_read_only, component.auth is not None, denied_by)
 
 
 def traits_of(kind: ComponentKind, component: Any) -> Traits:

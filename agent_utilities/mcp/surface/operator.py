@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from agent_utilities.selection.merge import merge
+from agent_utilities.selection.merge import Effective, effective, merge
 from agent_utilities.selection.model import NOTHING, Selection
 from agent_utilities.selection.parse import read_env
 from agent_utilities.settings import VARIABLES, Settings, read_settings
@@ -24,6 +25,8 @@ class Operator:
         self._launch = NOTHING
         self._selection: Selection | None = None
         self._settings: Settings | None = None
+        self.has_configured_denies = False
+        """Whether components may bring denies of his along; set before anything is served."""
 
     @property
     def environ(self) -> Mapping[str, str]:
@@ -51,6 +54,17 @@ class Operator:
         if self._settings is None:
             self._settings = read_settings(self.environ)
         return self._settings
+
+    def effective(self, caller: Selection) -> Effective:
+        """Return what holds for a caller: what the operator gave and what the caller did, under the policy."""
+        return self._with_configured(effective(merge(self.selection, caller), self.settings.selection_policy))
+
+    def alone(self, selection: Selection) -> Effective:
+        """Return what holds of a selection of the operator's where no caller gives any."""
+        return self._with_configured(effective(selection))
+
+    def _with_configured(self, settings: Effective) -> Effective:
+        return replace(settings, configured=True) if self.has_configured_denies else settings
 
     def launch(self, selection: Selection, **settings: Any) -> None:
         """Take the command line's selection and settings, for all requests to come."""

@@ -20,7 +20,7 @@ from agent_utilities.resolution.scope import CallerScope
 from agent_utilities.runtime.bounded_cache import BoundedCache
 from agent_utilities.runtime.cache_budget import LONGEST_KEPT, Memo, cache_bytes
 from agent_utilities.runtime.turns import finish_in_turns
-from agent_utilities.selection.merge import Effective, effective, merge
+from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import NOTHING, Selection
 from agent_utilities.selection.resolution import Resolution
 from agent_utilities.visibility.bounds import Bounds
@@ -102,7 +102,7 @@ class Surface:
         """Return what holds for a caller's selection, the operator's taken with it."""
         settled = self._settled.get(caller)
         if settled is None:
-            settings = effective(merge(self.operator.selection, caller), self.operator.settings.selection_policy)
+            settings = self.operator.effective(caller)
             settled = Settled(settings, Bounds(settings), preferences_of(settings), asked_digest(caller))
             if caller.n_bytes <= LONGEST_KEPT:
                 self._settled.keep(caller, settled)
@@ -155,7 +155,7 @@ class Surface:
         if is_shared not in self._mounted:
             given = self.operator.selection
             slots = tuple(entry for entry in given.slots if not is_shared or entry[0] != ("allow_tools", "env"))
-            settings = effective(Selection(slots))
+            settings = self.operator.alone(Selection(slots))
             self._mounted[is_shared] = Verdict(self, settings, Bounds(settings))
         return self._mounted[is_shared]
 
