@@ -1,0 +1,107 @@
+"""The calls that are under way on one connection, and whose caller the upstream's questions go to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+from agent_utilities.upstream.relay import Relay
+
+_present: ContextVar[Call | None] = ContextVar("agent_utilities_upstream_call", default=None)
+
+
+@dataclass(eq=False, slots=True)
+class Call:
+    """One call of an upstream, from its start to its answer.
+
+    Args:
+        relay: the caller's side; None where nobody can be asked or told.
+        headers: those of the caller's headers that the operator lets cross.
+        timeout_s: seconds it may take without a sign of progress.
+        is_sent: whether the upstream may have got any of it.
+    """
+
+    relay: Relay | None
+    headers: Mapping[str, str]
+    timeout_s: float
+    is_sent: bool = False
+    _deadline: asyncio.Timeout | None = field(default=None, init=False)
+    _n_questions: int = field(default=0, init=False)
+
+    def move_on(self) -> None:
+        """Count its time from now: the upstream has shown that it works on it."""
+        if self._deadline is not None and not self._deadline.expired() and not self._n_questions:
+            self._deadline.reschedule(asyncio.get_running_loop().time() + self.timeout_s)
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """Count no time while the caller is asked: a person may take long."""
+        self._n_questions += 1
+        if self._deadline is not None and not self._deadline.expired():
+            self._deadline.reschedule(None)
+        try:
+            yield
+        finally:
+            self._n_questions -= 1
+            self.move_on()
+
+    async def progress(self, progress: float, total: float | None, message: str | None) -> None:
+        """Hand progress on to the caller, as a sign that the upstream works on it."""
+        self.move_on()
+        if self.relay is not None:
+            await self.relay.progress(progress, total, message)
+
+    @asynccontextmanager
+    async def under_way(self) -> AsyncIterator[None]:
+        """Make it the present call; `TimeoutError` once it has shown no progress for too long."""
+        token = _present.set(self)
+        try:
+            async with asyncio.timeout(self.timeout_s) as self._deadline:
+                yield
+        finally:
+            self._deadline = None
+            _present.reset(token)
+
+
+def present_call() -> Call | None:
+    """Return the call that runs in this context, None outside of any."""
+    return _present.get()
+
+
+class CallsUnderWay:
+    """The calls that one connection works on."""
+
+    def __init__(self) -> None:
+        self._calls: set[Call] = set()
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    @contextmanager
+    def adding(self, call: Call) -> Iterator[None]:
+        """Count a call as under way."""
+        self._calls.add(call)
+        try:
+            yield
+        finally:
+            self._calls.discard(call)
+
+    def asked(self) -> Call | None:
+        """Return the call that a question or message of the upstream belongs to.
+
+        Over streamable HTTP it comes on the response of that very call. Over stdio and SSE it bears no mark: it is
+        the latest call's where all that are under way are of one session.
+
+        Returns:
+            None where it could be of several sessions' calls, or of none.
+        """
+        present = present_call()
+        if present is not None and present in self._calls:
+            return present if present.relay is not None else None
+        relays = [call.relay for call in self._calls]
+        if None in relays or len({relay.session for relay in relays if relay is not None}) != 1:
+            return None
+        return next(iter(self._calls))
