@@ -1,7 +1,7 @@
 """The environment of a test run: nothing of the user's selection in it, and nothing of the user's written to.
 
 The run has a home and a cache folder of its own, which end with it. The one exception is what was downloaded for tests
-(Neo4j's jars, Node.js and its packages): those are kept in the user's cache folder and linked to.
+(Neo4j's jars, Node.js and its packages, MCP servers): those are kept in the user's cache folder and linked to.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 import platformdirs
 
 APP = "agent-utilities"
-DOWNLOADS = ("neo4j", "node")
+DOWNLOADS = ("neo4j", "node", "python")
 """Folders of the user's cache that hold downloads for tests, and nothing that a server writes."""
 _SETTINGS = (".npmrc", ".m2", ".config/pip", ".config/uv")
 """What tells npm, Maven and pip where downloads come from."""
