@@ -28,6 +28,21 @@ class ToolOverride(BaseModel):
     """False: the tool is denied."""
 
 
+class OAuthClient(BaseModel):
+    """What an authorization server is told of us, where it does not let clients register themselves."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    client_id: str | None = None
+    """The client's id there."""
+    client_secret: SecretStr | None = None
+    """Its secret; None for a public client."""
+    scopes: tuple[str, ...] = ()
+    """What is asked for; empty for what the server names."""
+    callback_port: int | None = None
+    """The loopback port that the browser comes back to; None for any."""
+
+
 class UpstreamConfig(BaseModel):
     """One server of a config file. Secrets are `SecretStr`s, so that no log, error or dump shows one."""
 
@@ -53,6 +68,8 @@ class UpstreamConfig(BaseModel):
     """http, sse: headers of every request."""
     auth: SecretStr | None = None
     """http, sse: `oauth`, or a bearer token."""
+    oauth: OAuthClient | None = None
+    """http, sse: what OAuth is told of us; None where it finds out by itself."""
     forward_headers: tuple[str, ...] = ()
     """http, sse: names of the caller's headers that cross, folded; nothing else of his does."""
     enabled: bool = True
@@ -109,3 +126,5 @@ class GatewayConfig(BaseModel):
     """One line each, of what is passed over and harms nothing: unknown keys, once each."""
     files: tuple[str, ...] = ()
     """The files that were read, in order."""
+    digests: Mapping[str, str] = Field(default_factory=dict)
+    """By file, a hash of what was read of it: what a user agrees to is what is run."""

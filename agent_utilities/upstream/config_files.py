@@ -1,0 +1,171 @@
+"""Config files of every host, read into one value; what is wrong with one server costs none of the others."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from agent_utilities.selection.nearest import nearest
+from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
+from agent_utilities.upstream.config_keys import KEYS
+from agent_utilities.upstream.config_text import Table, parsed, read_bytes, refuse
+from agent_utilities.upstream.errors import ConfigError
+from agent_utilities.upstream.host_files import dialect, own_file, user_files, user_home
+from agent_utilities.upstream.server_entry import Entry, Reader
+from agent_utilities.upstream.shown import described, shown
+from agent_utilities.upstream.variables import Input, Variables, input_variable
+
+MAX_SERVERS = 1000
+"""The most servers that are read from one file."""
+
+_MAX_NOTICES = 20
+_CONTAINERS = ("mcpServers", "servers", "mcp_servers", "context_servers")
+
+
+def read_config(files: Sequence[Path], environ: Mapping[str, str], *, folder: Path | None = None) -> GatewayConfig:
+    """Return every server that the files configure, a later file's in the place of an earlier one's of its name.
+
+    A server that something is wrong with is left out, and so is an earlier file's of its name: what was written over
+    must not come back by a mistake. A problem tells why.
+
+    Args:
+        files: the files, in order.
+        environ: the environment, for variables.
+        folder: what `${workspaceFolder}` is in a user's own file; the working folder where None.
+
+    Raises:
+        ConfigError: none of the files can be read.
+    """
+    upstreams: dict[str, UpstreamConfig | None] = {}
+    problems, notices, digests, errors = [], [], {}, list[ConfigError]()
+    for path in files:
+        try:
+            content = read_bytes(path)
+            read = _File(path, parsed(content, path), environ, folder or Path.cwd())
+            for name, upstream in list(read.upstreams()):
+                upstreams.pop(name, None)
+                upstreams[name] = upstream
+        except ConfigError as error:
+            errors.append(error)
+            problems.append(str(error))
+            continue
+        digests[str(path)] = digest(content)
+        problems += read.reader.problems
+        notices += read.all_notices()
+    if errors and not digests:
+        raise (
+            errors[0]
+            if len(errors) == 1
+            else ConfigError(
+                "none of the config files can be read", ", ".join(map(str, files)), "config files", " | ".join(problems)
+            )
+        )
+    return GatewayConfig(
+        upstreams=tuple(upstream for upstream in upstreams.values() if upstream is not None),
+        problems=tuple(problems),
+        notices=tuple(notices),
+        files=tuple(digests),
+        digests=digests,
+    )
+
+
+def digest(content: bytes) -> str:
+    """Return a hash of a file's content, 32 hex digits."""
+    return blake2b(content, digest_size=16).hexdigest()
+
+
+def containers(told: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
+    """Yield where a file has servers, and what stands there: `mcpServers`, `servers`, or the file itself."""
+    found = [(key, told[key]) for key in _CONTAINERS if key in told]
+    if isinstance(mcp := told.get("mcp"), dict) and "servers" in mcp:  # VS Code's settings.json
+        found.append(("mcp.servers", mcp["servers"]))
+    if not found and any(isinstance(value, dict) and {"command", "url"} & set(value) for value in told.values()):
+        found.append(("", told))
+    yield from found
+
+
+class _File:
+    """The servers of one file."""
+
+    def __init__(self, path: Path, told: Table, environ: Mapping[str, str], working_folder: Path) -> None:
+        absolute = Path(os.path.abspath(path))
+        home = user_home(environ)
+        is_own = absolute == own_file(home, environ)
+        is_of_host = absolute in user_files(home, environ).values()
+        self.path, self.told = path, told
+        self._dialect = dialect(absolute)
+        base = home if is_of_host else self._dialect.folder
+        self.notices: list[str] = []
+        self.reader = Reader(
+            variables=Variables(
+                environ=environ,
+                folder=working_folder if is_own or is_of_host else base,
+                home=home,
+                inputs=dict(self._inputs()),
+                has_bare=self._dialect.has_bare_variables,
+            ),
+            folder=base,
+            is_in_seconds=self._dialect.is_in_seconds,
+        )
+
+    def upstreams(self) -> Iterator[tuple[str, UpstreamConfig | None]]:
+        """Yield each server's name, and what it comes to; None where it is left out."""
+        places = list(containers(self.told))
+        if not places:
+            self.notices.append(f'{self._label}: it has no servers; they stand under "mcpServers"')
+        for place, servers in places:
+            if not isinstance(servers, dict):
+                refuse(
+                    f"{place!r} is {described(servers)}", self.path, "write an object, with a server under each name"
+                )
+            if isinstance(servers, Table):
+                for name in servers.repeated[:_MAX_NOTICES]:
+                    self.notices.append(
+                        shown(f"{self._source(place, name)}: stands twice; the last one is taken", 1000)
+                    )
+            if len(servers) > MAX_SERVERS:
+                refuse(f"{place!r} has {len(servers)} servers", self.path, f"{MAX_SERVERS} are the most")
+            for name, value in servers.items():
+                yield name, self.reader.read(Entry(name, value, self._source(place, name)))
+
+    def all_notices(self) -> list[str]:
+        """Return a line for each thing that was passed over."""
+        spellings = [spelling for key in KEYS for spelling in key.spellings]
+        told = []
+        for key, sources in list(self.reader.unknown.items())[:_MAX_NOTICES]:
+            near = nearest(key[:64], spellings)
+            others = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
+            meant = f"; did you mean {near!r}?" if near else ""
+            told.append(
+                shown(f"{sources[0]}{others}: the key {shown(key, 64)!r} is not known, and passed over{meant}", 1000)
+            )
+        if (n_more := len(self.reader.unknown) - _MAX_NOTICES) > 0:
+            told.append(f"{self._label}: {n_more} more keys are not known, and passed over")
+        return [*self.notices, *self.reader.notices, *told]
+
+    @property
+    def _label(self) -> str:
+        return shown(str(self.path), 1000)
+
+    def _source(self, place: str, name: str) -> str:
+        is_plain = name.isascii() and name.replace("-", "").replace("_", "").isalnum()
+        where = f".{name}" if is_plain else f"[{shown(repr(name))}]"
+        return f"{self.path}: {place}{where}".replace(": .", ": ")
+
+    def _inputs(self) -> Iterator[tuple[str, Input]]:
+        """Yield what a file of VS Code says of the values that it asks for."""
+        listed = self.told.get("inputs")
+        for asked in listed if isinstance(listed, list) else []:
+            if isinstance(asked, dict) and isinstance(input_id := asked.get("id"), str):
+                description, default = asked.get("description"), asked.get("default")
+                yield (
+                    input_id,
+                    Input(
+                        variable=input_variable(input_id),
+                        description=description if isinstance(description, str) else "",
+                        default=default if isinstance(default, str) else None,
+                    ),
+                )

@@ -1,0 +1,142 @@
+"""Every key of a server's entry that the gateway knows: one table, which the reader and the docs are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal[
+    "text",
+    "path",
+    "command",
+    "url",
+    "texts",
+    "names",
+    "headers",
+    "variables",
+    "variables' names",
+    "switch",
+    "off switch",
+    "seconds",
+    "milliseconds",
+    "time",
+    "transport",
+    "auth",
+    "oauth",
+    "bearer variable",
+    "tools",
+    "header names",
+]
+"""What a key's value is; `server_entry` has a reader for each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key of a server's entry.
+
+    Args:
+        field: what it sets: a field of `UpstreamConfig`, or of what the reader makes one from.
+        spellings: how it may be written; case, `_` and `-` make no difference.
+        kind: what its value is.
+        meaning: what it says, for the docs.
+        hosts: whose files have it; empty for a key of the gateway's own.
+        is_secret: whether people put keys and passwords there, so that no message shows its value.
+    """
+
+    field: str
+    spellings: tuple[str, ...]
+    kind: Kind
+    meaning: str
+    hosts: tuple[str, ...] = ()
+    is_secret: bool = False
+
+
+_EVERY = ("every host",)
+
+KEYS: tuple[Key, ...] = (
+    Key("transport", ("type", "transport"), "transport", "`stdio` (`local`), `http` (`streamable-http`,"
+        " `streamableHttp`, `remote`) or `sse`. Without it a command means `stdio`, a URL that ends in `/sse` means"
+        " `sse`, any other `http`.", ("Claude Code", "VS Code", "Cursor", "Cline", "Roo", "FastMCP", "Copilot")),
+    Key("command", ("command", "cmd"), "command", "stdio: the program, looked up in PATH; or a list of it and its"
+        " arguments.", _EVERY, is_secret=True),
+    Key("args", ("args", "arguments"), "texts", "stdio: its arguments.", _EVERY, is_secret=True),
+    Key("env", ("env", "environment"), "variables", "stdio: its variables: texts, numbers or switches; null for none.",
+        _EVERY, is_secret=True),
+    Key("env_file", ("envFile",), "path", "stdio: a file of `NAME=value` lines; `env` goes over it.",
+        ("VS Code", "Cursor")),
+    Key("env_names", ("env_vars",), "variables' names", "stdio: names of your own variables that it gets.", ("Codex",)),
+    Key("cwd", ("cwd", "workingDirectory"), "path", "stdio: the folder it runs in; relative to the project's.",
+        ("VS Code", "Gemini", "Claude Code", "Codex", "FastMCP")),
+    Key("url", ("url", "serverUrl", "httpUrl", "uri"), "url", "http, sse: its address; `httpUrl` means `http`.",
+        (*_EVERY, "Windsurf: serverUrl", "Gemini: httpUrl"), is_secret=True),
+    Key("headers", ("headers", "http_headers"), "headers", "http, sse: headers of every request.",
+        (*_EVERY, "Codex: http_headers"), is_secret=True),
+    Key("env_headers", ("env_http_headers",), "headers", "http: headers whose values are those of your variables of"
+        " these names.", ("Codex",), is_secret=True),
+    Key("auth", ("auth",), "auth", "http, sse: `oauth`, or a bearer token; or an object as for `oauth`.",
+        ("FastMCP", "Cursor"), is_secret=True),
+    Key("auth", ("oauth",), "oauth", "http, sse: true, or an object with `clientId`, `clientSecret`, `scopes` and"
+        " `callbackPort`.", ("Gemini", "Claude Code", "Cursor: auth"), is_secret=True),
+    Key("auth", ("bearer_token_env_var",), "bearer variable", "http: the name of your variable that has the bearer"
+        " token.", ("Codex",)),
+    Key("forward_headers", ("forwardHeaders",), "header names", "http, sse: names of the caller's headers that it is"
+        " given. Nothing else of the caller's ever crosses."),
+    Key("enabled", ("enabled",), "switch", "False: neither started nor listed.", ("Codex", "opencode")),
+    Key("enabled", ("disabled",), "off switch", "True: neither started nor listed.",
+        ("Claude Desktop", "Windsurf", "Cline", "Roo")),
+    Key("allow", ("onlyAllow", "includeTools", "enabledTools", "allowedTools"), "names", "Names or globs"
+        " of its tools, as it calls them, that are permitted; no others are.", ("Gemini", "Codex: enabled_tools")),
+    Key("deny", ("disabledTools", "excludeTools"), "names", "Names or globs of its tools that are denied, whatever"
+        " else allows them.", ("Windsurf", "Roo", "Gemini: excludeTools", "Codex: disabled_tools")),
+    Key("tools", ("tools",), "tools", "By a tool's name, what you say of it: `{\"description\", \"title\", \"tags\","
+        " \"enabled\"}`. A list is the same as `onlyAllow`.", ("FastMCP", "Copilot: a list")),
+    Key("lazy", ("lazy",), "switch", "False: its tools are in every list where they are permitted."),
+    Key("tags", ("tags",), "names", "Tags that its tools bear beside their own.", ("FastMCP",)),
+    Key("description", ("description",), "text", "What it is for, which ranking reads.", ("Gemini", "FastMCP")),
+    Key("isolate", ("isolate",), "switch", "True: every session gets a connection, and a process, of its own."),
+    Key("timeout_s", ("timeout",), "time", "The time a call may take without a sign of progress. From 1000 on it is"
+        " milliseconds, as in Claude Code, Gemini, Copilot and FastMCP, below that seconds. In the files of Cline, Roo"
+        " and Codex it is always seconds.", ("Claude Code", "Gemini", "Copilot", "FastMCP", "Cline", "Roo")),
+    Key("timeout_s", ("timeoutSeconds", "timeout_s", "tool_timeout_sec"), "seconds", "The same, in seconds.",
+        ("Codex: tool_timeout_sec",)),
+    Key("timeout_s", ("timeout_ms",), "milliseconds", "The same, in milliseconds."),
+    Key("start_timeout_s", ("startTimeoutSeconds", "start_timeout_s", "startup_timeout_sec"), "seconds", "Seconds until"
+        " it has answered its first request.", ("Codex: startup_timeout_sec",)),
+    Key("start_timeout_s", ("startup_timeout_ms",), "milliseconds", "The same, in milliseconds.", ("Codex",)),
+    Key("list_timeout_s", ("listTimeoutSeconds", "list_timeout_s"), "seconds", "Seconds that listing all it has may"
+        " take."),
+    Key("idle_s", ("idleSeconds", "idle_s"), "seconds", "Seconds without a call after which it is stopped."),
+)  # fmt: skip
+"""In the order of the docs' table."""
+
+OF_HOSTS_ONLY: tuple[str, ...] = (
+    "$schema", "alwaysAllow", "alwaysLoad", "authentication", "autoApprove", "author", "default_tools_approval_mode",
+    "dev", "displayName", "gallery", "homepage", "icon", "iconPath", "icons", "id", "instructions", "keep_alive",
+    "license", "metadata", "name", "note", "notes", "required", "scope", "source", "title", "trust", "version",
+    "watchPaths",
+)  # fmt: skip
+"""Keys that say something to a host's own windows and questions, and nothing that a gateway does."""
+
+NOT_DONE: Mapping[str, str] = {
+    "headersHelper": "its program is not run; give the headers under `headers`",
+    "authProviderType": "only OAuth as the server tells of it, and bearer tokens, are known; give one under `auth`",
+    "sandbox": "it is started without a sandbox",
+    "sandboxEnabled": "it is started without a sandbox",
+    "include_tags": "tags bound nothing here; name tools under `onlyAllow`",
+    "exclude_tags": "tags bound nothing here; name tools under `disabledTools`",
+    "sse_read_timeout": "give `timeout`",
+    "targetAudience": "no access token is made for it; give one under `auth`",
+    "targetServiceAccount": "no account is taken on; give a token under `auth`",
+}
+"""Keys of a host that change what its server is or may do, and that the gateway can't follow: told, with what to do."""
+
+
+def fold(key: str) -> str:
+    """Return a key without what makes no difference: case, `_` and `-`."""
+    return key.replace("_", "").replace("-", "").casefold()
+
+
+def by_spelling() -> Mapping[str, Key]:
+    """Return each key of the table by each of its spellings, folded."""
+    return {fold(spelling): key for key in KEYS for spelling in key.spellings}

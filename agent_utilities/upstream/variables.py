@@ -1,0 +1,156 @@
+"""Variables in the values of config files: `${VAR}`, `${VAR:-default}`, `${env:VAR}`, `${input:ID}`, and places."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+MAX_LENGTH = 128 * 1024
+"""The longest text that variables may make, in characters; no system starts a program with a longer one."""
+
+_MAX_DEPTH = 8
+_EDGE = re.compile(r"\$\{|\}")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_BARE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
+_OF_EDITORS = ("command", "config", "extensionInstallFolder")
+
+
+class VariableError(ValueError):
+    """A variable that can't be filled in.
+
+    Args:
+        what: what is wrong; it names the variable, and no value.
+        hint: what would do.
+    """
+
+    def __init__(self, what: str, hint: str) -> None:
+        self.what, self.hint = what, hint
+        super().__init__(f"{what}; {hint}")
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A value that VS Code asks its user for, which a gateway takes from the environment.
+
+    Args:
+        variable: the environment variable that gives it: `MCP_INPUT_` and its id in capitals.
+        description: what VS Code would ask.
+        default: the value where the variable is not set.
+    """
+
+    variable: str
+    description: str = ""
+    default: str | None = None
+
+
+def input_variable(input_id: str) -> str:
+    """Return the environment variable that gives an input: `MCP_INPUT_GITHUB_TOKEN` for `github-token`."""
+    return "MCP_INPUT_" + re.sub(r"[^A-Za-z0-9]", "_", input_id).upper()
+
+
+@dataclass(frozen=True)
+class Variables:
+    """What the variables of one file stand for.
+
+    Args:
+        environ: the environment.
+        folder: the project's folder: `${workspaceFolder}`.
+        home: the user's: `${userHome}`.
+        inputs: by id, what the file says of its inputs.
+        has_bare: whether `$VAR` is a variable too, as in Gemini's files.
+        keeps_missing: whether what can't be filled in stays as it stands, as for a server that is not started.
+    """
+
+    environ: Mapping[str, str]
+    folder: Path
+    home: Path
+    inputs: Mapping[str, Input] = field(default_factory=dict)
+    has_bare: bool = False
+    keeps_missing: bool = False
+
+    def fill(self, text: str) -> str:
+        """Return a text with its variables filled in. Values are taken as they are: none is looked into for more.
+
+        Raises:
+            VariableError: one is not set and has no default, is of a kind that only an editor knows, or the text gets
+                too long.
+        """
+        return self._fill(text, 0)
+
+    def _fill(self, text: str, depth: int) -> str:
+        if depth > _MAX_DEPTH:
+            raise VariableError("variables stand too deep in one another", f"{_MAX_DEPTH} deep is the most")
+        parts, length, rest = [], 0, 0
+        for start, end in references(text):
+            parts += [self._bare(text[rest:start]), self._value(text[start + 2 : end], depth)]
+            length += len(parts[-2]) + len(parts[-1])
+            if length > MAX_LENGTH:
+                raise VariableError(
+                    "too long once its variables are filled in", f"{MAX_LENGTH} characters are the most"
+                )
+            rest = end + 1
+        return "".join([*parts, self._bare(text[rest:])])
+
+    def _bare(self, text: str) -> str:
+        return _BARE.sub(lambda found: self._environ(found[1], None, found[0]), text) if self.has_bare else text
+
+    def _value(self, inside: str, depth: int) -> str:
+        reference = f"${{{inside}}}"
+        kind, colon, rest = inside.partition(":")
+        if kind in (places := self._places()):
+            return places[kind]()
+        if colon and kind == "input":
+            return self._input(rest, reference)
+        if colon and kind in _OF_EDITORS:
+            if self.keeps_missing:
+                return reference
+            raise VariableError(f"${{{kind}:…}} is known to editors alone", "write the value, or ${VAR} for a variable")
+        name, has_default, default = (rest if colon and kind == "env" else inside).partition(":-")
+        if kind != "env" and not _NAME.match(name):
+            return reference
+        return self._environ(name, self._fill(default, depth + 1) if has_default else None, reference)
+
+    def _places(self) -> Mapping[str, Callable[[], str]]:
+        return {
+            "workspaceFolder": lambda: str(self.folder),
+            "workspaceRoot": lambda: str(self.folder),
+            "workspaceFolderBasename": lambda: self.folder.name,
+            "userHome": lambda: str(self.home),
+            "cwd": lambda: str(self.folder),
+            "pathSeparator": lambda: os.sep,
+            "/": lambda: os.sep,
+        }
+
+    def _environ(self, name: str, default: str | None, reference: str) -> str:
+        value = self.environ.get(name) or (self.environ.get(name) if default is None else default)
+        if value is not None:
+            return value
+        if self.keeps_missing:
+            return reference
+        raise VariableError(f"the variable {name} is not set", f"set it, or write ${{{name}:-default}}")
+
+    def _input(self, input_id: str, reference: str) -> str:
+        asked = self.inputs.get(input_id, Input(input_variable(input_id)))
+        value = self.environ.get(asked.variable, asked.default)
+        if value is not None:
+            return value
+        if self.keeps_missing:
+            return reference
+        about = f" ({asked.description})" if asked.description else ""
+        raise VariableError(f"the input {input_id!r}{about} is not given", f"set the variable {asked.variable} to it")
+
+
+def references(text: str) -> list[tuple[int, int]]:
+    """Return where the outermost `${…}` stand in a text, as `(index of $, index of })`; an unclosed one is text."""
+    found, open_at = [], list[int]()
+    for edge in _EDGE.finditer(text):
+        if edge[0] == "${":
+            open_at.append(edge.start())
+        elif open_at:
+            start = open_at.pop()
+            if not open_at:
+                found.append((start, edge.start()))
+    return found

@@ -1,0 +1,196 @@
+"""Config files of every host, as people have them: read into one value."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
+from agent_utilities.upstream.config_files import read_config
+from agent_utilities.upstream.errors import ConfigError
+
+
+def config_of(path: Path, told: object, **environ: str) -> GatewayConfig:
+    """Write a file and read it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(told if isinstance(told, str) else json.dumps(told), encoding="utf-8")
+    return read_config([path], {"HOME": "/home/ada", **environ})
+
+
+def only(config: GatewayConfig) -> UpstreamConfig:
+    """Return the one server of a config that nothing is wrong with."""
+    assert config.problems == ()
+    (upstream,) = config.upstreams
+    return upstream
+
+
+class TestHosts:
+    def test_claude_desktop(self, tmp_path: Path) -> None:
+        args = ["-y", "@modelcontextprotocol/server-filesystem", "/Users/ada/Desktop"]
+        told = {"mcpServers": {"filesystem": {"command": "npx", "args": args}}, "globalShortcut": "Ctrl+Space"}
+        upstream = only(config_of(tmp_path / "claude_desktop_config.json", told))
+        assert (upstream.name, upstream.transport, upstream.command) == ("filesystem", "stdio", "npx")
+        assert [arg.get_secret_value() for arg in upstream.args] == args
+        assert upstream.cwd == str(tmp_path)
+
+    def test_claude_code(self, tmp_path: Path) -> None:
+        headers = {"Authorization": "Bearer ${TOKEN}"}
+        told = {"mcpServers": {"api": {"type": "http", "url": "${BASE:-https://api.example}/mcp", "headers": headers}}}
+        upstream = only(config_of(tmp_path / ".mcp.json", told, TOKEN="t0ken"))
+        assert (upstream.transport, upstream.url.get_secret_value()) == ("http", "https://api.example/mcp")
+        assert upstream.headers["Authorization"].get_secret_value() == "Bearer t0ken"
+
+    def test_vscode(self, tmp_path: Path) -> None:
+        (tmp_path / ".env").write_text("export A=1\nB='two # three'\n")
+        told = """{
+            // asked for once
+            "inputs": [{"type": "promptString", "id": "api-key", "description": "API key", "password": true}],
+            "servers": {
+                "perplexity": {
+                    "type": "stdio",
+                    "command": "npx", /* not yarn */
+                    "args": ["-y", "server-perplexity-ask", "${workspaceFolder}/notes"],
+                    "env": {"PERPLEXITY_API_KEY": "${input:api-key}", "B": null, "PORT": 8080},
+                    "envFile": "${workspaceFolder}/.env",
+                },
+            },
+        }"""
+        upstream = only(config_of(tmp_path / ".vscode" / "mcp.json", told, MCP_INPUT_API_KEY="s3cret"))
+        assert {name: value.get_secret_value() for name, value in upstream.env.items()} == {
+            "A": "1",
+            "B": "two # three",
+            "PERPLEXITY_API_KEY": "s3cret",
+            "PORT": "8080",
+        }
+        assert upstream.args[-1].get_secret_value() == f"{tmp_path}/notes"
+        assert upstream.cwd == str(tmp_path)
+
+    def test_gemini(self, tmp_path: Path) -> None:
+        server = {
+            "httpUrl": "http://localhost:3000/mcp",
+            "headers": {"X-Key": "$KEY"},
+            "timeout": 5000,
+            "trust": True,
+            "includeTools": ["safe_tool", "read_*"],
+            "excludeTools": ["read_all"],
+        }
+        upstream = only(config_of(tmp_path / ".gemini" / "settings.json", {"mcpServers": {"web": server}}, KEY="k"))
+        assert (upstream.transport, upstream.timeout_s) == ("http", 5.0)
+        assert upstream.headers["X-Key"].get_secret_value() == "k"
+        assert (upstream.allow, upstream.deny) == ({"safe_tool", "read_*"}, {"read_all"})
+
+    def test_windsurf(self, tmp_path: Path) -> None:
+        server = {"serverUrl": "https://x.example/sse", "disabledTools": ["drop"], "disabled": False}
+        upstream = only(config_of(tmp_path / "mcp_config.json", {"mcpServers": {"remote": server}}))
+        assert (upstream.transport, upstream.deny, upstream.enabled) == ("sse", {"drop"}, True)
+
+    def test_cursor(self, tmp_path: Path) -> None:
+        auth = {"CLIENT_ID": "${env:ID}", "CLIENT_SECRET": "${env:SECRET}", "scopes": ["mcp", "offline_access"]}
+        told = {"mcpServers": {"oauth": {"url": "https://mcp.example/mcp", "auth": auth}}}
+        upstream = only(config_of(tmp_path / ".cursor" / "mcp.json", told, ID="me", SECRET="s3cret"))
+        assert upstream.auth is not None
+        assert upstream.auth.get_secret_value() == "oauth"
+        assert upstream.oauth is not None
+        assert (upstream.oauth.client_id, upstream.oauth.scopes) == ("me", ("mcp", "offline_access"))
+        assert upstream.oauth.client_secret is not None
+        assert upstream.oauth.client_secret.get_secret_value() == "s3cret"
+
+    def test_cline_and_roo_count_seconds(self, tmp_path: Path) -> None:
+        server = {"command": "node", "type": "stdio", "timeout": 1800, "alwaysAllow": ["a"], "disabledTools": ["b"]}
+        told = {"mcpServers": {"s": server}}
+        assert only(config_of(tmp_path / "cline_mcp_settings.json", told)).timeout_s == 1800
+        assert only(config_of(tmp_path / ".roo" / "mcp.json", told)).timeout_s == 1800
+        assert only(config_of(tmp_path / ".mcp.json", told)).timeout_s == 1.8
+
+    def test_codex(self, tmp_path: Path) -> None:
+        told = """
+            model = "x"
+            [mcp_servers.docs]
+            url = "https://docs.example/mcp"
+            bearer_token_env_var = "DOCS_TOKEN"
+            env_http_headers = { "X-Org" = "ORG" }
+            enabled_tools = ["search"]
+            startup_timeout_sec = 20
+            tool_timeout_sec = 1200.5
+        """
+        upstream = only(config_of(tmp_path / "config.toml", told, DOCS_TOKEN="t", ORG="o"))
+        assert upstream.auth is not None
+        assert (upstream.auth.get_secret_value(), upstream.headers["X-Org"].get_secret_value()) == ("t", "o")
+        assert (upstream.start_timeout_s, upstream.timeout_s, upstream.allow) == (20, 1200.5, {"search"})
+
+    def test_copilot(self, tmp_path: Path) -> None:
+        told = {"mcpServers": {"a": {"type": "local", "command": "x", "args": [], "tools": ["one", "two"]}}}
+        upstream = only(config_of(tmp_path / "mcp-config.json", told))
+        assert (upstream.transport, upstream.allow) == ("stdio", {"one", "two"})
+
+
+class TestOfOurOwn:
+    def test_every_key_that_hosts_do_not_have(self, tmp_path: Path) -> None:
+        server: dict[str, Any] = {
+            "url": "https://x.example/mcp",
+            "lazy": False,
+            "isolate": True,
+            "tags": ["docs"],
+            "forwardHeaders": ["X-Tenant"],
+            "description": "what it is for",
+            "tools": {"read": {"description": "reads", "title": "Read", "tags": ["r"], "enabled": False}},
+            "onlyAllow": ["read"],
+            "timeout_s": 2000,
+            "listTimeoutSeconds": 7,
+            "startTimeoutSeconds": 8,
+            "idle_s": 9,
+        }
+        upstream = only(config_of(tmp_path / "mcp.json", {"mcpServers": {"x": server}}))
+        told = upstream.model_dump(exclude={"url", "overrides", "name", "source", "headers", "env", "args", "command"})
+        assert told == {
+            "transport": "http",
+            "cwd": None,
+            "auth": None,
+            "oauth": None,
+            "forward_headers": ("x-tenant",),
+            "enabled": True,
+            "allow": {"read"},
+            "deny": frozenset(),
+            "lazy": False,
+            "tags": ("docs",),
+            "description": "what it is for",
+            "isolate": True,
+            "timeout_s": 2000,
+            "start_timeout_s": 8,
+            "list_timeout_s": 7,
+            "idle_s": 9,
+        }
+        override = upstream.overrides["read"]
+        assert (override.description, override.title, override.tags, override.enabled) == (
+            "reads",
+            "Read",
+            ("r",),
+            False,
+        )
+
+
+class TestSeveralFiles:
+    def test_a_later_file_goes_over_an_earlier_one_by_name(self, tmp_path: Path) -> None:
+        first, second = tmp_path / "a.json", tmp_path / "b.json"
+        first.write_text(json.dumps({"mcpServers": {"git": {"command": "old"}, "time": {"command": "clock"}}}))
+        second.write_text(json.dumps({"servers": {"git": {"command": "new"}}}))
+        config = read_config([first, second], {})
+        assert [(upstream.name, upstream.command) for upstream in config.upstreams] == [
+            ("time", "clock"),
+            ("git", "new"),
+        ]
+
+    def test_a_file_that_cannot_be_read_costs_no_other(self, tmp_path: Path) -> None:
+        good = tmp_path / "good.json"
+        good.write_text(json.dumps({"mcpServers": {"git": {"command": "git"}}}))
+        config = read_config([tmp_path / "none.json", good], {})
+        assert [upstream.name for upstream in config.upstreams] == ["git"]
+        assert "no such file" in config.problems[0]
+        assert config.files == (str(good),)
+
+    def test_where_none_can_be_read_it_says_so(self, tmp_path: Path) -> None:
+        with pytest.raises(ConfigError, match="no such file"):
+            read_config([tmp_path / "none.json"], {})
