@@ -1,0 +1,155 @@
+"""The names that an upstream's components bear at the gateway: such that every host can take them, and that stay."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+
+MAX_LENGTH = 64
+"""The longest name that the strictest hosts take, in characters."""
+
+_MAX_PREFIX = 40
+_HASH_LENGTH = 12
+_ODD = re.compile(r"[^A-Za-z0-9_-]+")
+_LIKE_HASHED = re.compile(r"_[0-9a-f]{12}\Z")
+
+
+def namespaced(upstream: str, name: str) -> str:
+    """Return the name of an upstream's tool or prompt at a gateway that has no other upstream: `git_git_status`.
+
+    A name that would be longer than 64 characters, or have others than `A-Z a-z 0-9 _ -`, is given by its readable
+    beginning and a hash of the original.
+
+    Args:
+        upstream: the upstream's name.
+        name: the component's, as the upstream calls it.
+    """
+    return Namespace((upstream,)).namespaced(upstream, name)
+
+
+class Namespace:
+    """The prefixes of a gateway's upstreams: no two of them can list a component of one name.
+
+    What a name becomes follows from the configured upstreams alone, not from what any of them lists, nor from the order
+    in which they are reached: a name that a caller or an operator's rule knows keeps its meaning.
+
+    A name that two upstreams could give (`a_b_c`, by `a` and by `a_b`) belongs to the longer prefix; the other gets a
+    hash. So does a name that looks as if it had one, such that nobody can take the place of a hashed name.
+
+    Args:
+        upstreams: the names of all configured upstreams.
+    """
+
+    def __init__(self, upstreams: Iterable[str]) -> None:
+        self.prefixes: Mapping[str, str] = _prefixes(sorted(set(upstreams)))
+        """By upstream, the prefix of its names, without the underscore."""
+
+    def namespaced(self, upstream: str, name: str) -> str:
+        """Return the name of an upstream's tool or prompt: at most 64 characters of `A-Z a-z 0-9 _ -`.
+
+        Raises:
+            KeyError: the upstream is not configured.
+        """
+        prefix = self.prefixes[upstream]
+        plain = f"{prefix}_{name}"
+        if name and _is_plain(plain) and not any(plain.startswith(f"{longer}_") for longer in self._longer(prefix)):
+            return plain
+        return _hashed(plain, (upstream, name))
+
+    def _longer(self, prefix: str) -> Iterable[str]:
+        return (other for other in self.prefixes.values() if len(other) > len(prefix))
+
+    def notices(self) -> tuple[str, ...]:
+        """Return a line for each upstream whose prefix is not its name."""
+        return tuple(
+            f"upstream {name!r}: its tools bear the prefix {prefix!r}, since its name has characters that hosts don't"
+            " take in a tool's name, or is too long, or is as good as another's"
+            for name, prefix in self.prefixes.items()
+            if name != prefix
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Renamed:
+    """A component that bears another name than its upstream's prefix and its own.
+
+    Args:
+        upstream: the upstream's name.
+        original: what the upstream calls it.
+        name: what it is called here.
+    """
+
+    upstream: str
+    original: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.name!r} is what upstream {self.upstream!r} calls {self.original!r}: hosts don't take that name"
+
+
+class Names:
+    """The names of one kind of component of all upstreams, both ways.
+
+    Args:
+        namespace: the gateway's.
+        listed: by upstream, in the order of the config, the names that it lists.
+    """
+
+    def __init__(self, namespace: Namespace, listed: Mapping[str, Sequence[str]]) -> None:
+        self._by_original: dict[tuple[str, str], str] = {}
+        self._originals: dict[str, tuple[str, str]] = {}
+        notices: list[str] = []
+        for upstream, names in listed.items():
+            for original in names:
+                name = namespace.namespaced(upstream, original)
+                if (holder := self._originals.get(name)) is not None:
+                    notices.append(
+                        f"upstream {upstream!r}: {original!r} is left out, the name {name!r} is taken"
+                        f" by {holder[1]!r} of {holder[0]!r}"
+                    )
+                    continue
+                self._originals[name] = (upstream, original)
+                self._by_original[upstream, original] = name
+                if name != f"{namespace.prefixes[upstream]}_{original}":
+                    notices.append(str(Renamed(upstream, original, name)))
+        self.notices: tuple[str, ...] = tuple(notices)
+        """A line for each name that was changed or left out."""
+
+    def of(self, upstream: str, original: str) -> str | None:
+        """Return what a component is called here, or None where it is left out."""
+        return self._by_original.get((upstream, original))
+
+    def original(self, name: str) -> tuple[str, str] | None:
+        """Return the upstream of a name, and what it calls it; None for an unknown one."""
+        return self._originals.get(name)
+
+
+def _prefixes(upstreams: Sequence[str]) -> dict[str, str]:
+    """Return each upstream's prefix: its name, else its name without odd characters, else that and a hash."""
+    wished = {name: _ODD.sub("_", name) for name in upstreams}
+    n_wished = Counter(wished.values())
+    prefixes = {}
+    for name, prefix in wished.items():
+        is_its_own = prefix == name or n_wished[prefix] == 1
+        prefixes[name] = prefix if is_its_own and _is_prefix(prefix) else _hashed(name, (name,), _MAX_PREFIX)
+    return prefixes
+
+
+def _is_prefix(name: str) -> bool:
+    return 0 < len(name) <= _MAX_PREFIX and _ODD.search(name) is None and _LIKE_HASHED.search(name) is None
+
+
+def _is_plain(name: str) -> bool:
+    return len(name) <= MAX_LENGTH and _ODD.search(name) is None and _LIKE_HASHED.search(name) is None
+
+
+def _hashed(name: str, original: tuple[str, ...], max_length: int = MAX_LENGTH) -> str:
+    """Return a name's readable beginning and a hash of the original: the same in every process, for ever."""
+    digest = blake2b(digest_size=_HASH_LENGTH // 2)
+    for part in original:
+        digest.update(len(part).to_bytes(4) + part.encode("utf-8", "surrogatepass"))
+    head = _ODD.sub("_", name)[: max_length - _HASH_LENGTH - 1].rstrip("_-")
+    return f"{head}_{digest.hexdigest()}"

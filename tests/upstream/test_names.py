@@ -1,0 +1,117 @@
+"""Names at the gateway: every host can take them, they stay, and no upstream can take another's."""
+
+from __future__ import annotations
+
+import re
+from itertools import permutations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_utilities.upstream.names import MAX_LENGTH, Names, Namespace, namespaced
+
+any_name = st.text(max_size=90) | st.from_regex(r"[A-Za-z0-9_-]{1,70}", fullmatch=True)
+confusable = st.text(alphabet="ab_", min_size=1, max_size=5)
+upstreams = st.lists(any_name, min_size=1, max_size=4, unique=True)
+
+
+class TestOneName:
+    def test_is_the_upstreams_and_its_own(self) -> None:
+        assert namespaced("git", "git_status") == "git_git_status"
+
+    def test_of_64_characters_is_left_as_it_is(self) -> None:
+        assert namespaced("git", "x" * 60) == f"git_{'x' * 60}"
+
+    def test_of_65_characters_is_its_beginning_and_a_hash(self) -> None:
+        name = namespaced("git", "x" * 61)
+        assert re.fullmatch(r"git_x{47}_[0-9a-f]{12}", name)
+
+    def test_with_odd_characters_stays_readable(self) -> None:
+        assert namespaced("files", "read.file/now") == "files_read_file_now_161003a3b325"
+
+    def test_that_looks_hashed_is_hashed(self) -> None:
+        assert namespaced("files", "read_8cfd44a9d4ba").startswith("files_read_8cfd44a9d4ba_")
+
+    @given(any_name, any_name)
+    def test_is_one_that_every_host_takes(self, upstream: str, name: str) -> None:
+        assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", namespaced(upstream, name))
+        assert MAX_LENGTH == 64
+
+
+class TestPrefixes:
+    def test_are_the_upstreams_names_without_odd_characters(self) -> None:
+        assert Namespace(["git", "my server"]).prefixes == {"git": "git", "my server": "my_server"}
+
+    def test_of_two_names_that_come_to_one_differ(self) -> None:
+        prefixes = Namespace(["my server", "my_server", "my.server"]).prefixes
+        assert prefixes["my_server"] == "my_server"
+        assert len(set(prefixes.values())) == 3
+
+    def test_that_are_no_names_are_told(self) -> None:
+        (notice,) = Namespace(["git", "my server"]).notices()
+        assert "'my server'" in notice
+        assert "'my_server'" in notice
+
+    @given(upstreams)
+    def test_are_never_two_upstreams_one(self, names: list[str]) -> None:
+        prefixes = Namespace(names).prefixes
+        assert len(set(prefixes.values())) == len(names)
+
+
+class TestTwoUpstreams:
+    def test_that_could_give_one_name_give_two(self) -> None:
+        space = Namespace(["a", "a_b"])
+        assert space.namespaced("a_b", "c") == "a_b_c"
+        assert re.fullmatch(r"a_b_c_[0-9a-f]{12}", space.namespaced("a", "b_c"))
+
+    @given(st.lists(confusable, min_size=1, max_size=4, unique=True), st.lists(confusable, max_size=6, unique=True))
+    def test_never_give_one_name(self, names: list[str], tools: list[str]) -> None:
+        space = Namespace(names)
+        given = [space.namespaced(upstream, tool) for upstream in names for tool in tools]
+        assert len(set(given)) == len(given)
+
+    @given(upstreams, any_name)
+    def test_are_named_alike_in_whatever_order_they_stand(self, names: list[str], tool: str) -> None:
+        assert len({Namespace(order).namespaced(names[0], tool) for order in permutations(names)}) == 1
+
+    def test_keep_their_names_when_the_other_lists_something(self) -> None:
+        space = Namespace(["a", "a_b"])
+        alone = Names(space, {"a": ["b_c"]})
+        both = Names(space, {"a_b": ["c"], "a": ["b_c"]})
+        assert alone.of("a", "b_c") == both.of("a", "b_c")
+
+    def test_cant_take_the_place_of_a_hashed_name(self) -> None:
+        space = Namespace(["a", "a_b"])
+        hashed = space.namespaced("a", "b_c")
+        assert space.namespaced("a_b", hashed.removeprefix("a_b_")) != hashed
+
+
+class TestTable:
+    @given(st.dictionaries(any_name, st.lists(any_name, max_size=5), max_size=3))
+    def test_leads_both_ways(self, listed: dict[str, list[str]]) -> None:
+        names = Names(Namespace(listed), listed)
+        for upstream, originals in listed.items():
+            for original in originals:
+                name = names.of(upstream, original)
+                assert name is not None
+                assert names.original(name) == (upstream, original)
+
+    def test_tells_of_what_was_renamed(self) -> None:
+        (notice,) = Names(Namespace(["git"]), {"git": ["status", "a.b"]}).notices
+        assert "'a.b'" in notice
+        assert "'git'" in notice
+
+    def test_tells_of_a_name_that_is_listed_twice(self) -> None:
+        names = Names(Namespace(["git"]), {"git": ["status", "status"]})
+        assert names.original("git_status") == ("git", "status")
+        assert len(names.notices) == 1
+
+    def test_knows_no_other_names(self) -> None:
+        names = Names(Namespace(["git"]), {"git": ["status"]})
+        assert names.original("status") is None
+        assert names.of("git", "git_status") is None
+
+    def test_refuses_an_upstream_that_is_not_configured(self) -> None:
+        with pytest.raises(KeyError):
+            Namespace(["git"]).namespaced("time", "now")
