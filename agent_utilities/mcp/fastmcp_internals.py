@@ -24,6 +24,9 @@ from fastmcp.utilities.versions import VersionSpec
 from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
+from mcp.server.session import ServerSession
+
+from agent_utilities.mcp.kept_provider import KeptProvider
 
 
 class HostSeams(FastMCP[Any]):
@@ -126,7 +129,12 @@ def connection_of(ctx: ServerRequestContext[Any, Any]) -> Connection:
     Why: `list_changed` outlives the request that a session object is made for.
     Ends when: the request context bears its connection.
     """
-    return ctx.session._connection
+    return connection_of_session(ctx.session)
+
+
+def connection_of_session(session: ServerSession) -> Connection:
+    """Return the connection behind a session object; see `connection_of`."""
+    return session._connection
 
 
 def is_over_stdio() -> bool:
@@ -205,9 +213,11 @@ _generations: WeakKeyDictionary[Provider, int] = WeakKeyDictionary()
 def generation(provider: Provider) -> int | None:
     """Return a number that changes with what a provider holds, or None where nothing tells of that.
 
-    Only a watched `LocalProvider` without transforms lists the same until it is told of: a subclass may reload when it
-    is listed, and a server mounted or wrapped gives copies of what may change within it.
+    Only a watched `LocalProvider` or a `KeptProvider`, without transforms, lists the same until it is told of: a
+    subclass may reload when it is listed, and a server mounted or wrapped gives copies of what may change within it.
     """
-    if type(provider) is not LocalProvider or provider.transforms:
+    if provider.transforms:
         return None
-    return _generations.get(provider)
+    if isinstance(provider, KeptProvider):
+        return provider.generation
+    return _generations.get(provider) if type(provider) is LocalProvider else None

@@ -80,7 +80,7 @@ class AgentServer(LaunchedServer):
             graph,
         )
         self.changes = Changes(self, on_tools=self.resolver.refresh, knows_lists=self._knows_lists)
-        self._watch = Watch(self.changes.note_component, self.changes.note)
+        self._watch = Watch(self.changes.note_component, self.changes.note, self.changes.note)
         lifespan = options.pop("lifespan", None)
         jobs = [self.changes.run, self._keep_tools_known]
         super().__init__(surface, name, instructions, lifespan=with_background(jobs, lifespan), **options)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any
 from weakref import WeakSet
@@ -13,6 +13,7 @@ from fastmcp.server.providers.fastmcp_provider import FastMCPProvider
 from fastmcp.server.providers.local_provider import LocalProvider
 
 from agent_utilities.mcp.fastmcp_internals import inner_provider, watch_components
+from agent_utilities.mcp.kept_provider import KeptProvider
 
 
 class Watch:
@@ -21,11 +22,18 @@ class Watch:
     Args:
         on_component: called with each component that is added or removed.
         on_structure: called when a provider or a transform is added, or components are enabled or disabled.
+        on_lists: called with the lists that a `KeptProvider` says have changed.
     """
 
-    def __init__(self, on_component: Callable[[object], None], on_structure: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        on_component: Callable[[object], None],
+        on_structure: Callable[[], None],
+        on_lists: Callable[[Iterable[str]], None],
+    ) -> None:
         self._on_component = on_component
         self._on_structure = on_structure
+        self._on_lists = on_lists
         self._watched: WeakSet[Provider] = WeakSet()
         self.is_in_process = True
         """Whether every component is in this process: to list them asks nobody else."""
@@ -40,6 +48,8 @@ class Watch:
         match provider:
             case LocalProvider():
                 watch_components(provider, self._on_component)
+            case KeptProvider():
+                provider.on_change(self._on_lists)
             case FastMCPProvider():
                 self.watch(provider.server)
             case AggregateProvider():

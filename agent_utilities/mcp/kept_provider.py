@@ -1,0 +1,34 @@
+"""Providers that say themselves when what they list has changed, so that nobody has to list them to find out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from fastmcp.server.providers import Provider
+
+Listener = Callable[[Iterable[str]], None]
+"""Called with the lists that changed: `tools`, `prompts`, `resources`."""
+
+
+class KeptProvider(Provider):
+    """A provider that lists the same until it tells of a change: a server keeps its lists, and tells its clients.
+
+    To list it asks nobody and waits for nothing.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.generation = 0
+        """A number that grows with every change of what is listed."""
+        self._listeners: list[Listener] = []
+
+    def on_change(self, listener: Listener) -> None:
+        """Have a listener called after each change; from whichever thread the change comes."""
+        self._listeners.append(listener)
+
+    def tell(self, lists: Iterable[str]) -> None:
+        """Tell that lists (`tools`, `prompts`, `resources`) changed."""
+        self.generation += 1
+        changed = frozenset(lists)
+        for listener in self._listeners:
+            listener(changed)
