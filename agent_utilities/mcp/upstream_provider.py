@@ -1,0 +1,94 @@
+"""The components of all upstreams as one provider: listed from snapshots, called through connections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol, TypeVar
+
+from fastmcp.prompts.base import Prompt
+from fastmcp.resources.base import Resource
+from fastmcp.resources.template import ResourceTemplate
+from fastmcp.tools.base import Tool
+from fastmcp.utilities.components import FastMCPComponent
+from fastmcp.utilities.versions import VersionSpec
+
+from agent_utilities.mcp.kept_provider import KeptProvider
+from agent_utilities.mcp.upstream_union import DeniedBy, Union, Unions
+
+_C = TypeVar("_C", bound=FastMCPComponent)
+
+
+class ListedUpstreams(Protocol):
+    """All upstreams of a gateway, in the order of their config."""
+
+    def __iter__(self) -> Iterator[Any]:
+        """Iterate over the upstreams."""
+
+
+class UpstreamProvider(KeptProvider):
+    """Lists what the upstreams' snapshots have, and calls it where they are.
+
+    Args:
+        upstreams: the gateway's upstreams; those that are disabled are passed over.
+        denied_by: tells where the configuration denies a tool; by default none is denied.
+    """
+
+    def __init__(self, upstreams: ListedUpstreams, denied_by: DeniedBy = lambda config, tool: None) -> None:
+        super().__init__()
+        self._upstreams = upstreams
+        self._unions = Unions(denied_by)
+        self._union = Union()
+        self.renew()
+
+    def renew(self, upstream: str | None = None) -> None:
+        """Take what the upstreams list now, and tell of what has changed: what `Upstreams` calls as `on_change`.
+
+        Args:
+            upstream: the name of the one that changed.
+        """
+        union = self._unions.of([each for each in self._upstreams if each.config.enabled])
+        changed = union.changed_lists(self._union)
+        self._union = union
+        self._tools = tuple(union.tools.values())
+        self._prompts = tuple(union.prompts.values())
+        self._resources = tuple(union.resources.values())
+        self._templates = tuple(union.templates.values())
+        if changed:
+            self.tell(changed)
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """A line for each component that bears another name than its own, or is left out."""
+        return self._union.notices
+
+    async def _list_tools(self) -> Sequence[Tool]:
+        return self._tools
+
+    async def _list_prompts(self) -> Sequence[Prompt]:
+        return self._prompts
+
+    async def _list_resources(self) -> Sequence[Resource]:
+        return self._resources
+
+    async def _list_resource_templates(self) -> Sequence[ResourceTemplate]:
+        return self._templates
+
+    async def _get_tool(self, name: str, version: VersionSpec | None = None) -> Tool | None:
+        return _of_version(self._union.tools.get(name), version)
+
+    async def _get_prompt(self, name: str, version: VersionSpec | None = None) -> Prompt | None:
+        return _of_version(self._union.prompts.get(name), version)
+
+    async def _get_resource(self, uri: str, version: VersionSpec | None = None) -> Resource | None:
+        return _of_version(self._union.resources.get(uri), version)
+
+    async def _get_resource_template(self, uri: str, version: VersionSpec | None = None) -> ResourceTemplate | None:
+        return _of_version(next((each for each in self._templates if each.matches(uri) is not None), None), version)
+
+    async def get_tasks(self) -> Sequence[FastMCPComponent]:
+        """Return none: an upstream runs its own background tasks."""
+        return []
+
+
+def _of_version(component: _C | None, version: VersionSpec | None) -> _C | None:
+    return component if component is not None and (version is None or version.matches(component.version)) else None
