@@ -1,61 +1,246 @@
-"""Snapshots on disk: what is saved is loaded, whatever other processes, kills, damage and full disks do."""
+"""Snapshots on disk: what is saved is loaded, whatever damage, full disks and other users do."""
 
 from __future__ import annotations
 
+import logging
+import os
+import stat
+import subprocess
+import sys
+import time
 from pathlib import Path
-from typing import Any
 
-import mcp_types
+import pytest
 
+from agent_utilities.upstream import snapshot_file, snapshot_store
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.snapshot import Snapshot
 from agent_utilities.upstream.snapshot_store import SnapshotStore
+from tests.upstream.snapshots import config, snapshot, tool
 
-
-def config(name: str = "git", **fields: Any) -> UpstreamConfig:
-    return UpstreamConfig(name=name, source="mcp.json", transport="stdio", **{"command": "git-mcp", **fields})
-
-
+ROOT = Path(__file__).parents[2]
 GIT = config()
 
 
-def snapshot(of: UpstreamConfig = GIT, text: str = "Show the status.") -> Snapshot:
-    tool = mcp_types.Tool(
-        name="git_status",
-        description=text,
-        input_schema={"type": "object", "properties": {"path": {"type": "string"}}},
-        annotations=mcp_types.ToolAnnotations(read_only_hint=True),
-        _meta={"a": [1, None, "b"]},
-    )
-    return Snapshot(
-        upstream=of.name,
-        config_digest=of.digest,
-        taken_at_s=1.5,
-        protocol_version="2025-11-25",
-        server_info={"name": "git", "version": "1"},
-        instructions="Work with git.",
-        capabilities={"tools": {"listChanged": True}},
-        tools=(tool,),
-        prompts=(mcp_types.Prompt(name="p", arguments=[mcp_types.PromptArgument(name="a", required=True)]),),
-        resources=(mcp_types.Resource(name="r", uri="file:///a"),),
-        templates=(mcp_types.ResourceTemplate(name="t", uri_template="file:///{a}"),),
-        problems=("one",),
-    )
+def saved(folder: Path | None, of: UpstreamConfig = GIT, value: Snapshot | None = None) -> SnapshotStore:
+    store = SnapshotStore(folder)
+    store.load(of)
+    store.save(value or snapshot(of))
+    return store
+
+
+def files(folder: Path, suffix: str = snapshot_file.SUFFIX) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file() and path.name.endswith(suffix))
 
 
 class TestWhatIsSaved:
     def test_is_loaded_by_another_process(self, tmp_path: Path) -> None:
-        SnapshotStore(tmp_path).save(snapshot())
+        value = snapshot(GIT, tool(_meta={"a": [1, None, "ü"]}, title="Status"))
+        saved(tmp_path, value=value)
         loaded = SnapshotStore(tmp_path).load(GIT)
         assert loaded is not None
-        assert loaded.model_dump() == snapshot().model_dump()
-        assert loaded.digest == snapshot().digest
+        assert loaded.model_dump() == value.model_dump()
+
+    def test_is_loaded_with_the_digest_of_what_it_lists(self, tmp_path: Path) -> None:
+        saved(tmp_path)
+        loaded = SnapshotStore(tmp_path).load(GIT)
+        assert loaded is not None
+        assert loaded.digest == snapshot(GIT).digest == Snapshot.model_validate(loaded.model_dump()).digest
+
+    def test_replaces_what_was_saved_before(self, tmp_path: Path) -> None:
+        saved(tmp_path)
+        saved(tmp_path, value=snapshot(GIT, tool("git_log")))
+        assert SnapshotStore(tmp_path).load(GIT) == snapshot(GIT, tool("git_log"))
 
     def test_is_not_another_configs(self, tmp_path: Path) -> None:
-        SnapshotStore(tmp_path).save(snapshot())
+        saved(tmp_path)
         assert SnapshotStore(tmp_path).load(config(command="other")) is None
 
-    def test_without_a_folder_it_is_in_memory(self) -> None:
-        store = SnapshotStore(None)
-        store.save(snapshot())
-        assert store.load(GIT) == snapshot()
+    def test_is_not_another_upstreams_that_reads_alike(self, tmp_path: Path) -> None:
+        saved(tmp_path, config("a/b"))
+        assert SnapshotStore(tmp_path).load(config("a b")) is None
+        assert SnapshotStore(tmp_path).load(config("../" * 99 + "\0\ud800")) is None
+
+    def test_without_a_folder_is_in_memory(self) -> None:
+        store = saved(None)
+        assert store.load(GIT) == snapshot(GIT)
+        assert store.problem == ""
+
+    def test_is_for_its_user_alone(self, tmp_path: Path) -> None:
+        saved(tmp_path / "made" / "here")
+        (file,) = files(tmp_path)
+        assert [stat.S_IMODE(path.stat().st_mode) for path in (file, file.parent)] == [0o600, 0o700]
+
+    def test_narrows_a_folder_that_was_open_to_others(self, tmp_path: Path) -> None:
+        (tmp_path / "1").mkdir(mode=0o755)
+        saved(tmp_path)
+        assert stat.S_IMODE((tmp_path / "1").stat().st_mode) == 0o700
+
+
+class TestSecrets:
+    SECRETS = config(
+        transport="http",
+        env={"API_KEY": "sekrit-of-env-1"},
+        headers={"Authorization": "Bearer sekrit-of-header-2"},
+        url="https://x.test/mcp?key=sekrit-of-url-3",
+        args=["--token=sekrit-of-args-4"],
+        auth="sekrit-of-auth-5",
+    )
+
+    def test_that_an_upstream_echoes_reach_no_file(self, tmp_path: Path) -> None:
+        echo = (
+            "env sekrit-of-env-1 header sekrit-of-header-2 url sekrit-of-url-3 args sekrit-of-args-4 sekrit-of-auth-5"
+        )
+        value = snapshot(
+            self.SECRETS, tool(description=echo), tool("sekrit-of-env-1"), instructions=echo, problems=(echo,)
+        )
+        saved(tmp_path, self.SECRETS, value)
+        assert "sekrit" not in "".join(path.name + path.read_text() for path in files(tmp_path, ""))
+        loaded = SnapshotStore(tmp_path).load(self.SECRETS)
+        assert loaded is not None
+        assert loaded.instructions == "env [hidden] header [hidden] url [hidden] args [hidden] [hidden]"
+
+    def test_that_were_replaced_reach_no_file_either(self, tmp_path: Path) -> None:
+        before, now = (config(env={"API_KEY": f"sekrit-{number}"}) for number in (1, 2))
+        store = SnapshotStore(tmp_path)
+        store.load(before)
+        store.load(now)
+        store.save(snapshot(now, tool(description="sekrit-1 sekrit-2")))
+        assert "sekrit" not in files(tmp_path)[0].read_text()
+
+    def test_that_are_not_known_keep_a_snapshot_in_memory(self, tmp_path: Path) -> None:
+        store = SnapshotStore(tmp_path)
+        store.save(snapshot(GIT))
+        assert files(tmp_path) == []
+        assert store.load(GIT) == snapshot(GIT)
+        assert "load it before" in store.problem
+
+
+DAMAGE = {
+    "empty": lambda content: b"",
+    "cut short": lambda content: content[: len(content) // 2],
+    "zeros": lambda content: bytes(len(content)),
+    "one byte changed": lambda content: content.replace(b"git_status", b"git_Status"),
+    "another version": lambda content: content.replace(b"snapshot 1", b"snapshot 2"),
+    "not a snapshot": lambda content: b"hello",
+    "digest changed": lambda content: content.replace(content.split(b"\n")[0][-4:], b"0000", 1),
+}
+
+
+class TestDamage:
+    @pytest.mark.parametrize("damage", DAMAGE)
+    def test_is_set_aside_and_told(self, tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture) -> None:
+        saved(tmp_path)
+        (file,) = files(tmp_path)
+        file.write_bytes(DAMAGE[damage](file.read_bytes()))
+        store = SnapshotStore(tmp_path)
+        assert store.load(GIT) is None
+        assert "is set aside" in caplog.text
+        assert files(tmp_path) == []
+        assert len(files(tmp_path, snapshot_file.DAMAGED_SUFFIX)) == 1
+        store.save(snapshot(GIT))
+        assert SnapshotStore(tmp_path).load(GIT) == snapshot(GIT)
+
+    def test_another_upstreams_file_under_its_name_is_set_aside(self, tmp_path: Path) -> None:
+        saved(tmp_path, config("evil"))
+        files(tmp_path)[0].rename(tmp_path / "1" / snapshot_file.file_name(GIT.name, GIT.digest))
+        assert SnapshotStore(tmp_path).load(GIT) is None
+
+    def test_a_file_with_a_valid_sum_and_no_snapshot_is_set_aside(self, tmp_path: Path) -> None:
+        saved(tmp_path)
+        (file,) = files(tmp_path)
+        body, digest = b'{"tools": 3}', "0" * 32
+        checksum = snapshot_file._checksum(body + digest.encode())
+        file.write_bytes(f"{snapshot_file.FORMAT} {checksum}:{digest}\n".encode() + body)
+        assert SnapshotStore(tmp_path).load(GIT) is None
+        assert files(tmp_path) == []
+
+    def test_few_that_were_set_aside_are_left(self, tmp_path: Path) -> None:
+        for _ in range(snapshot_store.N_DAMAGED + 3):
+            saved(tmp_path)
+            files(tmp_path)[0].write_bytes(b"")
+        saved(tmp_path)
+        assert len(files(tmp_path, snapshot_file.DAMAGED_SUFFIX)) == snapshot_store.N_DAMAGED
+
+
+class TestWhatIsOld:
+    def test_configs_of_an_upstream_are_bounded(self, tmp_path: Path) -> None:
+        saved(tmp_path, config("other"))
+        configs = [config(command=str(number)) for number in range(snapshot_store.N_CONFIGS + 2)]
+        for age, of in zip(range(len(configs), 0, -1), configs, strict=True):
+            saved(tmp_path, of)
+            when = time.time() - age
+            os.utime(tmp_path / "1" / snapshot_file.file_name(of.name, of.digest), (when, when))
+        saved(tmp_path, configs[-1])
+        found = [SnapshotStore(tmp_path).load(of) is not None for of in configs]
+        assert found == [False] * 2 + [True] * snapshot_store.N_CONFIGS
+        assert SnapshotStore(tmp_path).load(config("other")) is not None
+
+    def test_files_that_nobody_renewed_and_leftovers_of_a_kill_are_removed(self, tmp_path: Path) -> None:
+        saved(tmp_path, config("gone"))
+        partial = tmp_path / "1" / f"x{snapshot_file.PARTIAL_SUFFIX}"
+        partial.touch()
+        for path, age_s in ((files(tmp_path)[0], snapshot_store.LONGEST_S), (partial, 3600)):
+            when = time.time() - age_s - 60
+            os.utime(path, (when, when))
+        fresh = partial.with_name(f"y{snapshot_file.PARTIAL_SUFFIX}")
+        fresh.touch()
+        saved(tmp_path)
+        assert [path.name for path in files(tmp_path, "")] == [
+            snapshot_file.file_name(GIT.name, GIT.digest),
+            fresh.name,
+        ]
+
+
+class TestWhereNothingCanBeWritten:
+    def test_it_goes_on_in_memory_and_says_so_once(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+        (tmp_path / "file").touch()
+        store = SnapshotStore(tmp_path / "file")
+        for of in (GIT, config("other")):
+            store.load(of)
+            store.save(snapshot(of))
+        assert [store.load(of) for of in (GIT, config("other"))] == [snapshot(GIT), snapshot(config("other"))]
+        assert [record.levelno for record in caplog.records if "in memory only" in record.message] == [logging.WARNING]
+        assert "in memory only" in store.problem
+
+    def test_it_writes_again_when_it_can(self, tmp_path: Path) -> None:
+        (tmp_path / "folder").touch()
+        store = saved(tmp_path / "folder")
+        (tmp_path / "folder").unlink()
+        store.save(snapshot(GIT))
+        assert store.problem == ""
+        assert SnapshotStore(tmp_path / "folder").load(GIT) == snapshot(GIT)
+
+    @pytest.mark.outside
+    @pytest.mark.skipif(sys.platform == "win32", reason="limits of file sizes are POSIX")
+    def test_a_full_disk_leaves_the_old_snapshot_whole(self, tmp_path: Path) -> None:
+        saved(tmp_path)
+        full = """
+import resource, sys
+from pathlib import Path
+from agent_utilities.upstream.snapshot_store import SnapshotStore
+from tests.upstream.snapshots import config, snapshot, tool
+resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
+store = SnapshotStore(Path(sys.argv[1]))
+store.load(config())
+new = snapshot(config(), tool(description="long" * 9999))
+store.save(new)
+assert store.load(config()) == new
+print(store.problem)
+"""
+        done = subprocess.run(
+            [sys.executable, "-c", full, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, timeout=60
+        )
+        assert "in memory only" in done.stdout, done.stderr
+        assert files(tmp_path, "") == files(tmp_path)
+        assert SnapshotStore(tmp_path).load(GIT) == snapshot(GIT)
+
+    @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives folders away")
+    def test_a_folder_of_another_user_is_not_used(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        saved(tmp_path)
+        os.chown(tmp_path / "1", 4242, 4242)
+        monkeypatch.setattr(os, "geteuid", lambda: 4243)
+        store = SnapshotStore(tmp_path)
+        assert store.load(GIT) is None
+        store.save(snapshot(GIT))
+        assert "belongs to user 4242" in store.problem

@@ -1,0 +1,39 @@
+"""Configs and snapshots for tests: one of git's that has every kind of component."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mcp_types
+
+from agent_utilities.upstream.config import UpstreamConfig
+from agent_utilities.upstream.snapshot import Snapshot
+
+
+def config(name: str = "git", **fields: Any) -> UpstreamConfig:
+    """Return the config of an upstream over stdio."""
+    given = {"transport": "stdio", "command": f"{name}-mcp", **fields}
+    return UpstreamConfig(name=name, source=f"mcp.json: mcpServers.{name}", **given)
+
+
+def tool(name: str = "git_status", description: str = "Show the status.", **fields: Any) -> mcp_types.Tool:
+    """Return a tool with one parameter."""
+    given: dict[str, Any] = {"input_schema": {"type": "object", "properties": {"path": {"type": "string"}}}, **fields}
+    return mcp_types.Tool(name=name, description=description, **given)
+
+
+def snapshot(of: UpstreamConfig, *tools: mcp_types.Tool, **fields: Any) -> Snapshot:
+    """Return what an upstream lists: the tools, and one component of each other kind."""
+    given: dict[str, Any] = {
+        "taken_at_s": 1.5,
+        "protocol_version": "2025-11-25",
+        "server_info": {"name": "git", "version": "1"},
+        "instructions": "Work with git.",
+        "capabilities": {"tools": {"listChanged": True}},
+        "prompts": (mcp_types.Prompt(name="p", arguments=[mcp_types.PromptArgument(name="a", required=True)]),),
+        "resources": (mcp_types.Resource(name="r", uri="file:///a"),),
+        "templates": (mcp_types.ResourceTemplate(name="t", uri_template="file:///{a}"),),
+        "problems": ("one",),
+        **fields,
+    }
+    return Snapshot(upstream=of.name, config_digest=of.digest, tools=tools or (tool(),), **given)

@@ -1,0 +1,91 @@
+"""What of a config is secret: by its name or by its looks, wherever people put it; and what plainly is none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mcp_types
+import pytest
+
+from agent_utilities.upstream.config import UpstreamConfig
+from agent_utilities.upstream.secrets import secrets_of, without, without_secrets
+from agent_utilities.upstream.snapshot import Snapshot
+
+
+def config(**fields: Any) -> UpstreamConfig:
+    return UpstreamConfig(name="notes", source="mcp.json", transport="stdio", **fields)
+
+
+def snapshot(*tools: mcp_types.Tool, **fields: Any) -> Snapshot:
+    return Snapshot(
+        upstream="notes", config_digest="d", taken_at_s=0, protocol_version="2025-11-25", tools=tools, **fields
+    )
+
+
+SECRET = [
+    ({"env": {"API_KEY": "topsecret"}}, "topsecret"),
+    ({"env": {"NOTION": "s3cr3t"}}, "s3cr3t"),
+    ({"env": {"DB_PASSWORD": "my pass word"}}, "my pass word"),
+    (
+        {"env": {"MCP_HEADERS": '{"Authorization": "Bearer ntn_abcdefgh", "Notion-Version": "2022-06-28"}'}},
+        "ntn_abcdefgh",
+    ),
+    ({"env": {"DATABASE_URL": "postgres://me:opensesame@db/app"}}, "opensesame"),
+    ({"headers": {"Authorization": "Bearer abcdefghij"}}, "abcdefghij"),
+    ({"headers": {"Authorization": "Basic dXNlcjpwYXNz"}}, "dXNlcjpwYXNz"),
+    ({"headers": {"X-Custom": "sk-4f9a8b7c6d"}}, "sk-4f9a8b7c6d"),
+    ({"auth": "bearertokenvalue"}, "bearertokenvalue"),
+    ({"args": ["--api-key", "abcdefghij"]}, "abcdefghij"),
+    ({"args": ["--api-key=abcdefghij"]}, "abcdefghij"),
+    ({"args": ["-e", "GITHUB_TOKEN=ghp_16C7e42F292c6912E7"]}, "ghp_16C7e42F292c6912E7"),
+    ({"args": ["mcp-remote", "https://x.test/mcp", "--header", "Authorization: Bearer abcdefgh"]}, "abcdefgh"),
+    ({"url": "https://x.test/mcp?api_key=abcdefgh"}, "abcdefgh"),
+    ({"url": "https://x.test/mcp?k=a%2Fb1c2d3e4"}, "a/b1c2d3e4"),
+    ({"url": "https://x.test/mcp?k=a%2Fb1c2d3e4"}, "a%2Fb1c2d3e4"),
+    ({"url": "https://x.test/s/NzA2YTQ4ZGUtMWE5Zi00/mcp"}, "NzA2YTQ4ZGUtMWE5Zi00"),
+    ({"url": "https://me:opensesame@x.test/mcp"}, "opensesame"),
+]
+PLAIN = [
+    {"env": {"LANG": "en_US.UTF-8", "REGION": "us-east-1", "MODEL": "gpt-4o", "DEBUG": "true", "PORT": "8080"}},
+    {"env": {"MAX_TOKENS": "4096", "ALLOWED_DIR": "/home/user123/project9x/notes", "HOME": "~/x1y2z3w4"}},
+    {"headers": {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}},
+    {"args": ["-y", "@modelcontextprotocol/server-filesystem@2025.11.25", "/home/user123/notes", "--verbose"]},
+    {"args": ["mcp-server-git==2025.1.14", "--repository", "C:\\Users\\me123456"]},
+    {"url": "https://mcp.example.com/mcp?toolsets=git,time", "auth": "oauth"},
+]
+
+
+class TestSecretsOf:
+    @pytest.mark.parametrize(("fields", "secret"), SECRET)
+    def test_finds_what_is_secret(self, fields: dict[str, Any], secret: str) -> None:
+        assert secret not in without(secrets_of(config(**fields)), f"I was given {secret}, thanks")
+
+    @pytest.mark.parametrize("fields", PLAIN)
+    def test_leaves_what_is_plain(self, fields: dict[str, Any]) -> None:
+        assert secrets_of(config(**fields)) == ()
+
+
+class TestWithoutSecrets:
+    def test_a_secret_is_hidden_wherever_a_text_tells_it(self) -> None:
+        tool = mcp_types.Tool(
+            name="find",
+            description='with key "s3cr3t-value"',
+            input_schema={"type": "object", "properties": {"s3cr3t-value": {"default": ["s3cr3t-value"]}}},
+        )
+        told = snapshot(
+            tool, instructions="s3cr3t-value", server_info={"name": "s3cr3t-value"}, problems=("s3cr3t-value",)
+        )
+        cleaned = without_secrets(told, ["s3cr3t-value"])
+        assert "s3cr3t-value" not in cleaned.model_dump_json()
+        assert cleaned.tools[0].description == 'with key "[hidden]"'
+        assert cleaned.digest != told.digest
+
+    def test_a_component_that_is_named_by_a_secret_is_left_out_and_told(self) -> None:
+        tools = [mcp_types.Tool(name=name, input_schema={"type": "object"}) for name in ("find", "get_s3cr3t-value")]
+        cleaned = without_secrets(snapshot(*tools), ["s3cr3t-value"])
+        assert [tool.name for tool in cleaned.tools] == ["find"]
+        assert cleaned.problems == ("1 of tools left out: a secret of the config stands in its name or address",)
+
+    def test_without_one_it_is_the_same_snapshot(self) -> None:
+        told = snapshot(mcp_types.Tool(name="find", input_schema={"type": "object"}))
+        assert without_secrets(told, ["s3cr3t-value"]) is told
