@@ -27,6 +27,8 @@ _PATH = re.compile(r"(?i)(\.{0,2}/|~|@[\w.-]+/|[a-z]:[\\/]|file:)")
 _SEPARATORS = re.compile(r"[\s;,&=:\"'{}\[\]()<>?|@/\\#]+")
 _WORD_SEPARATORS = re.compile(r"[-_.@+*%~^!$`]+")
 _PLAIN_PART = re.compile(r"[^\W\d_]{0,16}|[a-z]{0,24}|\w{0,4}")
+_UNESCAPED = re.compile(r"[ !#-\[\]-~]*")
+"""What JSON spells as it is."""
 _SHORTEST, _SHORTEST_WORD, _SHORTEST_OF_A_PATH = 5, 6, 16
 
 
@@ -65,6 +67,8 @@ def without_secrets(snapshot: Snapshot, secrets: Sequence[str]) -> Snapshot:
     if not secrets:
         return snapshot
     pattern = _pattern(secrets)
+    if all(map(_UNESCAPED.fullmatch, secrets)) and not pattern.search(snapshot.model_dump_json(by_alias=True)):
+        return snapshot
     content = snapshot.model_dump(mode="json", by_alias=True, exclude_unset=True)
     cleaned, problems = dict(content), list(snapshot.problems)
     for kind in ("tools", "prompts", "resources", "templates"):

@@ -66,6 +66,11 @@ class TestSecretsOf:
 
 
 class TestWithoutSecrets:
+    @pytest.mark.parametrize("secret", ['qu"ote-1x', "back\\slash-1x", "ümlaut-1x", "tab\t-1x", "del\x7f-1x"])
+    def test_one_that_json_spells_otherwise_is_hidden(self, secret: str) -> None:
+        cleaned = without_secrets(snapshot(instructions=f"It is {secret}."), [secret])
+        assert cleaned.instructions == "It is [hidden]."
+
     def test_a_secret_is_hidden_wherever_a_text_tells_it(self) -> None:
         tool = mcp_types.Tool(
             name="find",
