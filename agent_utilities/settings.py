@@ -67,6 +67,11 @@ class Settings(BaseModel):
     graph_folder: str = Field(
         default="", description="Where embedded graphs and vectors are kept; the user's cache folder where blank."
     )
+    gateway_folder: str = Field(
+        default="",
+        description="Where gateways keep snapshots, logs and what was agreed to; the user's cache and state folders "
+        "where blank.",
+    )
     ranker: Literal["auto", "off", "lexical", "embedding", "hybrid"] = Field(
         default="auto",
         description="What ranks tools for a query. `auto`: by words, and by vectors too where `MCP_EMBEDDINGS` is set "
@@ -79,7 +84,7 @@ class Settings(BaseModel):
     )
 
 
-_AS_WRITTEN = ("graph_folder", "embeddings", "allowed_hosts", "allowed_origins")
+_AS_WRITTEN = ("graph_folder", "gateway_folder", "embeddings", "allowed_hosts", "allowed_origins")
 
 
 def variable(field: str) -> str:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from agent_utilities.cli.clients import Client
+from agent_utilities.cli.gateway_command import gateway_app
 from agent_utilities.cli.graph_command import graph_app
 from agent_utilities.errors import AgentUtilitiesError, InputError
 
@@ -107,6 +108,7 @@ def _installed() -> list[str]:
     return installed_servers()
 
 
+app.add_typer(gateway_app, name="gateway")
 app.add_typer(graph_app, name="graph")
 
 

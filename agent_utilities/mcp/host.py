@@ -14,6 +14,7 @@ from agent_utilities.mcp.surface.surface import Surface
 from agent_utilities.mcp.surface.verdict import Verdict
 from agent_utilities.selection.model import Selection
 from agent_utilities.selection.resolution import Resolution
+from agent_utilities.visibility.bounds import Bounds
 
 
 class Host(Protocol):
@@ -45,6 +46,14 @@ class Host(Protocol):
 
     async def resolve_once(self, verdict: Verdict) -> Resolution:
         """Return the answer to a verdict's query where no server runs."""
+        ...
+
+    def absent(self, bounds: Bounds) -> Sequence[str]:
+        """Return what a caller may learn of that should be listed, and is not known yet: names of upstreams."""
+        ...
+
+    async def know_everything(self) -> None:
+        """Bring in what is not known yet, however long it takes, before an operator is shown everything."""
         ...
 
     def health(self) -> Mapping[str, Any]:

@@ -37,6 +37,7 @@ from agent_utilities.selection import nearest
 from agent_utilities.selection.merge import effective
 from agent_utilities.selection.model import Selection
 from agent_utilities.selection.resolution import UNRESOLVED, Resolution
+from agent_utilities.visibility.bounds import Bounds
 
 if TYPE_CHECKING:
     from agent_utilities.mcp.observers.metrics import Metrics
@@ -136,6 +137,13 @@ class AgentServer(LaunchedServer):
         if verdict.preferences.query is None:
             return UNRESOLVED
         return await self.resolver.run_once(lambda: self._resolve(verdict))
+
+    def absent(self, bounds: Bounds) -> Sequence[str]:
+        """Return what a caller may learn of that should be listed, and is not known yet; a server's own all is."""
+        return ()
+
+    async def know_everything(self) -> None:
+        """Bring in what is not known yet; see `Host`."""
 
     def cache_hint(self, method: str) -> CacheHint | None:
         """Return what the author says of how long a list may be kept."""

@@ -96,11 +96,11 @@ def run(server: Launchable, argv: Sequence[str] | None = None) -> NoReturn:
 
 def _run(program: Program, load: Callable[[], Launchable], argv: Sequence[str] | None) -> NoReturn:
     app = typer.Typer(rich_markup_mode="rich")
-    app.command(help=f"Serve {program.name} over MCP.", epilog=_EPILOG)(options_type())
+    app.command(help=f"Serve {program.name} over MCP.", epilog=_EPILOG)(options_type(Options))
     try:
         parsed = app(list(sys.argv[1:] if argv is None else argv), standalone_mode=False, obj=program)
         if isinstance(parsed, Options):  # it is an exit code where --help or --version has been answered
-            _launch(load, parsed)
+            launch(load, parsed)
     except typer.TyperException as error:
         _refuse(message_of(error))
     except InputError as error:
@@ -110,7 +110,16 @@ def _run(program: Program, load: Callable[[], Launchable], argv: Sequence[str] |
     sys.exit(0)
 
 
-def _launch(load: Callable[[], Launchable], options: Options) -> None:
+def launch(load: Callable[[], Launchable], options: Options) -> None:
+    """Serve as options say, or print what would be visible.
+
+    Args:
+        load: returns the server; called when the options are known to be good.
+        options: what was given.
+
+    Raises:
+        InputError: a value can't be read.
+    """
     selection, settings = selection_of(options), settings_of(options)
     server = load()
     server.surface.launch(selection, **settings)

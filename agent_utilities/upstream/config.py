@@ -78,6 +78,8 @@ class UpstreamConfig(BaseModel):
     """Names or globs of its tools, as it calls them, that are permitted; None for all."""
     deny: frozenset[str] = frozenset()
     """Names or globs of its tools that are denied."""
+    keys: Mapping[str, str] = Field(default_factory=dict)
+    """By field, the key that it is written under in the file: `deny` may stand there as `disabledTools`."""
     lazy: bool = True
     """False: its tools are pins, in every list where they are permitted."""
     tags: tuple[str, ...] = ()

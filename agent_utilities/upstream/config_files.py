@@ -72,6 +72,22 @@ def read_config(files: Sequence[Path], environ: Mapping[str, str], *, folder: Pa
     )
 
 
+def read_servers(told: Mapping[str, Any], environ: Mapping[str, str]) -> GatewayConfig:
+    """Return every server that the content of a config file configures.
+
+    Args:
+        told: the content, such as `{"mcpServers": {"git": {"command": "uvx", "args": ["mcp-server-git"]}}}`.
+        environ: the environment, for variables.
+
+    Raises:
+        ConfigError: it can't be read as a config file's.
+    """
+    read = _File(Path("mcp.json"), Table(told), environ, Path.cwd())
+    upstreams = [upstream for _, upstream in read.upstreams() if upstream is not None]
+    problems, notices = tuple(read.reader.problems), tuple(read.all_notices())
+    return GatewayConfig(upstreams=tuple(upstreams), problems=problems, notices=notices)
+
+
 def digest(content: bytes) -> str:
     """Return a hash of a file's content, 32 hex digits."""
     return blake2b(content, digest_size=16).hexdigest()

@@ -91,7 +91,7 @@ class Reader:
             written_as.setdefault(key.field, name)
             if fold(name) == "httpurl":
                 given.setdefault("is_http", True)
-        return given
+        return {**given, "keys": written_as}
 
     def _keyed(self, value: Mapping[str, Any], source: str) -> dict[str, Key]:
         """Return the known keys that an entry has, by how they are written there; tell of the others."""
@@ -130,6 +130,7 @@ class Reader:
             allow=allow,
             deny=frozenset(given.get("deny", ())),
             overrides=overrides,
+            keys={name: given["keys"][name] for name in ("allow", "deny", "tools") if name in given["keys"]},
             **fields,
         )
 

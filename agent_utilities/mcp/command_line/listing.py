@@ -27,6 +27,7 @@ async def print_listing(host: Host, as_json: bool) -> None:
         host: the server, its selection set.
         as_json: print one JSON object instead of a table.
     """
+    await host.know_everything()
     verdict = host.surface.verdict(NOTHING, shapes_lists=True)
     resolution = await host.resolve_once(verdict)
     verdict = host.surface.resolved(verdict, resolution)

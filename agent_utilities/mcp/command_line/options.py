@@ -1,11 +1,12 @@
-"""The options of every server's command line: typer makes the command from a dataclass, and that from the one table."""
+"""The options of every server's command line: typer makes the command from a dataclass, and that from the one table.
 
-from __future__ import annotations
+Annotations are values here, not texts: classes of options in other modules inherit them.
+"""
 
 import dataclasses
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol, TypeVar
 
 import typer
 
@@ -46,6 +47,9 @@ class LogLevel(StrEnum):
     INFO = "info"
     WARNING = "warning"
     ERROR = "error"
+
+
+_O = TypeVar("_O", bound="Options")
 
 
 class Program(Protocol):
@@ -115,15 +119,24 @@ class Options:
     ] = None
 
 
-def options_type() -> type[Options]:
-    """Return `Options` with one more field for every command-line spelling in the table of selection fields."""
+def options_type(base: type[_O]) -> type[_O]:
+    """Return a class of options with one more field for every command-line spelling in the table of selection fields.
+
+    Args:
+        base: `Options`, or what has options of its own beside them.
+    """
     fields = [
         (_attribute(spelling), _annotation(spelling, field), dataclasses.field(default=None))
         for spelling, field in spellings("cli")
     ]
     # Annotations of `Options` are looked up in the module that the new class names as its own.
     return dataclasses.make_dataclass(
-        "ServerOptions", fields, bases=(Options,), namespace={"__module__": __name__}, frozen=True, kw_only=True
+        f"Selecting{base.__name__}",
+        fields,
+        bases=(base,),
+        namespace={"__module__": base.__module__, "__doc__": base.__doc__},
+        frozen=True,
+        kw_only=True,
     )
 
 

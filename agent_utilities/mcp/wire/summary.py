@@ -27,7 +27,7 @@ async def summarise(host: Host, verdict: Verdict, kind: ComponentKind, decided: 
     Returns:
         `revision`, `permitted`, `visible`, `status`; `cause` where the query was answered less than it could be;
         `ranked` names of visible tools, best first, where it was answered, and `left_out` how many more answer it;
-        `unknown` names that the caller gave, each with the nearest.
+        `unknown` names that the caller gave, each with the nearest; `absent` upstreams that were never reached yet.
     """
     decision = decided or await host.surface.decide_in_turns(kind, await host.catalog(kind), verdict)
     resolution = verdict.preferences.resolution
@@ -46,6 +46,8 @@ async def summarise(host: Host, verdict: Verdict, kind: ComponentKind, decided: 
             summary["left_out"] = resolution.n_left_out
     if verdict.by_caller and (unknown := await _unknown(host, decision, kind)):
         summary["unknown"] = unknown
+    if absent := host.absent(verdict.bounds):
+        summary["absent"] = list(absent)
     return summary
 
 

@@ -1,0 +1,109 @@
+"""`agent-utilities gateway`: its commands. What they do is imported when one runs, for `--help` needs none of it.
+
+Annotations are values here, not texts, as in `Options`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from agent_utilities.mcp.command_line.options import Options, options_type
+
+_HELP = """Serve every server of an mcp.json behind one bounded endpoint.
+
+`agent-utilities gateway [FILES]` serves; `agent-utilities gateway serve --help` shows every option of it."""
+
+
+@dataclass(frozen=True)
+class _Program:
+    """What the options tell of the gateway."""
+
+    name: str = "agent-utilities gateway"
+
+    @property
+    def version(self) -> str | None:
+        from importlib.metadata import version
+
+        return version("agent-utilities")
+
+
+class _ServesByDefault(TyperGroup):
+    """A group that serves where no other command is named: `gateway mcp.json` is `gateway serve mcp.json`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        ctx.obj = _Program()
+        if not args or (args[0] not in self.commands and args[0] not in ctx.help_option_names):
+            args = ["serve", *args]
+        return super().parse_args(ctx, args)
+
+
+def _launch(result: Any, **_: Any) -> Any:
+    """Launch the gateway where its options were parsed; anything else is an exit code."""
+    if isinstance(result, GatewayOptions):
+        from agent_utilities.cli.gateway import launch_gateway
+
+        return launch_gateway(result)
+    return result
+
+
+gateway_app = typer.Typer(cls=_ServesByDefault, help=_HELP, result_callback=_launch)
+
+Files = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="[FILES]...",
+        help="mcp.json of any host, later over earlier. Without one: ./.mcp.json, ./mcp.json, .vscode/mcp.json, "
+        ".cursor/mcp.json, then your own.",
+        show_default=False,
+    ),
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Start what a file that was merely found in a folder names.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatewayOptions(Options):
+    """Serve the servers of an mcp.json, bounded, on one endpoint."""
+
+    files: Files = None
+    yes: Yes = False
+    name: Annotated[str, typer.Option("--name", help="The gateway's name, as clients see it.")] = "gateway"
+
+
+serve: Callable[..., Any] = gateway_app.command("serve")(options_type(GatewayOptions))
+
+
+@gateway_app.command()
+def check(
+    files: Files = None,
+    yes: Yes = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> int:
+    """Reach every server once, and say what it costs and what is wrong; code 1 where one could not be reached."""
+    import anyio
+
+    from agent_utilities.cli.gateway import config_of
+    from agent_utilities.cli.gateway_check import check as run
+
+    _, config = config_of(files or (), yes=yes)
+
+    async def checking() -> int:
+        return await run(config, as_json=as_json)
+
+    return min(1, anyio.run(checking))
+
+
+@gateway_app.command()
+def logs(
+    name: Annotated[
+        str | None, typer.Argument(help="The server's name in the config; without one, all there are.")
+    ] = None,
+    n_lines: Annotated[int, typer.Option("-n", "--lines", min=1, help="How many lines, the last ones.")] = 100,
+) -> None:
+    """Print what a server last said on stderr, whichever gateway ran it."""
+    from agent_utilities.cli.gateway import show_logs
+
+    show_logs(name, n_lines)

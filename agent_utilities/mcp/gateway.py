@@ -1,0 +1,158 @@
+"""`create_gateway()`: every server of an `mcp.json` behind one bounded endpoint."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from agent_utilities.catalog.model import entry
+from agent_utilities.mcp.lifespan import with_background
+from agent_utilities.mcp.server import AgentServer
+from agent_utilities.mcp.upstream_provider import UpstreamProvider
+from agent_utilities.selection.model import NOTHING
+from agent_utilities.upstream.config import GatewayConfig
+from agent_utilities.upstream.config_files import read_config, read_servers
+from agent_utilities.upstream.config_watch import watch_config
+from agent_utilities.upstream.folders import gateway_folder
+from agent_utilities.upstream.snapshot_store import SnapshotStore
+from agent_utilities.upstream.supervisor import Upstream
+from agent_utilities.upstream.tool_rules import denied_by
+from agent_utilities.upstream.upstreams import Upstreams
+from agent_utilities.visibility.bounds import Bounds
+
+logger = logging.getLogger("agent_utilities.gateway")
+
+Config = GatewayConfig | Mapping[str, Any] | str | Path | Sequence[str | Path]
+"""What names a gateway's upstreams: a config, an `mcp.json`'s content, or files."""
+
+
+class Gateway(AgentServer):
+    """An `AgentServer` in front of upstreams: every channel, bound, query and route holds on the union of theirs.
+
+    Args:
+        config: the upstreams' configuration.
+        files: files that are read again when they change; none where the config stays as it is.
+        name, instructions, environ, options: as for `AgentServer`.
+    """
+
+    def __init__(
+        self,
+        config: GatewayConfig,
+        name: str,
+        instructions: str | None = None,
+        *,
+        files: Sequence[Path] = (),
+        environ: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> None:
+        self.config, self._files = config, files
+        lifespan = with_background([self._supervise, self._follow_files], options.pop("lifespan", None))
+        super().__init__(name, instructions, environ=environ, lifespan=lifespan, **options)
+        operator = self.surface.operator
+        operator.has_configured_denies = True
+        self.upstreams = Upstreams(
+            config,
+            environ=operator.environ,
+            store=SnapshotStore(gateway_folder("snapshots", operator.settings.gateway_folder)),
+            on_change=lambda upstream: self.upstream_provider.renew(upstream),
+        )
+        self.upstream_provider = UpstreamProvider(self.upstreams, denied_by)
+        self.add_provider(self.upstream_provider)
+
+    async def _supervise(self) -> None:
+        await self.upstreams.run()
+
+    async def _follow_files(self) -> None:
+        if self._files:
+            await watch_config(self._files, self.surface.operator.environ, self.config, self.reload)
+
+    async def reload(self, config: GatewayConfig) -> None:
+        """Serve another configuration; upstreams that are the same in it keep their connections, sessions stay.
+
+        Args:
+            config: the configuration from now on.
+        """
+        self.config = config
+        await self.upstreams.reload(config)
+
+    # -- what is told of upstreams -----------------------------------------------------------------------------------
+
+    def absent(self, bounds: Bounds) -> Sequence[str]:
+        """Return the upstreams whose components are not known yet, of those that the caller may learn of."""
+        return [each.config.name for each in self.upstreams if _is_unseen(each) and _may_learn_of(each, bounds)]
+
+    def health(self) -> dict[str, Any]:
+        """Return the server's health, and under `upstreams` the state of each and of how many others.
+
+        Everybody may read it: there is no address, path or text of an upstream in it, and no name that the operator's
+        bounds hide.
+        """
+        bounds = self.surface.verdict(NOTHING, shapes_lists=False).bounds
+        told = {each.config.name: _told(each) for each in self.upstreams if _may_learn_of(each, bounds)}
+        others = Counter(each.state.name for each in self.upstreams if each.config.name not in told)
+        health = {**super().health(), "upstreams": told}
+        return {**health, "other_upstreams": dict(others)} if others else health
+
+    async def know_everything(self) -> None:
+        """Reach every upstream that was never reached, and return when each has answered or failed."""
+        async with asyncio.TaskGroup() as group:
+            started = asyncio.Event()
+            supervising = group.create_task(self.upstreams.run(started))
+            await started.wait()
+            await asyncio.gather(*(each.renew() for each in self.upstreams if _is_unseen(each)))
+            supervising.cancel()
+
+
+def _is_unseen(upstream: Upstream) -> bool:
+    return upstream.config.enabled and upstream.snapshot is None
+
+
+def _may_learn_of(upstream: Upstream, bounds: Bounds) -> bool:
+    """Whether bounds leave anything of an upstream, judged on what it is known to have, or else on its name."""
+    config, seen = upstream.config, upstream.snapshot
+    names = [f"{config.name}_{tool.name}" for tool in seen.tools] if seen is not None else [f"{config.name}_"]
+    tags = (config.name, *config.tags)
+    return any(bounds.refusal(entry("tool", name, tags=tags, read_only=True)) is None for name in names)
+
+
+def _told(upstream: Upstream) -> dict[str, Any]:
+    state = upstream.state
+    told: dict[str, Any] = {"state": state.name, "tools": state.n_tools}
+    return {**told, "cause": state.cause, "failures": state.n_failures} if state.cause else told
+
+
+def create_gateway(
+    config: Config,
+    name: str = "gateway",
+    instructions: str | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    **options: Any,
+) -> Gateway:
+    """Return a server that bounds every server of an `mcp.json`, and starts one when it is called.
+
+    Args:
+        config: a file, or several, later over earlier by server name; or the content of one, as a mapping.
+        name: the gateway's name, as clients see it.
+        instructions: what the gateway is for; what its upstreams say of themselves by default.
+        environ: the environment to read `MCP_*` variables, and the config's variables, from.
+        options: as for `create_mcp_server`.
+
+    Raises:
+        ConfigError: no file can be read. A server that can't be taken is told in `config.problems`, and left out.
+    """
+    files: Sequence[Path] = ()
+    match config:
+        case GatewayConfig():
+            read = config
+        case Mapping():
+            read = read_servers(config, os.environ if environ is None else environ)
+        case _:
+            files = [Path(config)] if isinstance(config, str | Path) else [Path(file) for file in config]
+            read = read_config(files, os.environ if environ is None else environ)
+    return Gateway(read, name, instructions, files=files, environ=environ, **options)
