@@ -60,6 +60,8 @@ class UpstreamConfig(BaseModel):
     """stdio: its arguments; people put keys there."""
     env: Mapping[str, SecretStr] = Field(default_factory=dict)
     """stdio: variables beside the few that every upstream gets."""
+    env_file: str | None = None
+    """stdio: a file whose variables are among them."""
     cwd: str | None = None
     """stdio: the folder it runs in; the config file's own where None."""
     url: SecretStr = SecretStr("")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from hashlib import blake2b
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +46,7 @@ def read_config(files: Sequence[Path], environ: Mapping[str, str], *, folder: Pa
     for path in files:
         try:
             content = read_bytes(path)
-            read = _File(path, parsed(content, path), environ, folder or Path.cwd())
+            read = _File(path, parsed(content, path), environ, folder or Path.cwd(), files)
             for name, upstream in list(read.upstreams()):
                 upstreams.pop(name, None)
                 upstreams[name] = upstream
@@ -82,10 +84,16 @@ def read_servers(told: Mapping[str, Any], environ: Mapping[str, str]) -> Gateway
     Raises:
         ConfigError: it can't be read as a config file's.
     """
-    read = _File(Path("mcp.json"), Table(told), environ, Path.cwd())
+    read = _File(Path("mcp.json"), Table(told), environ, Path.cwd(), [])
     upstreams = [upstream for _, upstream in read.upstreams() if upstream is not None]
     problems, notices = tuple(read.reader.problems), tuple(read.all_notices())
     return GatewayConfig(upstreams=tuple(upstreams), problems=problems, notices=notices)
+
+
+def read_unfilled(path: Path, content: bytes, environ: Mapping[str, str]) -> tuple[UpstreamConfig, ...]:
+    """Return a file's servers with every value of the environment left a reference, for a person to see."""
+    read = _File(path, parsed(content, path), environ, Path.cwd(), [path], keeps_all=True)
+    return tuple({name: upstream for name, upstream in read.upstreams() if upstream is not None}.values())
 
 
 def digest(content: bytes) -> str:
@@ -103,15 +111,36 @@ def containers(told: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
     yield from found
 
 
+def _is_gateway_of(upstream: UpstreamConfig, files: Collection[Path]) -> bool:
+    """Whether a server is a gateway of one of these files, or of what it finds: it would start itself, without end."""
+    words = [upstream.command, *(arg.get_secret_value() for arg in upstream.args)]
+    for index, (program, command) in enumerate(pairwise(words)):
+        if re.split(r"[/\\]", program)[-1].removesuffix(".exe") == "agent-utilities" and command == "gateway":
+            folder = Path(upstream.cwd or ".")
+            named = {os.path.realpath(folder / word) for word in words[index + 2 :] if not word.startswith("-")}
+            own = {os.path.realpath(path) for path in files}
+            return not any(os.path.isfile(path) for path in named) or bool(named & own)
+    return False
+
+
 class _File:
     """The servers of one file."""
 
-    def __init__(self, path: Path, told: Table, environ: Mapping[str, str], working_folder: Path) -> None:
+    def __init__(
+        self,
+        path: Path,
+        told: Table,
+        environ: Mapping[str, str],
+        working_folder: Path,
+        files: Collection[Path],
+        *,
+        keeps_all: bool = False,
+    ) -> None:
         absolute = Path(os.path.abspath(path))
         home = user_home(environ)
         is_own = absolute == own_file(home, environ)
         is_of_host = absolute in user_files(home, environ).values()
-        self.path, self.told = path, told
+        self.path, self.told, self._files = path, told, files
         self._dialect = dialect(absolute)
         base = home if is_of_host else self._dialect.folder
         self.notices: list[str] = []
@@ -122,6 +151,7 @@ class _File:
                 home=home,
                 inputs=dict(self._inputs()),
                 has_bare=self._dialect.has_bare_variables,
+                keeps_all=keeps_all,
             ),
             folder=base,
             is_in_seconds=self._dialect.is_in_seconds,
@@ -145,7 +175,11 @@ class _File:
             if len(servers) > MAX_SERVERS:
                 refuse(f"{place!r} has {len(servers)} servers", self.path, f"{MAX_SERVERS} are the most")
             for name, value in servers.items():
-                yield name, self.reader.read(Entry(name, value, self._source(place, name)))
+                upstream = self.reader.read(Entry(name, value, self._source(place, name)))
+                if upstream is not None and _is_gateway_of(upstream, self._files):
+                    self.notices.append(f"{upstream.source}: is this gateway itself, and left out")
+                    upstream = None
+                yield name, upstream
 
     def all_notices(self) -> list[str]:
         """Return a line for each thing that was passed over."""

@@ -18,6 +18,7 @@ from agent_utilities.upstream.entry_credentials import (
 )
 from agent_utilities.upstream.entry_reading import Reading, Unusable, is_encodable
 from agent_utilities.upstream.shown import described, shown
+from agent_utilities.upstream.variables import references
 
 _LONGEST_S = 7 * 24 * 3600
 _TRANSPORTS = {"stdio": "stdio", "local": "stdio", "sse": "sse"} | dict.fromkeys(
@@ -73,6 +74,8 @@ def _texts(value: object, reading: Reading) -> tuple[str, ...]:
 def _url(value: object, reading: Reading) -> str:
     expected = "an address, such as https://example.com/mcp"
     url = reading.text(value, expected).strip()
+    if reading.variables.keeps_all and references(url):
+        return url
     try:
         parts = urlsplit(url)
         is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -95,8 +98,8 @@ def _variables(value: object, reading: Reading) -> dict[str, str]:
 
 
 def _variables_names(value: object, reading: Reading) -> dict[str, str]:
-    environ = reading.variables.environ
-    return {name: environ[name] for name in reading.names(value) if name in environ}
+    variables = reading.variables
+    return {name: variables.fill(f"${{env:{name}}}") for name in reading.names(value) if name in variables.environ}
 
 
 def _switch(value: object, reading: Reading) -> bool:

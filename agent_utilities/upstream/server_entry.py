@@ -137,12 +137,14 @@ class Reader:
     def _process(self, given: Mapping[str, Any], enabled: bool) -> dict[str, Any]:
         program, *arguments = given["command"]
         env = dict(given.get("env_names", {}))
-        if enabled and "env_file" in given:
-            env |= read_env_file(Path(given["env_file"]))
+        env_file: str | None = given.get("env_file")
+        if enabled and env_file is not None and not self.variables.keeps_all:
+            env |= read_env_file(Path(env_file))
         return {
             "command": program,
             "args": (*arguments, *given.get("args", ())),
             "env": env | given.get("env", {}),
+            "env_file": env_file,
             "cwd": given.get("cwd", str(self.folder)),
         }
 

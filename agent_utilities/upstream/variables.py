@@ -62,6 +62,7 @@ class Variables:
         inputs: by id, what the file says of its inputs.
         has_bare: whether `$VAR` is a variable too, as in Gemini's files.
         keeps_missing: whether what can't be filled in stays as it stands, as for a server that is not started.
+        keeps_all: whether every value of the environment stays a reference, for a person who is to see no secret.
     """
 
     environ: Mapping[str, str]
@@ -70,6 +71,7 @@ class Variables:
     inputs: Mapping[str, Input] = field(default_factory=dict)
     has_bare: bool = False
     keeps_missing: bool = False
+    keeps_all: bool = False
 
     def fill(self, text: str) -> str:
         """Return a text with its variables filled in. Values are taken as they are: none is looked into for more.
@@ -105,7 +107,7 @@ class Variables:
         if colon and kind == "input":
             return self._input(rest, reference)
         if colon and kind in _OF_EDITORS:
-            if self.keeps_missing:
+            if self.keeps_missing or self.keeps_all:
                 return reference
             raise VariableError(f"${{{kind}:…}} is known to editors alone", "write the value, or ${VAR} for a variable")
         name, has_default, default = (rest if colon and kind == "env" else inside).partition(":-")
@@ -125,6 +127,8 @@ class Variables:
         }
 
     def _environ(self, name: str, default: str | None, reference: str) -> str:
+        if self.keeps_all:
+            return reference
         value = self.environ.get(name) or (self.environ.get(name) if default is None else default)
         if value is not None:
             return value
@@ -134,13 +138,26 @@ class Variables:
 
     def _input(self, input_id: str, reference: str) -> str:
         asked = self.inputs.get(input_id, Input(input_variable(input_id)))
-        value = self.environ.get(asked.variable, asked.default)
+        value = None if self.keeps_all else self.environ.get(asked.variable, asked.default)
         if value is not None:
             return value
-        if self.keeps_missing:
+        if self.keeps_missing or self.keeps_all:
             return reference
         about = f" ({asked.description})" if asked.description else ""
         raise VariableError(f"the input {input_id!r}{about} is not given", f"set the variable {asked.variable} to it")
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """Return the variables that a text takes, each once, those of defaults included; inputs by their own variable."""
+    found: list[str] = []
+    for start, end in references(text):
+        kind, colon, rest = text[start + 2 : end].partition(":")
+        if colon and kind == "input":
+            found.append(input_variable(rest))
+            continue
+        name, _, default = (rest if colon and kind == "env" else text[start + 2 : end]).partition(":-")
+        found += [name, *names_in(default)]
+    return tuple(dict.fromkeys(found))
 
 
 def references(text: str) -> list[tuple[int, int]]:

@@ -150,6 +150,7 @@ class TestOfOurOwn:
         assert told == {
             "transport": "http",
             "cwd": None,
+            "env_file": None,
             "auth": None,
             "oauth": None,
             "forward_headers": ("x-tenant",),
