@@ -27,17 +27,18 @@ class ListingError(AgentUtilitiesError):
 
 
 async def show_status() -> None:
-    """Print every server in the graph: how many tools, and how old."""
+    """Print every server in the graph: how many tools, how old; below a gateway, its upstreams."""
     settings = _settings()
     table = Table("server", "tools", "age", "digest", "graph", header_style="bold")
     for graph in _every_graph(settings):
         try:
             async with _open(graph):
-                for state in await server_states(graph):
-                    age_s = time.time() - state.updated_at_ms / 1000
-                    style = "yellow" if age_s > settings.graph_ttl_hours * 3600 else ""
-                    row = (state.name, str(state.n_tools), _age(age_s), state.digest[:12], graph.backend)
-                    table.add_row(*row, style=style)
+                for server in await server_states(graph):
+                    for state in (server, *server.nodes[1:]):
+                        age_s = time.time() - state.updated_at_ms / 1000
+                        style = "yellow" if age_s > settings.graph_ttl_hours * 3600 else ""
+                        row = (state.name, str(state.n_tools), _age(age_s), state.digest[:12], graph.backend)
+                        table.add_row(*row, style=style)
         except GraphError as error:
             if error.cause != "busy" or not isinstance(graph, EmbeddedGraph) or graph.path is None:
                 raise

@@ -31,6 +31,24 @@ class GraphError(AgentUtilitiesError, OSError):
 
 
 @dataclass(frozen=True, slots=True)
+class UpstreamRecord:
+    """A server behind a gateway, as the graph keeps it; no secrets, commands or environment.
+
+    Args:
+        name: what the gateway calls it.
+        title, description: for people and models; empty where there is none.
+    """
+
+    name: str
+    title: str = ""
+    description: str = ""
+
+    def node(self, gateway: str) -> str:
+        """Return the name of its node, `gateway/upstream`, with `%` and `/` in each of the two encoded."""
+        return f"{_encoded(gateway)}/{_encoded(self.name)}"
+
+
+@dataclass(frozen=True, slots=True)
 class ToolRecord:
     """One tool as the graph keeps it; no secrets, commands or environment.
 
@@ -41,6 +59,7 @@ class ToolRecord:
         digest: changes when anything of the tool does.
         kind: the component's kind.
         read_only: whether `readOnlyHint` is true.
+        upstream: the server behind a gateway that it comes from; None for a server's own.
     """
 
     name: str
@@ -50,12 +69,16 @@ class ToolRecord:
     digest: str
     kind: str
     read_only: bool
+    upstream: UpstreamRecord | None = None
 
     def row(self, server: str) -> dict[str, Any]:
-        """Return the node's properties; its key is `server/name`, with `%` and `/` in the server's name encoded."""
-        encoded = server.replace("%", "%25").replace("/", "%2F")
+        """Return the node's properties; its key is `server/name`, with `%` and `/` in the server's name encoded.
+
+        Args:
+            server: the name of the server's node.
+        """
         return {
-            "key": f"{encoded}/{self.name}",
+            "key": f"{_encoded(server)}/{self.name}",
             "name": self.name,
             "title": self.title,
             "description": self.description,
@@ -75,14 +98,28 @@ class ToolRecord:
         return "\n".join((self.name, self.description, *self.tags)).lower()
 
 
+def _encoded(name: str) -> str:
+    return name.replace("%", "%25").replace("/", "%2F")
+
+
 def tool_record(
-    name: str, title: str | None, description: str | None, tags: Sequence[str], read_only: bool
+    name: str,
+    title: str | None,
+    description: str | None,
+    tags: Sequence[str],
+    read_only: bool,
+    upstream: UpstreamRecord | None = None,
 ) -> ToolRecord:
     """Return a record with its digest, over all that the graph keeps of the tool; its texts in NFC, on one line."""
     ordered = tuple(sorted(map(_on_one_line, tags)))
     title, description = _on_one_line(title or ""), _on_one_line(description or "")
     parts = [name, title, description, ordered, read_only]
-    return ToolRecord(name, title, description, ordered, _digest(json.dumps(parts)), "tool", read_only)
+    return ToolRecord(name, title, description, ordered, _digest(json.dumps(parts)), "tool", read_only, upstream)
+
+
+def upstream_record(name: str, title: str, description: str) -> UpstreamRecord:
+    """Return a record of a server behind a gateway; its texts in NFC, on one line."""
+    return UpstreamRecord(name, _on_one_line(title), _on_one_line(description))
 
 
 def _digest(text: str) -> str:
@@ -93,11 +130,12 @@ def _on_one_line(text: str) -> str:
     return " ".join(unicodedata.normalize("NFC", text).split()).encode("utf-8", "replace").decode()
 
 
-def record_of(definition: Mapping[str, Any]) -> ToolRecord:
+def record_of(definition: Mapping[str, Any], upstream: UpstreamRecord | None = None) -> ToolRecord:
     """Return the record of a tool as `tools/list` sends it: the same here as seen from afar.
 
     Args:
         definition: the tool's JSON; tags are read from `_meta.fastmcp.tags`.
+        upstream: the server behind a gateway that it comes from, or None.
     """
     annotations = definition.get("annotations") or {}
     tags = ((definition.get("_meta") or {}).get("fastmcp") or {}).get("tags") or []
@@ -107,6 +145,7 @@ def record_of(definition: Mapping[str, Any]) -> ToolRecord:
         definition.get("description"),
         [str(tag) for tag in tags],
         annotations.get("readOnlyHint") is True,
+        upstream,
     )
 
 
@@ -118,19 +157,41 @@ def server_digest(records: Sequence[ToolRecord]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ServerState:
-    """A server's node.
+    """A server's node; a gateway's together with those of its upstreams.
 
     Args:
         name: the server's name, unique in the graph.
         digest: of its tool set, as last written.
         updated_at_ms: UTC epoch milliseconds of the last refresh.
         n_tools: how many tools it provides.
+        nodes: of a gateway the node of its own tools, then those of its upstreams by name; empty for any other server.
     """
 
     name: str
     digest: str
     updated_at_ms: int
     n_tools: int
+    nodes: tuple[ServerState, ...] = ()
+
+    @classmethod
+    def of(cls, name: str, nodes: Iterable[ServerState]) -> ServerState:
+        """Return the state of a server from its node and those of its upstreams, in any order.
+
+        A gateway is as old as the oldest of them, and its digest changes with any of theirs.
+        """
+        by_name = {node.name: node for node in nodes}
+        own = by_name.pop(name, None) or cls(name, "", 0, 0)
+        if not by_name:
+            return own
+        ordered = (own, *(by_name[node] for node in sorted(by_name)))
+        digest = _digest("".join([f"{node.name}\0{node.digest}\0" for node in ordered]))
+        oldest_ms = min(node.updated_at_ms for node in ordered)
+        return cls(name, digest, oldest_ms, sum(node.n_tools for node in ordered), ordered)
+
+    @property
+    def each_node(self) -> tuple[ServerState, ...]:
+        """The nodes that it is made of: itself, for a server that is no gateway."""
+        return self.nodes or (self,)
 
 
 Statement = tuple[str, dict[str, Any]]

@@ -1,10 +1,15 @@
-"""Every statement that is run on the graph: parameters only, and the same text on every backend."""
+"""Every statement that is run on the graph: parameters only, and the same text on every backend.
+
+`$server_name` stands for a server's node and, where the server is a gateway, for those of its upstreams, which bear its
+name as `gateway`: one statement asks, counts or forgets them all. Where one node is meant, it is matched by its name.
+"""
 
 MATCH = """
 WITH toLower($query) AS q
-MATCH (s:Server {name: $server_name})-[:PROVIDES]->(t:CallableResource)
-WHERE toLower(t.name) CONTAINS q OR toLower(t.description) CONTAINS q
-   OR any(tag IN t.tags WHERE toLower(tag) CONTAINS q)
+MATCH (s:Server)-[:PROVIDES]->(t:CallableResource)
+WHERE (s.name = $server_name OR s.gateway = $server_name)
+  AND (toLower(t.name) CONTAINS q OR toLower(t.description) CONTAINS q
+       OR any(tag IN t.tags WHERE toLower(tag) CONTAINS q))
 RETURN t.name AS name, t.tags AS tags
 """
 """What a match means: the statement that others must equal. It is too slow to be asked of 10,000 tools.
@@ -13,16 +18,17 @@ The `WITH` is there because the embedded engine takes no parameter inside a list
 """
 
 MATCH_PLAIN = """
-MATCH (s:Server {name: $server_name})-[:PROVIDES]->(t:CallableResource)
-WHERE toLower(t.name) CONTAINS toLower($query) OR toLower(t.description) CONTAINS toLower($query)
-   OR any(tag IN t.tags WHERE toLower(tag) CONTAINS toLower($query))
+MATCH (s:Server)-[:PROVIDES]->(t:CallableResource)
+WHERE (s.name = $server_name OR s.gateway = $server_name)
+  AND (toLower(t.name) CONTAINS toLower($query) OR toLower(t.description) CONTAINS toLower($query)
+       OR any(tag IN t.tags WHERE toLower(tag) CONTAINS toLower($query)))
 RETURN t.name AS name, t.tags AS tags
 """
 """The same match with the parameter inside its predicates; Neo4j only, to show that both give the same."""
 
 MATCH_TEXT = """
-MATCH (s:Server {name: $server_name})-[:PROVIDES]->(t:CallableResource)
-WHERE t.text CONTAINS $query
+MATCH (s:Server)-[:PROVIDES]->(t:CallableResource)
+WHERE (s.name = $server_name OR s.gateway = $server_name) AND t.text CONTAINS $query
 RETURN left(t.digest, 1) AS part, collect(t.name) AS names
 """
 """The literal match as it is asked, of a normalised query: what `MATCH` finds, from the text that each tool keeps.
@@ -33,37 +39,38 @@ loop while a driver unpacks it.
 
 MATCH_TERMS = """
 UNWIND $terms AS q
-MATCH (s:Server {name: $server_name})-[:PROVIDES]->(t:CallableResource)
-WHERE t.text CONTAINS q
+MATCH (s:Server)-[:PROVIDES]->(t:CallableResource)
+WHERE (s.name = $server_name OR s.gateway = $server_name) AND t.text CONTAINS q
 RETURN q AS term, left(t.digest, 1) AS part, collect(t.name) AS names
 """
 """The match of single terms, in lower case, for a query whose words stand nowhere together."""
 
 SERVER = """
-MATCH (s:Server {name: $server_name})
+MATCH (s:Server) WHERE s.name = $server_name OR s.gateway = $server_name
 OPTIONAL MATCH (s)-[:PROVIDES]->(t:CallableResource)
 RETURN s.name AS name, s.digest AS digest, s.updated_at AS updated_at, count(t.text) AS n_tools
 """
 """A tool without its text, written by a release that kept none, is not counted: the next sync writes it anew."""
 
 HELD = """
-MATCH (s:Server {name: $server_name})
-RETURN s.digest AS digest, EXISTS { MATCH (s)-[:PROVIDES]->(t:CallableResource) } AS has_tools
+MATCH (s:Server) WHERE s.name = $server_name OR s.gateway = $server_name
+RETURN s.name AS name, s.digest AS digest, EXISTS { MATCH (s)-[:PROVIDES]->(t:CallableResource) } AS has_tools
 """
 """What is needed to know that the graph still holds a server's tools; counting 10,000 takes 20 times as long."""
 
 SERVERS = """
 MATCH (s:Server)
 OPTIONAL MATCH (s)-[:PROVIDES]->(t:CallableResource)
-RETURN s.name AS name, s.digest AS digest, s.updated_at AS updated_at, count(t.text) AS n_tools
+RETURN s.name AS name, s.gateway AS gateway, s.digest AS digest, s.updated_at AS updated_at, count(t.text) AS n_tools
 ORDER BY name
 """
 
 TOOL_DIGESTS = """
-MATCH (s:Server {name: $server_name})-[:PROVIDES]->(t:CallableResource)
+MATCH (s:Server)-[:PROVIDES]->(t:CallableResource)
+WHERE s.name IN $server_names
 RETURN left(t.digest, 1) AS part, collect(coalesce(t.name, '')) AS names, collect(coalesce(t.digest, '')) AS digests
 """
-"""The names of a server's tools and, aligned with them, their digests; in parts for the same reason as matches.
+"""The names of some servers' tools and, aligned with them, their digests; in parts for the same reason as matches.
 
 `collect` leaves nulls out, and a tool that others wrote without a digest must not shift those of the rest.
 """
@@ -72,6 +79,14 @@ PUT_SERVER = """
 MERGE (s:Server {name: $server_name})
 SET s.digest = $digest, s.updated_at = $updated_at
 """
+
+PUT_UPSTREAMS = """
+UNWIND $rows AS r
+MERGE (s:Server {name: r.name})
+SET s.gateway = $server_name, s.title = r.title, s.description = r.description,
+    s.digest = r.digest, s.updated_at = $updated_at
+"""
+"""The nodes of a gateway's upstreams, beside that of its own tools, which `PUT_SERVER` writes."""
 
 PUT_TOOLS = """
 MATCH (s:Server {name: $server_name})
@@ -90,12 +105,25 @@ DETACH DELETE t
 """
 """Drops what was not put with this tool set. A list of 10,000 names to keep would hold the interpreter for 8 ms."""
 
+DROP_OTHER_UPSTREAM_TOOLS = """
+MATCH (s:Server)-[:PROVIDES]->(t:CallableResource)
+WHERE s.gateway = $server_name AND NOT s.name IN $server_names
+DETACH DELETE t
+"""
+
+DROP_OTHER_UPSTREAMS = """
+MATCH (s:Server)
+WHERE s.gateway = $server_name AND NOT s.name IN $server_names
+DETACH DELETE s
+"""
+
 FORGET_TOOLS = """
-MATCH (s:Server {name: $server_name})-[:PROVIDES]->(t:CallableResource)
+MATCH (s:Server)-[:PROVIDES]->(t:CallableResource)
+WHERE s.name = $server_name OR s.gateway = $server_name
 DETACH DELETE t
 """
 
 FORGET_SERVER = """
-MATCH (s:Server {name: $server_name})
+MATCH (s:Server) WHERE s.name = $server_name OR s.gateway = $server_name
 DETACH DELETE s
 """

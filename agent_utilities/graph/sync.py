@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_utilities.graph import cypher
-from agent_utilities.graph.base import ServerState, Statement, ToolGraph, ToolRecord, server_digest
+from agent_utilities.graph.base import ServerState, Statement, ToolGraph, ToolRecord, UpstreamRecord, server_digest
 from agent_utilities.runtime.turns import in_turns
 
 _BATCH = 100
@@ -32,20 +32,75 @@ class SyncReport:
 async def server_state(graph: ToolGraph, server: str) -> ServerState | None:
     """Return a server's state in the graph, or None where it was never brought in."""
     rows = await graph.read(cypher.SERVER, {"server_name": server})
-    return _state(rows[0]) if rows else None
+    return ServerState.of(server, map(_state, rows)) if rows else None
 
 
 async def server_states(graph: ToolGraph) -> list[ServerState]:
-    """Return the state of every server in the graph, by name."""
-    return [_state(row) for row in await graph.read(cypher.SERVERS, {})]
+    """Return the state of every server in the graph, by name; those behind a gateway are parts of its state."""
+    nodes: dict[str, list[ServerState]] = {}
+    for row in await graph.read(cypher.SERVERS, {}):
+        nodes.setdefault(row["gateway"] or row["name"], []).append(_state(row))
+    return [ServerState.of(server, nodes[server]) for server in sorted(nodes)]
 
 
 def _state(row: dict[str, Any]) -> ServerState:
     return ServerState(row["name"], row["digest"] or "", int(row["updated_at"] or 0), int(row["n_tools"]))
 
 
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """A server's node as it should be.
+
+    Args:
+        name: the node's name.
+        records: its tools.
+        digest: of them.
+        upstream: what it is, behind a gateway; None for the server's own node.
+    """
+
+    name: str
+    records: Sequence[ToolRecord]
+    digest: str
+    upstream: UpstreamRecord | None
+
+    def state(self, now_ms: int) -> ServerState:
+        """Return its state once it is written."""
+        return ServerState(self.name, self.digest, now_ms, len(self.records))
+
+    def is_held(self, held: ServerState | None) -> bool:
+        """Whether the graph holds just these tools."""
+        return held is not None and (held.digest, held.n_tools) == (self.digest, len(self.records))
+
+    def __iter__(self) -> Iterator[Statement]:
+        """Iterate over the statements that make the node's tools these, each made when its turn comes.
+
+        All rows of 10,000 tools at once would be enough for a full garbage collection.
+        """
+        of_node = {"server_name": self.name, "digest": self.digest}
+        for start in range(0, len(self.records), _BATCH):
+            rows = [record.row(self.name) for record in self.records[start : start + _BATCH]]
+            yield cypher.PUT_TOOLS, {**of_node, "rows": rows}
+        yield cypher.DROP_OTHERS, of_node
+
+
+def _nodes(server: str, records: Sequence[ToolRecord]) -> list[_Node]:
+    """Return the nodes of a server: its own first, which is there without tools too, then those of its upstreams."""
+    by_upstream: dict[str, list[ToolRecord]] = {}
+    for record in records:
+        if record.upstream is not None:
+            by_upstream.setdefault(record.upstream.node(server), []).append(record)
+    own = [record for record in records if record.upstream is None] if by_upstream else records
+    return [
+        _Node(server, own, server_digest(own), None),
+        *(_Node(name, of_node, server_digest(of_node), of_node[0].upstream) for name, of_node in by_upstream.items()),
+    ]
+
+
 async def sync(graph: ToolGraph, server: str, records: Sequence[ToolRecord], now_ms: int) -> SyncReport:
     """Make the graph hold exactly a server's tools, in one transaction; an equal tool set only moves `updated_at`.
+
+    The tools of a gateway's upstreams hang on a node for each; those of an upstream with an equal tool set are left
+    alone, and an upstream that provides none any more goes.
 
     Args:
         graph: an open backend.
@@ -56,49 +111,70 @@ async def sync(graph: ToolGraph, server: str, records: Sequence[ToolRecord], now
     Raises:
         GraphError: nothing was changed.
     """
-    digest = await asyncio.to_thread(server_digest, records)
+    nodes = await asyncio.to_thread(_nodes, server, records)
     before = await server_state(graph, server)
-    state = ServerState(server, digest, now_ms, len(records))
-    put_server = (cypher.PUT_SERVER, {"server_name": server, "digest": digest, "updated_at": now_ms})
-    if before is not None and before.digest == digest and before.n_tools == len(records):
-        await graph.write([put_server])
+    held = {node.name: node for node in before.each_node} if before is not None else {}
+    state = ServerState.of(server, [node.state(now_ms) for node in nodes])
+    changed = [node for node in nodes if not node.is_held(held.get(node.name))]
+    gone = held.keys() - {node.name for node in nodes}
+    if not changed and not gone:
+        await graph.write(_put_servers(nodes, now_ms))
         return SyncReport(state, 0, 0)
-    rows = await graph.read(cypher.TOOL_DIGESTS, {"server_name": server})
+    names = [*(node.name for node in changed), *gone]
+    rows = await graph.read(cypher.TOOL_DIGESTS, {"server_names": names})
     digests = {name: old for row in rows for name, old in zip(row["names"], row["digests"], strict=True)}
     n_put = 0
-    async for record in in_turns(records):
-        n_put += digests.pop(record.name, None) != record.digest
-    # The server's node is written first: that locks it, and two processes that sync at once follow one another. All
-    # tools are put, changed or not, since the other may have written between the reading above and this transaction.
-    await graph.write(_Replacement(put_server, records))
+    for node in changed:
+        async for record in in_turns(node.records):
+            n_put += digests.pop(record.name, None) != record.digest
+    await graph.write(_Replacement(nodes, changed, now_ms, drops_others=bool(gone)))
     return SyncReport(state, n_put, n_dropped=len(digests))
+
+
+def _put_servers(nodes: Sequence[_Node], now_ms: int) -> list[Statement]:
+    """Return the statements that write servers' nodes, that of the server itself first."""
+    own, *upstreams = nodes
+    statements = [(cypher.PUT_SERVER, {"server_name": own.name, "digest": own.digest, "updated_at": now_ms})]
+    if upstreams:
+        rows = [
+            {"name": node.name, "title": record.title, "description": record.description, "digest": node.digest}
+            for node in upstreams
+            if (record := node.upstream) is not None
+        ]
+        statements.append((cypher.PUT_UPSTREAMS, {"server_name": own.name, "rows": rows, "updated_at": now_ms}))
+    return statements
 
 
 @dataclass(frozen=True, slots=True)
 class _Replacement:
-    """The statements that make a server's tools the given ones, each made when its turn comes.
+    """The statements that make a server's tools the given ones.
 
-    All rows of 10,000 tools at once would be enough for a full garbage collection.
+    The server's node is written first: that locks it, and two processes that sync at once follow one another. All tools
+    of a changed node are put, changed or not, since the other may have written between the reading and this.
 
     Args:
-        put_server: writes the server's node.
-        records: the server's tools.
+        nodes: all of the server's, its own first.
+        changed: those of them whose tools are put.
+        now_ms: UTC epoch milliseconds.
+        drops_others: whether upstreams that are not among the nodes are dropped.
     """
 
-    put_server: Statement
-    records: Sequence[ToolRecord]
+    nodes: Sequence[_Node]
+    changed: Sequence[_Node]
+    now_ms: int
+    drops_others: bool
 
     def __iter__(self) -> Iterator[Statement]:
-        _, of_server = self.put_server
-        server, digest = of_server["server_name"], of_server["digest"]
-        yield self.put_server
-        for start in range(0, len(self.records), _BATCH):
-            rows = [record.row(server) for record in self.records[start : start + _BATCH]]
-            yield cypher.PUT_TOOLS, {"server_name": server, "digest": digest, "rows": rows}
-        yield cypher.DROP_OTHERS, {"server_name": server, "digest": digest}
+        yield from _put_servers(self.nodes, self.now_ms)
+        for node in self.changed:
+            yield from node
+        if self.drops_others:
+            others = {"server_name": self.nodes[0].name, "server_names": [node.name for node in self.nodes]}
+            yield cypher.DROP_OTHER_UPSTREAM_TOOLS, others
+            yield cypher.DROP_OTHER_UPSTREAMS, others
 
 
 async def forget(graph: ToolGraph, server: str) -> None:
-    """Remove a server and its tools, such as one that was renamed."""
+    """Remove a server and its tools, such as one that was renamed; with a gateway its upstreams go too."""
     of_server = {"server_name": server}
     await graph.write([(cypher.FORGET_TOOLS, of_server), (cypher.FORGET_SERVER, of_server)])

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from sys import getsizeof
+from typing import Any
 
 from agent_utilities.graph import cypher
 from agent_utilities.graph.base import Cause, GraphError, ServerState, ToolGraph
@@ -169,8 +170,9 @@ class GraphReader:
             GraphError: the graph holds other tools; they are being refreshed.
         """
         rows = await self._graph.read(cypher.HELD, {"server_name": server})
-        state = self._state_of(server)
-        if not rows or rows[0]["digest"] != state.digest or (state.n_tools and not rows[0]["has_tools"]):
+        held = {row["name"]: row for row in rows}
+        nodes = self._state_of(server).each_node
+        if held.keys() != {node.name for node in nodes} or not all(_holds(held[node.name], node) for node in nodes):
             self._mark_outdated(server)
             raise GraphError("being filled", f"it no longer holds the tools of {server}")
 
@@ -189,6 +191,11 @@ class GraphReader:
         if self.cause is not None:
             logger.info("graph answers (%s)", self._graph.backend)
         self.cause = None
+
+
+def _holds(row: dict[str, Any], node: ServerState) -> bool:
+    """Whether a node is as it should be, by what `HELD` returns of it."""
+    return row["digest"] == node.digest and bool(row["has_tools"] or not node.n_tools)
 
 
 def _weigh(asked: Asked, matches: Matches) -> int:
