@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,10 @@ from agent_utilities.mcp.server_cli import launch
 from agent_utilities.settings import read_settings
 from agent_utilities.upstream.config import GatewayConfig
 from agent_utilities.upstream.config_files import read_config
-from agent_utilities.upstream.folders import gateway_folder
+from agent_utilities.upstream.config_search import Found, find_config, searched
+from agent_utilities.upstream.consent import agreed_or_refuse, is_config_agreed
+from agent_utilities.upstream.folders import Part, gateway_folder
+from agent_utilities.upstream.host_files import user_home
 from agent_utilities.upstream.stderr_log import read_log
 
 if TYPE_CHECKING:
@@ -33,13 +37,32 @@ def launch_gateway(options: GatewayOptions) -> None:
 def _gateway(options: GatewayOptions) -> Gateway:
     from agent_utilities.mcp.gateway import Gateway
 
-    files, config = config_of(options.files or (), yes=options.yes)
-    tell(config)
-    return Gateway(config, options.name, files=files)
+    chosen = chosen_config(options.files or (), yes=options.yes)
+    tell(chosen.config)
+    return Gateway(chosen.config, options.name, files=chosen.files, is_agreed=chosen.is_agreed)
 
 
-def config_of(files: Sequence[Path], *, yes: bool) -> tuple[Sequence[Path], GatewayConfig]:
-    """Return the files that configure a gateway, and what they say.
+@dataclass(frozen=True)
+class Chosen:
+    """The files that configure a gateway, and what they say.
+
+    Args:
+        files: the files, later over earlier.
+        config: what they say.
+        found: the file, where none was named.
+    """
+
+    files: Sequence[Path]
+    config: GatewayConfig
+    found: Found | None = None
+
+    def is_agreed(self, config: GatewayConfig) -> bool:
+        """Whether what the files say later may be run: what was named is agreed to with whatever it says."""
+        return self.found is None or is_config_agreed(self.found, config, _folder("consent"))
+
+
+def chosen_config(files: Sequence[Path], *, yes: bool) -> Chosen:
+    """Return what configures a gateway.
 
     Args:
         files: those that were named; where none is, one is looked for, and which is said.
@@ -49,8 +72,29 @@ def config_of(files: Sequence[Path], *, yes: bool) -> tuple[Sequence[Path], Gate
         InputError: there is none, it can't be read, or was not agreed to.
     """
     if files:
-        return files, read_config(files, os.environ)
-    raise InputError("no config was found", str(Path.cwd()), "the working folder", "name an mcp.json")
+        return Chosen(files, read_config(files, os.environ))
+    folder, home = Path.cwd(), user_home(os.environ)
+    found = find_config(folder, home, os.environ)
+    if found is None:
+        looked = ", ".join(map(str, searched(folder, home, os.environ)))
+        raise InputError("no config was found", str(folder), "the working folder", f"name one; looked for: {looked}")
+    others = f"; passed over: {', '.join(map(str, found.passed_over))}" if found.passed_over else ""
+    print(f"taking {found.path}{others}", file=sys.stderr)
+    config = read_config([found.path], os.environ)
+    agreed_or_refuse(
+        found,
+        config,
+        state_folder=_folder("consent"),
+        environ=os.environ,
+        yes=yes,
+        stdin=sys.stdin,
+        stdout=sys.stderr,  # stdout may carry the protocol
+    )
+    return Chosen([found.path], config, found)
+
+
+def _folder(part: Part) -> Path:
+    return gateway_folder(part, read_settings(os.environ).gateway_folder)
 
 
 def show_logs(name: str | None, n_lines: int) -> None:
@@ -59,7 +103,7 @@ def show_logs(name: str | None, n_lines: int) -> None:
     Raises:
         InputError: there is no log of that name.
     """
-    folder = gateway_folder("logs", read_settings(os.environ).gateway_folder)
+    folder = _folder("logs")
     there = sorted(path.stem for path in folder.glob("*.log"))
     if name is not None and name not in there:
         raise InputError("no log of that server", name, "argument NAME", f"there are: {', '.join(there) or 'none'}")

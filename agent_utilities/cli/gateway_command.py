@@ -85,10 +85,10 @@ def check(
     """Reach every server once, and say what it costs and what is wrong; code 1 where one could not be reached."""
     import anyio
 
-    from agent_utilities.cli.gateway import config_of
+    from agent_utilities.cli.gateway import chosen_config
     from agent_utilities.cli.gateway_check import check as run
 
-    _, config = config_of(files or (), yes=yes)
+    config = chosen_config(files or (), yes=yes).config
 
     async def checking() -> int:
         return await run(config, as_json=as_json)

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ class Gateway(AgentServer):
     Args:
         config: the upstreams' configuration.
         files: files that are read again when they change; none where the config stays as it is.
+        is_agreed: whether the user has agreed to run what they say now.
         name, instructions, environ, options: as for `AgentServer`.
     """
 
@@ -47,10 +48,11 @@ class Gateway(AgentServer):
         instructions: str | None = None,
         *,
         files: Sequence[Path] = (),
+        is_agreed: Callable[[GatewayConfig], bool] = lambda config: True,
         environ: Mapping[str, str] | None = None,
         **options: Any,
     ) -> None:
-        self.config, self._files = config, files
+        self.config, self._files, self._is_agreed = config, files, is_agreed
         lifespan = with_background([self._supervise, self._follow_files], options.pop("lifespan", None))
         super().__init__(name, instructions, environ=environ, lifespan=lifespan, **options)
         operator = self.surface.operator
@@ -69,7 +71,8 @@ class Gateway(AgentServer):
 
     async def _follow_files(self) -> None:
         if self._files:
-            await watch_config(self._files, self.surface.operator.environ, self.config, self.reload)
+            environ = self.surface.operator.environ
+            await watch_config(self._files, environ, self.config, self.reload, self._is_agreed)
 
     async def reload(self, config: GatewayConfig) -> None:
         """Serve another configuration; upstreams that are the same in it keep their connections, sessions stay.

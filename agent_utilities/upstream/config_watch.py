@@ -23,6 +23,7 @@ async def watch_config(
     environ: Mapping[str, str],
     config: GatewayConfig,
     on_config: Callable[[GatewayConfig], Awaitable[None]],
+    is_agreed: Callable[[GatewayConfig], bool] = lambda config: True,
 ) -> None:
     """Read config files again whenever one of them changes, until cancelled.
 
@@ -35,6 +36,7 @@ async def watch_config(
         environ: the environment that variables are filled in from.
         config: what they say now.
         on_config: takes what they say from now on; called with each other config.
+        is_agreed: whether the user has agreed to run what they say now.
     """
     from watchfiles import awatch
 
@@ -53,6 +55,8 @@ async def watch_config(
             continue
         if changed.problems:
             logger.error("the configuration is kept as it was: %s", "; ".join(changed.problems))
+        elif changed != config and not is_agreed(changed):
+            logger.error("the configuration is kept as it was: the file has changed, and nobody has agreed to it yet")
         elif changed != config:
             config = changed
             logger.info("the configuration has changed: %s", ", ".join(map(str, files)))

@@ -39,6 +39,22 @@ def is_agreed(path: Path, state_folder: Path, *, content: bytes | None = None) -
     return isinstance(told, dict) and {key: told.get(key) for key in wanted} == wanted
 
 
+def is_config_agreed(found: Found, config: GatewayConfig, state_folder: Path) -> bool:
+    """Whether a config that was read again may be taken: the file is the user's own, or was agreed to as it was read.
+
+    Args:
+        found: the file.
+        config: what was read of it.
+        state_folder: where agreements are kept.
+    """
+    if not found.is_of_folder:
+        return True
+    content = read_bytes(found.path)
+    return config.digests.get(str(found.path)) == digest(content) and is_agreed(
+        found.path, state_folder, content=content
+    )
+
+
 def agree(path: Path, state_folder: Path, *, content: bytes | None = None) -> None:
     """Remember that the user has agreed to a file as it is now; other content, or another place, is asked for anew.
 
