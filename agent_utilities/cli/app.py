@@ -84,10 +84,17 @@ def explain(
 def connect(
     client: Annotated[Client, typer.Argument(help="The client to tell of the server.")],
     name: Annotated[
-        str, typer.Argument(help="An installed server, such as git-agent.", autocompletion=lambda: _installed())
-    ],
+        str | None,
+        typer.Argument(
+            help="An installed server, such as git-agent; with --gateway what the client calls the gateway.",
+            autocompletion=lambda: _installed(),
+        ),
+    ] = None,
     options: Annotated[
         list[str] | None, typer.Argument(help="Options for the server, after --, such as: -- --read-only")
+    ] = None,
+    gateway: Annotated[
+        Path | None, typer.Option(help="A config file, such as .mcp.json, whose servers a gateway puts behind one.")
     ] = None,
     env: Annotated[
         list[str] | None, typer.Option(help="A variable for the server: NAME=value, or NAME; may be repeated.")
@@ -96,10 +103,18 @@ def connect(
     write: Annotated[bool, typer.Option("--write", help="Add it to the client's file, and keep what it has.")] = False,
     replace: Annotated[bool, typer.Option("--replace", help="Replace another entry of the name.")] = False,
 ) -> None:
-    """Print what a client's configuration needs for an installed server, or write it there."""
-    from agent_utilities.cli.connect import connect_server
+    """Print what a client's configuration needs for an installed server or a gateway, or write it there."""
+    from agent_utilities.cli.connect import connect_gateway, connect_server
 
-    connect_server(client, name, options or [], env=env or [], project=project, write=write, replace=replace)
+    given, variables = options or [], env or []
+    if gateway is not None:
+        if name is not None and name.startswith("-"):  # the first after `--`, where the gateway is given no name
+            given, name = [name, *given], None
+        connect_gateway(client, gateway, name, given, env=variables, project=project, write=write, replace=replace)
+    elif name is not None:
+        connect_server(client, name, given, env=variables, project=project, write=write, replace=replace)
+    else:
+        raise InputError("no server is named", "", "argument NAME", "name an installed one, or --gateway FILE")
 
 
 def _installed() -> list[str]:

@@ -10,6 +10,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from agent_utilities.upstream.host_files import user_files
+
 
 class Client(StrEnum):
     """A client whose configuration is known."""
@@ -18,6 +20,8 @@ class Client(StrEnum):
     CLAUDE_CODE = "claude-code"
     CURSOR = "cursor"
     VSCODE = "vscode"
+    GEMINI = "gemini"
+    WINDSURF = "windsurf"
 
 
 @dataclass(frozen=True)
@@ -65,23 +69,23 @@ def config_path(client: Client, project: Path | None, environ: Mapping[str, str]
     """
     if client is Client.CLAUDE_CODE:
         return (project or Path.cwd()) / ".mcp.json"
-    if project is not None:
-        if client is Client.CLAUDE_DESKTOP:
-            raise LookupError("Claude Desktop has no configuration of a project")
-        return project / (".cursor" if client is Client.CURSOR else ".vscode") / "mcp.json"
-    home = Path.home()
-    if client is Client.CURSOR:
-        return home / ".cursor" / "mcp.json"
-    settings = _settings_folder(home, environ, platform)
-    if client is Client.CLAUDE_DESKTOP:
-        return settings / "Claude" / "claude_desktop_config.json"
-    return settings / "Code" / "User" / "mcp.json"
+    title = _TITLES[client]
+    if project is None:
+        return user_files(Path.home(), environ, platform)[title]
+    if client not in _OF_PROJECTS:
+        raise LookupError(f"{title} has no configuration of a project")
+    return project / _OF_PROJECTS[client]
 
 
-def _settings_folder(home: Path, environ: Mapping[str, str], platform: str) -> Path:
-    """Return where desktop applications keep a user's settings."""
-    if platform == "darwin":
-        return home / "Library" / "Application Support"
-    if platform == "win32":
-        return Path(environ.get("APPDATA") or home / "AppData" / "Roaming")
-    return Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
+_TITLES = {
+    Client.CLAUDE_DESKTOP: "Claude Desktop",
+    Client.CURSOR: "Cursor",
+    Client.VSCODE: "VS Code",
+    Client.GEMINI: "Gemini",
+    Client.WINDSURF: "Windsurf",
+}
+_OF_PROJECTS = {
+    Client.CURSOR: ".cursor/mcp.json",
+    Client.VSCODE: ".vscode/mcp.json",
+    Client.GEMINI: ".gemini/settings.json",
+}

@@ -1,4 +1,4 @@
-"""`agent-utilities connect`: an installed server in the configuration of an MCP client."""
+"""`agent-utilities connect`: an installed server, or a gateway, in the configuration of an MCP client."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from agent_utilities.cli.json_file import add_entry
 from agent_utilities.errors import InputError
 
 _SUFFIX = "-mcp"
+_GATEWAY = "gateway"
+_PASSED_ON = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 _READ_BY_EVERY_SERVER = ("MCP_", "NEO4J_")
 
 
@@ -44,20 +46,75 @@ def connect_server(
     """
     server = name.removesuffix(_SUFFIX)
     entry = Entry(server, _command(server), ("-t", "stdio", *options), _environ(env, os.environ))
+    _put(entry, client, _path(client, project), write=write, replace=replace)
+    _tell_left_behind(_left_behind(server, entry.environ, os.environ))
+
+
+def connect_gateway(
+    client: Client,
+    file: Path,
+    name: str | None,
+    options: Sequence[str],
+    *,
+    env: Sequence[str],
+    project: Path | None,
+    write: bool,
+    replace: bool,
+) -> None:
+    """Print what a client's configuration needs for a gateway of a config file, or write it there.
+
+    Args:
+        client: the client.
+        file: the gateway's config file; the client is given its absolute path.
+        name: what the client calls the gateway; `gateway` where None.
+        options: of the gateway's own command line.
+        env: variables for the gateway, as `NAME=value`, or `NAME` for this shell's value.
+        project: the folder of a project, for its configuration in place of the user's.
+        write: merge it into the file.
+        replace: whether another entry of the name gives way.
+
+    Raises:
+        InputError: the config file can't be read or is the client's own, a variable is not set, or the client's file
+            can't be added to.
+    """
+    from agent_utilities.upstream.config_files import read_config
+
+    path = _path(client, project)
+    if os.path.realpath(file) == os.path.realpath(path):
+        hint = "move its servers to a file of their own; beside the gateway, the client would start each itself too"
+        raise InputError("the client's own file", str(file), "option --gateway", hint)
+    chosen = _environ(env, os.environ)
+    config = read_config([file], {**os.environ, **chosen})
+    arguments = ("gateway", os.path.abspath(file), "-t", "stdio", *options)
+    entry = Entry(name or _GATEWAY, _program("agent-utilities"), arguments, chosen)
+    _put(entry, client, path, write=write, replace=replace)
+    for line in config.problems:
+        print(f"left out: {line}", file=sys.stderr)
+    _tell_left_behind(_taken(file, chosen, os.environ))
+
+
+def _path(client: Client, project: Path | None) -> Path:
     try:
-        path = config_path(client, project, os.environ)
+        return config_path(client, project, os.environ)
     except LookupError as error:
         raise InputError(str(error), str(project), "option --project", "leave it out") from None
+
+
+def _put(entry: Entry, client: Client, path: Path, *, write: bool, replace: bool) -> None:
+    """Write an entry to a client's file, or print it."""
     if write:
-        copy = add_entry(path, servers_key(client), server, entry.as_json(client), replace=replace)
-        print(f"{path} has {server!r}" + (f"; what it was is in {copy.name}" if copy else ""))
+        copy = add_entry(path, servers_key(client), entry.name, entry.as_json(client), replace=replace)
+        print(f"{path} has {entry.name!r}" + (f"; what it was is in {copy.name}" if copy else ""))
         print(f"restart {client.value} to have it started", file=sys.stderr)
     else:
         print(f"for {path}; --write adds it there, and keeps what it has:", file=sys.stderr)
-        print(json.dumps({servers_key(client): {server: entry.as_json(client)}}, indent=2, ensure_ascii=False))
+        print(json.dumps({servers_key(client): {entry.name: entry.as_json(client)}}, indent=2, ensure_ascii=False))
         if client is Client.CLAUDE_CODE:
             print(f"or, for all your projects: {entry.claude_mcp_add()}", file=sys.stderr)
-    if left := _left_behind(server, entry.environ, os.environ):
+
+
+def _tell_left_behind(left: Sequence[str]) -> None:
+    if left:
         print(
             f"not passed on: {', '.join(left)}. Clients start servers with an environment of their own, not this "
             f"shell's; give what the server needs by --env {left[0]}",
@@ -72,12 +129,18 @@ def installed_servers() -> list[str]:
 
 
 def _command(server: str) -> str:
-    program = f"{server}{_SUFFIX}"
-    found = shutil.which(program, path=str(Path(sys.executable).parent)) or shutil.which(program)
+    try:
+        return _program(f"{server}{_SUFFIX}")
+    except LookupError as error:
+        hint = f"there is no {error}; there are: {', '.join(installed_servers()) or 'none'}"
+        raise InputError("no such server is installed", server, "argument NAME", hint) from None
+
+
+def _program(name: str) -> str:
+    """Return the absolute path of an installed program; the one beside this interpreter goes first."""
+    found = shutil.which(name, path=str(Path(sys.executable).parent)) or shutil.which(name)
     if found is None:
-        there = ", ".join(installed_servers()) or "none"
-        hint = f"there is no {program}; there are: {there}"
-        raise InputError("no such server is installed", server, "argument NAME", hint)
+        raise LookupError(name)
     return os.path.abspath(found)
 
 
@@ -95,3 +158,18 @@ def _left_behind(server: str, chosen: Mapping[str, str], environ: Mapping[str, s
     """Return the variables of this shell that the server would read, and its client does not give it."""
     prefixes = (*_READ_BY_EVERY_SERVER, f"{server.upper().replace('-', '_')}_")
     return sorted(name for name in environ if name.startswith(prefixes) and name not in chosen)
+
+
+def _taken(file: Path, chosen: Mapping[str, str], environ: Mapping[str, str]) -> list[str]:
+    """Return the variables of this shell that a config file takes, and that its client does not give it."""
+    from agent_utilities.upstream.config_files import read_unfilled
+    from agent_utilities.upstream.config_text import read_bytes
+    from agent_utilities.upstream.variables import names_in
+
+    taken = set()
+    for upstream in read_unfilled(file, read_bytes(file), environ):
+        secrets = (*upstream.args, *upstream.env.values(), upstream.url, *upstream.headers.values(), upstream.auth)
+        texts = [upstream.command, upstream.cwd, upstream.env_file]
+        texts += [secret.get_secret_value() for secret in secrets if secret is not None]
+        taken |= {name for text in texts if text is not None for name in names_in(text)}
+    return sorted(name for name in taken if name in environ and name not in {*chosen, *_PASSED_ON})

@@ -50,6 +50,8 @@ class TestFile:
             (Client.VSCODE, "linux", ".config/Code/User/mcp.json"),
             (Client.VSCODE, "win32", "Roaming/Code/User/mcp.json"),
             (Client.CURSOR, "win32", ".cursor/mcp.json"),
+            (Client.GEMINI, "linux", ".gemini/settings.json"),
+            (Client.WINDSURF, "darwin", ".codeium/windsurf/mcp_config.json"),
         ],
     )
     def test_is_the_one_that_the_client_reads_on_each_system(self, tmp_path, monkeypatch, client, platform, path):
@@ -59,7 +61,12 @@ class TestFile:
 
     @pytest.mark.parametrize(
         ("client", "path"),
-        [(Client.CLAUDE_CODE, ".mcp.json"), (Client.CURSOR, ".cursor/mcp.json"), (Client.VSCODE, ".vscode/mcp.json")],
+        [
+            (Client.CLAUDE_CODE, ".mcp.json"),
+            (Client.CURSOR, ".cursor/mcp.json"),
+            (Client.VSCODE, ".vscode/mcp.json"),
+            (Client.GEMINI, ".gemini/settings.json"),
+        ],
     )
     def test_of_a_project_is_in_its_folder(self, tmp_path, client, path):
         assert config_path(client, tmp_path, {}) == tmp_path / path
@@ -178,9 +185,38 @@ class TestCommand:
             (["cursor", "git-agent", "--env", "NOT_SET_HERE"], "no variable: 'NOT_SET_HERE'"),
             (["claude-desktop", "git-agent", "--project", "."], "no configuration of a project"),
             (["emacs", "git-agent"], "claude-desktop"),
+            (["cursor"], "no server is named"),
+            (["cursor", "--gateway", "none.json"], "no such file"),
+            (["claude-code", "--gateway", ".mcp.json"], "the client's own file"),
         ],
     )
     def test_a_mistake_is_told_in_one_line(self, connect, arguments, message):
         done = connect(*arguments)
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
         assert message in done.stderr
+
+
+class TestGateway:
+    @pytest.fixture
+    def servers(self, tmp_path: Path) -> Path:
+        path = tmp_path / "servers.json"
+        server = {"command": "x", "env": {"KEY": "${API_KEY}", "HOME_OF": "${HOME}"}}
+        path.write_text(json.dumps({"mcpServers": {"x": server, "bad": {"command": 5}}}))
+        return path
+
+    @pytest.mark.parametrize("client", list(Client))
+    def test_is_written_with_the_whole_path_of_its_file(self, connect, tmp_path, servers, client):
+        done = connect(client, "--gateway", "servers.json", "--write", "--env", "API_KEY=k", "--", "--read-only")
+        assert done.returncode == 0
+        path = Path(done.stdout.partition(" has ")[0])
+        (entry,) = json.loads(path.read_text()).popitem()[1].items()
+        arguments = ["gateway", str(servers), "-t", "stdio", "--read-only"]
+        expected = {"command": str(COMMAND), "args": arguments, "env": {"API_KEY": "k"}}
+        assert (entry[0], {key: entry[1][key] for key in expected}) == ("gateway", expected)
+
+    def test_tells_what_is_left_out_and_which_variables_its_servers_take(self, connect, servers):
+        done = connect("cursor", "tools", "--gateway", "servers.json", API_KEY="s3cret", OTHER="1")
+        assert list(json.loads(done.stdout)["mcpServers"]) == ["tools"]
+        assert "left out: servers.json: mcpServers.bad.command: is a number" in done.stderr
+        assert "not passed on: API_KEY." in done.stderr
+        assert "s3cret" not in done.stderr + done.stdout
