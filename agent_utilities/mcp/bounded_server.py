@@ -21,6 +21,7 @@ from pydantic import ValidationError as PydanticValidationError
 
 from agent_utilities.catalog.model import Catalog, ComponentKind, entry
 from agent_utilities.mcp.fastmcp_internals import HostSeams, as_over_stdio, generation, look_up_resource, tool_of_task
+from agent_utilities.mcp.relayed_error import relayed
 from agent_utilities.mcp.surface.argument_errors import explain_arguments
 from agent_utilities.mcp.surface.components import Component, entry_of, name_of
 from agent_utilities.mcp.surface.foreign_answers import Core, is_response_cache, is_shown, may_answer_lists
@@ -203,11 +204,11 @@ class BoundedServer(HostSeams):
             NotFoundError: middleware answered for a component that is denied.
         """
         if not run_middleware:
-            result = await answer
+            result = await relayed(answer)
             Core.answered()
             return result
         with self.surface.under_verdict() as verdict, Core() as core:
-            result = await answer
+            result = await relayed(answer)
             if core.has_answered or await self._has(kind, name, version):
                 return result
             refusal = self.surface.own(verdict).bounds.refusal(entry(kind, name))

@@ -5,15 +5,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from itertools import count
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import mcp_types
 from fastmcp import FastMCP
 from fastmcp.resources.base import Resource
-from fastmcp.server.context import _current_transport, reset_transport, set_transport
+from fastmcp.server.context import (
+    _MCP_LEVEL_SEVERITY,
+    Context,
+    _current_transport,
+    _log_level_session_key,
+    reset_transport,
+    set_transport,
+)
 from fastmcp.server.providers import Provider
 from fastmcp.server.providers.fastmcp_provider import FastMCPProviderTool
 from fastmcp.server.providers.local_provider import LocalProvider
@@ -21,7 +29,7 @@ from fastmcp.server.providers.wrapped_provider import _WrappedProvider
 from fastmcp.tools.base import Tool
 from fastmcp.utilities.components import FastMCPComponent
 from fastmcp.utilities.versions import VersionSpec
-from mcp.server.connection import Connection
+from mcp.server.connection import Connection, allowed_log_levels
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.session import ServerSession
@@ -135,6 +143,22 @@ def connection_of(ctx: ServerRequestContext[Any, Any]) -> Connection:
 def connection_of_session(session: ServerSession) -> Connection:
     """Return the connection behind a session object; see `connection_of`."""
     return session._connection
+
+
+def takes_log_message(
+    context: Context, session: ServerSession, meta: Mapping[str, Any], level: mcp_types.LoggingLevel
+) -> bool:
+    """Whether a request's caller takes a log message of a level, `FastMCP._client_log_levels`.
+
+    Callers of 2026-07-28 say so in each request; others with `logging/setLevel`, which FastMCP keeps.
+    Why: FastMCP judges levels where it makes log messages itself; one that is handed on must be judged alike.
+    Ends when: a server tells the level that a session takes, or `Context` sends a log message as it is.
+    """
+    if level not in allowed_log_levels(session.protocol_version, meta):
+        return False
+    server = context.fastmcp
+    least = server._client_log_levels.get(_log_level_session_key(session), server.client_log_level)
+    return least is None or _MCP_LEVEL_SEVERITY[level] >= _MCP_LEVEL_SEVERITY[least]
 
 
 def is_over_stdio() -> bool:

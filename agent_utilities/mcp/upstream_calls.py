@@ -1,20 +1,33 @@
-"""Calls of an upstream's components, for the caller of the present request."""
+"""Calls of one upstream's components, for the caller of the present request, whichever eras the two are of."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import mcp_types
-from fastmcp.prompts.base import PromptResult
-from fastmcp.resources.base import ResourceResult
+from fastmcp.prompts.base import InputRequiredPromptResult, PromptResult
+from fastmcp.resources.base import InputRequiredResourceResult, ResourceResult
+from fastmcp.server.context import Context
 from fastmcp.server.dependencies import get_context
-from fastmcp.tools.base import ToolResult
+from fastmcp.tools.base import InputRequiredToolResult, ToolResult
 from mcp import ClientSession
 from mcp.shared.exceptions import MCPError
-from pydantic import BaseModel
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import TypeAdapter, ValidationError
 
+from agent_utilities.mcp.relayed_error import RelayedError
+from agent_utilities.mcp.upstream_capabilities import can_be_asked
 from agent_utilities.mcp.upstream_relay import ServerRelay
+from agent_utilities.mcp.upstream_results import (
+    RelayedPromptResult,
+    RelayedResourceResult,
+    RelayedToolResult,
+    relayed_failure,
+)
+from agent_utilities.mcp.upstream_rounds import answer_in_rounds, check_offered
+from agent_utilities.mcp.upstream_waiting import WaitingCalls
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.errors import UpstreamError
 from agent_utilities.upstream.relay import Relay
@@ -22,11 +35,16 @@ from agent_utilities.upstream.snapshot import Snapshot
 
 T = TypeVar("T")
 
+_THEIRS, _OURS = "u", "w"
+"""What a request's state begins with: the upstream's own, or the name of a call that waits."""
+
 
 class Connected(Protocol):
     """A connection to an upstream that is up."""
 
-    session: ClientSession
+    @property
+    def session(self) -> ClientSession:
+        """What sends requests on it."""
 
     @property
     def is_modern(self) -> bool:
@@ -36,7 +54,9 @@ class Connected(Protocol):
 class CalledUpstream(Protocol):
     """What is asked of an upstream."""
 
-    config: UpstreamConfig
+    @property
+    def config(self) -> UpstreamConfig:
+        """How it is configured."""
 
     @property
     def snapshot(self) -> Snapshot | None:
@@ -52,53 +72,35 @@ class CalledUpstream(Protocol):
 
         Raises:
             UpstreamError: it can't be used, or failed.
+            MCPError: it answered with an error.
         """
 
 
-class RelayedToolResult(ToolResult):
-    """A tool's result as its upstream gave it."""
+@dataclass(frozen=True)
+class Kind:
+    """A kind of request that an upstream may have questions on.
 
-    raw: mcp_types.CallToolResult
+    Args:
+        make: returns the request of params, which have `input_responses`, `request_state` and `_meta` besides.
+        result: what it is answered with.
+        any_result: what it is answered with, or asked.
+    """
 
-    def __init__(self, raw: mcp_types.CallToolResult) -> None:
-        BaseModel.__init__(
-            self,
-            content=raw.content,
-            structured_content=raw.structured_content if isinstance(raw.structured_content, dict) else None,
-            meta=raw.meta,
-            is_error=raw.is_error,
-            raw=raw,
-        )
-
-    def to_mcp_result(self) -> mcp_types.CallToolResult:
-        """Return it as it was given."""
-        return self.raw
+    make: Callable[..., Any]
+    result: TypeAdapter[Any]
+    any_result: TypeAdapter[Any]
 
 
-class RelayedPromptResult(PromptResult):
-    """A prompt as its upstream gave it."""
+def _kind(request: Any, params: Any, result: Any) -> Kind:
+    def make(**given: Any) -> Any:
+        return request(params=params(**given))
 
-    raw: mcp_types.GetPromptResult
-
-    def __init__(self, raw: mcp_types.GetPromptResult) -> None:
-        BaseModel.__init__(self, messages=[], description=raw.description, meta=raw.meta, raw=raw)
-
-    def to_mcp_prompt_result(self) -> mcp_types.GetPromptResult:
-        """Return it as it was given."""
-        return self.raw
+    return Kind(make, TypeAdapter(result), TypeAdapter(result | mcp_types.InputRequiredResult))
 
 
-class RelayedResourceResult(ResourceResult):
-    """A resource's contents as its upstream gave them."""
-
-    raw: mcp_types.ReadResourceResult
-
-    def __init__(self, raw: mcp_types.ReadResourceResult) -> None:
-        BaseModel.__init__(self, contents=[], meta=raw.meta, raw=raw)
-
-    def to_mcp_result(self, uri: Any) -> mcp_types.ReadResourceResult:
-        """Return them as they were given."""
-        return self.raw
+CALL_TOOL = _kind(mcp_types.CallToolRequest, mcp_types.CallToolRequestParams, mcp_types.CallToolResult)
+GET_PROMPT = _kind(mcp_types.GetPromptRequest, mcp_types.GetPromptRequestParams, mcp_types.GetPromptResult)
+READ_RESOURCE = _kind(mcp_types.ReadResourceRequest, mcp_types.ReadResourceRequestParams, mcp_types.ReadResourceResult)
 
 
 class Caller:
@@ -106,10 +108,12 @@ class Caller:
 
     Args:
         upstream: the upstream.
+        waiting: keeps calls whose callers are asked in results.
     """
 
-    def __init__(self, upstream: CalledUpstream) -> None:
+    def __init__(self, upstream: CalledUpstream, waiting: WaitingCalls) -> None:
         self.upstream = upstream
+        self._waiting = waiting
 
     @property
     def config(self) -> UpstreamConfig:
@@ -117,55 +121,140 @@ class Caller:
         return self.upstream.config
 
     async def call_tool(self, tool: mcp_types.Tool, arguments: dict[str, Any]) -> ToolResult:
-        """Call a tool as the upstream lists it."""
-        relay = ServerRelay(get_context())
+        """Call a tool, as the upstream lists it; a failure of the upstream is told in a result.
 
-        async def send(live: Connected) -> mcp_types.CallToolResult:
-            return await live.session.send_request(
-                mcp_types.CallToolRequest(
-                    params=mcp_types.CallToolRequestParams(
-                        name=tool.name, arguments=arguments, _meta=relay.request_meta()
-                    )
-                ),
-                mcp_types.CallToolResult,
-            )
-
+        Raises:
+            RelayedError: the upstream answered with an error.
+        """
         try:
-            return RelayedToolResult(await self.upstream.request(send, relay, relay.headers))
+            result = await self._request(CALL_TOOL, name=tool.name, arguments=arguments)
         except UpstreamError as error:
             text = mcp_types.TextContent(type="text", text=str(error))
-            return RelayedToolResult(mcp_types.CallToolResult(content=[text], is_error=True))
+            return RelayedToolResult.of(mcp_types.CallToolResult(content=[text], is_error=True))
+        if isinstance(result, mcp_types.InputRequiredResult):
+            return InputRequiredToolResult(result)
+        return RelayedToolResult.of(result)
 
     async def get_prompt(self, name: str, arguments: dict[str, Any] | None) -> PromptResult:
-        """Get a prompt by the name that the upstream calls it."""
-        relay = ServerRelay(get_context())
+        """Get a prompt by the name that the upstream calls it.
 
-        async def send(live: Connected) -> mcp_types.GetPromptResult:
-            return await live.session.send_request(
-                mcp_types.GetPromptRequest(
-                    params=mcp_types.GetPromptRequestParams(name=name, arguments=arguments, _meta=relay.request_meta())
-                ),
-                mcp_types.GetPromptResult,
-            )
-
-        return RelayedPromptResult(await self._answered(send, relay))
+        Raises:
+            RelayedError: the upstream answered with an error, or failed.
+        """
+        try:
+            result = await self._request(GET_PROMPT, name=name, arguments=arguments)
+        except UpstreamError as error:
+            raise relayed_failure(error) from None
+        if isinstance(result, mcp_types.InputRequiredResult):
+            return InputRequiredPromptResult(result)
+        return RelayedPromptResult.of(result)
 
     async def read_resource(self, uri: str) -> ResourceResult:
-        """Read a resource by the URI that the upstream knows."""
-        relay = ServerRelay(get_context())
+        """Read a resource by the URI that the upstream knows.
 
-        async def send(live: Connected) -> mcp_types.ReadResourceResult:
-            return await live.session.send_request(
-                mcp_types.ReadResourceRequest(
-                    params=mcp_types.ReadResourceRequestParams(uri=uri, _meta=relay.request_meta())
-                ),
-                mcp_types.ReadResourceResult,
-            )
-
-        return RelayedResourceResult(await self._answered(send, relay))
-
-    async def _answered(self, send: Callable[[Connected], Awaitable[T]], relay: ServerRelay) -> T:
+        Raises:
+            RelayedError: the upstream answered with an error, or failed.
+        """
         try:
-            return await self.upstream.request(send, relay, relay.headers)
+            result = await self._request(READ_RESOURCE, uri=uri)
         except UpstreamError as error:
-            raise MCPError(mcp_types.INTERNAL_ERROR, str(error)) from None
+            raise relayed_failure(error) from None
+        if isinstance(result, mcp_types.InputRequiredResult):
+            return InputRequiredResourceResult(result)
+        return RelayedResourceResult.of(result)
+
+    async def complete(
+        self,
+        reference: mcp_types.PromptReference | mcp_types.ResourceTemplateReference,
+        argument: mcp_types.CompletionArgument,
+        given: mcp_types.CompletionContext | None,
+    ) -> mcp_types.Completion:
+        """Complete an argument; an upstream that can't, or fails, knows no values.
+
+        Raises:
+            MCPError: the upstream answered with an error.
+        """
+        snapshot = self.upstream.snapshot
+        if snapshot is None or "completions" not in snapshot.capabilities:
+            return mcp_types.Completion(values=[])
+        relay = ServerRelay(get_context())
+        params = mcp_types.CompleteRequestParams(
+            ref=reference, argument=argument, context=given, _meta=relay.request_meta
+        )
+
+        async def send(live: Connected) -> mcp_types.CompleteResult:
+            return await live.session.send_request(mcp_types.CompleteRequest(params=params), mcp_types.CompleteResult)
+
+        try:
+            return (await self.upstream.request(send, relay, relay.headers)).completion
+        except UpstreamError as error:
+            raise MCPError.from_error_data(relayed_failure(error).error) from None
+
+    # -- eras ------------------------------------------------------------------------------------------------------
+
+    async def _request(self, kind: Kind, **params: Any) -> Any:
+        """Send a request for the present caller; return its result, or what he is asked first."""
+        context = get_context()
+        relay = ServerRelay(context)
+        try:
+            if relay.is_modern:
+                return await self._for_modern_caller(context, relay, kind, params)
+            return await self.upstream.request(self._sending(relay, kind, params), relay, relay.headers)
+        except MCPError as error:
+            raise RelayedError(error.error) from None
+        except ValidationError as error:
+            told = f"its answer is none: {error.error_count()} errors, such as {_first(error)}"
+            raise UpstreamError(self.config.name, "not MCP", told) from None
+
+    async def _for_modern_caller(
+        self, context: Context, relay: ServerRelay, kind: Kind, params: Mapping[str, Any]
+    ) -> Any:
+        """Send a request for a caller who is asked in its result."""
+        state, responses = context.request_state, context.input_responses
+        target = (self.config.name, params.get("name", params.get("uri")))
+        if state is not None and state.startswith(_OURS):
+            result = await self._waiting.resume(relay, target, state.removeprefix(_OURS), responses or {})
+            return _with_state(result, _OURS)
+        if self._may_ask_in_the_middle(relay):
+            send = self._sending(relay, kind, params)
+            begun = self._waiting.begin(relay, target, lambda call: self.upstream.request(send, call, relay.headers))
+            return _with_state(await begun, _OURS)
+        theirs = state.removeprefix(_THEIRS) if state is not None else None
+        send = self._sending(relay, kind, {**params, "request_state": theirs, "input_responses": responses})
+        result = await self.upstream.request(send, relay, relay.headers)
+        if isinstance(result, mcp_types.InputRequiredResult):
+            check_offered(result, relay.capabilities)
+        return _with_state(result, _THEIRS)
+
+    def _may_ask_in_the_middle(self, relay: ServerRelay) -> bool:
+        snapshot = self.upstream.snapshot
+        is_of_before = snapshot is not None and snapshot.protocol_version not in MODERN_PROTOCOL_VERSIONS
+        return is_of_before and self._waiting.is_running and can_be_asked(relay.capabilities)
+
+    def _sending(self, relay: ServerRelay, kind: Kind, params: Mapping[str, Any]) -> Callable[[Connected], Any]:
+        """Return what sends a request on a connection; a caller who isn't asked in results is asked meanwhile."""
+        meta = relay.request_meta
+
+        async def send(live: Connected) -> Any:
+            answer = kind.any_result if live.is_modern else kind.result
+
+            async def again(responses: mcp_types.InputResponses | None, state: str | None) -> Any:
+                request = kind.make(**{**params, "input_responses": responses, "request_state": state}, _meta=meta)
+                return await live.session.send_request(request, answer)
+
+            result = await again(params.get("input_responses"), params.get("request_state"))
+            return result if relay.is_modern else await answer_in_rounds(result, relay, again)
+
+        return send
+
+
+def _with_state(result: Any, whose: str) -> Any:
+    """Return a result whose state, if it has one, tells whose it is."""
+    if not isinstance(result, mcp_types.InputRequiredResult) or result.request_state is None:
+        return result
+    return result.model_copy(update={"request_state": whose + result.request_state})
+
+
+def _first(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    return f"{'.'.join(map(str, first['loc']))[:200]}: {first['msg'][:200]}"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, Protocol, TypeVar
 
+import mcp_types
 from fastmcp.prompts.base import Prompt
 from fastmcp.resources.base import Resource
 from fastmcp.resources.template import ResourceTemplate
@@ -13,7 +15,9 @@ from fastmcp.utilities.components import FastMCPComponent
 from fastmcp.utilities.versions import VersionSpec
 
 from agent_utilities.mcp.kept_provider import KeptProvider
+from agent_utilities.mcp.upstream_components import UpstreamPrompt, UpstreamTemplate
 from agent_utilities.mcp.upstream_union import DeniedBy, Union, Unions
+from agent_utilities.mcp.upstream_waiting import WaitingCalls
 
 _C = TypeVar("_C", bound=FastMCPComponent)
 
@@ -36,7 +40,9 @@ class UpstreamProvider(KeptProvider):
     def __init__(self, upstreams: ListedUpstreams, denied_by: DeniedBy = lambda config, tool: None) -> None:
         super().__init__()
         self._upstreams = upstreams
-        self._unions = Unions(denied_by)
+        self.waiting = WaitingCalls()
+        """Calls whose callers are asked in results."""
+        self._unions = Unions(denied_by, self.waiting)
         self._union = Union()
         self.renew()
 
@@ -84,6 +90,31 @@ class UpstreamProvider(KeptProvider):
 
     async def _get_resource_template(self, uri: str, version: VersionSpec | None = None) -> ResourceTemplate | None:
         return _of_version(next((each for each in self._templates if each.matches(uri) is not None), None), version)
+
+    @asynccontextmanager
+    async def lifespan(self) -> AsyncIterator[None]:
+        """Keep calls that wait for their callers' answers while the server runs."""
+        async with self.waiting.running():
+            yield
+
+    async def complete(
+        self,
+        reference: mcp_types.PromptReference | mcp_types.ResourceTemplateReference,
+        argument: mcp_types.CompletionArgument,
+        given: mcp_types.CompletionContext | None,
+    ) -> mcp_types.Completion:
+        """Complete an argument of a prompt or template, by its upstream: a completion handler of the server.
+
+        Whether the caller may use the prompt or template was asked before.
+        """
+        component: UpstreamPrompt | UpstreamTemplate | None
+        if isinstance(reference, mcp_types.PromptReference):
+            component = self._union.prompts.get(reference.name)
+        else:
+            component = self._union.templates.get(reference.uri)
+        if component is None:
+            return mcp_types.Completion(values=[])
+        return await component.caller.complete(component.reference, argument, given)
 
     async def get_tasks(self) -> Sequence[FastMCPComponent]:
         """Return none: an upstream runs its own background tasks."""

@@ -10,6 +10,7 @@ import mcp_types
 
 from agent_utilities.mcp.upstream_calls import CalledUpstream, Caller
 from agent_utilities.mcp.upstream_components import UpstreamPrompt, UpstreamResource, UpstreamTemplate, UpstreamTool
+from agent_utilities.mcp.upstream_waiting import WaitingCalls
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.names import Names, Namespace
 from agent_utilities.upstream.snapshot import Snapshot
@@ -94,10 +95,12 @@ class Unions:
 
     Args:
         denied_by: tells which tools the configuration denies.
+        waiting: keeps calls whose callers are asked in results.
     """
 
-    def __init__(self, denied_by: DeniedBy) -> None:
+    def __init__(self, denied_by: DeniedBy, waiting: WaitingCalls) -> None:
         self._denied_by = denied_by
+        self._waiting = waiting
         self._reached: Mapping[str, _Reached] = {}
 
     def of(self, upstreams: Sequence[CalledUpstream]) -> Union:
@@ -127,7 +130,7 @@ class Unions:
     def _now(self, upstream: CalledUpstream, snapshot: Snapshot) -> _Reached:
         before = self._reached.get(upstream.config.name)
         if before is None or before.caller.upstream is not upstream or before.config != upstream.config:
-            return _Reached(Caller(upstream), upstream.config, snapshot, {}, {})
+            return _Reached(Caller(upstream, self._waiting), upstream.config, snapshot, {}, {})
         return _Reached(before.caller, before.config, snapshot, before.made, {})
 
     def _tool(self, caller: Caller, name: str, listed: mcp_types.Tool) -> UpstreamTool:

@@ -61,8 +61,10 @@ def test_no_other_file_imports_a_private_name_of_the_host():
 def test_the_private_names_are_these():
     tree = ast.parse(inspect.getsource(fastmcp_internals))
     assert private_names(tree) == {
+        "_MCP_LEVEL_SEVERITY",
         "_WrappedProvider",
         "_add_component",
+        "_client_log_levels",
         "_connection",
         "_docket",
         "_current_transport",
@@ -71,6 +73,7 @@ def test_the_private_names_are_these():
         "_injected_tools",
         "_inner",
         "_lifespan_manager",
+        "_log_level_session_key",
         "_list_tools",
         "_lookup_resource",
         "_mcp_server",

@@ -1,0 +1,211 @@
+"""Calls through a gateway: whatever the two eras of caller and upstream are, both get what the other one said."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import mcp_types
+import pytest
+from fastmcp import Client
+from fastmcp.client.elicitation import ElicitResult
+from mcp.shared.exceptions import MCPError
+
+from tests.mcp.gateways import Gateway, served
+from tests.upstream.supervised import script
+
+pytestmark = [pytest.mark.anyio, pytest.mark.outside]
+
+CALLERS = ["legacy", "auto"]
+UPSTREAMS = ["old", "new"]
+both_eras = pytest.mark.parametrize("mode", CALLERS)
+both_upstreams = pytest.mark.parametrize("upstream", UPSTREAMS)
+
+
+@pytest.fixture(scope="module")
+def asking() -> Iterator[Gateway]:
+    with served(script("old", "asking_server.py"), script("new", "asking_server.py", "modern")) as gateway:
+        assert gateway.upstreams["old"].snapshot.protocol_version < "2026"  # type: ignore[union-attr]
+        assert gateway.upstreams["new"].snapshot.protocol_version >= "2026"  # type: ignore[union-attr]
+        yield gateway
+
+
+class Person:
+    """A caller's user, model and folders, who remember what they were asked."""
+
+    def __init__(self, name: str = "Ada") -> None:
+        self.name = name
+        self.asked: list[Any] = []
+        self.logged: list[Any] = []
+        self.progress: list[Any] = []
+
+    def client(self, gateway: Gateway, mode: str, path: str = "/mcp", **options: Any) -> Client[Any]:
+        handlers = {
+            "elicitation_handler": self.elicited,
+            "sampling_handler": self.sampled,
+            "roots": ["file:///home"],
+            "log_handler": self.heard,
+            "progress_handler": self.moved,
+        }
+        return Client(gateway.url + path, mode=mode, **{**handlers, **options})
+
+    async def elicited(self, message: str, response_type: Any, params: Any, context: Any) -> Any:
+        self.asked.append(message)
+        if isinstance(params, mcp_types.ElicitRequestURLParams):
+            return ElicitResult(action="accept")
+        return ElicitResult(action="accept", content={"name": self.name})
+
+    async def sampled(self, messages: Any, params: Any, context: Any) -> str:
+        self.asked.append(messages[0].content.text)
+        return f"{self.name} says it"
+
+    async def heard(self, message: Any) -> None:
+        self.logged.append((message.level, message.data, message.logger))
+
+    async def moved(self, progress: float, total: float | None, message: str | None) -> None:
+        self.progress.append((progress, total, message))
+
+
+def answer(result: mcp_types.CallToolResult) -> Any:
+    (content,) = result.content
+    assert isinstance(content, mcp_types.TextContent)
+    return json.loads(content.text) if content.text.startswith("{") else content.text
+
+
+@both_eras
+@both_upstreams
+class TestAnUpstreamAsks:
+    async def test_the_callers_user(self, asking: Gateway, mode: str, upstream: str) -> None:
+        person = Person()
+        async with person.client(asking, mode) as client:
+            result = await client.call_tool_mcp(f"{upstream}_elicit", {"message": "Who are you?"})
+        assert answer(result) == {"elicit": {"action": "accept", "content": {"name": "Ada"}}}
+        assert person.asked == ["Who are you?"]
+
+    async def test_the_callers_user_to_go_to_a_url(self, asking: Gateway, mode: str, upstream: str) -> None:
+        person = Person()
+        async with person.client(asking, mode) as client:
+            result = await client.call_tool_mcp(f"{upstream}_elicit", {"url": "https://example.org/x"})
+        assert answer(result) == {"elicit": {"action": "accept"}}
+        assert person.asked == ["Go there"]
+
+    async def test_the_callers_model(self, asking: Gateway, mode: str, upstream: str) -> None:
+        person = Person()
+        async with person.client(asking, mode) as client:
+            result = await client.call_tool_mcp(f"{upstream}_sample", {"message": "Speak"})
+        assert answer(result)["sample"]["content"] == {"type": "text", "text": "Ada says it"}
+        assert person.asked == ["Speak"]
+
+    async def test_for_the_callers_roots(self, asking: Gateway, mode: str, upstream: str) -> None:
+        async with Person().client(asking, mode) as client:
+            result = await client.call_tool_mcp(f"{upstream}_roots", {})
+        assert answer(result) == {"roots": {"roots": [{"uri": "file:///home"}]}}
+
+    async def test_two_things_at_once(self, asking: Gateway, mode: str, upstream: str) -> None:
+        person = Person()
+        async with person.client(asking, mode) as client:
+            result = await client.call_tool_mcp(f"{upstream}_both", {"message": "Both"})
+        assert sorted(answer(result)) == ["elicit", "sample"]
+        assert person.asked == ["Both", "Both"]
+
+    async def test_a_client_that_offers_nothing(self, asking: Gateway, mode: str, upstream: str) -> None:
+        async with Client(asking.url + "/mcp", mode=mode) as client:
+            try:
+                told = str(answer(await client.call_tool_mcp(f"{upstream}_elicit", {})))
+            except MCPError as error:
+                told = error.error.message
+        assert "elicitation/create" in told
+        assert "does not offer it" in told
+
+
+@both_eras
+@both_upstreams
+class TestACallerGets:
+    async def test_progress(self, asking: Gateway, mode: str, upstream: str) -> None:
+        person = Person()
+        async with person.client(asking, mode) as client:
+            await client.call_tool_mcp(f"{upstream}_tell", {})
+        assert person.progress == [(1, 2, "half")]
+
+    async def test_an_error_of_the_upstream_as_it_is(self, asking: Gateway, mode: str, upstream: str) -> None:
+        async with Person().client(asking, mode) as client:
+            with pytest.raises(MCPError) as raised:
+                await client.call_tool_mcp(f"{upstream}_refuse", {})
+        error = raised.value.error
+        assert (error.code, error.message, error.data) == (-32055, "refused by the upstream", {"why": ["that is why"]})
+
+    async def test_a_result_that_is_an_error_as_it_is(self, asking: Gateway, mode: str, upstream: str) -> None:
+        async with Person().client(asking, mode) as client:
+            result = await client.call_tool_mcp(f"{upstream}_fail", {})
+        assert result.is_error
+        assert answer(result) == "it failed"
+        assert result.structured_content == {"why": None}
+
+    async def test_a_prompt(self, asking: Gateway, mode: str, upstream: str) -> None:
+        async with Person().client(asking, mode) as client:
+            result = await client.get_prompt_mcp(f"{upstream}_ask", {"city": "Ulm"})
+        assert result.description == "asked"
+        assert result.messages[0].content.text == "ask {'city': 'Ulm'}"  # type: ignore[union-attr]
+
+    async def test_an_error_of_a_prompt_as_it_is(self, asking: Gateway, mode: str, upstream: str) -> None:
+        async with Person().client(asking, mode) as client:
+            with pytest.raises(MCPError) as raised:
+                await client.get_prompt_mcp(f"{upstream}_ask", {"city": "nowhere"})
+        error = raised.value.error
+        assert (error.code, error.message, error.data) == (-32056, "no such city", {"city": "nowhere"})
+
+
+@both_eras
+class TestMeta:
+    async def test_of_an_application_crosses_both_ways(self, asking: Gateway, mode: str) -> None:
+        async with Person().client(asking, mode) as client:
+            meta = {"my.org/key": {"a": 1}, "agent-utilities/selection": {"toolsets": "old,new"}}
+            result = await client.call_tool_mcp("new_meta", {}, meta=meta)
+        given = answer(result)
+        assert given["my.org/key"] == {"a": 1}
+        assert not [key for key in given if key.startswith("agent-utilities")]
+        assert result.meta is not None
+        assert result.meta["their.org/key"] == 1
+
+    async def test_tells_an_upstream_of_the_gateways_connection_alone(self, asking: Gateway, mode: str) -> None:
+        async with Person().client(asking, mode) as client:
+            given = answer(await client.call_tool_mcp("new_meta", {}))
+            old = answer(await client.call_tool_mcp("old_meta", {}))
+        assert given["io.modelcontextprotocol/clientInfo"]["name"] == "agent-utilities gateway"
+        assert "io.modelcontextprotocol/clientInfo" not in old
+
+
+async def test_log_messages_reach_a_caller_of_before(asking: Gateway) -> None:
+    for upstream in UPSTREAMS:
+        person = Person()
+        async with person.client(asking, "legacy") as client:
+            await client.call_tool_mcp(f"{upstream}_tell", {})
+        assert person.logged == [("warning", {"a": [1, None]}, "here")]
+
+
+@pytest.mark.filterwarnings("ignore:The logging capability is deprecated")
+async def test_log_messages_below_the_level_that_was_set_are_dropped(asking: Gateway) -> None:
+    person = Person()
+    async with person.client(asking, "legacy") as client:
+        await client.set_logging_level("error")
+        await client.call_tool_mcp("old_tell", {})
+    assert person.logged == []
+
+
+@both_eras
+async def test_two_callers_at_once_are_never_asked_anothers_question(asking: Gateway, mode: str) -> None:
+    people = [Person(f"person {i}") for i in range(6)]
+
+    async def one(person: Person, upstream: str) -> Any:
+        async with person.client(asking, mode) as client:
+            return answer(await client.call_tool_mcp(f"{upstream}_elicit", {"message": f"for {person.name}"}))
+
+    calls = [one(person, UPSTREAMS[i % 2]) for i, person in enumerate(people)]
+    for person, given in zip(people, await asyncio.gather(*calls), strict=True):
+        assert person.asked in ([], [f"for {person.name}"])
+        if person.asked:
+            assert given == {"elicit": {"action": "accept", "content": {"name": person.name}}}
+        else:  # which of two callers an old upstream asks can't be told: neither is
+            assert "refused" in given
