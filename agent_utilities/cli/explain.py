@@ -7,9 +7,10 @@ bounds are judged by the same pure decision, under the caller's own selection.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 import httpx2
 from rich.console import Console
@@ -19,13 +20,15 @@ from agent_utilities.catalog.model import Catalog, entry
 from agent_utilities.errors import AgentUtilitiesError, InputError
 from agent_utilities.resolution.reasons import reason_text, status_text
 from agent_utilities.selection.channels import field_of
-from agent_utilities.selection.merge import effective
+from agent_utilities.selection.merge import effective, merge
 from agent_utilities.selection.model import fold
 from agent_utilities.selection.nearest import nearest
 from agent_utilities.selection.parse import read_request
+from agent_utilities.selection.path import NO_PATH, PathSelection, parse_path, read_path
 from agent_utilities.visibility.decision import decide
 
 _ENDPOINTS = ("/mcp", "/sse", "/tools")
+_SELECTION = re.compile(r"(?:/mcp|/sse|/tools)((?:/x/[^/]+)?/readonly|/x/[^/]+)$")
 _TIMEOUT_S = 10
 Pairs = list[tuple[str, str]]
 
@@ -38,7 +41,7 @@ def explain_url(url: str, headers: Pairs, query: Pairs, tool: str | None, as_jso
     """Print what a caller sees of a server and why.
 
     Args:
-        url: the server's base, `/mcp`, `/sse` or `/tools` URL; a selection in its query counts.
+        url: the server's base, `/mcp`, `/sse` or `/tools` URL; a selection in its path or query counts.
         headers: headers to send; those that are no selection (authorization) are sent with every question.
         query: further query items.
         tool: say why this one is or isn't there, instead of the table.
@@ -48,13 +51,14 @@ def explain_url(url: str, headers: Pairs, query: Pairs, tool: str | None, as_jso
         InputError: the server refused the selection, or the URL can't be used.
         ServerError: the server could not be asked.
     """
-    base, items = _parted(url)
+    base, tail, items = _parted(url)
     items += query
-    seen = _ask(base, items, headers)
+    seen = _ask(base + tail, items, headers)
     neutral = [pair for pair in headers if field_of(pair[0], "header") is None]
     all_items = [pair for pair in items if field_of(pair[0], "query") is None]
     open_to_caller = _ask(base, all_items, neutral)
-    rows = _rows(open_to_caller["tools"], seen["tools"], items, headers)
+    path = parse_path([unquote(segment) for segment in tail.split("/")[1:]])
+    rows = _rows(open_to_caller["tools"], seen["tools"], path or NO_PATH, items, headers)
     if tool is not None:
         rows = [row for row in rows if fold(row["name"]) == fold(tool)] or [_unknown(tool, rows)]
     answer = {"server": seen["server"], "selection": seen["selection"], "tools": rows}
@@ -67,26 +71,29 @@ def explain_url(url: str, headers: Pairs, query: Pairs, tool: str | None, as_jso
         _print_table(answer)
 
 
-def _parted(url: str) -> tuple[str, Pairs]:
+def _parted(url: str) -> tuple[str, str, Pairs]:
+    """Return the URL of `/tools`, the selection in the path, and the items of the query."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.netloc:
         raise InputError("not an HTTP URL", url, "argument URL", "give one such as http://127.0.0.1:8001/mcp")
-    path = parts.path.rstrip("/")
+    found = _SELECTION.search(path := parts.path.rstrip("/"))
+    tail = found[1] if found else ""
+    path = path.removesuffix(tail)
     for endpoint in _ENDPOINTS:
         path = path.removesuffix(endpoint)
-    return urlunsplit((parts.scheme, parts.netloc, f"{path}/tools", "", "")), parse_qsl(
-        parts.query, keep_blank_values=True
-    )
+    base = urlunsplit((parts.scheme, parts.netloc, f"{path}/tools", "", ""))
+    return base, tail, parse_qsl(parts.query, keep_blank_values=True)
 
 
 def _ask(url: str, query: Pairs, headers: Pairs) -> dict[str, Any]:
     try:
         asked = f"{url}?{urlencode(query)}" if query else url
         response = httpx2.get(asked, headers=[(k, v) for k, v in headers], timeout=_TIMEOUT_S)
-        body = response.json() if response.status_code in (200, 400) else {}
+        is_json = response.headers.get("content-type", "").startswith("application/json")
+        body = response.json() if response.status_code in (200, 400, 404) and is_json else {}
     except (httpx2.HTTPError, httpx2.InvalidURL, UnicodeEncodeError, ValueError) as error:
         raise ServerError(f"can't ask {url!r}: {error or type(error).__name__}; is the server running?") from None
-    if response.status_code == 400 and isinstance(body.get("error"), dict):
+    if response.status_code != 200 and isinstance(body.get("error"), dict):
         raise InputError(**{key: str(body["error"].get(key)) for key in ("what", "value", "source", "hint")})
     if "tools" not in body:
         hint = "send --header authorization=…" if response.status_code in (401, 403) else "is it one of ours?"
@@ -95,10 +102,10 @@ def _ask(url: str, query: Pairs, headers: Pairs) -> dict[str, Any]:
 
 
 def _rows(
-    known: list[dict[str, Any]], seen: list[dict[str, Any]], query: Pairs, headers: Pairs
+    known: list[dict[str, Any]], seen: list[dict[str, Any]], path: PathSelection, query: Pairs, headers: Pairs
 ) -> list[dict[str, Any]]:
     raw = tuple((key.lower().encode(), value.encode()) for key, value in headers)
-    settled = effective(read_request(urlencode(query).encode(), raw))
+    settled = effective(merge(read_path(path), read_request(urlencode(query).encode(), raw)))
     catalog = Catalog(tuple(entry("tool", t["name"], tags=t["tags"], read_only=t["readOnly"]) for t in known))
     refusals = decide(catalog, settled.bounds_only).refusals
     visible = {tool["name"]: tool for tool in seen}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 from fastmcp.server.auth import AuthProvider
@@ -22,6 +22,7 @@ class Host(Protocol):
 
     auth: AuthProvider | None
     surface: Surface
+    toolsets_to_come: Callable[[], Collection[str]]
 
     @property
     def name(self) -> str:

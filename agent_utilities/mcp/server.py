@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -70,6 +70,8 @@ class AgentServer(LaunchedServer):
     ) -> None:
         surface = Surface(environ)
         self.serves_http = False
+        self.toolsets_to_come: Callable[[], Collection[str]] = tuple
+        """Returns toolsets that no component bears yet and that a path may name all the same."""
         self._has_own_graph = graph is not None
         self._observing_metrics: Metrics | None = None
         self._introspection = Introspection(self, surface, on_news=lambda: self.resolver.refresh())
@@ -242,7 +244,7 @@ class AgentServer(LaunchedServer):
         reader = RequestReader(lambda: self.surface.cache_bytes("requests"))
         app = super().http_app(
             path,
-            [*(middleware or []), selection_middleware(path, transport, reader)],
+            [*(middleware or []), selection_middleware(path, transport, reader, self)],
             json_response,
             stateless_http,
             transport,

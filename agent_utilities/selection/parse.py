@@ -43,7 +43,7 @@ def read_env(environ: Mapping[str, str], *, known: Iterable[str] = ()) -> Select
     """
     others = frozenset(known)
     given = sorted((key, environ[key]) for key in environ if _ENV_PREFIX.match(key) and key not in others)
-    return _read(given, "env")
+    return read_pairs(given, "env")
 
 
 def read_cli(options: Iterable[tuple[str, str]]) -> Selection:
@@ -52,7 +52,7 @@ def read_cli(options: Iterable[tuple[str, str]]) -> Selection:
     Raises:
         SelectionError: a value can't be read.
     """
-    return _read(options, "cli")
+    return read_pairs(options, "cli")
 
 
 def read_request(query_string: bytes, headers: tuple[tuple[bytes, bytes], ...]) -> Selection:
@@ -72,7 +72,7 @@ def read_request(query_string: bytes, headers: tuple[tuple[bytes, bytes], ...]) 
         (name, _header_text(value, f"header {name}") if field_of(name, "header") else "")
         for name, value in ((key.decode("latin-1"), value) for key, value in headers)
     ]
-    return merge(_read(pairs, "query"), _read(decoded, "header"))
+    return merge(read_pairs(pairs, "query"), read_pairs(decoded, "header"))
 
 
 def read_meta(meta: object) -> Selection:
@@ -102,7 +102,7 @@ def read_meta(meta: object) -> Selection:
             raise SelectionError("unknown _meta name", key, f"_meta {str(key)[:_SHOWN_KEY]}", hint)
         if value is not None:
             pairs.append((key, _meta_text(value, field, f"_meta {key}")))
-    return _read(pairs, "meta")
+    return read_pairs(pairs, "meta")
 
 
 _META_KEYS = ", ".join(spelling for field in FIELDS for spelling in field.spellings("meta"))
@@ -142,7 +142,7 @@ def _query_pairs(query_string: bytes) -> list[tuple[str, str]]:
     if query_string.count(b"&") >= MAX_KEYS:
         hint = f"give at most {MAX_KEYS}, names of one field as one list"
         raise SelectionError("too many keys", f"{query_string.count(b'&') + 1} keys", "URL query", hint)
-    text = _text(query_string, "URL query")
+    text = utf8_text(query_string, "URL query")
     try:
         return parse_qsl(text, keep_blank_values=True, encoding="utf-8", errors="strict")
     except ValueError:
@@ -160,15 +160,20 @@ def encoded_header(text: str) -> str:
 
 
 def _header_text(raw: bytes, source: str) -> str:
-    text = _text(raw, source)
+    text = utf8_text(raw, source)
     if not text[:6].lower().startswith("utf-8'"):
         return text
     if (encoded := _ENCODED.fullmatch(text)) is None:
         raise SelectionError("not percent-encoded", text, source, "encode as RFC 8187 does: UTF-8''don%E2%80%99t")
-    return _text(unquote_to_bytes(encoded[1]), source)
+    return utf8_text(unquote_to_bytes(encoded[1]), source)
 
 
-def _text(raw: bytes, source: str) -> str:
+def utf8_text(raw: bytes, source: str) -> str:
+    """Return the text of some bytes.
+
+    Raises:
+        SelectionError: they are not UTF-8.
+    """
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError:
@@ -179,7 +184,17 @@ def _shown(raw: bytes) -> str:
     return raw.decode("utf-8", "backslashreplace")
 
 
-def _read(pairs: Iterable[tuple[str, str]], channel: Channel) -> Selection:
+def read_pairs(pairs: Iterable[tuple[str, str]], channel: Channel, origin: str = "") -> Selection:
+    """Return the selection in keys and values of a channel.
+
+    Args:
+        pairs: keys and values.
+        channel: which.
+        origin: what explanations and errors name as their source; the channel and the key where empty.
+
+    Raises:
+        SelectionError: a value can't be read, or a key is a near miss of a known one.
+    """
     settings: list[Selection] = []
     n_bytes = 0
     for key, value in pairs:
@@ -189,7 +204,7 @@ def _read(pairs: Iterable[tuple[str, str]], channel: Channel) -> Selection:
                 source = f"{_LABEL[channel]} {key}"
                 raise SelectionError(f"unknown {_LABEL[channel]} name", key, source, f"did you mean {meant}?")
             continue
-        source = f"{_LABEL[channel]} {key.lower() if channel == 'header' else key}"
+        source = origin or f"{_LABEL[channel]} {key.lower() if channel == 'header' else key}"
         n_bytes += len(value.encode("utf-8", "surrogatepass"))
         if n_bytes > MAX_BYTES:
             raise SelectionError("too long", value, source, f"give at most {MAX_BYTES} bytes in one channel")

@@ -40,6 +40,12 @@ class TestReasons:
         assert by_name["search_logs"] == ("denied", "not among the allowed tools (query tools)")
         assert by_name["tail_log"] == ("visible", "")
 
+    def test_name_the_path_of_the_url(self, base):
+        by_name = verdicts(f"{base}/mcp/x/tail_lo%67,write/readonly?tools=search_logs")
+        assert by_name["rotate_log"] == ("denied", "not annotated readOnlyHint: true (URL path)")
+        assert (by_name["tail_log"][0], by_name["search_logs"][0]) == ("visible", "visible")
+        assert verdicts(f"{base}/sse/x/write/")["tail_log"] == ("denied", "not among the allowed tools (URL path)")
+
     def test_tell_deferred_from_denied(self, base):
         assert verdicts(base, "--query", "top_k=1")["search_logs"][0] == "deferred"
 
@@ -68,6 +74,7 @@ class TestRefused:
             (["http://127.0.0.1:1"], 1, "is the server running?"),
             (["{base}", "--header", "novalue"], 2, "write it as name=value"),
             (["{base}", "--query", "disabled_tag=x"], 2, "did you mean disabled_tags?"),
+            (["{base}/mcp/x/writ"], 2, "names nothing that is known: 'writ' (from URL path); did you mean 'write'?"),
             (["{base}/elsewhere"], 1, "is it one of ours?"),
         ],
     )

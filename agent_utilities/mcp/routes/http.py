@@ -9,21 +9,25 @@ from starlette.middleware import Middleware
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from agent_utilities.mcp.host import Host
+from agent_utilities.mcp.wire.known_paths import KnownPaths
+from agent_utilities.mcp.wire.paths import Endpoints
 from agent_utilities.mcp.wire.request import RequestReader, SelectionMiddleware
 
 
-def selection_middleware(path: str | None, transport: str, reader: RequestReader) -> Middleware:
+def selection_middleware(path: str | None, transport: str, reader: RequestReader, host: Host) -> Middleware:
     """Return the middleware that reads the selection of requests to the MCP paths and `/tools`.
 
     Args:
         path: the MCP endpoint's path, or None for FastMCP's own setting.
         transport: the transport that `path` belongs to.
         reader: reads the selections.
+        host: the server that is served.
     """
     sse = path if transport == "sse" and path is not None else fastmcp.settings.sse_path
     streamable = path if transport != "sse" and path is not None else fastmcp.settings.streamable_http_path
-    paths = (sse, streamable, fastmcp.settings.message_path, "/tools")
-    return Middleware(SelectionMiddleware, paths=paths, sse_path=sse, reader=reader)
+    endpoints = Endpoints([fastmcp.settings.message_path], [sse, streamable, "/tools"])
+    return Middleware(SelectionMiddleware, endpoints=endpoints, sse_path=sse, reader=reader, known=KnownPaths(host))
 
 
 def sse_routes(app: StarletteWithLifespan) -> list[BaseRoute]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
@@ -13,17 +13,21 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent_utilities.errors import SelectionError
+from agent_utilities.mcp.wire.known_paths import KnownPaths
+from agent_utilities.mcp.wire.paths import Endpoints
 from agent_utilities.runtime.bounded_cache import BoundedCache
 from agent_utilities.runtime.cache_budget import LONGEST_KEPT
 from agent_utilities.selection.channels import field_of, is_selection_header
+from agent_utilities.selection.merge import merge
 from agent_utilities.selection.model import NOTHING, Selection
 from agent_utilities.selection.parse import read_request
+from agent_utilities.selection.path import NO_PATH, PathError, PathSelection, parse_path, read_path
 
 STATE = "agent_utilities.selection"
 """The key of `scope["state"]` that holds the caller's `Selection`."""
 
-_Given = tuple[bytes, tuple[tuple[bytes, bytes], ...]]
-"""A request's query string, and its headers that may be a selection's."""
+_Given = tuple[bytes, tuple[tuple[bytes, bytes], ...], PathSelection]
+"""A request's query string, its headers that may be a selection's, and what its path asks for."""
 
 _ENDPOINT = re.compile(rb"(event: endpoint\r?\ndata: [^\r\n]+)")
 
@@ -40,7 +44,7 @@ def selection_of(request: Any) -> Selection:
     if not isinstance(request, Request):
         return NOTHING
     held = request.scope.get("state", {}).get(STATE)
-    return held if isinstance(held, Selection) else read_request(*_given(request.scope))
+    return held if isinstance(held, Selection) else _read(_given(request.scope, NO_PATH))
 
 
 class RequestReader:
@@ -57,66 +61,86 @@ class RequestReader:
     def _read_before(self) -> BoundedCache[_Given, Selection]:
         return BoundedCache(self._max_bytes(), _weigh, heaviest=LONGEST_KEPT)
 
-    def read(self, scope: Scope) -> Selection:
+    def read(self, scope: Scope, path: PathSelection) -> Selection:
         """Return the selection of a request; for the same bytes the same object.
+
+        Args:
+            scope: the request's.
+            path: what its path asks for.
 
         Raises:
             SelectionError: the selection is malformed.
         """
-        given = _given(scope)
+        given = _given(scope, path)
         selection = self._read_before.get(given)
         if selection is None:
-            selection = read_request(*given)
+            selection = _read(given)
             self._read_before.keep(given, selection)
         return selection
 
 
 def _weigh(given: _Given, selection: Selection) -> int:
     """Return about how many bytes a request's query string and headers take, and what was read in them."""
-    query_string, headers = given
-    return 500 + len(query_string) + sum(150 + len(key) + len(value) for key, value in headers) + selection.n_bytes
+    query_string, headers, path = given
+    n_bytes = 500 + len(query_string) + len(path.toolsets or "")
+    return n_bytes + sum(150 + len(key) + len(value) for key, value in headers) + selection.n_bytes
 
 
-def _given(scope: Scope) -> _Given:
+def _given(scope: Scope, path: PathSelection) -> _Given:
     headers = tuple(
         (key.lower(), value) for key, value in scope["headers"] if is_selection_header(key.decode("latin-1"))
     )
-    return scope.get("query_string", b""), headers
+    return scope.get("query_string", b""), headers, path
+
+
+def _read(given: _Given) -> Selection:
+    query_string, headers, path = given
+    return merge(read_path(path), read_request(query_string, headers))
 
 
 class SelectionMiddleware:
     """ASGI middleware: parses the selection into `scope["state"]`, or answers 400 (law L5).
 
     The headers it reads go no further: a proxied upstream bears other names, and the verdict is this server's.
+    A selection in the path is taken off it, and one that names nothing known is answered with 404.
     On `GET /sse` it carries the selection in the endpoint event's URL, so that it holds for the connection.
 
     Args:
         app: the application to protect.
-        paths: the paths whose requests are selections; others (OAuth, health) pass untouched.
+        endpoints: the paths whose requests are selections; others (OAuth, health) pass untouched.
         sse_path: the path of the legacy SSE stream.
         reader: reads the selections.
+        known: says which paths name something.
     """
 
-    def __init__(self, app: ASGIApp, paths: Collection[str], sse_path: str, reader: RequestReader) -> None:
+    def __init__(
+        self, app: ASGIApp, endpoints: Endpoints, sse_path: str, reader: RequestReader, known: KnownPaths
+    ) -> None:
         self._app = app
         self._reader = reader
-        self._paths = frozenset(path.rstrip("/") for path in paths)
+        self._endpoints = endpoints
+        self._known = known
         self._sse_path = sse_path.rstrip("/")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
-        path = scope["path"].removeprefix(scope.get("root_path", "")).rstrip("/")
-        if path not in self._paths:
-            return await self._app(scope, receive, send)
         try:
-            selection = self._reader.read(scope)
+            found = self._endpoints.find(scope)
+            path = parse_path(found[1]) if found is not None else None
+            if found is None or path is None:
+                return await self._app(scope, receive, send)
+            selection = self._reader.read(scope, path)
+            if path is not NO_PATH:
+                await self._known.check(path, scope)
+                scope = self._endpoints.routed(scope, found[0])
         except SelectionError as error:
-            return await JSONResponse({"error": error.as_dict()}, status_code=400)(scope, receive, send)
+            status = 404 if isinstance(error, PathError) else 400
+            return await JSONResponse({"error": error.as_dict()}, status_code=status)(scope, receive, send)
         scope.setdefault("state", {})[STATE] = selection
         scope["headers"] = [(key, value) for key, value in scope["headers"] if not _is_selection(key)]
-        if path == self._sse_path and scope["method"] == "GET" and selection:
-            send = _carrying(scope["query_string"], send)
+        if found[0] == self._sse_path and scope["method"] == "GET" and selection:
+            send = _carrying(scope["query_string"], path, send)
         await self._app(scope, receive, send)
 
 
@@ -124,10 +148,11 @@ def _is_selection(header: bytes) -> bool:
     return field_of(header.decode("latin-1"), "header") is not None
 
 
-def _carrying(query_string: bytes, send: Send) -> Send:
-    """Return a `send` that adds the selection in a query string to the URL of the endpoint event."""
+def _carrying(query_string: bytes, path: PathSelection, send: Send) -> Send:
+    """Return a `send` that adds the selection in a URL to that of the endpoint event."""
     given = parse_qsl(query_string.decode("utf-8"), keep_blank_values=True)
-    carried = urlencode([(key, value) for key, value in given if field_of(key, "query") is not None])
+    in_query = [(key, value) for key, value in given if field_of(key, "query") is not None]
+    carried = urlencode(path.as_pairs() + in_query)
     done = not carried
 
     async def wrapped(message: Message) -> None:

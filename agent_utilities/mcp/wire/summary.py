@@ -44,15 +44,15 @@ async def summarise(host: Host, verdict: Verdict, kind: ComponentKind, decided: 
         summary["ranked"] = [name for name in resolution.names if name in shown]
         if resolution.n_left_out:
             summary["left_out"] = resolution.n_left_out
-    if verdict.by_caller and (unknown := await _unknown(host, decision, kind)):
+    if verdict.by_caller and (unknown := await unknown_names(host, decision, kind)):
         summary["unknown"] = unknown
     if absent := host.absent(verdict.bounds):
         summary["absent"] = list(absent)
     return summary
 
 
-async def _unknown(host: Host, decision: Decision, kind: ComponentKind) -> dict[str, str | None]:
-    """Names the caller gave that fit no component of any kind."""
+async def unknown_names(host: Host, decision: Decision, kind: ComponentKind) -> dict[str, str | None]:
+    """Return the names that the caller gave that fit no component of any kind, each with the nearest that would."""
     unknown = await finish_in_turns(decision.finding_unknown())
     for other in KINDS:
         if unknown and other != kind:

@@ -1,0 +1,54 @@
+"""A URL's path is read as a selection of the query's channel, or refused whole."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent_utilities.selection.merge import effective, merge
+from agent_utilities.selection.model import NOTHING
+from agent_utilities.selection.parse import read_request
+from agent_utilities.selection.path import NO_PATH, PathError, PathSelection, parse_path, read_path
+
+
+@pytest.mark.parametrize(
+    ("segments", "expected"),
+    [
+        ([], NO_PATH),
+        ([""], NO_PATH),
+        (["x", "git,time"], PathSelection("git,time")),
+        (["x", "git", "readonly"], PathSelection("git", read_only=True)),
+        (["x", "readonly"], PathSelection("readonly")),
+        (["readonly", ""], PathSelection(read_only=True)),
+        (["x", "a/b"], PathSelection("a/b")),
+        (["y"], None),
+        (["X", "git"], None),
+        (["readonly", "x", "git"], None),
+    ],
+)
+def test_segments_are_a_selection_or_none(segments: list[str], expected: PathSelection | None) -> None:
+    assert parse_path(segments) == expected
+
+
+@pytest.mark.parametrize(
+    "segments", [["x"], ["x", ""], ["x", "", ""], ["x", " "], ["x", "git", "x"], ["x", "git", "", ""]]
+)
+def test_what_begins_as_one_and_is_none_is_refused(segments: list[str]) -> None:
+    with pytest.raises(PathError, match="such as /x/git,time"):
+        parse_path(segments)
+
+
+def test_it_asks_for_what_a_query_asks_for() -> None:
+    path, query = (
+        read_path(PathSelection("git,time", read_only=True)),
+        read_request(b"toolsets=git,time&read_only=1", ()),
+    )
+    assert effective(path).bounds_digest == effective(query).bounds_digest
+
+
+def test_it_is_united_with_the_query_and_tells_where_each_came_from() -> None:
+    (setting,) = effective(merge(read_path(PathSelection("git")), read_request(b"toolsets=time", ()))).allow_tools
+    assert setting.origins == ("URL path", "query toolsets")
+
+
+def test_nothing_is_asked_for_where_no_path_is() -> None:
+    assert read_path(NO_PATH) is NOTHING
