@@ -15,6 +15,7 @@ from agent_utilities.settings import read_settings
 from agent_utilities.upstream.config import GatewayConfig
 from agent_utilities.upstream.config_files import read_config
 from agent_utilities.upstream.config_search import Found, find_config, searched
+from agent_utilities.upstream.config_watch import ConfigFiles
 from agent_utilities.upstream.consent import agreed_or_refuse, is_config_agreed
 from agent_utilities.upstream.folders import Part, gateway_folder
 from agent_utilities.upstream.host_files import user_home
@@ -39,7 +40,8 @@ def _gateway(options: GatewayOptions) -> Gateway:
 
     chosen = chosen_config(options.files or (), yes=options.yes)
     tell(chosen.config)
-    return Gateway(chosen.config, options.name, files=chosen.files, is_agreed=chosen.is_agreed)
+    files = ConfigFiles(chosen.files, os.environ, chosen.config, chosen.is_agreed)
+    return Gateway(chosen.config, options.name, files=files)
 
 
 @dataclass(frozen=True)
@@ -120,3 +122,26 @@ def tell(config: GatewayConfig) -> None:
         print(f"WARNING: left out: {problem}", file=sys.stderr)
     for notice in config.notices:
         print(f"note: {notice}", file=sys.stderr)
+
+
+def lock(files: Sequence[Path], *, yes: bool, accepted: Sequence[str], accept_all: bool) -> int:
+    """Lock what upstreams tell models, or show and accept what has changed since; return the exit code.
+
+    Args:
+        files, yes: as for `chosen_config`.
+        accepted: names of changes to accept.
+        accept_all: accept every change.
+
+    Raises:
+        InputError: as for `chosen_config`; or a lock can't be read or written, or nothing of a name has changed.
+    """
+    import anyio
+
+    from agent_utilities.cli.gateway_lock import lock_gateway, take_snapshots
+    from agent_utilities.upstream.snapshot_store import SnapshotStore
+
+    chosen = chosen_config(files, yes=yes)
+    tell(chosen.config)
+    store = SnapshotStore(_folder("snapshots"))
+    anyio.run(take_snapshots, chosen.config, store)
+    return lock_gateway(chosen.config, store, Path(chosen.files[0]), accepted=accepted, accept_all=accept_all)

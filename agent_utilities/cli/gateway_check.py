@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import sys
@@ -19,6 +18,7 @@ from agent_utilities.settings import read_settings
 from agent_utilities.upstream.config import GatewayConfig
 from agent_utilities.upstream.errors import Cause
 from agent_utilities.upstream.folders import gateway_folder
+from agent_utilities.upstream.reaching import reach
 from agent_utilities.upstream.snapshot_store import SnapshotStore
 from agent_utilities.upstream.supervisor import Upstream
 from agent_utilities.upstream.upstreams import Upstreams
@@ -70,18 +70,13 @@ async def check(config: GatewayConfig, *, as_json: bool) -> int:
     folder = gateway_folder("snapshots", read_settings(os.environ).gateway_folder)
     upstreams = Upstreams(config, environ=os.environ, store=SnapshotStore(folder), on_change=lambda _: None)
     checked: dict[str, Checked] = {}
-    async with asyncio.TaskGroup() as group:
-        started = asyncio.Event()
-        supervising = group.create_task(upstreams.run(started))
-        await started.wait()
-        with Steps(len(config.upstreams)) as steps:
+    with Steps(len(config.upstreams)) as steps:
 
-            async def reach(upstream: Upstream) -> None:
-                checked[upstream.config.name] = await _reach(upstream)
-                steps.begin(f"{upstream.config.name}: {checked[upstream.config.name].state}")
+        async def reach_one(upstream: Upstream) -> None:
+            checked[upstream.config.name] = await _reach(upstream)
+            steps.begin(f"{upstream.config.name}: {checked[upstream.config.name].state}")
 
-            await asyncio.gather(*map(reach, upstreams))
-        supervising.cancel()
+        await reach(upstreams, lambda _: True, reach_one)
     rows = [checked[each.name] for each in config.upstreams]
     n_failed = sum(bool(row.wrong) for row in rows) + len(config.problems)
     if as_json:

@@ -107,3 +107,18 @@ def logs(
     from agent_utilities.cli.gateway import show_logs
 
     show_logs(name, n_lines)
+
+
+@gateway_app.command()
+def lock(
+    files: Files = None,
+    yes: Yes = False,
+    accept: Annotated[
+        list[str] | None, typer.Option(help="Accept what has changed under this name; may be repeated.")
+    ] = None,
+    accept_all: Annotated[bool, typer.Option("--all", help="Accept every change.")] = False,
+) -> int:
+    """Lock what servers tell models: from then on, what changes or is new is withheld until it is accepted."""
+    from agent_utilities.cli.gateway import lock as run
+
+    return run(files or (), yes=yes, accepted=accept or (), accept_all=accept_all)

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from agent_utilities.cli.progress import Steps
 from agent_utilities.upstream.config import GatewayConfig
 from agent_utilities.upstream.lock import Lock, accept, changes, lock_of, named
 from agent_utilities.upstream.lock_file import lock_path, read_lock, write_lock
 from agent_utilities.upstream.lock_text import change_text, visible
+from agent_utilities.upstream.reaching import reach
 from agent_utilities.upstream.snapshot_store import SnapshotStore
+from agent_utilities.upstream.supervisor import Upstream
+from agent_utilities.upstream.upstreams import Upstreams
+
+
+async def take_snapshots(config: GatewayConfig, store: SnapshotStore) -> None:
+    """See what every upstream lists now, and keep it."""
+    with Steps(sum(upstream.enabled for upstream in config.upstreams)) as steps:
+
+        async def reach_one(upstream: Upstream) -> None:
+            await upstream.renew()
+            steps.begin(f"{upstream.config.name}: {upstream.state.name}")
+
+        upstreams = Upstreams(config, environ=os.environ, store=store, on_change=lambda _: None)
+        await reach(upstreams, reach_one=reach_one)
 
 
 def lock_gateway(

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from agent_utilities.catalog.model import entry
+from agent_utilities.mcp.command_line.version import installed_version
 from agent_utilities.mcp.lifespan import with_background
 from agent_utilities.mcp.server import AgentServer
 from agent_utilities.mcp.upstream_provider import UpstreamProvider
 from agent_utilities.selection.model import NOTHING
 from agent_utilities.upstream.config import GatewayConfig
 from agent_utilities.upstream.config_files import read_config, read_servers
-from agent_utilities.upstream.config_watch import watch_config
+from agent_utilities.upstream.config_watch import ConfigFiles
 from agent_utilities.upstream.folders import gateway_folder
+from agent_utilities.upstream.operator_rules import OperatorRules
+from agent_utilities.upstream.reaching import reach
 from agent_utilities.upstream.snapshot_store import SnapshotStore
 from agent_utilities.upstream.supervisor import Upstream
-from agent_utilities.upstream.tool_rules import denied_by
 from agent_utilities.upstream.upstreams import Upstreams
 from agent_utilities.visibility.bounds import Bounds
 
@@ -36,8 +37,7 @@ class Gateway(AgentServer):
 
     Args:
         config: the upstreams' configuration.
-        files: files that are read again when they change; none where the config stays as it is.
-        is_agreed: whether the user has agreed to run what they say now.
+        files: the files that it is read from again when they change; None where it stays as it is.
         name, instructions, environ, options: as for `AgentServer`.
     """
 
@@ -47,13 +47,14 @@ class Gateway(AgentServer):
         name: str,
         instructions: str | None = None,
         *,
-        files: Sequence[Path] = (),
-        is_agreed: Callable[[GatewayConfig], bool] = lambda config: True,
+        files: ConfigFiles | None = None,
         environ: Mapping[str, str] | None = None,
         **options: Any,
     ) -> None:
-        self.config, self._files, self._is_agreed = config, files, is_agreed
+        self.config, self._files = config, files
+        self._rules = files.rules() if files is not None else OperatorRules()
         lifespan = with_background([self._supervise, self._follow_files], options.pop("lifespan", None))
+        options.setdefault("version", installed_version("agent-utilities"))
         super().__init__(name, instructions, environ=environ, lifespan=lifespan, **options)
         operator = self.surface.operator
         operator.has_configured_denies = True
@@ -63,25 +64,28 @@ class Gateway(AgentServer):
             store=SnapshotStore(gateway_folder("snapshots", operator.settings.gateway_folder)),
             on_change=lambda upstream: self.upstream_provider.renew(upstream),
         )
-        self.upstream_provider = UpstreamProvider(self.upstreams, denied_by)
+        self.upstream_provider = UpstreamProvider(self.upstreams, lambda *of: self._rules.denials(*of))
         self.add_provider(self.upstream_provider)
 
     async def _supervise(self) -> None:
         await self.upstreams.run()
 
     async def _follow_files(self) -> None:
-        if self._files:
-            environ = self.surface.operator.environ
-            await watch_config(self._files, environ, self.config, self.reload, self._is_agreed)
+        """Take what the files say when they change; sessions stay."""
+        if self._files is not None:
+            async for config, rules in self._files.changes():
+                await self.reload(config, rules)
 
-    async def reload(self, config: GatewayConfig) -> None:
+    async def reload(self, config: GatewayConfig, rules: OperatorRules | None = None) -> None:
         """Serve another configuration; upstreams that are the same in it keep their connections, sessions stay.
 
         Args:
             config: the configuration from now on.
+            rules: the operator's rules; as they are where None.
         """
-        self.config = config
+        self.config, self._rules = config, rules or self._rules
         await self.upstreams.reload(config)
+        self.upstream_provider.renew()
 
     # -- what is told of upstreams -----------------------------------------------------------------------------------
 
@@ -103,12 +107,7 @@ class Gateway(AgentServer):
 
     async def know_everything(self) -> None:
         """Reach every upstream that was never reached, and return when each has answered or failed."""
-        async with asyncio.TaskGroup() as group:
-            started = asyncio.Event()
-            supervising = group.create_task(self.upstreams.run(started))
-            await started.wait()
-            await asyncio.gather(*(each.renew() for each in self.upstreams if _is_unseen(each)))
-            supervising.cancel()
+        await reach(self.upstreams, _is_unseen)
 
 
 def _is_unseen(upstream: Upstream) -> bool:
@@ -149,13 +148,15 @@ def create_gateway(
     Raises:
         ConfigError: no file can be read. A server that can't be taken is told in `config.problems`, and left out.
     """
-    files: Sequence[Path] = ()
+    variables = os.environ if environ is None else environ
+    files = None
     match config:
         case GatewayConfig():
             read = config
         case Mapping():
-            read = read_servers(config, os.environ if environ is None else environ)
+            read = read_servers(config, variables)
         case _:
-            files = [Path(config)] if isinstance(config, str | Path) else [Path(file) for file in config]
-            read = read_config(files, os.environ if environ is None else environ)
+            paths = [Path(config)] if isinstance(config, str | Path) else [Path(file) for file in config]
+            read = read_config(paths, variables)
+            files = ConfigFiles(paths, variables, read)
     return Gateway(read, name, instructions, files=files, environ=environ, **options)

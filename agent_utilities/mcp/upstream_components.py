@@ -33,7 +33,7 @@ class UpstreamTool(Tool):
     listed: mcp_types.Tool = Field(exclude=True)
     """How its upstream lists it."""
     denied_by: str | None = Field(default=None, exclude=True)
-    """Where the operator denies it in its upstream's configuration, or None."""
+    """Where the operator denies it, or None."""
 
     @classmethod
     def of(cls, caller: Caller, name: str, listed: mcp_types.Tool, denied_by: str | None = None) -> UpstreamTool:
@@ -43,12 +43,13 @@ class UpstreamTool(Tool):
             caller: calls the upstream.
             name: the tool's name here.
             listed: the tool as the upstream lists it; it was validated when it came.
-            denied_by: where the operator's configuration denies it, or None.
+            denied_by: where the operator denies it, or None.
         """
         override = caller.config.overrides.get(listed.name, _NO_OVERRIDE)
         return cls.model_construct(
             caller=caller,
             listed=listed,
+            denied_by=denied_by,
             name=name,
             title=override.title or listed.title,
             description=listed.description if override.description is None else override.description,
@@ -57,7 +58,6 @@ class UpstreamTool(Tool):
             annotations=listed.annotations,
             execution=listed.execution,
             icons=listed.icons,
-            denied_by=denied_by,
             **_common(caller.config, listed.meta, override.tags),
         )
 
@@ -87,13 +87,16 @@ class UpstreamPrompt(Prompt):
     """What calls its upstream."""
     listed: mcp_types.Prompt = Field(exclude=True)
     """How its upstream lists it."""
+    denied_by: str | None = Field(default=None, exclude=True)
+    """Where the operator denies it, or None."""
 
     @classmethod
-    def of(cls, caller: Caller, name: str, listed: mcp_types.Prompt) -> UpstreamPrompt:
+    def of(cls, caller: Caller, name: str, listed: mcp_types.Prompt, denied_by: str | None = None) -> UpstreamPrompt:
         """Return the component of a prompt; see `UpstreamTool.of`."""
         return cls.model_construct(
             caller=caller,
             listed=listed,
+            denied_by=denied_by,
             name=name,
             title=listed.title,
             description=listed.description,
@@ -130,13 +133,16 @@ class UpstreamResource(Resource):
     """What calls its upstream."""
     listed: mcp_types.Resource = Field(exclude=True)
     """How its upstream lists it."""
+    denied_by: str | None = Field(default=None, exclude=True)
+    """Where the operator denies it, or None."""
 
     @classmethod
-    def of(cls, caller: Caller, uri: str, listed: mcp_types.Resource) -> UpstreamResource:
+    def of(cls, caller: Caller, uri: str, listed: mcp_types.Resource, denied_by: str | None = None) -> UpstreamResource:
         """Return the component of a resource; see `UpstreamTool.of`."""
         return cls.model_construct(
             caller=caller,
             listed=listed,
+            denied_by=denied_by,
             uri=uri,
             name=listed.name or uri,
             title=listed.title,
@@ -164,11 +170,15 @@ class UpstreamTemplate(ResourceTemplate):
     """What calls its upstream."""
     listed: mcp_types.ResourceTemplate = Field(exclude=True)
     """How its upstream lists it."""
+    denied_by: str | None = Field(default=None, exclude=True)
+    """Where the operator denies it, or None."""
     parsed: InstanceOf[UriTemplate] | None = Field(exclude=True)
     """What tells the URIs that it makes from others; None where it makes none that can be told."""
 
     @classmethod
-    def of(cls, caller: Caller, uri_template: str, listed: mcp_types.ResourceTemplate) -> UpstreamTemplate:
+    def of(
+        cls, caller: Caller, uri_template: str, listed: mcp_types.ResourceTemplate, denied_by: str | None = None
+    ) -> UpstreamTemplate:
         """Return the component of a template; see `UpstreamTool.of`.
 
         Which values are safe in a path is the upstream's to say: it alone knows what they are used for.
@@ -176,6 +186,7 @@ class UpstreamTemplate(ResourceTemplate):
         return cls.model_construct(
             caller=caller,
             listed=listed,
+            denied_by=denied_by,
             uri_template=uri_template,
             name=listed.name,
             title=listed.title,

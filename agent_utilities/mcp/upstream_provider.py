@@ -16,7 +16,7 @@ from fastmcp.utilities.versions import VersionSpec
 
 from agent_utilities.mcp.kept_provider import KeptProvider
 from agent_utilities.mcp.upstream_components import UpstreamPrompt, UpstreamTemplate
-from agent_utilities.mcp.upstream_union import DeniedBy, Union, Unions
+from agent_utilities.mcp.upstream_union import Denials, Union, Unions
 from agent_utilities.mcp.upstream_waiting import WaitingCalls
 
 _C = TypeVar("_C", bound=FastMCPComponent)
@@ -34,15 +34,15 @@ class UpstreamProvider(KeptProvider):
 
     Args:
         upstreams: the gateway's upstreams; those that are disabled are passed over.
-        denied_by: tells where the configuration denies a tool; by default none is denied.
+        denials: tells what the operator denies; nothing by default.
     """
 
-    def __init__(self, upstreams: ListedUpstreams, denied_by: DeniedBy = lambda config, tool: None) -> None:
+    def __init__(self, upstreams: ListedUpstreams, denials: Denials = lambda config, snapshot: {}) -> None:
         super().__init__()
         self._upstreams = upstreams
         self.waiting = WaitingCalls()
         """Calls whose callers are asked in results."""
-        self._unions = Unions(denied_by, self.waiting)
+        self._unions = Unions(denials, self.waiting)
         self._union = Union()
         self.renew()
 

@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-import mcp_types
-
 from agent_utilities.mcp.upstream_calls import CalledUpstream, Caller
 from agent_utilities.mcp.upstream_components import UpstreamPrompt, UpstreamResource, UpstreamTemplate, UpstreamTool
 from agent_utilities.mcp.upstream_waiting import WaitingCalls
 from agent_utilities.upstream.config import UpstreamConfig
+from agent_utilities.upstream.lock import Key, Kind
 from agent_utilities.upstream.names import Names, Namespace
 from agent_utilities.upstream.snapshot import Snapshot
 from agent_utilities.upstream.uris import Uris
@@ -19,8 +18,8 @@ from agent_utilities.upstream.uris import Uris
 _C = TypeVar("_C")
 _L = TypeVar("_L")
 
-DeniedBy = Callable[[UpstreamConfig, str], str | None]
-"""Returns where an upstream's configuration denies a tool, by the name that the upstream calls it; None where not."""
+Denials = Callable[[UpstreamConfig, Snapshot], Mapping[Key, str]]
+"""Returns which components of an upstream the operator denies, each with the place where he does."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +58,10 @@ class _Here(Protocol):
         """Return its name or URI here, or None where it is left out."""
 
 
+_Given = tuple[str, Any, str | None]
+"""What a component is made of: its name here, what is listed, and where it is denied."""
+
+
 @dataclass(frozen=True)
 class _Reached:
     """An upstream that was reached, with what it lists and what was made of that: by type and name there."""
@@ -66,11 +69,17 @@ class _Reached:
     caller: Caller
     config: UpstreamConfig
     snapshot: Snapshot
-    before: Mapping[tuple[type, str], tuple[str, Any, Any]]
-    made: dict[tuple[type, str], tuple[str, Any, Any]]
+    denials: Mapping[Key, str]
+    before: Mapping[tuple[type, str], tuple[_Given, Any]]
+    made: dict[tuple[type, str], tuple[_Given, Any]]
 
     def components(
-        self, listed: Sequence[_L], original: Callable[[_L], str], here: _Here, make: Callable[[Caller, str, _L], _C]
+        self,
+        kind: Kind,
+        listed: Sequence[_L],
+        original: Callable[[_L], str],
+        here: _Here,
+        make: Callable[[Caller, str, _L, str | None], _C],
     ) -> dict[str, _C]:
         """Return components by their names here: those of before, where nothing of them has changed."""
         components: dict[str, _C] = {}
@@ -79,11 +88,12 @@ class _Reached:
             name = here.of(self.config.name, key[1])
             if name is None or key in self.made:
                 continue
+            given = (name, each, self.denials.get(Key(self.config.name, kind, key[1])))
             made = self.before.get(key)
-            if made is None or made[0] != name or made[1] != each:
-                made = (name, each, make(self.caller, name, each))
+            if made is None or made[0] != given:
+                made = (given, make(self.caller, *given))
             self.made[key] = made
-            components[name] = made[2]
+            components[name] = made[1]
         return components
 
 
@@ -94,12 +104,12 @@ class Unions:
     change is told to nobody.
 
     Args:
-        denied_by: tells which tools the configuration denies.
+        denials: tells what the operator denies.
         waiting: keeps calls whose callers are asked in results.
     """
 
-    def __init__(self, denied_by: DeniedBy, waiting: WaitingCalls) -> None:
-        self._denied_by = denied_by
+    def __init__(self, denials: Denials, waiting: WaitingCalls) -> None:
+        self._denials = denials
         self._waiting = waiting
         self._reached: Mapping[str, _Reached] = {}
 
@@ -119,22 +129,32 @@ class Unions:
         )
         for each in reached:
             shot = each.snapshot
-            union.tools.update(each.components(shot.tools, lambda it: it.name, tools, self._tool))
-            union.prompts.update(each.components(shot.prompts, lambda it: it.name, prompts, UpstreamPrompt.of))
-            union.resources.update(each.components(shot.resources, lambda it: it.uri, uris, UpstreamResource.of))
+            union.tools.update(each.components("tools", shot.tools, _name, tools, UpstreamTool.of))
+            union.prompts.update(each.components("prompts", shot.prompts, _name, prompts, UpstreamPrompt.of))
+            union.resources.update(each.components("resources", shot.resources, _uri, uris, UpstreamResource.of))
             union.templates.update(
-                each.components(shot.templates, lambda it: it.uri_template, templates, UpstreamTemplate.of)
+                each.components("templates", shot.templates, _template, templates, UpstreamTemplate.of)
             )
         return union
 
     def _now(self, upstream: CalledUpstream, snapshot: Snapshot) -> _Reached:
         before = self._reached.get(upstream.config.name)
+        denials = self._denials(upstream.config, snapshot)
         if before is None or before.caller.upstream is not upstream or before.config != upstream.config:
-            return _Reached(Caller(upstream, self._waiting), upstream.config, snapshot, {}, {})
-        return _Reached(before.caller, before.config, snapshot, before.made, {})
+            return _Reached(Caller(upstream, self._waiting), upstream.config, snapshot, denials, {}, {})
+        return _Reached(before.caller, before.config, snapshot, denials, before.made, {})
 
-    def _tool(self, caller: Caller, name: str, listed: mcp_types.Tool) -> UpstreamTool:
-        return UpstreamTool.of(caller, name, listed, self._denied_by(caller.config, listed.name))
+
+def _name(listed: Any) -> str:
+    return str(listed.name)
+
+
+def _uri(listed: Any) -> str:
+    return str(listed.uri)
+
+
+def _template(listed: Any) -> str:
+    return str(listed.uri_template)
 
 
 def _listed(reached: Sequence[_Reached], originals: Callable[[Snapshot], Sequence[str]]) -> dict[str, Sequence[str]]:

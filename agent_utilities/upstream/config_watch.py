@@ -1,14 +1,17 @@
-"""Config files read again when they change: taken whole, or not at all."""
+"""Files of a gateway read again when they change: config files whole or not at all, and the lock beside them."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from agent_utilities.errors import InputError
 from agent_utilities.upstream.config import GatewayConfig
 from agent_utilities.upstream.config_files import read_config
-from agent_utilities.upstream.errors import ConfigError
+from agent_utilities.upstream.lock_file import lock_path, read_lock
+from agent_utilities.upstream.operator_rules import OperatorRules
 
 logger = logging.getLogger("agent_utilities.gateway")
 
@@ -18,25 +21,75 @@ _LOOK_AGAIN_MS = 5_000
 """Milliseconds after which files are looked at again though no change was told."""
 
 
-async def watch_config(
-    files: Sequence[Path],
-    environ: Mapping[str, str],
-    config: GatewayConfig,
-    on_config: Callable[[GatewayConfig], Awaitable[None]],
-    is_agreed: Callable[[GatewayConfig], bool] = lambda config: True,
-) -> None:
-    """Read config files again whenever one of them changes, until cancelled.
-
-    One that can't be read, or in which a server can't, changes nothing, and a log line says why: a half-finished edit
-    must not take servers away. Folders are watched, not files, since editors and deployments put new files in their
-    place.
+@dataclass
+class ConfigFiles:
+    """The files that a gateway is configured by, and what they said last.
 
     Args:
-        files: the files, later over earlier.
+        files: config files, later over earlier; the lock stands beside the first.
         environ: the environment that variables are filled in from.
-        config: what they say now.
-        on_config: takes what they say from now on; called with each other config.
-        is_agreed: whether the user has agreed to run what they say now.
+        config: what the files say.
+        is_agreed: whether the user has agreed to run what they say.
+    """
+
+    files: Sequence[Path]
+    environ: Mapping[str, str]
+    config: GatewayConfig
+    is_agreed: Callable[[GatewayConfig], bool] = lambda config: True
+
+    @property
+    def lock_file(self) -> Path | None:
+        """Where the lock stands or would stand; None for a config of no file."""
+        return lock_path(Path(self.files[0])) if self.files else None
+
+    def rules(self) -> OperatorRules:
+        """Return the operator's rules, with the lock as it is now.
+
+        Raises:
+            LockError: it can't be read, so that what was accepted is not known.
+        """
+        path = self.lock_file
+        return OperatorRules() if path is None else OperatorRules(read_lock(path), path)
+
+    async def changes(self) -> AsyncIterator[tuple[GatewayConfig, OperatorRules]]:
+        """Yield what the files say whenever that has changed, until cancelled.
+
+        A config that can't be read, in which a server can't, or that nobody has agreed to, changes nothing, and a log
+        line says why: a half-finished edit must not take servers away. Nor does a lock that can't be read.
+        """
+        rules = self.rules()
+        async for _ in _touched([*self.files, *([self.lock_file] if self.lock_file is not None else ())]):
+            config, now = self._read(), rules
+            try:
+                now = self.rules()
+            except InputError as error:
+                logger.error("the lock is kept as it was: %s", error)
+            if config != self.config or now != rules:
+                self.config, rules = config, now
+                logger.info("the configuration has changed: %s", ", ".join(map(str, self.files)))
+                yield config, rules
+
+    def _read(self) -> GatewayConfig:
+        """Return what the config files say; what they said last where that can't be taken."""
+        try:
+            changed = read_config(self.files, self.environ)
+            if changed == self.config:
+                return self.config
+            why = "; ".join(changed.problems)
+            if not why and not self.is_agreed(changed):
+                why = "the file has changed, and nobody has agreed to it yet"
+        except InputError as error:
+            why = str(error)
+        if not why:
+            return changed
+        logger.error("the configuration is kept as it was: %s", why)
+        return self.config
+
+
+async def _touched(files: Sequence[Path]) -> AsyncIterator[None]:
+    """Yield when any of the files has been written, exchanged, made or removed; once at the start.
+
+    Folders are watched, not files: editors and deployments put new files in the place of old ones.
     """
     from watchfiles import awatch
 
@@ -45,31 +98,15 @@ async def watch_config(
     # It wakes on a timeout too: for an edit just before it watched, and for file systems that tell nobody.
     waking = awatch(*folders, recursive=False, step=_SETTLED_MS, rust_timeout=_LOOK_AGAIN_MS, yield_on_timeout=True)
     async for _ in waking:
-        if (stamps := _stamps(files)) == seen:
-            continue
-        seen = stamps
-        try:
-            changed = read_config(files, environ)
-        except ConfigError as error:
-            logger.error("the configuration is kept as it was: %s", error)
-            continue
-        if changed.problems:
-            logger.error("the configuration is kept as it was: %s", "; ".join(changed.problems))
-        elif changed != config and not is_agreed(changed):
-            logger.error("the configuration is kept as it was: the file has changed, and nobody has agreed to it yet")
-        elif changed != config:
-            config = changed
-            logger.info("the configuration has changed: %s", ", ".join(map(str, files)))
-            await on_config(changed)
+        if (stamps := [_stamp(file) for file in files]) != seen:
+            seen = stamps
+            yield
 
 
-def _stamps(files: Sequence[Path]) -> list[tuple[int, int, int] | None]:
+def _stamp(file: Path) -> tuple[int, int, int] | None:
     """Return what differs when a file was written or exchanged; None for one that is not there."""
-    stamps: list[tuple[int, int, int] | None] = []
-    for file in files:
-        try:
-            stat = file.stat()
-            stamps.append((stat.st_ino, stat.st_mtime_ns, stat.st_size))
-        except OSError:
-            stamps.append(None)
-    return stamps
+    try:
+        stat = file.stat()
+    except OSError:
+        return None
+    return stat.st_ino, stat.st_mtime_ns, stat.st_size

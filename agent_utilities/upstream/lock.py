@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
     from agent_utilities.upstream.snapshot import Snapshot
 
-Kind = Literal["tools", "prompts", "templates", "instructions"]
+Kind = Literal["tools", "prompts", "resources", "templates", "instructions"]
 KINDS: tuple[Kind, ...] = ("tools", "prompts", "templates", "instructions")
+"""What is locked."""
 Definition: TypeAlias = Mapping[str, Any]
 """What a model reads of a component, as JSON; keys that the upstream leaves out are not there."""
 
