@@ -1,35 +1,163 @@
-"""What an upstream writes to stderr: the last of it in memory and on disk, bounded, with no secret in it."""
+"""What an upstream writes to stderr: the last of it in memory and on disk, bounded, readable, with no secret in it."""
 
 from __future__ import annotations
 
+import os
+import re
+import time
 from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
+
+from agent_utilities.upstream.redaction import Redaction
 
 MAX_LINES = 200
 """Lines that are kept in memory."""
+MAX_LINE_CHARACTERS = 2000
+"""Characters of a line that are kept."""
+RATE_BYTES, BURST_BYTES = 64 * 1024, 512 * 1024
+"""Bytes a second that are kept, and how many at once; of what goes over it only the last is."""
+_TAIL_BYTES = 16 * 1024
+_ESCAPES = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*(?:\x1b\\)?|[ -/]*[0-~])"
+)
+_CONTROLS = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
 
 
 class StderrLog:
     """The last lines of one upstream's stderr.
 
+    A flood costs no memory and little time: what comes faster than `RATE_BYTES` a second is passed over, but for its
+    end, and how much that was is told.
+
     Args:
-        path: where they are kept on disk; None for memory only.
-        max_bytes: the most that they take on disk.
+        path: the file that they are kept in, with an older one beside it; None for memory only.
+        max_bytes: the most that both files take.
     """
 
     def __init__(self, path: Path | None = None, max_bytes: int = 1_000_000) -> None:
-        self.path, self.max_bytes = path, max_bytes
-        self._lines: deque[str] = deque(maxlen=MAX_LINES)
+        self._lines: deque[tuple[str, bool]] = deque(maxlen=MAX_LINES)
+        self._file = None if path is None else _LogFile(path, max_bytes)
+        self._redaction = Redaction({})
+        self._rest = b""
+        self._n_allowed, self._allowed_at = float(BURST_BYTES), time.monotonic()
+        self._n_dropped = 0
+        self._is_cut = False
+
+    def hide(self, secrets: Mapping[str, str]) -> None:
+        """Take secrets out of all that comes from now on.
+
+        Args:
+            secrets: what stands in the place of each; see `redaction.secrets_of`.
+        """
+        self._redaction = Redaction(secrets)
 
     def feed(self, data: bytes) -> None:
-        """Take what was read from the pipe."""
-        self._lines.extend(data.decode(errors="replace").splitlines())
+        """Take what was read from the pipe, in whatever pieces."""
+        now = time.monotonic()
+        self._n_allowed = min(BURST_BYTES, self._n_allowed + (now - self._allowed_at) * RATE_BYTES)
+        self._allowed_at = now
+        if len(data) > self._n_allowed:
+            whole = self._rest + data
+            self._rest = whole[-_TAIL_BYTES:]
+            self._n_dropped += len(whole) - len(self._rest)
+            return
+        self._n_allowed -= len(data)
+        if self._is_cut:
+            _, end, data = data.partition(b"\n")
+            self._is_cut = not end
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        self._tell_dropped(lines)
+        if len(self._rest) > _TAIL_BYTES:  # a line without an end
+            lines.append(self._rest)
+            self._rest, self._is_cut = b"", True
+        self._keep([self._readable(line) for line in lines], False)
 
-    def last_lines(self, n: int) -> list[str]:
-        """Return the last n lines, oldest first."""
-        return list(self._lines)[-n:]
+    def note(self, text: str) -> None:
+        """Add a line of our own, such as how the process exited.
+
+        Args:
+            text: the line; secrets in it are hidden too.
+        """
+        lines = self._rest.split(b"\n") if self._rest else []
+        self._rest = b""
+        self._tell_dropped(lines)
+        self._keep([*map(self._readable, lines)], False)
+        self._keep([f"-- {self._readable(text.encode())}"], True)
+
+    def last_lines(self, n: int, *, with_notes: bool = False) -> list[str]:
+        """Return the last n lines, oldest first, as they may be shown.
+
+        Args:
+            n: how many lines.
+            with_notes: whether `note`s are among them.
+        """
+        # Where something was left out, the first of these is half a line, which may hold half a secret.
+        rest = [self._readable(line) for line in self._rest.split(b"\n")[bool(self._n_dropped) :] if line]
+        lines = [line for line, is_note in self._lines if with_notes or not is_note]
+        return [*lines, *rest][-n:] if n > 0 else []
+
+    def _tell_dropped(self, lines: list[bytes]) -> None:
+        if self._n_dropped and lines:
+            lines[0] = b"-- %d KiB were left out" % (self._n_dropped // 1024 + 1)  # in place of half a line
+            self._n_dropped = 0
+
+    def _readable(self, line: bytes) -> str:
+        text = self._redaction(readable(line))
+        return text if len(text) <= MAX_LINE_CHARACTERS else f"{text[:MAX_LINE_CHARACTERS]}..."
+
+    def _keep(self, lines: list[str], is_note: bool) -> None:
+        self._lines.extend((line, is_note) for line in lines)
+        if self._file and lines:
+            self._file.write(lines)
+
+
+class _LogFile:
+    """Lines on disk: a file, and the one before it. Trouble with the disk is nobody's trouble."""
+
+    def __init__(self, path: Path, max_bytes: int) -> None:
+        self._path, self._max_bytes = path, max_bytes // 2
+        with suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def write(self, lines: list[str]) -> None:
+        """Add lines, with the time; several gateways may do so."""
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        data = "".join(f"{now} {line}\n" for line in lines).encode(errors="replace")[-self._max_bytes :]
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+        with suppress(OSError):
+            with suppress(FileNotFoundError):
+                if self._path.stat().st_size + len(data) > self._max_bytes:
+                    self._path.replace(previous(self._path))
+            descriptor = os.open(self._path, flags, 0o600)
+            try:
+                os.write(descriptor, data)
+            finally:
+                os.close(descriptor)
+
+
+def previous(path: Path) -> Path:
+    """Return where the older half of a log is."""
+    return path.with_name(f"{path.name}.1")
+
+
+def readable(line: bytes) -> str:
+    """Return a line as it may be shown on a terminal: no escape sequences, no control characters."""
+    text = line.decode(errors="replace").rstrip("\r\n").rpartition("\r")[2]  # the last state of a progress bar
+    return _CONTROLS.sub(lambda found: f"\\x{ord(found.group()):02x}", _ESCAPES.sub("", text))
 
 
 def read_log(path: Path, n: int) -> list[str]:
-    """Return the last n lines that the log on disk has, oldest first; none where there is no log."""
-    return path.read_text(encoding="utf-8", errors="replace").splitlines()[-n:] if path.exists() else []
+    """Return the last n lines that a log has on disk, oldest first; none where there is no log.
+
+    Args:
+        path: the file that the log was made with.
+        n: how many lines.
+    """
+    lines: list[str] = []
+    for file in (previous(path), path):
+        with suppress(OSError):
+            lines += file.read_text(encoding="utf-8", errors="replace").splitlines()
+    return lines[-n:] if n > 0 else []

@@ -1,29 +1,40 @@
-"""A connection to a process over its stdin and stdout: bounded, passing over garbage, and ended with all it started."""
+"""A connection to a process over its stdin and stdout: bounded, passing over garbage, ended with all it started."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
+import errno
+import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Unpack
 
 import anyio
-import mcp_types
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from fastmcp.client.transports.base import ClientTransport, SessionKwargs, TransportOptions
 from mcp import ClientSession
-from mcp.client.stdio import get_default_environment
-from mcp.shared.message import SessionMessage
 
+from agent_utilities.runtime.threads import in_daemon_thread
+from agent_utilities.upstream.child_environment import child_environment
+from agent_utilities.upstream.command_path import CommandError, child_path, find_program
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.errors import UpstreamError
+from agent_utilities.upstream.json_lines import MAX_LINE_BYTES
+from agent_utilities.upstream.marked_processes import Entry
+from agent_utilities.upstream.message_streams import CLOSED_S, MessageReader, MessageWriter
+from agent_utilities.upstream.process import UpstreamProcess
 from agent_utilities.upstream.process_guard import ProcessGuard
-from agent_utilities.upstream.stderr_log import StderrLog
+from agent_utilities.upstream.redaction import Redaction, secrets_of
+from agent_utilities.upstream.stderr_log import StderrLog, readable
+from agent_utilities.upstream.stderr_pump import StderrPump
 
-_Send = MemoryObjectSendStream[SessionMessage | Exception]
-_Receive = MemoryObjectReceiveStream[SessionMessage]
+logger = logging.getLogger("agent_utilities.upstream")
+
+MAX_GARBAGE_LINES = 10_000
+"""Lines on stdout that are no messages, after which what has sent no message is taken for no MCP server."""
+_TOLD_GARBAGE_LINES = 20
+_TOLD_CHARACTERS = 200
+_STDERR_LINES = 10
 
 
 class StdioUpstream(ClientTransport):
@@ -31,21 +42,50 @@ class StdioUpstream(ClientTransport):
 
     Args:
         config: what is started, and how.
-        environ: the gateway's own environment, of which a few harmless variables are passed on.
-        stderr: takes what it writes to stderr.
-        guard: ends it where the gateway can't.
+        environ: our own environment, of which the variables in `child_environment.PASSED_ON` are passed on.
+        stderr: takes what it writes to stderr, and the first lines on stdout that are no messages.
+        guard: ends it where we can't.
+        max_line_bytes: the length of the longest message that is read; a longer answer becomes an error that says so.
     """
 
     def __init__(
-        self, config: UpstreamConfig, *, environ: Mapping[str, str], stderr: StderrLog, guard: ProcessGuard
+        self,
+        config: UpstreamConfig,
+        *,
+        environ: Mapping[str, str],
+        stderr: StderrLog,
+        guard: ProcessGuard,
+        max_line_bytes: int = MAX_LINE_BYTES,
     ) -> None:
         self.config, self.stderr, self.guard = config, stderr, guard
-        self._environ = environ
+        self.max_line_bytes = max_line_bytes
         self.died = asyncio.Event()
-        """Set once the process has exited or closed its stdout, when calls have no answer to wait for."""
+        """Set once the process has exited or closed a pipe, when calls have no answer to wait for; `exit_text` is set
+        before."""
         self.exit_text = ""
         """How it died, such as `exited with status 3`; empty while it lives."""
+        self.n_garbage = 0
+        """Lines on stdout that were no messages."""
+        self.first_garbage = ""
+        """The first of them, cut and made readable."""
+        self.n_messages = 0
+        """Messages that it has sent."""
         self.pid: int | None = None
+        """The process's id, once it was started."""
+        self._environ = environ
+        secrets = secrets_of(config)
+        self._redaction = Redaction(secrets)
+        stderr.hide(secrets)
+
+    def error(self) -> UpstreamError:
+        """Return what is to be told of a process that has died: how, and its last lines of stderr."""
+        is_mcp = self.n_messages > 0 or not self.n_garbage
+        detail = self.exit_text
+        if not is_mcp:
+            detail += f"; its stdout was no MCP, such as {self._redaction(self.first_garbage)!r}"
+        if lines := self.stderr.last_lines(_STDERR_LINES):
+            detail += "; its last lines on stderr:\n  " + "\n  ".join(lines)
+        return UpstreamError(self.config.name, "died" if is_mcp else "not MCP", detail)
 
     @asynccontextmanager
     async def connect_session(
@@ -56,80 +96,116 @@ class StdioUpstream(ClientTransport):
         Raises:
             UpstreamError: the command can't be run, with where it was looked for.
         """
-        process = await self._start()
-        read_send, read_receive = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-        write_send, write_receive = anyio.create_memory_object_stream[SessionMessage](0)
-
         options = transport_options or TransportOptions()
-        async with anyio.create_task_group() as group:
-            group.start_soon(self._read, process, read_send)
-            group.start_soon(self._write, process, write_receive)
-            group.start_soon(self._log, process)
-            try:
-                async with options.session_class(read_receive, write_send, **session_kwargs) as session:
-                    yield session
-            finally:
-                with anyio.CancelScope(shield=True):
-                    assert process.stdin
-                    process.stdin.close()
-                    with anyio.move_on_after(1):
-                        await process.wait()
-                    with suppress(ProcessLookupError):
-                        os.killpg(process.pid, signal.SIGKILL)
-                    await process.wait()
-                group.cancel_scope.cancel()
-
-    async def _start(self) -> asyncio.subprocess.Process:
-        self.guard.start()
-        env = get_default_environment() | {k: v.get_secret_value() for k, v in self.config.env.items()}
-        env |= self.guard.variables(self.guard.next_marker())
+        process = await self._start()
+        connection = _Connection(self, process)
         try:
-            process = await asyncio.create_subprocess_exec(
-                self.config.command,
-                *(arg.get_secret_value() for arg in self.config.args),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                env=env,
-                cwd=self.config.cwd,
-                start_new_session=True,
+            async with options.session_class(connection.reader, connection.writer, **session_kwargs) as session:
+                yield session
+        finally:
+            await connection.end()
+
+    async def _start(self) -> UpstreamProcess:
+        self.died.clear()
+        self.exit_text = self.first_garbage = ""
+        self.n_garbage = self.n_messages = 0
+        marker = self.guard.next_marker()
+        try:
+            program, env = await in_daemon_thread(self._prepare)
+            env |= self.guard.variables(marker, self._environ)
+            arguments = [argument.get_secret_value() for argument in self.config.args]
+            process = await UpstreamProcess.start(
+                str(program), arguments, env=env, folder=self.config.cwd, marker=marker
             )
-        except OSError as error:
-            raise UpstreamError(self.config.name, "not found", str(error)) from error
+        except CommandError as error:
+            raise UpstreamError(self.config.name, "not found", self._redaction(str(error))) from None
+        except (OSError, ValueError) as error:
+            raise UpstreamError(self.config.name, "not found", self._redaction(_why(error))) from None
         self.pid = process.pid
+        self.stderr.note(f"started, process {process.pid}")
         return process
 
-    async def _read(self, process: asyncio.subprocess.Process, read_send: _Send) -> None:
-        assert process.stdout
-        buffer = bytearray()
-        async with read_send:
-            while chunk := await process.stdout.read(1 << 16):
-                buffer += chunk
-                *lines, rest = bytes(buffer).split(b"\n") if b"\n" in chunk else [bytes(buffer)]
-                buffer = bytearray(rest)
-                for line in lines:
-                    try:
-                        message = mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False)
-                    except ValueError:
-                        continue
-                    with suppress(anyio.BrokenResourceError):
-                        await read_send.send(SessionMessage(message))
-            with anyio.move_on_after(0.3):
-                await process.wait()
-            status = process.returncode
-            self.exit_text = "closed its stdout" if status is None else f"exited with status {status}"
-            self.died.set()
+    def _prepare(self) -> tuple[Path, dict[str, str]]:
+        """Return the program and its environment, and have the guard run."""
+        self.guard.start()
+        env = child_environment(self.config, self._environ)
+        home = Path(self._environ.get("HOME") or Path.home())
+        paths = [self._environ.get("PATH", "")]
+        if is_configured := "PATH" in self.config.env:
+            paths.insert(0, env["PATH"])
+        folder = Path(self.config.cwd) if self.config.cwd else Path.cwd()
+        program = find_program(self.config.command, path=":".join(paths), folder=folder, home=home)
+        env["PATH"] = child_path(env.get("PATH", ""), program, home, is_configured=is_configured)
+        return program, env
 
-    async def _write(self, process: asyncio.subprocess.Process, write_receive: _Receive) -> None:
-        assert process.stdin
-        with suppress(ConnectionError):
-            async with write_receive:
-                async for message in write_receive:
-                    line = message.message.model_dump_json(by_alias=True, exclude_unset=True)
-                    process.stdin.write(line.encode() + b"\n")
-                    await process.stdin.drain()
 
-    async def _log(self, process: asyncio.subprocess.Process) -> None:
-        assert process.stderr
-        while chunk := await process.stderr.read(1 << 16):
-            self.stderr.feed(chunk)
+class _Connection:
+    """What lives as long as a process: its streams, its stderr, and what is heard of them."""
+
+    def __init__(self, upstream: StdioUpstream, process: UpstreamProcess) -> None:
+        self._upstream, self._process = upstream, process
+        self._timer: asyncio.TimerHandle | None = None
+        self._pump = StderrPump(process, upstream.stderr.feed)
+        self.reader = MessageReader(process, self, upstream.max_line_bytes)
+        self.writer = MessageWriter(process, self._stdin_closed, upstream.died)
+
+    def message(self) -> None:
+        """Count a message."""
+        self._upstream.n_messages += 1
+
+    def garbage(self, line: bytes | bytearray) -> None:
+        """Count a line that is no message, and log the first ones."""
+        upstream, text = self._upstream, readable(bytes(line[:_TOLD_CHARACTERS]))
+        upstream.n_garbage += 1
+        upstream.first_garbage = upstream.first_garbage or text
+        if upstream.n_garbage <= _TOLD_GARBAGE_LINES:
+            upstream.stderr.note(f"on stdout, no message: {text}")
+        if upstream.n_garbage >= MAX_GARBAGE_LINES and not upstream.n_messages:
+            self.reader.end(f"wrote {upstream.n_garbage:,} lines to stdout, none of them a message")
+
+    async def at_end(self, reason: str) -> None:
+        """Tell how the process died, before those hear of it who wait for answers."""
+        if not reason:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._process.exited.wait(), CLOSED_S)
+        self._tell(self._process.exit_text or reason or "closed its stdout")
+
+    async def end(self) -> None:
+        """End the process with all that it started, whoever is cancelled meanwhile."""
+        survivors: list[Entry] = []
+        try:
+            with anyio.CancelScope(shield=True):
+                survivors = await self._process.end()
+        finally:
+            if self._timer:
+                self._timer.cancel()
+            self._tell("was stopped")
+            self._pump.close()
+            self._process.close()
+        for entry in survivors:
+            logger.warning("upstream %r: process %d could not be ended", self._upstream.config.name, entry.pid)
+
+    def _stdin_closed(self) -> None:
+        # As a rule it is exiting, and more is to be read: its last answers, and how it ends.
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(CLOSED_S, self.reader.end, "closed its stdin")
+
+    def _tell(self, exit_text: str) -> None:
+        upstream = self._upstream
+        if not upstream.died.is_set():
+            self._pump.catch_up()
+            upstream.exit_text = exit_text
+            upstream.stderr.note(exit_text)
+            upstream.died.set()
+
+
+def _why(error: OSError | ValueError) -> str:
+    """Return why a program that is there could not be started."""
+    if isinstance(error, OSError):
+        program = str(error.filename)
+        if error.errno == errno.ENOEXEC:
+            return f"{program!r} is no program, and has no first line that names its interpreter (`#!`)"
+        if error.errno == errno.ENOENT:
+            return f"{program!r} is there, but not the loader that it needs: it was built for another system"
+        return f"{program!r} can't be run: {error.strerror}"
+    return f"it can't be run with these arguments and variables: {error}"

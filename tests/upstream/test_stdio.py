@@ -2,48 +2,289 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import os
+import signal
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import suppress
 from pathlib import Path
 
+import anyio
 import pytest
 from fastmcp import Client
 from fastmcp.client.client import CallToolResult
+from mcp.shared.exceptions import MCPError
 
-from agent_utilities.upstream.config import UpstreamConfig
-from agent_utilities.upstream.process_guard import ProcessGuard
-from agent_utilities.upstream.stderr_log import StderrLog
+from agent_utilities.upstream import process, stdio
+from agent_utilities.upstream.errors import UpstreamError
 from agent_utilities.upstream.stdio import StdioUpstream
+from tests.upstream.processes import FAULTY_SERVER, PATIENCE_S, is_alive, upstream
 
 pytestmark = [pytest.mark.outside, pytest.mark.anyio]
 
-SERVER = Path(__file__).parent / "faulty_server.py"
+
+@pytest.fixture(autouse=True)
+def _little_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What lingers is ended soon."""
+    monkeypatch.setattr(process, "STDIN_CLOSED_S", 0.3)
+    monkeypatch.setattr(process, "TERM_S", 0.3)
 
 
-def config(*faults: str, **more: object) -> UpstreamConfig:
-    given = {"command": sys.executable, "args": ("-I", "-S", str(SERVER), *faults), **more}
-    return UpstreamConfig.model_validate({"name": "faulty", "source": "test", "transport": "stdio", **given})
-
-
-@asynccontextmanager
-async def upstream(*faults: str, **more: object) -> AsyncIterator[StdioUpstream]:
-    async with ProcessGuard() as guard:
-        yield StdioUpstream(config(*faults, **more), environ={}, stderr=StderrLog(), guard=guard)
+def connect(faulty: StdioUpstream) -> Client[StdioUpstream]:
+    return Client(faulty, mode="legacy")
 
 
 def text(result: CallToolResult) -> str:
     return result.content[0].text
 
 
-async def test_a_tool_answers():
-    async with upstream() as faulty, Client(faulty, mode="legacy") as client:
-        assert text(await client.call_tool("echo", {"text": "hello"})) == "hello"
+async def death(faulty: StdioUpstream, *, call: str = "echo", **arguments: object) -> UpstreamError:
+    """Return what is told of an upstream that dies before or in a call."""
+    with pytest.raises((MCPError, RuntimeError)):
+        async with connect(faulty) as client, asyncio.timeout(PATIENCE_S):
+            await client.call_tool(call, arguments or {"text": "hello"})
+    return faulty.error()
 
 
-async def test_death_is_told_at_once_with_the_status():
-    async with upstream("die-in-call") as faulty, Client(faulty, mode="legacy") as client:
-        with pytest.raises(Exception, match="closed"):
+class TestMessages:
+    async def test_a_tool_answers(self):
+        async with upstream() as faulty, connect(faulty) as client:
+            assert (await client.call_tool("add", {"a": 1, "b": 2})).structured_content == {"sum": 3}
+
+    async def test_calls_are_not_serialised(self):
+        async with upstream() as faulty, connect(faulty) as client, asyncio.TaskGroup() as group:
+            slow = group.create_task(client.call_tool("sleep", {"seconds": 3600}))
+            assert text(await client.call_tool("echo", {"text": "fast"})) == "fast"
+            slow.cancel()
+
+    @pytest.mark.parametrize("fault", ["garbage-before", "garbage-between", "garbage-glued"])
+    async def test_what_is_no_message_is_passed_over(self, fault: str):
+        async with upstream(fault) as faulty, connect(faulty) as client:
+            assert text(await client.call_tool("echo", {"text": "hello"})) == "hello"
+            assert len(await client.list_tools()) == 20
+
+    async def test_what_is_no_message_is_counted_and_its_first_lines_are_logged_without_escapes(self):
+        async with upstream("garbage-before") as faulty, connect(faulty):
+            assert faulty.n_garbage == 3
+            assert "-- on stdout, no message: Starting faulty server ..." in faulty.stderr.last_lines(
+                20, with_notes=True
+            )
+
+    async def test_a_result_of_64_mib_passes(self):
+        async with upstream() as faulty, connect(faulty) as client:
+            assert len(text(await client.call_tool("big", {"n": 64 * 2**20}))) == 64 * 2**20
+
+    async def test_a_list_of_20_mb_passes(self):
+        async with upstream("list-bytes=20000000", "tools=1000") as faulty, connect(faulty) as client:
+            assert len(await client.list_tools()) == 1021
+
+    async def test_an_answer_over_the_limit_is_an_error_that_says_so_and_the_connection_stays(self):
+        async with upstream(max_line_bytes=2**20) as faulty, connect(faulty) as client:
+            with pytest.raises(MCPError, match="answer is 3 MiB long, and the gateway takes at most 1 MiB"):
+                await client.call_tool("big", {"n": 3 * 2**20})
+            assert text(await client.call_tool("echo", {"text": "hello"})) == "hello"
+
+    async def test_arguments_that_fill_the_pipe_pass(self):
+        async with upstream() as faulty, connect(faulty) as client:
+            long = "x" * 3_000_000
+            assert text(await client.call_tool("echo", {"text": long})) == long
+
+
+class TestAServerThatDoesNotRead:
+    async def test_its_callers_wait_and_can_be_cancelled_at_once(self):
+        async with upstream("stops-reading") as faulty, connect(faulty) as client:
+            calls = [asyncio.ensure_future(client.call_tool("echo", {"text": "x" * 400_000})) for _ in range(20)]
+            await asyncio.wait(calls, timeout=0.2)
+            began = asyncio.get_running_loop().time()
+            for call in calls:
+                call.cancel()
+            await asyncio.wait(calls)
+            assert asyncio.get_running_loop().time() - began < 4  # each would have waited 5 s for its own farewell
+
+    async def test_other_upstreams_are_not_held_up(self):
+        async with (
+            upstream("stops-reading") as stuck,
+            upstream() as well,
+            connect(stuck) as deaf,
+            connect(well) as client,
+        ):
+            call = asyncio.ensure_future(deaf.call_tool("echo", {"text": "x" * 5_000_000}))
+            assert text(await client.call_tool("echo", {"text": "hello"})) == "hello"
+            assert not call.done()
+            call.cancel()
+            await asyncio.wait([call])
+
+
+class TestDeath:
+    async def test_a_status_is_told_with_the_last_lines_of_stderr(self):
+        async with upstream("die-in-call") as faulty:
+            error = await death(faulty)
+        assert error.cause == "died"
+        assert error.detail.startswith("exited with status 3; its last lines on stderr:\n")
+        assert "out of luck" in error.detail
+
+    async def test_a_signal_is_told_by_its_name(self):
+        async with upstream() as faulty:
+            assert "was ended by SIGKILL" in (await death(faulty, call="die", status=-9)).detail
+
+    async def test_it_is_told_before_the_handshake_too(self):
+        async with upstream("exits=5") as faulty:
+            error = await death(faulty)
+        assert "exited with status 5" in error.detail
+        assert "cannot go on" in error.detail
+
+    @pytest.mark.parametrize(
+        ("fault", "told"), [("closes-stdout", "closed its stdout"), ("closes-stdin", "closed its stdin")]
+    )
+    async def test_a_pipe_that_closes_ends_calls_too(self, fault: str, told: str):
+        async with upstream(fault) as faulty:
+            assert told in (await death(faulty)).detail
+
+    async def test_what_prints_nothing_but_garbage_is_no_mcp(self, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setattr(stdio, "MAX_GARBAGE_LINES", 5)
+        async with upstream("garbage-only") as faulty:
+            error = await death(faulty)
+        assert error.cause == "not MCP"
+        assert "such as 'I am no MCP server'" in error.detail
+
+    async def test_a_wrapper_that_dies_is_told_though_its_child_holds_the_pipes(self):
+        async with upstream("wrapper", "lingers") as faulty, connect(faulty) as client:
+            with suppress(MCPError):
+                await client.call_tool("orphan", {})
+            await asyncio.wait_for(faulty.died.wait(), PATIENCE_S)
+            assert faulty.exit_text == "was ended by SIGKILL"
+
+    async def test_an_answer_before_death_arrives(self):
+        async with upstream() as faulty, connect(faulty) as client:
+            assert faulty.pid
+            answers = [asyncio.ensure_future(client.call_tool("big", {"n": 50_000})) for _ in range(5)]
+            await asyncio.wait(answers)
+            assert not faulty.died.is_set()
+            os.kill(faulty.pid, signal.SIGTERM)
+            await asyncio.wait_for(faulty.died.wait(), PATIENCE_S)
+            assert faulty.exit_text == "was ended by SIGTERM"
+
+
+class TestEnding:
+    @pytest.mark.parametrize(
+        "faults",
+        [
+            (),
+            ("ignores-eof",),
+            ("wrapper", "lingers"),
+            ("detached-child",),
+            ("wrapper", "detached-child", "ignores-eof"),
+        ],
+        ids=" ".join,
+    )
+    async def test_nothing_of_the_tree_lives_on(self, faults: tuple[str, ...], tmp_path: Path):
+        pids = tmp_path / "pids"
+        async with upstream(*faults, f"pids={pids}") as faulty, connect(faulty) as client:
             await client.call_tool("echo", {"text": "hello"})
-        await faulty.died.wait()
-        assert faulty.exit_text == "exited with status 3"
+        assert [pid for pid in map(int, pids.read_text().split()) if is_alive(pid)] == []
+
+    async def test_a_child_without_the_marker_is_found_by_its_session(self, tmp_path: Path):
+        pid = tmp_path / "pid"
+        shell = f'env -i sleep 3600 & echo $! > {pid}; exec "$@"'
+        python = (sys.executable, "-I", "-S", str(FAULTY_SERVER))
+        async with upstream(command="/bin/sh", args=("-c", shell, "sh", *python)) as faulty, connect(faulty):
+            assert is_alive(int(pid.read_text()))
+        assert not is_alive(int(pid.read_text()))
+
+    async def test_no_zombie_is_left(self):
+        async with upstream("exits=0") as faulty:
+            await death(faulty)
+            assert str(faulty.pid) not in os.listdir("/proc")
+
+    async def test_a_start_that_is_cancelled_leaves_nothing(self, tmp_path: Path):
+        pids = tmp_path / "pids"
+        async with upstream("hang-at-start", f"pids={pids}") as faulty:
+            with anyio.move_on_after(0.5):
+                async with connect(faulty):
+                    pass
+        assert [pid for pid in map(int, pids.read_text().split()) if is_alive(pid)] == []
+
+    async def test_a_task_that_is_cancelled_twice_leaves_nothing(self, tmp_path: Path):
+        pids, is_up = tmp_path / "pids", asyncio.Event()
+        async with upstream("lingers", f"pids={pids}") as faulty:
+
+            async def use() -> None:
+                async with connect(faulty):
+                    is_up.set()
+                    await asyncio.Event().wait()
+
+            task = asyncio.ensure_future(use())
+            await is_up.wait()
+            for _ in range(5):
+                task.cancel()
+                await asyncio.sleep(0)
+            await asyncio.wait([task])
+        # The guard's end waits for whatever is left.
+        assert [pid for pid in map(int, pids.read_text().split()) if is_alive(pid)] == []
+
+
+class TestEnvironment:
+    async def environment(self, environ: dict[str, str], **more: object) -> dict[str, str]:
+        async with upstream(environ=environ, **more) as faulty, connect(faulty) as client:
+            return json.loads(text(await client.call_tool("env", {})))
+
+    async def test_it_is_the_configs_and_a_few_harmless_ones(self):
+        own = {"HOME": "/", "LC_ALL": "C", "MY_KEY": "secret", "AWS_SECRET_ACCESS_KEY": "s", "NO_PROXY": "a.b"}
+        seen = await self.environment(own, env={"GIVEN": "value"})
+        assert sorted(seen.keys() - {"AGENT_UTILITIES_UPSTREAM", "PATH", "LC_CTYPE"}) == [
+            "GIVEN",
+            "HOME",
+            "LC_ALL",
+            "NO_PROXY",
+        ]
+
+    async def test_a_proxy_with_a_password_is_not_passed_on(self):
+        own = {"HTTPS_PROXY": "http://user:password@proxy:80", "HTTP_PROXY": "http://proxy:80"}
+        seen = await self.environment(own)
+        assert (seen.get("HTTPS_PROXY"), seen.get("HTTP_PROXY")) == (None, "http://proxy:80")
+
+    async def test_its_folder_is_the_configs(self, tmp_path: Path):
+        async with upstream(command="/bin/pwd", args=(), cwd=str(tmp_path)) as faulty:
+            await death(faulty)
+        assert faulty.first_garbage == str(tmp_path)
+
+
+class TestSecrets:
+    async def test_no_value_of_the_config_is_in_a_log_or_an_error(self):
+        secret = "sk-0123456789abcdef"
+        more = {"env": {"API_KEY": secret}}
+        async with upstream(f"stderr=my key is {secret}", "exits=1", **more) as faulty:
+            error = await death(faulty)
+        assert secret not in str(error)
+        assert "my key is [API_KEY]" in str(error)
+
+
+class TestWhatCannotStart:
+    @pytest.mark.parametrize(
+        ("more", "told"),
+        [
+            ({"command": "no-such-program"}, "no command 'no-such-program'; looked in /usr/bin"),
+            ({"command": "git "}, "git"),
+            ({"cwd": "/no/such/folder"}, "its folder '/no/such/folder' does not exist"),
+            ({"args": ("a\0b",)}, "null byte"),
+            ({"command": "/etc/passwd"}, "not executable"),
+            ({"command": "/etc"}, "is a folder"),
+        ],
+    )
+    async def test_it_is_told_as_not_found(self, more: dict[str, object], told: str):
+        async with upstream(environ={"PATH": "/usr/bin:/bin", "HOME": "/"}, **more) as faulty:
+            with pytest.raises(UpstreamError) as raised:
+                async with faulty.connect_session():
+                    pass
+        assert raised.value.cause == "not found"
+        assert told in raised.value.detail
+
+    async def test_a_script_without_an_interpreter_is_told(self, tmp_path: Path):
+        script = tmp_path / "server"
+        script.write_bytes(b"\0\1\2")
+        script.chmod(0o755)
+        async with upstream(command=str(script)) as faulty:
+            with pytest.raises(UpstreamError, match="no first line that names its interpreter"):
+                async with faulty.connect_session():
+                    pass

@@ -1,0 +1,74 @@
+"""Upstreams that are real processes, and how to wait for a process to be gone."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from agent_utilities.upstream.config import UpstreamConfig
+from agent_utilities.upstream.process_guard import ProcessGuard
+from agent_utilities.upstream.stderr_log import StderrLog
+from agent_utilities.upstream.stdio import StdioUpstream
+
+FAULTY_SERVER = Path(__file__).parent / "faulty_server.py"
+PATIENCE_S = 30.0
+"""Seconds after which a test gives up; far more than anything here takes."""
+
+
+def config(*faults: str, **more: Any) -> UpstreamConfig:
+    """Return the config of a faulty server.
+
+    Args:
+        faults: its arguments.
+        more: other keys of the config.
+    """
+    given = {"name": "faulty", "source": "test", "transport": "stdio", "command": sys.executable}
+    return UpstreamConfig.model_validate(given | {"args": ("-I", "-S", str(FAULTY_SERVER), *faults)} | more)
+
+
+@asynccontextmanager
+async def upstream(
+    *faults: str, environ: Mapping[str, str] | None = None, max_line_bytes: int | None = None, **more: Any
+) -> AsyncIterator[StdioUpstream]:
+    """Give a faulty server that is not yet started, with a guard of its own.
+
+    Args:
+        faults: its arguments.
+        environ: the gateway's environment; ours by default.
+        max_line_bytes: the longest message that is read.
+        more: other keys of its config.
+    """
+    bounds = {} if max_line_bytes is None else {"max_line_bytes": max_line_bytes}
+    async with ProcessGuard() as guard:
+        own = os.environ if environ is None else environ
+        yield StdioUpstream(config(*faults, **more), environ=own, stderr=StderrLog(), guard=guard, **bounds)
+
+
+def wait_until_gone(pid: int) -> None:
+    """Return once a process has ended, reaped or not.
+
+    Raises:
+        TimeoutError: it lives on.
+    """
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        if not select.select([descriptor], [], [], PATIENCE_S)[0]:
+            raise TimeoutError(f"process {pid} lives on")
+    finally:
+        os.close(descriptor)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process of this id lives; one that waits to be reaped does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
