@@ -6,12 +6,12 @@ import os
 import re
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from agent_utilities.upstream.redaction import Redaction
+from agent_utilities.upstream.secrets import without
 
 MAX_LINES = 200
 """Lines that are kept in memory."""
@@ -40,19 +40,19 @@ class StderrLog:
     def __init__(self, path: Path | None = None, max_bytes: int = 1_000_000) -> None:
         self._lines: deque[tuple[str, bool]] = deque(maxlen=MAX_LINES)
         self._file = None if path is None else _LogFile(path, max_bytes)
-        self._redaction = Redaction({})
+        self._secrets: Sequence[str] = ()
         self._rest = b""
         self._n_allowed, self._allowed_at = float(BURST_BYTES), time.monotonic()
         self._n_dropped = 0
         self._is_cut = False
 
-    def hide(self, secrets: Mapping[str, str]) -> None:
+    def hide(self, secrets: Sequence[str]) -> None:
         """Take secrets out of all that comes from now on.
 
         Args:
-            secrets: what stands in the place of each; see `redaction.secrets_of`.
+            secrets: what `secrets.secrets_of` returns for the upstream's config.
         """
-        self._redaction = Redaction(secrets)
+        self._secrets = secrets
 
     def feed(self, data: bytes) -> None:
         """Take what was read from the pipe, in whatever pieces."""
@@ -105,7 +105,7 @@ class StderrLog:
             self._n_dropped = 0
 
     def _readable(self, line: bytes) -> str:
-        text = self._redaction(readable(line))
+        text = without(self._secrets, readable(line))
         return text if len(text) <= MAX_LINE_CHARACTERS else f"{text[:MAX_LINE_CHARACTERS]}..."
 
     def _keep(self, lines: list[str], is_note: bool) -> None:

@@ -24,7 +24,7 @@ from agent_utilities.upstream.marked_processes import Entry
 from agent_utilities.upstream.message_streams import CLOSED_S, MessageReader, MessageWriter
 from agent_utilities.upstream.process import UpstreamProcess
 from agent_utilities.upstream.process_guard import ProcessGuard
-from agent_utilities.upstream.redaction import Redaction, secrets_of
+from agent_utilities.upstream.secrets import secrets_of, without
 from agent_utilities.upstream.stderr_log import StderrLog, readable
 from agent_utilities.upstream.stderr_pump import StderrPump
 
@@ -34,7 +34,6 @@ MAX_GARBAGE_LINES = 10_000
 """Lines on stdout that are no messages, after which what has sent no message is taken for no MCP server."""
 _TOLD_GARBAGE_LINES = 20
 _TOLD_CHARACTERS = 200
-_STDERR_LINES = 10
 
 
 class StdioUpstream(ClientTransport):
@@ -73,19 +72,15 @@ class StdioUpstream(ClientTransport):
         self.pid: int | None = None
         """The process's id, once it was started."""
         self._environ = environ
-        secrets = secrets_of(config)
-        self._redaction = Redaction(secrets)
-        stderr.hide(secrets)
+        self._secrets = secrets_of(config)
+        stderr.hide(self._secrets)
 
-    def error(self) -> UpstreamError:
-        """Return what is to be told of a process that has died: how, and its last lines of stderr."""
-        is_mcp = self.n_messages > 0 or not self.n_garbage
-        detail = self.exit_text
-        if not is_mcp:
-            detail += f"; its stdout was no MCP, such as {self._redaction(self.first_garbage)!r}"
-        if lines := self.stderr.last_lines(_STDERR_LINES):
-            detail += "; its last lines on stderr:\n  " + "\n  ".join(lines)
-        return UpstreamError(self.config.name, "died" if is_mcp else "not MCP", detail)
+    @property
+    def garbage_text(self) -> str:
+        """What it writes to stdout that is no MCP, for a person, where it has sent no message; else empty."""
+        if self.n_messages or not self.n_garbage:
+            return ""
+        return f"what it writes to stdout is no MCP, such as {self.first_garbage!r}"
 
     @asynccontextmanager
     async def connect_session(
@@ -118,12 +113,19 @@ class StdioUpstream(ClientTransport):
                 str(program), arguments, env=env, folder=self.config.cwd, marker=marker
             )
         except CommandError as error:
-            raise UpstreamError(self.config.name, "not found", self._redaction(str(error))) from None
+            raise self._not_found(str(error)) from None
         except (OSError, ValueError) as error:
-            raise UpstreamError(self.config.name, "not found", self._redaction(_why(error))) from None
+            raise self._not_found(_why(error)) from None
         self.pid = process.pid
         self.stderr.note(f"started, process {process.pid}")
         return process
+
+    def shown(self, text: str) -> str:
+        """Return a text without the secrets of the config."""
+        return without(self._secrets, text)
+
+    def _not_found(self, detail: str) -> UpstreamError:
+        return UpstreamError(self.config.name, "not found", self.shown(detail))
 
     def _prepare(self) -> tuple[Path, dict[str, str]]:
         """Return the program and its environment, and have the guard run."""
@@ -155,13 +157,14 @@ class _Connection:
 
     def garbage(self, line: bytes | bytearray) -> None:
         """Count a line that is no message, and log the first ones."""
-        upstream, text = self._upstream, readable(bytes(line[:_TOLD_CHARACTERS]))
+        upstream = self._upstream
+        text = upstream.shown(readable(bytes(line[:_TOLD_CHARACTERS])))
         upstream.n_garbage += 1
         upstream.first_garbage = upstream.first_garbage or text
         if upstream.n_garbage <= _TOLD_GARBAGE_LINES:
             upstream.stderr.note(f"on stdout, no message: {text}")
         if upstream.n_garbage >= MAX_GARBAGE_LINES and not upstream.n_messages:
-            self.reader.end(f"wrote {upstream.n_garbage:,} lines to stdout, none of them a message")
+            self.reader.end(f"wrote {upstream.n_garbage:,} lines and no message")
 
     async def at_end(self, reason: str) -> None:
         """Tell how the process died, before those hear of it who wait for answers."""
@@ -194,7 +197,7 @@ class _Connection:
         upstream = self._upstream
         if not upstream.died.is_set():
             self._pump.catch_up()
-            upstream.exit_text = exit_text
+            upstream.exit_text = "; ".join(filter(None, (exit_text, upstream.garbage_text)))
             upstream.stderr.note(exit_text)
             upstream.died.set()
 
