@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class BackoffRule:
         if n_failures >= self.n_until_open:
             wait = self.probe_s
         else:
-            wait = min(self.limit_s, self.first_s * self.factor ** (n_failures - 1))
+            wait = min(self.limit_s, self.first_s * self.factor ** min(n_failures - 1, 64))
         return wait * (1 + self.spread * (2 * dice() - 1))
 
 
@@ -54,7 +54,9 @@ class Failures:
     n_failures: int = 0
     next_try_s: float | None = None
 
-    def after_failure(self, rule: BackoffRule, now_s: float, up_s: float, dice: Callable[[], float]) -> Failures:
+    def after_failure(
+        self, rule: BackoffRule, now_s: float, up_s: float, dice: Callable[[], float], *, is_refused: bool = False
+    ) -> Failures:
         """Return what holds after a try or a connection failed.
 
         Args:
@@ -62,14 +64,10 @@ class Failures:
             now_s: the clock's time.
             up_s: seconds that the connection had been up; 0 where it never was.
             dice: gives a number in [0, 1).
+            is_refused: whether it was told to stay out, which trying again soon does not mend.
         """
-        n_failures = 1 if up_s >= rule.sustained_s else self.n_failures + 1
-        return Failures(n_failures, now_s + rule.wait_s(n_failures, dice))
-
-    def is_due(self, now_s: float) -> bool:
-        """Whether there may be a try now."""
-        return self.next_try_s is None or now_s >= self.next_try_s
-
-    def sustained(self) -> Failures:
-        """Return what holds once a connection has been up for long."""
-        return replace(self, n_failures=0, next_try_s=None)
+        if up_s > 0 and up_s >= rule.sustained_s:
+            return Failures(1, now_s)
+        n_failures = self.n_failures + 1
+        wait_s = rule.wait_s(max(n_failures, rule.n_until_open) if is_refused else n_failures, dice)
+        return Failures(n_failures, now_s + wait_s)

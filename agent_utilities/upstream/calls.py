@@ -13,6 +13,10 @@ from agent_utilities.upstream.relay import Relay
 _present: ContextVar[Call | None] = ContextVar("agent_utilities_upstream_call", default=None)
 
 
+class NoProgressError(Exception):
+    """A call has shown no sign of progress for as long as it may."""
+
+
 @dataclass(eq=False, slots=True)
 class Call:
     """One call of an upstream, from its start to its answer.
@@ -56,11 +60,20 @@ class Call:
 
     @asynccontextmanager
     async def under_way(self) -> AsyncIterator[None]:
-        """Make it the present call; `TimeoutError` once it has shown no progress for too long."""
+        """Make it the present call, and end it once it has shown no progress for too long.
+
+        Raises:
+            NoProgressError: it had to be ended.
+        """
         token = _present.set(self)
+        deadline = self._deadline = asyncio.timeout(self.timeout_s)
         try:
-            async with asyncio.timeout(self.timeout_s) as self._deadline:
+            async with deadline:
                 yield
+        except TimeoutError:
+            if deadline.expired():
+                raise NoProgressError from None
+            raise
         finally:
             self._deadline = None
             _present.reset(token)
@@ -77,9 +90,6 @@ class CallsUnderWay:
     def __init__(self) -> None:
         self._calls: set[Call] = set()
 
-    def __len__(self) -> int:
-        return len(self._calls)
-
     @contextmanager
     def adding(self, call: Call) -> Iterator[None]:
         """Count a call as under way."""
@@ -89,19 +99,26 @@ class CallsUnderWay:
         finally:
             self._calls.discard(call)
 
-    def asked(self) -> Call | None:
-        """Return the call that a question or message of the upstream belongs to.
+    def asked(self) -> tuple[Call, Relay] | None:
+        """Return the call, and its caller, that a question or message of the upstream belongs to.
 
-        Over streamable HTTP it comes on the response of that very call. Over stdio and SSE it bears no mark: it is
-        the latest call's where all that are under way are of one session.
+        Over streamable HTTP it comes on the response to that very call. Over stdio and SSE it bears no mark: it is the
+        caller's whose calls alone are under way.
 
         Returns:
             None where it could be of several sessions' calls, or of none.
         """
         present = present_call()
         if present is not None and present in self._calls:
-            return present if present.relay is not None else None
-        relays = [call.relay for call in self._calls]
-        if None in relays or len({relay.session for relay in relays if relay is not None}) != 1:
-            return None
-        return next(iter(self._calls))
+            return (present, present.relay) if present.relay is not None else None
+        found: tuple[Call, Relay] | None = None
+        for call in self._calls:
+            if call.relay is None or (found is not None and call.relay.session != found[1].session):
+                return None
+            found = (call, call.relay)
+        return found
+
+    def move_on(self) -> None:
+        """Count the time of each call from now: the upstream has shown that it works."""
+        for call in self._calls:
+            call.move_on()

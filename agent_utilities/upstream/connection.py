@@ -1,22 +1,37 @@
-"""One connection to an upstream: how it is opened, which era it speaks, and what of a call crosses it."""
+"""One connection to an upstream: a task of its own, that is ended with all that it started."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import mcp_types
-from mcp.client.session import ClientRequestContext
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from agent_utilities.runtime.endings import ended
 from agent_utilities.upstream.calls import CallsUnderWay
-from agent_utilities.upstream.session import UpstreamSession, negotiate
+from agent_utilities.upstream.negotiation import negotiate
+from agent_utilities.upstream.questions import Questions
+from agent_utilities.upstream.session import UpstreamSession
 
 if TYPE_CHECKING:
     from fastmcp.client.transports import ClientTransport
+
+logger = logging.getLogger(__name__)
+
+_LIST_CHANGES = (
+    mcp_types.ToolListChangedNotification,
+    mcp_types.PromptListChangedNotification,
+    mcp_types.ResourceListChangedNotification,
+)
+
+
+_EXIT_KNOWN_S = 1.0
+"""Seconds after a connection's end in which how its process ended, and what it wrote last, gets known."""
 
 
 @dataclass(eq=False)
@@ -26,17 +41,28 @@ class Live:
     Args:
         session: sends requests; its results are the upstream's, unjudged.
         calls: what is under way on it.
+        transport: what carries it.
         changed: set where the upstream has told that what it lists has changed.
     """
 
     session: UpstreamSession
     calls: CallsUnderWay
+    transport: ClientTransport
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def ended(self) -> asyncio.Event:
         """Set once nothing comes from the upstream any more."""
         return self.session.ended
+
+    async def exit_text(self) -> str:
+        """Return how its process ended, once that is known; empty where it has none."""
+        died = getattr(self.transport, "died", None)
+        if died is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_EXIT_KNOWN_S):
+                    await died.wait()
+        return str(getattr(self.transport, "exit_text", ""))
 
     @property
     def protocol_version(self) -> str:
@@ -64,18 +90,83 @@ class Live:
         return self.session.instructions
 
 
-@asynccontextmanager
-async def connect(transport: ClientTransport, known_version: str | None, *, probe_s: float) -> AsyncIterator[Live]:
-    """Connect, and give the connection once the upstream has answered; it is ended when the block is left.
+class Connection:
+    """One try to connect, and what it comes to.
 
     Args:
-        transport: reaches the upstream; used once.
+        transport: reaches the upstream; used for this connection alone.
         known_version: the protocol version that the last connection agreed on; None where there was none.
-        probe_s: seconds that a probe for the newer era is waited for alone, before the older one is tried beside it.
-
-    Raises:
-        Exception: whatever the transport raises where it can't reach the upstream.
+        probe_s: seconds that a probe for the newer era is waited for alone.
+        close_s: seconds that ending it may take, before it is ended by force.
     """
+
+    def __init__(
+        self, transport: ClientTransport, known_version: str | None, *, probe_s: float, close_s: float
+    ) -> None:
+        self.transport = transport
+        self._known_version, self._probe_s, self._close_s = known_version, probe_s, close_s
+        self._task: asyncio.Task[None] | None = None
+        self._up: asyncio.Future[Live] = asyncio.get_running_loop().create_future()
+        self._leave = asyncio.Event()
+
+    async def open(self, timeout_s: float) -> Live:
+        """Connect, and return the connection once the upstream has answered.
+
+        It is for the caller to close it, however this ends.
+
+        Args:
+            timeout_s: seconds until the upstream must have answered.
+
+        Raises:
+            TimeoutError: it has not.
+            Exception: whatever the transport and the session raise where they can't reach it.
+        """
+        self._task = asyncio.create_task(self._hold(), name=f"connection of {self.transport!r}")
+        waiting: list[asyncio.Future[Live] | asyncio.Task[None]] = [self._up, self._task]
+        await asyncio.wait(waiting, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        if self._up.done():
+            return self._up.result()
+        if self._task.done():
+            self._task.result()
+            raise ConnectionError("the connection was left before it was up")
+        raise TimeoutError
+
+    async def close(self) -> None:
+        """End it, and return once its processes are gone, whoever cancels that meanwhile."""
+        if self._task is None:
+            return
+        self._leave.set()
+        if not self._up.done():
+            self._task.cancel()
+        try:
+            await self._end(self._task)
+        finally:
+            self._up.cancel()
+
+    async def _end(self, task: asyncio.Task[None]) -> None:
+        try:
+            is_over = await ended(task, self._close_s)
+        except asyncio.CancelledError:
+            await self._end_by_force(task)
+            raise
+        if not is_over:
+            await self._end_by_force(task)
+
+    async def _end_by_force(self, task: asyncio.Task[None]) -> None:
+        if task.done():
+            return
+        task.cancel()
+        if not await ended(task, self._close_s):
+            logger.error("%r has not ended; it is left to itself", self.transport)
+
+    async def _hold(self) -> None:
+        async with _connected(self.transport, self._known_version, self._probe_s) as live:
+            self._up.set_result(live)
+            await self._leave.wait()
+
+
+@asynccontextmanager
+async def _connected(transport: ClientTransport, known_version: str | None, probe_s: float) -> AsyncIterator[Live]:
     from fastmcp.client.transports.base import TransportOptions
 
     calls = CallsUnderWay()
@@ -83,7 +174,7 @@ async def connect(transport: ClientTransport, known_version: str | None, *, prob
     changed = asyncio.Event()
 
     async def on_message(message: object) -> None:
-        if isinstance(message, LIST_CHANGES):
+        if isinstance(message, _LIST_CHANGES):
             changed.set()
 
     async with transport.connect_session(
@@ -94,76 +185,17 @@ async def connect(transport: ClientTransport, known_version: str | None, *, prob
         logging_callback=questions.log,
         log_level="debug",
         message_handler=on_message,
-        client_info=mcp_types.Implementation(name="agent-utilities gateway", version="2"),
+        client_info=mcp_types.Implementation(name="agent-utilities gateway", version=_version()),
     ) as session:
         assert isinstance(session, UpstreamSession)
-        await negotiate(session, known_version, probe_s=probe_s, legacy_only=transport.legacy_only)
-        yield Live(session, calls, changed)
+        if transport.legacy_only:
+            await session.initialize()
+        else:
+            await negotiate(session, known_version, probe_s=probe_s)
+        yield Live(session, calls, transport, changed)
 
 
-LIST_CHANGES = (
-    mcp_types.ToolListChangedNotification,
-    mcp_types.PromptListChangedNotification,
-    mcp_types.ResourceListChangedNotification,
-)
+def _version() -> str:
+    from importlib.metadata import version
 
-
-class Questions:
-    """Hands what an upstream asks and tells to the caller that it belongs to, and to nobody else.
-
-    Args:
-        calls: the calls that are under way on the connection.
-    """
-
-    def __init__(self, calls: CallsUnderWay) -> None:
-        self._calls = calls
-
-    async def sample(
-        self, context: ClientRequestContext, params: mcp_types.CreateMessageRequestParams
-    ) -> mcp_types.CreateMessageResult | mcp_types.CreateMessageResultWithTools | mcp_types.ErrorData:
-        """Have the caller's model answer."""
-        call = self._calls.asked()
-        if call is None or call.relay is None:
-            return _refusal("sampling")
-        with call.asking():
-            return await call.relay.sample(params)
-
-    async def elicit(
-        self, context: ClientRequestContext, params: mcp_types.ElicitRequestParams
-    ) -> mcp_types.ElicitResult | mcp_types.ErrorData:
-        """Ask the caller's user."""
-        call = self._calls.asked()
-        if call is None or call.relay is None:
-            return _refusal("elicitation")
-        with call.asking():
-            return await call.relay.elicit(params)
-
-    async def roots(self, context: ClientRequestContext) -> mcp_types.ListRootsResult | mcp_types.ErrorData:
-        """Ask for the caller's roots."""
-        call = self._calls.asked()
-        if call is None or call.relay is None:
-            return _refusal("roots")
-        with call.asking():
-            return await call.relay.roots()
-
-    async def log(self, params: mcp_types.LoggingMessageNotificationParams) -> None:
-        """Hand a log message on; it is dropped where it is nobody's alone."""
-        call = self._calls.asked()
-        if call is not None and call.relay is not None:
-            call.move_on()
-            await call.relay.log(params)
-
-
-def _refusal(what: str) -> mcp_types.ErrorData:
-    text = f"{what} refused: no call is under way whose caller alone it belongs to"
-    return mcp_types.ErrorData(code=mcp_types.INVALID_REQUEST, message=text)
-
-
-def forwarded(names: tuple[str, ...], headers: Mapping[str, str] | None) -> dict[str, str]:
-    """Return those of the caller's headers that the operator lets cross.
-
-    Args:
-        names: the operator's, folded.
-        headers: the caller's.
-    """
-    return {name: value for name, value in (headers or {}).items() if name.casefold() in names}
+    return version("agent-utilities")

@@ -3,48 +3,57 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Self
 
+import anyio
 import mcp_types
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
-from mcp import ClientSession, MCPError
-from mcp.shared.dispatcher import CallOptions
+from mcp import ClientSession
+from mcp.shared.dispatcher import CallOptions, ProgressFnT
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from mcp.shared.message import ClientMessageMetadata, SessionMessage
 from mcp.shared.transport_context import TransportContext
-from mcp_types.methods import validate_server_result
-from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
-from pydantic import ValidationError
 
-from agent_utilities.upstream.calls import present_call
+from agent_utilities.upstream.calls import Call, present_call
+from agent_utilities.upstream.listed_items import Listed
 
 
-class UpstreamDispatcher(JSONRPCDispatcher[TransportContext]):
-    """Sends requests of the present call: marks it as sent, and hears its progress."""
+class UpstreamSession(ClientSession):
+    """A session whose results are relayed: none is held against its tool's output schema."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, read_stream: Any, write_stream: Any, **kwargs: Any) -> None:
+        self.listed = Listed(lambda: self.protocol_version)
+        """Takes listings item by item, so that one that is none loses no other."""
+        dispatcher = _Dispatcher(read_stream, _MarkingStream(write_stream), self.listed)
+        self.ended = dispatcher.ended
+        """Set once nothing comes from the upstream any more."""
+        super().__init__(dispatcher=dispatcher, **kwargs)
+
+    async def validate_tool_result(self, name: str, result: mcp_types.CallToolResult) -> None:
+        """Take it as it is: whoever asked for it judges it."""
+
+
+class _Dispatcher(JSONRPCDispatcher[TransportContext]):
+    """Hears the progress of the present call, and takes listings item by item."""
+
+    def __init__(self, read_stream: Any, write_stream: Any, listed: Listed) -> None:
+        super().__init__(read_stream, write_stream)
         self.ended = asyncio.Event()
+        self._listed = listed
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None, **related: Any
     ) -> dict[str, Any]:
-        """Send a request and return its result as it came.
-
-        Args:
-            method: of the protocol.
-            params: the request's.
-            opts: how it is sent.
-            related: to what it belongs, as the base class has it.
-        """
+        """Send a request, and return its result as it came, without what of a listing is no component."""
         call = present_call()
         if call is not None:
-            if self.ended.is_set():
-                raise MCPError(code=mcp_types.CONNECTION_CLOSED, message="Connection closed")
-            call.is_sent = True
-            opts = {"on_progress": call.progress, **(opts or {})}
-        return await super().send_raw_request(method, params, opts, **related)
+            opts = {**(opts or {})}
+            opts["on_progress"] = _heard(call, opts.get("on_progress"))
+        return self._listed.taken(method, await super().send_raw_request(method, params, opts, **related))
 
     async def run(self, *args: Any, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         """Receive until the connection ends."""
@@ -54,74 +63,54 @@ class UpstreamDispatcher(JSONRPCDispatcher[TransportContext]):
             self.ended.set()
 
 
-class UpstreamSession(ClientSession):
-    """A session whose results are relayed: none is held against its tool's output schema."""
+def _heard(call: Call, on_progress: ProgressFnT | None) -> ProgressFnT:
+    """Return what hears progress: of the call, and of whoever sends it and wants to hear of it himself."""
+    if on_progress is None:
+        return call.progress
 
-    def __init__(self, read_stream: Any, write_stream: Any, **kwargs: Any) -> None:
-        dispatcher = UpstreamDispatcher(read_stream, write_stream)
-        self.ended = dispatcher.ended
-        super().__init__(dispatcher=dispatcher, **kwargs)
+    async def both(progress: float, total: float | None, message: str | None) -> None:
+        call.move_on()
+        await on_progress(progress, total, message)
 
-    async def validate_tool_result(self, name: str, result: mcp_types.CallToolResult) -> None:
-        """Take it as it is: whoever asked for it judges it."""
+    return both
 
 
-async def negotiate(session: ClientSession, known_version: str | None, *, probe_s: float, legacy_only: bool) -> None:
-    """Agree on a protocol version, in one request where the era is known from before.
+def _with_headers(item: SessionMessage, headers: Mapping[str, str]) -> SessionMessage:
+    """Return a message that an HTTP transport sends with these headers, beside those of the protocol."""
+    metadata = item.metadata
+    if metadata is not None and not isinstance(metadata, ClientMessageMetadata):
+        return item
+    known = metadata if metadata is not None else ClientMessageMetadata()
+    return SessionMessage(item.message, replace(known, headers={**headers, **(known.headers or {})}))
 
-    Args:
-        session: a connection that nothing was sent on yet.
-        known_version: what was agreed on the last time; None where nothing was.
-        probe_s: seconds that a probe for the newer era is waited for alone. Servers that know nothing of it may be
-            silent, so the older era's handshake goes out beside the probe then, and whichever is answered holds.
-        legacy_only: whether the transport knows nothing but the older era.
 
-    Raises:
-        MCPError: the upstream refused both.
-    """
-    if legacy_only:
-        await session.initialize()
-        return
-    if known_version in HANDSHAKE_PROTOCOL_VERSIONS:
+class _MarkingStream:
+    """Gives the transport what the present call sends, with its caller's headers that cross, and marks it as sent."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    async def send(self, item: SessionMessage, /) -> None:
+        call = present_call()
+        if call is None:
+            await self._inner.send(item)
+            return
+        was_sent, call.is_sent = call.is_sent, True
         try:
-            await session.initialize()
-            return
-        except MCPError as error:
-            if error.code == mcp_types.CONNECTION_CLOSED:
-                raise
-    probe = asyncio.ensure_future(_discover(session))
-    try:
-        await asyncio.wait([probe], timeout=probe_s)
-        if probe.done() and probe.result():
-            return
-        await _first_to_agree(probe, session.initialize)
-    finally:
-        probe.cancel()
-        await asyncio.gather(probe, return_exceptions=True)
+            await self._inner.send(_with_headers(item, call.headers) if call.headers else item)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            call.is_sent = was_sent
+            raise
 
+    async def aclose(self) -> None:
+        await self._inner.aclose()
 
-async def _first_to_agree(probe: asyncio.Future[bool], initialize: Callable[[], Awaitable[object]]) -> None:
-    handshake = asyncio.ensure_future(initialize())
-    try:
-        while not handshake.done() and not (probe.done() and probe.result()):
-            waiting = [future for future in (probe, handshake) if not future.done()]
-            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        if handshake.done() and not (probe.done() and probe.result()):
-            handshake.result()
-    finally:
-        handshake.cancel()
-        await asyncio.gather(handshake, return_exceptions=True)
+    async def __aenter__(self) -> Self:
+        await self._inner.__aenter__()
+        return self
 
-
-async def _discover(session: ClientSession) -> bool:
-    """Adopt the newer era where the upstream knows it, and say whether it does."""
-    try:
-        raw = await session.send_discover(LATEST_MODERN_VERSION)
-        validate_server_result("server/discover", LATEST_MODERN_VERSION, raw)
-        result = mcp_types.DiscoverResult.model_validate(raw)
-    except (MCPError, ValidationError):
-        return False
-    if not any(version in result.supported_versions for version in MODERN_PROTOCOL_VERSIONS):
-        return False
-    session.adopt(result)
-    return True
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        result: bool | None = await self._inner.__aexit__(kind, error, traceback)
+        return result

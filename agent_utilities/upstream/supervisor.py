@@ -1,62 +1,84 @@
-"""The one supervisor of an upstream: starts it when it is needed, shares it, ends it, and tries again in measure."""
+"""One configured server: its state, its snapshot, and every request that is made of it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import mcp_types
 from mcp import MCPError
 
-from agent_utilities.upstream.backoff import Failures
-from agent_utilities.upstream.calls import Call
-from agent_utilities.upstream.config import UpstreamConfig
-from agent_utilities.upstream.connection import Live, connect, forwarded
-from agent_utilities.upstream.errors import Cause, UpstreamError
-from agent_utilities.upstream.listing import take_snapshot
-from agent_utilities.upstream.policy import Policy
-from agent_utilities.upstream.relay import Relay
-from agent_utilities.upstream.snapshot import Snapshot
+from agent_utilities.runtime.endings import ended
+from agent_utilities.upstream.calls import Call, NoProgressError
+from agent_utilities.upstream.errors import UpstreamError
+from agent_utilities.upstream.forwarding import forwarded
+from agent_utilities.upstream.health import Counts, Health
+from agent_utilities.upstream.http_errors import http_trouble
+from agent_utilities.upstream.keeper import Keeper
+from agent_utilities.upstream.negotiation import session_has_ended
+from agent_utilities.upstream.opening import Opener
 from agent_utilities.upstream.state import UpstreamState
-from agent_utilities.upstream.transports import transport_of
+
+if TYPE_CHECKING:
+    from agent_utilities.upstream.config import UpstreamConfig
+    from agent_utilities.upstream.connection import Live
+    from agent_utilities.upstream.policy import Policy
+    from agent_utilities.upstream.relay import Relay
+    from agent_utilities.upstream.renewal import Renewal
+    from agent_utilities.upstream.snapshot import Snapshot
+    from agent_utilities.upstream.stderr_log import StderrLog
 
 T = TypeVar("T")
 
 
+class _NotSentError(Exception):
+    """A call found its connection ended before any of it was sent."""
+
+
 class Upstream:
-    """One configured server and its one supervisor.
+    """One configured server.
 
     Args:
-        config: the upstream's.
-        environ: the user's environment.
-        snapshot: what it listed the last time; None where it was never reached.
-        slots: bounds how many are started at once.
-        on_snapshot: told of each snapshot that is taken.
+        opener: opens connections to it.
+        renewal: keeps its snapshot up to date.
+        stderr: what it writes to stderr.
         policy: what holds for every upstream.
     """
 
-    def __init__(
-        self,
-        config: UpstreamConfig,
-        *,
-        environ: Mapping[str, str],
-        snapshot: Snapshot | None,
-        slots: asyncio.Semaphore,
-        on_snapshot: Callable[[Snapshot], None],
-        policy: Policy,
-    ) -> None:
-        self.config = config
-        self.snapshot = snapshot
-        self._environ, self._slots, self._on_snapshot, self._policy = environ, slots, on_snapshot, policy
-        self._failures = Failures()
-        self._trouble: UpstreamError | None = None
-        self._live: Live | None = None
-        self._is_starting = False
-        self._wanted = asyncio.Event()
-        self._outcome: asyncio.Future[Live] | None = None
-        self._used_s = 0.0
+    def __init__(self, opener: Opener, renewal: Renewal, stderr: StderrLog, policy: Policy) -> None:
+        self.stderr = stderr
+        self._opener, self._renewal, self._policy = opener, renewal, policy
+        self._health = Health(policy)
+        self._shared = Keeper(opener, self._health, renewal, policy, is_for_all=True)
+        self._isolated: dict[Hashable, Keeper] = {}
+        self._tasks: dict[Keeper, asyncio.Task[None]] = {}
+        self._start: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]] | None = None
+        self.is_coming = False
+        """Whether it will run soon, so that a call waits for it."""
+
+    @property
+    def config(self) -> UpstreamConfig:
+        """How it is configured."""
+        return self._opener.troubles.config
+
+    @config.setter
+    def config(self, config: UpstreamConfig) -> None:
+        self._opener.troubles.config = config
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """What it last listed; None where it was never reached."""
+        return self._renewal.snapshot
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it is supervised."""
+        return bool(self._tasks)
+
+    @property
+    def counts(self) -> Counts:
+        """What it has done since the gateway started."""
+        return self._health.counts
 
     @property
     def state(self) -> UpstreamState:
@@ -64,20 +86,17 @@ class Upstream:
         n_tools = len(self.snapshot.tools) if self.snapshot is not None else 0
         if not self.config.enabled:
             return UpstreamState("off", n_tools=n_tools)
-        if self._live is not None:
-            return UpstreamState("ready", n_tools=n_tools)
-        if self._is_starting:
-            return UpstreamState("starting", n_failures=self._failures.n_failures, n_tools=n_tools)
-        if self._trouble is not None:
-            return UpstreamState(
-                "failing",
-                self._trouble.cause,
-                self._trouble.detail,
-                self._failures.n_failures,
-                self._failures.next_try_s,
-                n_tools,
-            )
-        return UpstreamState("idle" if self.snapshot is not None else "unseen", n_tools=n_tools)
+        keepers = [self._shared, *self._isolated.values()]
+        n_failures = self._health.failures.n_failures
+        if any(keeper.is_up for keeper in keepers):
+            return UpstreamState("ready", n_failures=n_failures, n_tools=n_tools)
+        if any(keeper.is_starting for keeper in keepers):
+            return UpstreamState("starting", n_failures=n_failures, n_tools=n_tools)
+        if (trouble := self._health.trouble) is not None:
+            has_next = self._health.wait_s > 0 or self._renewal.due_in_s <= 0
+            next_try_s = self._health.failures.next_try_s if has_next else None
+            return UpstreamState("failing", trouble.cause, trouble.detail, n_failures, next_try_s, n_tools)
+        return UpstreamState("unseen" if self.snapshot is None else "idle", n_failures=n_failures, n_tools=n_tools)
 
     async def request(
         self,
@@ -88,7 +107,7 @@ class Upstream:
         """Send a request, on a connection that is started where there is none.
 
         Args:
-            send: sends it.
+            send: sends it. It is not called again where the upstream may have got any of it.
             relay: the caller's side; None where nobody can be asked or told.
             headers: the caller's; of them those that `forward_headers` names cross.
 
@@ -96,108 +115,117 @@ class Upstream:
             UpstreamError: it could not be reached, died, or showed no progress for too long.
             MCPError: it answered with an error, which is handed on as it is.
         """
+        if not self.config.enabled:
+            raise self._opener.troubles.error("off", f"it is disabled in {self.config.source}")
+        if self._start is None and not self.is_coming:
+            raise self._opener.troubles.error("stopping", "the gateway is not running")
+        keeper = self._keeper_for(relay)
+        counts, started_s = self.counts, asyncio.get_running_loop().time()
+        counts.n_calls += 1
         call = Call(relay, forwarded(self.config.forward_headers, headers), self.config.timeout_s)
-        for attempt in range(2):
-            live = await self._connected()
-            try:
-                with live.calls.adding(call):
-                    async with call.under_way():
-                        return await send(live)
-            except TimeoutError:
-                seconds = f"no sign of progress for {self.config.timeout_s:g} s"
-                raise self._error("did not answer", seconds) from None
-            except MCPError as error:
-                if error.code != mcp_types.CONNECTION_CLOSED:
-                    raise
-                if call.is_sent or attempt:
-                    raise self._error("died", "the connection ended in the middle of the call") from None
-            finally:
-                self._used_s = asyncio.get_running_loop().time()
-        raise AssertionError("unreachable")
+        try:
+            with keeper.using():
+                try:
+                    return await self._sent(keeper, await keeper.connected(), call, send)
+                except _NotSentError:
+                    return await self._sent(keeper, await keeper.connected(is_retry=True), call, send)
+        except _NotSentError:
+            counts.n_failed_calls += 1
+            raise self._opener.troubles.died("", in_call=False) from None
+        except UpstreamError:
+            counts.n_failed_calls += 1
+            raise
+        finally:
+            counts.calls_s += asyncio.get_running_loop().time() - started_s
+
+    async def _sent(self, keeper: Keeper, live: Live, call: Call, send: Callable[[Live], Awaitable[T]]) -> T:
+        troubles = self._opener.troubles
+        try:
+            with live.calls.adding(call):
+                async with call.under_way():
+                    result = await send(live)
+        except NoProgressError:
+            keeper.doubt(live)
+            raise troubles.no_progress() from None
+        except MCPError as error:
+            trouble = http_trouble(error)
+            if trouble is not None and trouble.is_lost:
+                keeper.lost(live)
+                raise _NotSentError from None
+            if trouble is not None:
+                keeper.reached(trouble.cause != "unreachable")
+                raise troubles.error(trouble.cause, trouble.detail) from None
+            if not session_has_ended(error):
+                keeper.reached(True)
+                raise
+            if not call.is_sent:
+                raise _NotSentError from None
+            raise troubles.died(await live.exit_text(), in_call=True) from None
+        keeper.reached(True)
+        return result
 
     async def renew(self) -> None:
-        """Take a snapshot anew, and return once it is taken or the try has failed."""
-        try:
-            await self._connected()
-        except UpstreamError:
-            pass
+        """Have the snapshot taken anew, behind."""
+        self._renewal.want()
+        if self._shared.live is not None:
+            self._shared.live.changed.set()
+        self._shared.wake()
 
-    async def _connected(self) -> Live:
-        if not self.config.enabled:
-            raise self._error("off", f"it is disabled in {self.config.source}")
-        if self._live is not None and not self._live.ended.is_set():
-            return self._live
-        now = asyncio.get_running_loop().time()
-        if self._trouble is not None and not self._is_starting and not self._failures.is_due(now):
-            trouble = self._trouble
-            assert self._failures.next_try_s is not None
-            raise self._error(trouble.cause, trouble.detail, retry_in_s=self._failures.next_try_s - now)
-        if self._outcome is None or self._outcome.done():
-            self._outcome = asyncio.get_running_loop().create_future()
-            self._outcome.add_done_callback(lambda outcome: outcome.cancelled() or outcome.exception())
-        self._wanted.set()
-        return await asyncio.shield(self._outcome)
+    def forget_session(self, session: Hashable) -> None:
+        """End what was started for one session alone, once its calls have ended.
 
-    def _error(self, cause: Cause, detail: str, retry_in_s: float | None = None) -> UpstreamError:
-        return UpstreamError(self.config.name, cause, detail, retry_in_s=retry_in_s)
+        Args:
+            session: as its relay names it.
+        """
+        keeper = self._isolated.pop(session, None)
+        if keeper is not None:
+            keeper.leave()
 
-    async def run(self) -> None:
-        """Supervise until cancelled; the upstream's process has ended then."""
-        try:
-            while True:
-                await self._wanted.wait()
-                self._wanted.clear()
-                await self._serve_once()
-        finally:
-            self._answer(self._error("stopping", "the gateway is stopping"))
+    def run(self, start: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]) -> None:
+        """Begin to supervise.
 
-    def _answer(self, outcome: Live | UpstreamError) -> None:
-        waiting, self._outcome = self._outcome, None
-        if waiting is None or waiting.done():
-            return
-        if isinstance(outcome, UpstreamError):
-            waiting.set_exception(outcome)
-        else:
-            waiting.set_result(outcome)
+        Args:
+            start: starts a task that is ended with the gateway.
+        """
+        self._start = start
+        if self.config.enabled:
+            self._run(self._shared)
 
-    async def _serve_once(self) -> None:
-        loop = asyncio.get_running_loop()
-        up_since_s: float | None = None
-        try:
-            async with AsyncExitStack() as stack:
-                self._is_starting = True
-                async with self._slots, asyncio.timeout(self.config.start_timeout_s):
-                    known = self.snapshot.protocol_version if self.snapshot is not None else None
-                    transport = transport_of(self.config, self._environ)
-                    live = await stack.enter_async_context(connect(transport, known, probe_s=self._policy.probe_s))
-                self._live, self._is_starting, self._used_s = live, False, loop.time()
-                up_since_s = loop.time()
-                self._trouble = None
-                self._answer(live)
-                await self._keep(live)
-        except Exception as error:
-            self._fail(error, loop.time() - up_since_s if up_since_s is not None else 0.0)
-        finally:
-            self._live, self._is_starting = None, False
+    async def stop(self) -> None:
+        """Take no more calls, let those under way end for a while, and return once all processes are gone."""
+        keepers = dict(self._tasks)
+        for keeper in keepers:
+            keeper.leave()
+        if keepers:
+            await asyncio.wait(keepers.values(), timeout=self._policy.grace_s)
+        for task in keepers.values():
+            task.cancel()
+        for task in keepers.values():
+            await ended(task, 2 * self._policy.close_s)
 
-    def _fail(self, error: Exception, up_s: float) -> None:
-        now = asyncio.get_running_loop().time()
-        self._failures = self._failures.after_failure(self._policy.backoff, now, up_s, self._policy.dice)
-        self._trouble = self._error("did not start", f"{type(error).__name__}: {error}")
-        self._answer(self._trouble)
+    def _run(self, keeper: Keeper) -> None:
+        if self._start is None:
+            raise self._opener.troubles.error("stopping", "it is about to start")
+        self._tasks[keeper] = self._start(keeper.run())
+        self._tasks[keeper].add_done_callback(lambda _: self._tasks.pop(keeper, None))
 
-    async def _keep(self, live: Live) -> None:
-        """Serve until the connection ends or nobody has used it for long."""
-        self._take(await take_snapshot(live, self.config, self._policy.bounds))
-        while not live.ended.is_set():
-            left = self._used_s + self.config.idle_s - asyncio.get_running_loop().time()
-            if left <= 0 and not len(live.calls):
-                return
-            try:
-                await asyncio.wait_for(live.ended.wait(), max(left, 0.05))
-            except TimeoutError:
-                continue
+    def _keeper_for(self, relay: Relay | None) -> Keeper:
+        if not self.config.isolate or relay is None:
+            return self._shared
+        keeper = self._isolated.get(relay.session)
+        if keeper is not None and not keeper.is_over:
+            return keeper
+        self._isolated = {session: one for session, one in self._isolated.items() if not one.is_over}
+        if len(self._isolated) >= self._policy.n_isolated:
+            self._make_room()
+        keeper = Keeper(self._opener, self._health, self._renewal, self._policy, is_for_all=False)
+        self._run(keeper)
+        self._isolated[relay.session] = keeper
+        return keeper
 
-    def _take(self, snapshot: Snapshot) -> None:
-        self.snapshot = snapshot
-        self._on_snapshot(snapshot)
+    def _make_room(self) -> None:
+        unused = next((session for session, keeper in self._isolated.items() if not keeper.n_users), None)
+        if unused is None:
+            text = f"{len(self._isolated)} sessions have a connection of their own, as many as there may be"
+            raise self._opener.troubles.error("refused", text)
+        self.forget_session(unused)

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import os
-from collections.abc import Callable, Iterator, Mapping
-from typing import Protocol
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
+from agent_utilities.upstream.opening import Opener
 from agent_utilities.upstream.policy import Policy
-from agent_utilities.upstream.snapshot import Snapshot
+from agent_utilities.upstream.process_guard import ProcessGuard
+from agent_utilities.upstream.renewal import Renewal
+from agent_utilities.upstream.slots import StartSlots
+from agent_utilities.upstream.stderr_log import StderrLog
 from agent_utilities.upstream.supervisor import Upstream
+from agent_utilities.upstream.troubles import Troubles
 
+if TYPE_CHECKING:
+    from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
+    from agent_utilities.upstream.snapshot_store import SnapshotStore
 
-class Snapshots(Protocol):
-    """Where snapshots are kept from one run to the next."""
-
-    def load(self, config: UpstreamConfig) -> Snapshot | None:
-        """Return the snapshot that was taken with this config, None where there is none."""
-
-    def save(self, snapshot: Snapshot) -> None:
-        """Keep a snapshot."""
+_BEHIND = {"source", "allow", "deny", "lazy", "tags", "description", "timeout_s", "idle_s", "overrides"} | {
+    "start_timeout_s",
+    "list_timeout_s",
+    "forward_headers",
+}
+"""What of a config may change without the connection being another."""
 
 
 class Upstreams:
@@ -29,9 +36,10 @@ class Upstreams:
     Args:
         config: every upstream that is configured.
         environ: the user's environment.
-        store: where snapshots are kept.
+        store: where snapshots are kept from one run to the next.
         on_change: told the name of an upstream whose snapshot or presence has changed.
-        n_starts: how many are started at once; twice the processors where None.
+        n_starts: how many are started at once; twice the processors, and at least 4, where None.
+        logs: the folder where what upstreams write to stderr is kept; None for memory alone.
         policy: what holds for every upstream.
     """
 
@@ -40,17 +48,18 @@ class Upstreams:
         config: GatewayConfig,
         *,
         environ: Mapping[str, str],
-        store: Snapshots,
+        store: SnapshotStore,
         on_change: Callable[[str], None],
         n_starts: int | None = None,
+        logs: Path | None = None,
         policy: Policy | None = None,
     ) -> None:
-        self._environ, self._store, self._on_change = environ, store, on_change
+        self._environ, self._store, self._on_change, self._logs = environ, store, on_change, logs
         self._policy = policy or Policy()
-        self._slots = asyncio.Semaphore(n_starts or 2 * (os.cpu_count() or 1))
+        self._slots = StartSlots(n_starts or max(4, 2 * (os.cpu_count() or 1)), self._policy.slot_s)
+        self._guard = ProcessGuard()
+        self._start: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]] | None = None
         self._upstreams = {one.name: self._made(one) for one in config.upstreams}
-        self._group: asyncio.TaskGroup | None = None
-        self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def __iter__(self) -> Iterator[Upstream]:
         return iter(tuple(self._upstreams.values()))
@@ -58,9 +67,21 @@ class Upstreams:
     def __getitem__(self, name: str) -> Upstream:
         return self._upstreams[name]
 
+    def __len__(self) -> int:
+        return len(self._upstreams)
+
     def get(self, name: str) -> Upstream | None:
         """Return the upstream of that name, None where there is none."""
         return self._upstreams.get(name)
+
+    def forget_session(self, session: Any) -> None:
+        """End what was started for one session alone.
+
+        Args:
+            session: as its relay names it.
+        """
+        for upstream in self:
+            upstream.forget_session(session)
 
     async def run(self, started: asyncio.Event | None = None) -> None:
         """Supervise until cancelled; every process has ended then.
@@ -68,59 +89,79 @@ class Upstreams:
         Args:
             started: set once calls are taken.
         """
-        async with asyncio.TaskGroup() as self._group:
-            for upstream in self:
-                self._supervise(self._group, upstream)
-            if started is not None:
-                started.set()
-            await asyncio.Future()
+        context = contextvars.copy_context()
+        async with self._guard, asyncio.TaskGroup() as group:
+
+            def start(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+                return group.create_task(work, context=context.copy())
+
+            self._start = start
+            try:
+                for upstream in self:
+                    upstream.run(start)
+                if started is not None:
+                    started.set()
+                await asyncio.get_running_loop().create_future()
+            finally:
+                self._start = None
 
     async def reload(self, config: GatewayConfig) -> None:
         """Take another config: what is unchanged in it keeps its connections.
 
+        One that is gone, or another by its config, ends its calls behind; its successor starts once it has ended.
+
         Args:
             config: every upstream that is configured now.
         """
-        wanted = {one.name: one for one in config.upstreams}
-        gone = [name for name, upstream in self._upstreams.items() if wanted.get(name) != upstream.config]
-        ended = [task for name in gone if (task := self._tasks.pop(name, None)) is not None]
-        for task in ended:
-            task.cancel()
-        await asyncio.gather(*ended, return_exceptions=True)
-        before = self._upstreams
-        self._upstreams = {
-            name: before[name] if name in before and name not in gone else self._made(one)
-            for name, one in wanted.items()
-        }
-        for name, upstream in self._upstreams.items():
-            if before.get(name) is not upstream and self._group is not None:
-                self._supervise(self._group, upstream)
-        for name in dict.fromkeys([*gone, *(wanted.keys() - before.keys())]):
+        before, self._upstreams = self._upstreams, {}
+        changed: list[str] = []
+        for wanted in config.upstreams:
+            present = before.get(wanted.name)
+            if present is not None and _is_same_connection(present.config, wanted):
+                del before[wanted.name]
+                if present.config != wanted:
+                    present.config = wanted
+                    changed.append(wanted.name)
+                self._upstreams[wanted.name] = present
+                continue
+            self._upstreams[wanted.name] = self._made(wanted)
+            self._upstreams[wanted.name].is_coming = self._start is not None
+            changed.append(wanted.name)
+        if self._start is not None:
+            for name in {**before, **dict.fromkeys(changed)}:
+                self._start(self._exchange(before.get(name), self._upstreams.get(name)))
+        for name in {**dict.fromkeys(changed), **before}:
             self._on_change(name)
 
+    async def _exchange(self, before: Upstream | None, after: Upstream | None) -> None:
+        """End one upstream and begin another, which may want the first one's port."""
+        if before is not None:
+            await before.stop()
+        if after is not None and self._start is not None and not after.is_running:
+            after.run(self._start)
+
     def _made(self, config: UpstreamConfig) -> Upstream:
-        known = self._store.load(config)
-
-        def on_snapshot(snapshot: Snapshot) -> None:
-            nonlocal known
-            self._store.save(snapshot)
-            is_same = known is not None and known.digest == snapshot.digest
-            known = snapshot
-            if not is_same:
-                self._on_change(config.name)
-
-        return Upstream(
-            config,
+        stderr = StderrLog(self._logs / f"{config.name}.log" if self._logs is not None else None)
+        troubles = Troubles(config, stderr)
+        renewal = Renewal(
+            self._store.load(config),
+            policy=self._policy,
+            troubles=troubles,
+            save=self._store.save,
+            on_change=lambda: self._on_change(config.name),
+        )
+        opener = Opener(
+            troubles,
             environ=self._environ,
-            snapshot=known,
+            stderr=stderr,
+            guard=self._guard,
             slots=self._slots,
-            on_snapshot=on_snapshot,
             policy=self._policy,
         )
+        return Upstream(opener, renewal, stderr, self._policy)
 
-    def _supervise(self, group: asyncio.TaskGroup, upstream: Upstream) -> None:
-        if not upstream.config.enabled:
-            return
-        self._tasks[upstream.config.name] = group.create_task(upstream.run())
-        if upstream.snapshot is None:
-            group.create_task(upstream.renew())
+
+def _is_same_connection(one: UpstreamConfig, other: UpstreamConfig) -> bool:
+    """Whether two configs differ in nothing that a connection is made with."""
+    fields = set(type(one).model_fields) - _BEHIND
+    return all(getattr(one, field) == getattr(other, field) for field in fields)

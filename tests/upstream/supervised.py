@@ -1,62 +1,142 @@
-"""Upstreams of real processes, run for one test."""
+"""Upstreams of real processes, run for one test, with patience that suits tests."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import SecretStr
+import mcp_types
 
+from agent_utilities.upstream.backoff import BackoffRule
 from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
 from agent_utilities.upstream.policy import Policy
-from agent_utilities.upstream.snapshot import Snapshot
+from agent_utilities.upstream.snapshot_store import SnapshotStore
+from agent_utilities.upstream.supervisor import Upstream
 from agent_utilities.upstream.upstreams import Upstreams
 
-HERE = Path(__file__).parent
+FAULTY = Path(__file__).parent / "faulty_server.py"
+PATIENCE_S = 60
+"""Seconds that anything may take which is waited for; only a fault takes that long."""
+QUICK = Policy(backoff=BackoffRule(first_s=0.02, limit_s=0.1, probe_s=0.2, spread=0), settle_s=0.01)
+"""Tries again at once, near enough."""
+SLOW = replace(QUICK, backoff=BackoffRule(first_s=3600, limit_s=3600, probe_s=3600, spread=0))
+"""Tries again when the test is long over."""
 
 
-class KeptSnapshots:
-    """Snapshots in memory, by the digest of the config that they were taken with."""
-
-    def __init__(self) -> None:
-        self.snapshots: dict[str, Snapshot] = {}
-
-    def load(self, config: UpstreamConfig) -> Snapshot | None:
-        """Return the snapshot that was taken with this config."""
-        return self.snapshots.get(config.digest)
-
-    def save(self, snapshot: Snapshot) -> None:
-        """Keep a snapshot."""
-        self.snapshots[snapshot.config_digest] = snapshot
+def faulty(name: str = "faulty", *faults: str, **settings: Any) -> UpstreamConfig:
+    """Return the config of a server that misbehaves as it is told."""
+    told = {"command": sys.executable, "args": ("-I", "-S", str(FAULTY), *faults), "transport": "stdio", **settings}
+    return UpstreamConfig.model_validate({"name": name, "source": f"test: {name}", **told})
 
 
-def script(name: str, file: str, *args: str, **settings: Any) -> UpstreamConfig:
-    """Return the config of an upstream that is a script of this folder."""
-    return UpstreamConfig(
-        name=name,
-        source=f"test: {name}",
-        transport="stdio",
-        command=sys.executable,
-        args=tuple(SecretStr(arg) for arg in (str(HERE / file), *args)),
-        **settings,
-    )
+def gateway_of(*configs: UpstreamConfig) -> GatewayConfig:
+    """Return the config of a gateway of these."""
+    return GatewayConfig(upstreams=configs)
+
+
+class Caller:
+    """A caller who answers whatever is asked, and remembers what he was told.
+
+    Args:
+        session: his session.
+        thinks_s: seconds he takes to answer.
+    """
+
+    def __init__(self, session: str, thinks_s: float = 0.0) -> None:
+        self._session, self._thinks_s = session, thinks_s
+        self.n_asked = 0
+        self.logged: list[Any] = []
+        self.progressed: list[tuple[float, float | None, str | None]] = []
+
+    @property
+    def session(self) -> Hashable:
+        """His session."""
+        return self._session
+
+    async def sample(self, params: mcp_types.CreateMessageRequestParams) -> mcp_types.CreateMessageResult:
+        """Answer as a model."""
+        await self._think()
+        content = mcp_types.TextContent(type="text", text="I am a model")
+        return mcp_types.CreateMessageResult(role="assistant", content=content, model="test")
+
+    async def elicit(self, params: mcp_types.ElicitRequestParams) -> mcp_types.ElicitResult:
+        """Answer as a user."""
+        await self._think()
+        return mcp_types.ElicitResult(action="accept", content={"name": "Anna"})
+
+    async def roots(self) -> mcp_types.ListRootsResult:
+        """Name a root."""
+        await self._think()
+        return mcp_types.ListRootsResult(roots=[mcp_types.Root.model_validate({"uri": "file:///home"})])
+
+    async def log(self, params: mcp_types.LoggingMessageNotificationParams) -> None:
+        """Remember a log message."""
+        self.logged.append(params.data)
+
+    async def progress(self, progress: float, total: float | None, message: str | None) -> None:
+        """Remember progress."""
+        self.progressed.append((progress, total, message))
+
+    async def _think(self) -> None:
+        self.n_asked += 1
+        await asyncio.sleep(self._thinks_s)
+
+
+class Running:
+    """Upstreams that run, and what they have told so far."""
+
+    def __init__(self, upstreams: Upstreams, changes: list[str]) -> None:
+        self.upstreams, self.changes = upstreams, changes
+
+    def __getitem__(self, name: str) -> Upstream:
+        return self.upstreams[name]
+
+    async def call(self, upstream: str, tool: str, relay: Any = None, **arguments: Any) -> str:
+        """Call a tool and return the first text of its result."""
+        result = await self.upstreams[upstream].request(
+            lambda live: live.session.call_tool(tool, arguments, allow_input_required=True), relay
+        )
+        assert isinstance(result, mcp_types.CallToolResult)
+        content = result.content[0]
+        assert isinstance(content, mcp_types.TextContent)
+        return content.text
+
+    async def pid(self, upstream: str, relay: Any = None) -> int:
+        """Return the id of the upstream's process; it is started where it does not run."""
+        return int(json.loads(await self.call(upstream, "pid", relay))["pid"])
+
+    async def until(self, is_so: Callable[[], object]) -> None:
+        """Wait until something is so."""
+        async with asyncio.timeout(PATIENCE_S):
+            while not is_so():  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+
+    async def seen(self, *names: str) -> None:
+        """Wait until upstreams have been listed."""
+        await self.until(lambda: all(self.upstreams[name].snapshot is not None for name in names))
+
+    async def at_rest(self, *names: str) -> None:
+        """Wait until upstreams have been listed and nothing of them runs."""
+        await self.until(lambda: all(self.upstreams[name].state.name == "idle" for name in names))
 
 
 @asynccontextmanager
 async def running(
-    *configs: UpstreamConfig, store: KeptSnapshots | None = None, policy: Policy | None = None, n_starts: int = 4
-) -> AsyncIterator[Upstreams]:
+    *configs: UpstreamConfig, store: SnapshotStore | None = None, policy: Policy = QUICK, n_starts: int = 4
+) -> AsyncIterator[Running]:
     """Run upstreams until the block is left."""
     changes: list[str] = []
     upstreams = Upstreams(
-        GatewayConfig(upstreams=configs),
+        gateway_of(*configs),
         environ=os.environ,
-        store=store or KeptSnapshots(),
+        store=store or SnapshotStore(None),
         on_change=changes.append,
         n_starts=n_starts,
         policy=policy,
@@ -65,7 +145,17 @@ async def running(
     task = asyncio.create_task(upstreams.run(started))
     try:
         await started.wait()
-        yield upstreams
+        yield Running(upstreams, changes)
     finally:
         task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await asyncio.wait([task], timeout=PATIENCE_S)
+        assert task.cancelled(), "upstreams ended by a cancellation, and within time"
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs: one that is dead and not yet taken note of does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state not in "ZX"

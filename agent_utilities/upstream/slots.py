@@ -1,0 +1,70 @@
+"""How many upstreams are started at once, those first that somebody waits for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+
+class StartSlots:
+    """A bounded number of places to start in.
+
+    One that takes long waits for a network or hangs: it gives its place back after a while, so that no number of
+    upstreams that hang delays the others for longer.
+
+    Args:
+        n_slots: how many there are.
+        longest_s: seconds after which a place is given back.
+    """
+
+    def __init__(self, n_slots: int, longest_s: float) -> None:
+        self._n_free, self._longest_s = n_slots, longest_s
+        self._waiting: dict[asyncio.Future[None], Callable[[], bool]] = {}
+
+    @asynccontextmanager
+    async def taking(self, is_urgent: Callable[[], bool]) -> AsyncIterator[None]:
+        """Wait for a place, and hold it until the block is left, or for as long as it may be held.
+
+        Args:
+            is_urgent: whether somebody waits for it now; asked whenever a place gets free.
+        """
+        await self._take(is_urgent)
+        is_held = True
+
+        def give_back() -> None:
+            nonlocal is_held
+            if is_held:
+                is_held = False
+                self._free()
+
+        timer = asyncio.get_running_loop().call_later(self._longest_s, give_back)
+        try:
+            yield
+        finally:
+            timer.cancel()
+            give_back()
+
+    async def _take(self, is_urgent: Callable[[], bool]) -> None:
+        if self._n_free:
+            self._n_free -= 1
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[turn] = is_urgent
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._free()
+            raise
+        finally:
+            self._waiting.pop(turn, None)
+
+    def _free(self) -> None:
+        waiting = [turn for turn in self._waiting if not turn.done()]
+        urgent = (turn for turn in waiting if self._waiting[turn]())
+        chosen = next(urgent, None) or next(iter(waiting), None)
+        if chosen is None:
+            self._n_free += 1
+        else:
+            chosen.set_result(None)
