@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agent_utilities.catalog.model import entry
+from agent_utilities.catalog.model import KINDS, entry
 from agent_utilities.mcp.command_line.version import installed_version
 from agent_utilities.mcp.lifespan import with_background
 from agent_utilities.mcp.server import AgentServer
+from agent_utilities.mcp.upstream_instructions import joined
 from agent_utilities.mcp.upstream_provider import UpstreamProvider
 from agent_utilities.selection.model import NOTHING
 from agent_utilities.upstream.config import GatewayConfig
@@ -66,6 +67,7 @@ class Gateway(AgentServer):
         )
         self.upstream_provider = UpstreamProvider(self.upstreams, lambda *of: self._rules.denials(*of))
         self.add_provider(self.upstream_provider)
+        self.add_completion_handler(self.upstream_provider.complete)
 
     async def _supervise(self) -> None:
         await self.upstreams.run()
@@ -104,6 +106,11 @@ class Gateway(AgentServer):
         others = Counter(each.state.name for each in self.upstreams if each.config.name not in told)
         health = {**super().health(), "upstreams": told}
         return {**health, "other_upstreams": dict(others)} if others else health
+
+    async def caller_instructions(self) -> str | None:
+        """Return the gateway's instructions, and those of the upstreams that the present caller may use."""
+        permitted = [component for kind in KINDS for component in await self.components(kind)]
+        return joined(self.instructions, self.upstream_provider.instructions(permitted))
 
     async def know_everything(self) -> None:
         """Reach every upstream that was never reached, and return when each has answered or failed."""

@@ -147,6 +147,10 @@ class AgentServer(LaunchedServer):
     async def know_everything(self) -> None:
         """Bring in what is not known yet; see `Host`."""
 
+    async def caller_instructions(self) -> str | None:
+        """Return what the present caller is told of the server for models; None where it is what everybody is."""
+        return None
+
     def cache_hint(self, method: str) -> CacheHint | None:
         """Return what the author says of how long a list may be kept."""
         return low_level_server(self).cache_hints.get(method)

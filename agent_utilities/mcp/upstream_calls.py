@@ -28,8 +28,10 @@ from agent_utilities.mcp.upstream_results import (
 )
 from agent_utilities.mcp.upstream_rounds import answer_in_rounds, check_offered
 from agent_utilities.mcp.upstream_waiting import WaitingCalls
+from agent_utilities.selection.model import fold
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.errors import UpstreamError
+from agent_utilities.upstream.names import Namespace
 from agent_utilities.upstream.relay import Relay
 from agent_utilities.upstream.snapshot import Snapshot
 
@@ -108,17 +110,25 @@ class Caller:
 
     Args:
         upstream: the upstream.
+        namespace: gives its components their names.
         waiting: keeps calls whose callers are asked in results.
     """
 
-    def __init__(self, upstream: CalledUpstream, waiting: WaitingCalls) -> None:
+    def __init__(self, upstream: CalledUpstream, namespace: Namespace, waiting: WaitingCalls) -> None:
         self.upstream = upstream
+        self.namespace = namespace
+        self.toolsets_of_others = {fold(name) for name in namespace.prefixes if name != upstream.config.name}
+        """The names of the other upstreams, folded."""
         self._waiting = waiting
 
     @property
     def config(self) -> UpstreamConfig:
         """How the upstream is configured."""
         return self.upstream.config
+
+    def namespaced(self, name: str) -> str:
+        """Return the name here of what the upstream calls so."""
+        return self.namespace.namespaced(self.config.name, name)
 
     async def call_tool(self, tool: mcp_types.Tool, arguments: dict[str, Any]) -> ToolResult:
         """Call a tool, as the upstream lists it; a failure of the upstream is told in a result.

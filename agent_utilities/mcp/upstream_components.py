@@ -15,7 +15,8 @@ from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 from pydantic import Field, InstanceOf
 
 from agent_utilities.mcp.upstream_calls import Caller
-from agent_utilities.upstream.config import ToolOverride, UpstreamConfig
+from agent_utilities.selection.model import fold
+from agent_utilities.upstream.config import ToolOverride
 from agent_utilities.upstream.uris import original_uri
 
 _NO_OVERRIDE = ToolOverride()
@@ -58,7 +59,7 @@ class UpstreamTool(Tool):
             annotations=listed.annotations,
             execution=listed.execution,
             icons=listed.icons,
-            **_common(caller.config, listed.meta, override.tags),
+            **_common(caller, listed.meta, override.tags),
         )
 
     def to_mcp_tool(self, **overrides: Any) -> mcp_types.Tool:
@@ -107,7 +108,7 @@ class UpstreamPrompt(Prompt):
                 for each in listed.arguments or ()
             ],
             icons=listed.icons,
-            **_common(caller.config, listed.meta),
+            **_common(caller, listed.meta),
         )
 
     def to_mcp_prompt(self, **overrides: Any) -> mcp_types.Prompt:
@@ -135,6 +136,8 @@ class UpstreamResource(Resource):
     """How its upstream lists it."""
     denied_by: str | None = Field(default=None, exclude=True)
     """Where the operator denies it, or None."""
+    alias: str = Field(exclude=True)
+    """The name that bounds know it by besides its URI: such that no upstream can bear another's."""
 
     @classmethod
     def of(cls, caller: Caller, uri: str, listed: mcp_types.Resource, denied_by: str | None = None) -> UpstreamResource:
@@ -143,6 +146,7 @@ class UpstreamResource(Resource):
             caller=caller,
             listed=listed,
             denied_by=denied_by,
+            alias=caller.namespaced(listed.name),
             uri=uri,
             name=listed.name or uri,
             title=listed.title,
@@ -150,7 +154,7 @@ class UpstreamResource(Resource):
             mime_type=listed.mime_type or _MIME_TYPE,
             annotations=listed.annotations,
             icons=listed.icons,
-            **_common(caller.config, listed.meta),
+            **_common(caller, listed.meta),
         )
 
     def to_mcp_resource(self, **overrides: Any) -> mcp_types.Resource:
@@ -172,6 +176,8 @@ class UpstreamTemplate(ResourceTemplate):
     """How its upstream lists it."""
     denied_by: str | None = Field(default=None, exclude=True)
     """Where the operator denies it, or None."""
+    alias: str = Field(exclude=True)
+    """The name that bounds know it by besides its URI: such that no upstream can bear another's."""
     parsed: InstanceOf[UriTemplate] | None = Field(exclude=True)
     """What tells the URIs that it makes from others; None where it makes none that can be told."""
 
@@ -187,6 +193,7 @@ class UpstreamTemplate(ResourceTemplate):
             caller=caller,
             listed=listed,
             denied_by=denied_by,
+            alias=caller.namespaced(listed.name),
             uri_template=uri_template,
             name=listed.name,
             title=listed.title,
@@ -197,7 +204,7 @@ class UpstreamTemplate(ResourceTemplate):
             icons=listed.icons,
             security=None,
             parsed=_parse(uri_template),
-            **_common(caller.config, listed.meta),
+            **_common(caller, listed.meta),
         )
 
     def to_mcp_template(self, **overrides: Any) -> mcp_types.ResourceTemplate:
@@ -220,11 +227,13 @@ class UpstreamTemplate(ResourceTemplate):
         return mcp_types.ResourceTemplateReference(type="ref/resource", uri=self.listed.uri_template)
 
 
-def _common(config: UpstreamConfig, meta: Mapping[str, Any] | None, more_tags: Iterable[str] = ()) -> dict[str, Any]:
+def _common(caller: Caller, meta: Mapping[str, Any] | None, more_tags: Iterable[str] = ()) -> dict[str, Any]:
     """Return what components of every kind are made with.
 
     FastMCP acts on what stands under its own key in a component's `meta` (whether it is enabled, which app may call
     it): that is this server's to say. What the upstream says there is listed, and nothing else is done with it.
+
+    A tag is a toolset, and bounds go by it: no upstream can put its components among another one's.
     """
     told = _fastmcp_meta(meta)
     version = told.get("version")
@@ -232,7 +241,12 @@ def _common(config: UpstreamConfig, meta: Mapping[str, Any] | None, more_tags: I
     tags = {tag for tag in own_tags if isinstance(tag, str)} if isinstance(own_tags, list) else set()
     return {
         "meta": {key: value for key, value in (meta or {}).items() if key != _OF_FASTMCP} or None,
-        "tags": {config.name, *config.tags, *more_tags, *tags},
+        "tags": {
+            caller.config.name,
+            *caller.config.tags,
+            *more_tags,
+            *(tag for tag in tags if fold(tag) not in caller.toolsets_of_others),
+        },
         "version": version if isinstance(version, str) and "@" not in version else None,
     }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Protocol, TypeVar
 
@@ -15,11 +15,14 @@ from fastmcp.utilities.components import FastMCPComponent
 from fastmcp.utilities.versions import VersionSpec
 
 from agent_utilities.mcp.kept_provider import KeptProvider
-from agent_utilities.mcp.upstream_components import UpstreamPrompt, UpstreamTemplate
+from agent_utilities.mcp.upstream_components import UpstreamPrompt, UpstreamResource, UpstreamTemplate, UpstreamTool
+from agent_utilities.mcp.upstream_instructions import Instructions
 from agent_utilities.mcp.upstream_union import Denials, Union, Unions
 from agent_utilities.mcp.upstream_waiting import WaitingCalls
 
 _C = TypeVar("_C", bound=FastMCPComponent)
+
+_OF_UPSTREAMS = (UpstreamTool, UpstreamPrompt, UpstreamResource, UpstreamTemplate)
 
 
 class ListedUpstreams(Protocol):
@@ -52,7 +55,7 @@ class UpstreamProvider(KeptProvider):
         Args:
             upstream: the name of the one that changed.
         """
-        union = self._unions.of([each for each in self._upstreams if each.config.enabled])
+        union = self._unions.of(list(self._upstreams))
         changed = union.changed_lists(self._union)
         self._union = union
         self._tools = tuple(union.tools.values())
@@ -66,6 +69,15 @@ class UpstreamProvider(KeptProvider):
     def notices(self) -> tuple[str, ...]:
         """A line for each component that bears another name than its own, or is left out."""
         return self._union.notices
+
+    def instructions(self, permitted: Iterable[FastMCPComponent]) -> Sequence[Instructions]:
+        """Return what upstreams say of themselves.
+
+        Args:
+            permitted: what the caller may use: an upstream is told of where any of that is its.
+        """
+        usable = {each.caller.config.name for each in permitted if isinstance(each, _OF_UPSTREAMS)}
+        return self._unions.instructions(usable)
 
     async def _list_tools(self) -> Sequence[Tool]:
         return self._tools

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from agent_utilities.mcp.upstream_calls import CalledUpstream, Caller
 from agent_utilities.mcp.upstream_components import UpstreamPrompt, UpstreamResource, UpstreamTemplate, UpstreamTool
+from agent_utilities.mcp.upstream_instructions import Instructions
 from agent_utilities.mcp.upstream_waiting import WaitingCalls
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.lock import Key, Kind
@@ -114,9 +115,13 @@ class Unions:
         self._reached: Mapping[str, _Reached] = {}
 
     def of(self, upstreams: Sequence[CalledUpstream]) -> Union:
-        """Return what upstreams list now, in their order."""
+        """Return what upstreams list now, in their order; those that are disabled count only for the others' names."""
         namespace = Namespace(upstream.config.name for upstream in upstreams)
-        reached = [self._now(each, each.snapshot) for each in upstreams if each.snapshot is not None]
+        reached = [
+            self._now(each, each.snapshot, namespace)
+            for each in upstreams
+            if each.config.enabled and each.snapshot is not None
+        ]
         self._reached = {each.config.name: each for each in reached}
         tools = Names(namespace, _listed(reached, lambda shot: [tool.name for tool in shot.tools]))
         prompts = Names(namespace, _listed(reached, lambda shot: [prompt.name for prompt in shot.prompts]))
@@ -137,11 +142,21 @@ class Unions:
             )
         return union
 
-    def _now(self, upstream: CalledUpstream, snapshot: Snapshot) -> _Reached:
+    def instructions(self, usable: Collection[str]) -> Sequence[Instructions]:
+        """Return what some of the upstreams, by name, say of themselves."""
+        return [
+            Instructions(name, each.caller.namespace.prefixes[name], each.snapshot.instructions)
+            for name, each in self._reached.items()
+            if name in usable and each.snapshot.instructions and Key(name, "instructions", "") not in each.denials
+        ]
+
+    def _now(self, upstream: CalledUpstream, snapshot: Snapshot, namespace: Namespace) -> _Reached:
         before = self._reached.get(upstream.config.name)
         denials = self._denials(upstream.config, snapshot)
-        if before is None or before.caller.upstream is not upstream or before.config != upstream.config:
-            return _Reached(Caller(upstream, self._waiting), upstream.config, snapshot, denials, {}, {})
+        is_same = before is not None and before.caller.upstream is upstream and before.config == upstream.config
+        if before is None or not is_same or before.caller.namespace != namespace:
+            caller = Caller(upstream, namespace, self._waiting)
+            return _Reached(caller, upstream.config, snapshot, denials, {}, {})
         return _Reached(before.caller, before.config, snapshot, denials, before.made, {})
 
 

@@ -47,6 +47,12 @@ class Namespace:
         self.prefixes: Mapping[str, str] = _prefixes(sorted(set(upstreams)))
         """By upstream, the prefix of its names, without the underscore."""
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Namespace) and self.prefixes == other.prefixes
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.prefixes.items()))
+
     def namespaced(self, upstream: str, name: str) -> str:
         """Return the name of an upstream's tool or prompt: at most 64 characters of `A-Z a-z 0-9 _ -`.
 

@@ -4,107 +4,80 @@ from __future__ import annotations
 
 import asyncio
 import os
+import tempfile
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import uvicorn
 
-from agent_utilities import AgentServer, create_mcp_server
-from agent_utilities.mcp.upstream_provider import UpstreamProvider
+from agent_utilities.mcp.gateway import Gateway, create_gateway
 from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
-from agent_utilities.upstream.upstreams import Upstreams
-from tests.upstream.supervised import KeptSnapshots
 
 LONG_S = 60
 
 
-@dataclass
-class Gateway:
-    """A server in front of upstreams that run.
+class Served:
+    """A gateway that is served.
 
     Args:
-        server: what callers reach.
-        upstreams: what it reaches.
-        provider: what joins them.
-        url: where it is served, without a path; empty where it isn't.
+        gateway: the server.
     """
 
-    server: AgentServer
-    upstreams: Upstreams
-    provider: UpstreamProvider
-    url: str = ""
+    def __init__(self, gateway: Gateway) -> None:
+        self.gateway = gateway
+        self.upstreams = gateway.upstreams
+        self.provider = gateway.upstream_provider
+        self.url = ""
+        """Where it is served, without a path."""
+        self.loop = asyncio.get_running_loop()
+        """The event loop that it runs in."""
+
+    def protocol_version(self, upstream: str) -> str:
+        """Return what an upstream speaks."""
+        snapshot = self.upstreams[upstream].snapshot
+        assert snapshot is not None
+        return snapshot.protocol_version
 
 
-@asynccontextmanager
-async def gateway(
-    *configs: UpstreamConfig, unreachable: Sequence[str] = (), options: dict[str, Any] | None = None, **environ: str
-) -> AsyncIterator[Gateway]:
-    """Run a gateway, all of whose upstreams but some have been listed.
+@contextmanager
+def served(*configs: UpstreamConfig, unreachable: Sequence[str] = (), **options: Any) -> Iterator[Served]:
+    """Serve a gateway over HTTP for a block, in a thread of its own, once all its upstreams but some were listed.
 
     Args:
         configs: its upstreams.
         unreachable: the names of those that are not waited for.
-        options: for `create_mcp_server`.
-        environ: the server's environment.
-    """
-    changed = asyncio.Event()
-    provider: UpstreamProvider | None = None
-
-    def on_change(name: str) -> None:
-        if provider is not None:
-            provider.renew(name)
-        changed.set()
-
-    store = KeptSnapshots()
-    upstreams = Upstreams(GatewayConfig(upstreams=configs), environ=os.environ, store=store, on_change=on_change)
-    task = asyncio.create_task(upstreams.run())
-    try:
-        provider = UpstreamProvider(upstreams)
-        environ = {"MCP_GRAPH": "off", **environ}
-        server = create_mcp_server("gateway", environ=environ, providers=[provider], **(options or {}))
-        server.add_completion_handler(provider.complete)
-        async with asyncio.timeout(LONG_S):
-            while any(each.snapshot is None for each in upstreams if each.config.name not in unreachable):
-                await changed.wait()
-                changed.clear()
-        yield Gateway(server, upstreams, provider)
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-
-@contextmanager
-def served(*configs: UpstreamConfig, **settings: Any) -> Iterator[Gateway]:
-    """Serve a gateway over HTTP for a block, in a thread of its own.
-
-    Args:
-        configs, settings: as for `gateway`.
+        options: for `create_gateway`; `environ` is taken beside the tests' own.
     """
     ready = threading.Event()
-    running: list[tuple[Gateway, uvicorn.Server]] = []
+    running: list[tuple[Served, uvicorn.Server]] = []
 
-    class Announced(uvicorn.Server):
-        async def startup(self, sockets: Any = None) -> None:
-            await super().startup(sockets)
+    async def serve(folder: str) -> None:
+        environ = {**os.environ, "MCP_GRAPH": "off", "MCP_GATEWAY_FOLDER": folder, **options.pop("environ", {})}
+        made = Served(create_gateway(GatewayConfig(upstreams=configs), environ=environ, **options))
+        server = uvicorn.Server(uvicorn.Config(made.gateway.http_app(), port=0, log_level="error", ws="none"))
+        running.append((made, server))
+        async with asyncio.TaskGroup() as group:
+            serving = group.create_task(server.serve())
+            async with asyncio.timeout(LONG_S):
+                await _listed(made, unreachable, serving)
+            made.url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
             ready.set()
 
-    async def serve() -> None:
+    def run() -> None:
         try:
-            async with gateway(*configs, **settings) as made:
-                server = Announced(uvicorn.Config(made.server.http_app(), port=0, log_level="error", ws="none"))
-                running.append((made, server))
-                await server.serve()
+            with tempfile.TemporaryDirectory() as folder:
+                asyncio.run(serve(folder))
         finally:
             ready.set()
 
-    thread = _thread(lambda: asyncio.run(serve()))
+    thread = threading.Thread(target=run)
+    thread.start()
     try:
-        assert ready.wait(LONG_S), "the gateway did not start"
-        made, server = running[0]
-        made.url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+        assert ready.wait(2 * LONG_S), "the gateway did not start"
+        made, _ = running[0]
+        assert made.url, "the gateway did not start"
         yield made
     finally:
         for _, server in running:
@@ -112,7 +85,14 @@ def served(*configs: UpstreamConfig, **settings: Any) -> Iterator[Gateway]:
         thread.join()
 
 
-def _thread(target: Callable[[], None]) -> threading.Thread:
-    thread = threading.Thread(target=target)
-    thread.start()
-    return thread
+async def _listed(made: Served, unreachable: Sequence[str], serving: asyncio.Task[None]) -> None:
+    """Return once all upstreams but some were listed."""
+    changed = asyncio.Event()
+    made.provider.on_change(lambda lists: changed.set())
+    waited_for = [each for each in made.upstreams if each.config.enabled and each.config.name not in unreachable]
+    while any(each.snapshot is None for each in waited_for):
+        waiting = asyncio.ensure_future(changed.wait())
+        await asyncio.wait([waiting, serving], return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        changed.clear()
+        assert not serving.done(), "the gateway ended"

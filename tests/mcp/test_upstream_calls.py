@@ -13,7 +13,7 @@ from fastmcp import Client
 from fastmcp.client.elicitation import ElicitResult
 from mcp.shared.exceptions import MCPError
 
-from tests.mcp.gateways import Gateway, served
+from tests.mcp.gateways import Served, served
 from tests.upstream.supervised import script
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside]
@@ -25,10 +25,9 @@ both_upstreams = pytest.mark.parametrize("upstream", UPSTREAMS)
 
 
 @pytest.fixture(scope="module")
-def asking() -> Iterator[Gateway]:
+def asking() -> Iterator[Served]:
     with served(script("old", "asking_server.py"), script("new", "asking_server.py", "modern")) as gateway:
-        assert gateway.upstreams["old"].snapshot.protocol_version < "2026"  # type: ignore[union-attr]
-        assert gateway.upstreams["new"].snapshot.protocol_version >= "2026"  # type: ignore[union-attr]
+        assert gateway.protocol_version("old") < "2026" <= gateway.protocol_version("new")
         yield gateway
 
 
@@ -41,7 +40,7 @@ class Person:
         self.logged: list[Any] = []
         self.progress: list[Any] = []
 
-    def client(self, gateway: Gateway, mode: str, path: str = "/mcp", **options: Any) -> Client[Any]:
+    def client(self, gateway: Served, mode: str, path: str = "/mcp", **options: Any) -> Client[Any]:
         handlers = {
             "elicitation_handler": self.elicited,
             "sampling_handler": self.sampled,
@@ -77,40 +76,40 @@ def answer(result: mcp_types.CallToolResult) -> Any:
 @both_eras
 @both_upstreams
 class TestAnUpstreamAsks:
-    async def test_the_callers_user(self, asking: Gateway, mode: str, upstream: str) -> None:
+    async def test_the_callers_user(self, asking: Served, mode: str, upstream: str) -> None:
         person = Person()
         async with person.client(asking, mode) as client:
             result = await client.call_tool_mcp(f"{upstream}_elicit", {"message": "Who are you?"})
         assert answer(result) == {"elicit": {"action": "accept", "content": {"name": "Ada"}}}
         assert person.asked == ["Who are you?"]
 
-    async def test_the_callers_user_to_go_to_a_url(self, asking: Gateway, mode: str, upstream: str) -> None:
+    async def test_the_callers_user_to_go_to_a_url(self, asking: Served, mode: str, upstream: str) -> None:
         person = Person()
         async with person.client(asking, mode) as client:
             result = await client.call_tool_mcp(f"{upstream}_elicit", {"url": "https://example.org/x"})
         assert answer(result) == {"elicit": {"action": "accept"}}
         assert person.asked == ["Go there"]
 
-    async def test_the_callers_model(self, asking: Gateway, mode: str, upstream: str) -> None:
+    async def test_the_callers_model(self, asking: Served, mode: str, upstream: str) -> None:
         person = Person()
         async with person.client(asking, mode) as client:
             result = await client.call_tool_mcp(f"{upstream}_sample", {"message": "Speak"})
         assert answer(result)["sample"]["content"] == {"type": "text", "text": "Ada says it"}
         assert person.asked == ["Speak"]
 
-    async def test_for_the_callers_roots(self, asking: Gateway, mode: str, upstream: str) -> None:
+    async def test_for_the_callers_roots(self, asking: Served, mode: str, upstream: str) -> None:
         async with Person().client(asking, mode) as client:
             result = await client.call_tool_mcp(f"{upstream}_roots", {})
         assert answer(result) == {"roots": {"roots": [{"uri": "file:///home"}]}}
 
-    async def test_two_things_at_once(self, asking: Gateway, mode: str, upstream: str) -> None:
+    async def test_two_things_at_once(self, asking: Served, mode: str, upstream: str) -> None:
         person = Person()
         async with person.client(asking, mode) as client:
             result = await client.call_tool_mcp(f"{upstream}_both", {"message": "Both"})
         assert sorted(answer(result)) == ["elicit", "sample"]
         assert person.asked == ["Both", "Both"]
 
-    async def test_a_client_that_offers_nothing(self, asking: Gateway, mode: str, upstream: str) -> None:
+    async def test_a_client_that_offers_nothing(self, asking: Served, mode: str, upstream: str) -> None:
         async with Client(asking.url + "/mcp", mode=mode) as client:
             try:
                 told = str(answer(await client.call_tool_mcp(f"{upstream}_elicit", {})))
@@ -123,33 +122,33 @@ class TestAnUpstreamAsks:
 @both_eras
 @both_upstreams
 class TestACallerGets:
-    async def test_progress(self, asking: Gateway, mode: str, upstream: str) -> None:
+    async def test_progress(self, asking: Served, mode: str, upstream: str) -> None:
         person = Person()
         async with person.client(asking, mode) as client:
             await client.call_tool_mcp(f"{upstream}_tell", {})
         assert person.progress == [(1, 2, "half")]
 
-    async def test_an_error_of_the_upstream_as_it_is(self, asking: Gateway, mode: str, upstream: str) -> None:
+    async def test_an_error_of_the_upstream_as_it_is(self, asking: Served, mode: str, upstream: str) -> None:
         async with Person().client(asking, mode) as client:
             with pytest.raises(MCPError) as raised:
                 await client.call_tool_mcp(f"{upstream}_refuse", {})
         error = raised.value.error
         assert (error.code, error.message, error.data) == (-32055, "refused by the upstream", {"why": ["that is why"]})
 
-    async def test_a_result_that_is_an_error_as_it_is(self, asking: Gateway, mode: str, upstream: str) -> None:
+    async def test_a_result_that_is_an_error_as_it_is(self, asking: Served, mode: str, upstream: str) -> None:
         async with Person().client(asking, mode) as client:
             result = await client.call_tool_mcp(f"{upstream}_fail", {})
         assert result.is_error
         assert answer(result) == "it failed"
         assert result.structured_content == {"why": None}
 
-    async def test_a_prompt(self, asking: Gateway, mode: str, upstream: str) -> None:
+    async def test_a_prompt(self, asking: Served, mode: str, upstream: str) -> None:
         async with Person().client(asking, mode) as client:
             result = await client.get_prompt_mcp(f"{upstream}_ask", {"city": "Ulm"})
         assert result.description == "asked"
         assert result.messages[0].content.text == "ask {'city': 'Ulm'}"  # type: ignore[union-attr]
 
-    async def test_an_error_of_a_prompt_as_it_is(self, asking: Gateway, mode: str, upstream: str) -> None:
+    async def test_an_error_of_a_prompt_as_it_is(self, asking: Served, mode: str, upstream: str) -> None:
         async with Person().client(asking, mode) as client:
             with pytest.raises(MCPError) as raised:
                 await client.get_prompt_mcp(f"{upstream}_ask", {"city": "nowhere"})
@@ -159,7 +158,7 @@ class TestACallerGets:
 
 @both_eras
 class TestMeta:
-    async def test_of_an_application_crosses_both_ways(self, asking: Gateway, mode: str) -> None:
+    async def test_of_an_application_crosses_both_ways(self, asking: Served, mode: str) -> None:
         async with Person().client(asking, mode) as client:
             meta = {"my.org/key": {"a": 1}, "agent-utilities/selection": {"toolsets": "old,new"}}
             result = await client.call_tool_mcp("new_meta", {}, meta=meta)
@@ -169,7 +168,7 @@ class TestMeta:
         assert result.meta is not None
         assert result.meta["their.org/key"] == 1
 
-    async def test_tells_an_upstream_of_the_gateways_connection_alone(self, asking: Gateway, mode: str) -> None:
+    async def test_tells_an_upstream_of_the_gateways_connection_alone(self, asking: Served, mode: str) -> None:
         async with Person().client(asking, mode) as client:
             given = answer(await client.call_tool_mcp("new_meta", {}))
             old = answer(await client.call_tool_mcp("old_meta", {}))
@@ -177,7 +176,7 @@ class TestMeta:
         assert "io.modelcontextprotocol/clientInfo" not in old
 
 
-async def test_log_messages_reach_a_caller_of_before(asking: Gateway) -> None:
+async def test_log_messages_reach_a_caller_of_before(asking: Served) -> None:
     for upstream in UPSTREAMS:
         person = Person()
         async with person.client(asking, "legacy") as client:
@@ -186,7 +185,7 @@ async def test_log_messages_reach_a_caller_of_before(asking: Gateway) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:The logging capability is deprecated")
-async def test_log_messages_below_the_level_that_was_set_are_dropped(asking: Gateway) -> None:
+async def test_log_messages_below_the_level_that_was_set_are_dropped(asking: Served) -> None:
     person = Person()
     async with person.client(asking, "legacy") as client:
         await client.set_logging_level("error")
@@ -195,7 +194,7 @@ async def test_log_messages_below_the_level_that_was_set_are_dropped(asking: Gat
 
 
 @both_eras
-async def test_two_callers_at_once_are_never_asked_anothers_question(asking: Gateway, mode: str) -> None:
+async def test_two_callers_at_once_are_never_asked_anothers_question(asking: Served, mode: str) -> None:
     people = [Person(f"person {i}") for i in range(6)]
 
     async def one(person: Person, upstream: str) -> Any:

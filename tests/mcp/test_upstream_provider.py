@@ -2,26 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from fastmcp import Client
 
-from tests.mcp.gateways import Gateway, gateway
+from tests.mcp.gateways import Served, served
 from tests.upstream.supervised import script
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside]
 
-
-@pytest.fixture
-async def plain() -> AsyncIterator[Gateway]:
-    async with gateway(script("plain", "plain_server.py")) as running:
-        yield running
+both_eras = pytest.mark.parametrize("mode", ["legacy", "auto"])
 
 
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_tools_are_listed_and_called_by_their_namespaced_names(plain: Gateway, mode: str) -> None:
-    async with Client(plain.server, mode=mode) as client:
+@pytest.fixture(scope="module")
+def plain() -> Iterator[Served]:
+    with served(script("plain", "plain_server.py"), script("old", "asking_server.py")) as gateway:
+        yield gateway
+
+
+def client_of(gateway: Served, mode: str = "auto", query: str = "") -> Client[Any]:
+    return Client(f"{gateway.url}/mcp{query}", mode=mode)
+
+
+@both_eras
+async def test_tools_are_listed_and_called_by_their_namespaced_names(plain: Served, mode: str) -> None:
+    async with client_of(plain, mode, "?toolsets=plain") as client:
         assert [tool.name for tool in await client.list_tools()] == ["plain_echo", "plain_add", "plain_count"]
         result = await client.call_tool("plain_echo", {"text": "hi"})
         assert result.data == "hi"
+
+
+@both_eras
+class TestInstructions:
+    async def test_are_those_of_all_upstreams(self, plain: Served, mode: str) -> None:
+        async with client_of(plain, mode) as client:
+            told = client.instructions
+        assert told == (
+            "## plain (names begin with `plain_`)\nEcho and add.\n\n## old (names begin with `old_`)\nAsk away."
+        )
+
+    async def test_tell_nothing_of_an_upstream_that_the_caller_may_not_use(self, plain: Served, mode: str) -> None:
+        async with client_of(plain, mode, "?toolsets=old") as client:
+            assert client.instructions == "## old (names begin with `old_`)\nAsk away."

@@ -66,7 +66,9 @@ def entry_of(kind: ComponentKind, component: Any, traits: Traits | None = None) 
         component: the component.
         traits: its traits, where the entry is to be digested; without them its content counts for nothing.
     """
-    aliases: tuple[str, ...] = (component.name,) if kind in ("resource", "template") else ()
+    aliases: tuple[str, ...] = ()
+    if kind in ("resource", "template"):
+        aliases = (getattr(component, "alias", component.name),)
     header_schema = None
     if kind == "tool" and traits is not None and _asks_for_headers(component.parameters):
         header_schema = component.parameters

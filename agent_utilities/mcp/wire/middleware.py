@@ -36,6 +36,7 @@ _LISTS: dict[str, ComponentKind] = {
     "resources/list": "resource",
     "resources/templates/list": "template",
 }
+_GREETINGS = ("initialize", "server/discover")
 _NO_COMPLETION = mcp_types.CompleteResult(completion=mcp_types.Completion(values=[]))
 
 
@@ -46,6 +47,10 @@ class WireHost(Host, Protocol):
 
     def cache_hint(self, method: str) -> CacheHint | None:
         """Return what the author says of how long a list may be kept."""
+        ...
+
+    async def caller_instructions(self) -> str | None:
+        """Return what the present caller is told of the server for models; None where it is what everybody is."""
         ...
 
     async def may_use_task(self, task_id: str) -> bool:
@@ -91,6 +96,8 @@ class WireMiddleware:
             return _NO_COMPLETION
         if ctx.method.startswith("tasks/") and not await self._host.may_use_task(task := _task_id(ctx)):
             raise MCPError(mcp_types.INVALID_PARAMS, f"Task {task} not found")  # as for one that never was
+        if ctx.method in _GREETINGS:
+            return await self._greet(await call_next(ctx))
         kind = _LISTS.get(ctx.method)
         if kind is None:
             return await call_next(ctx)
@@ -105,6 +112,12 @@ class WireMiddleware:
                 self._set_cache(ctx.method, result, verdict)
             if kind == "tool" and decision is not None:
                 self._host.surface.observers.listed(ToolsListed(ctx.method, decision, summary))
+        return result
+
+    async def _greet(self, result: HandlerResult) -> HandlerResult:
+        """Tell a caller of this server what is for him to know."""
+        if isinstance(result, dict) and (instructions := await self._host.caller_instructions()) is not None:
+            result["instructions"] = instructions
         return result
 
     def _take_note(
