@@ -56,6 +56,8 @@ class Gateway(AgentServer):
         self._rules = files.rules() if files is not None else OperatorRules()
         lifespan = with_background([self._supervise, self._follow_files], options.pop("lifespan", None))
         options.setdefault("version", installed_version("agent-utilities"))
+        # What an upstream lists is shown as it is, and not gone through for references at every list.
+        options.setdefault("dereference_schemas", False)
         super().__init__(name, instructions, environ=environ, lifespan=lifespan, **options)
         operator = self.surface.operator
         operator.has_configured_denies = True
