@@ -93,7 +93,7 @@ async def _reach(upstream: Upstream) -> Checked:
     if not config.enabled:
         return Checked(config.name, config.transport, "off")
     began = time.perf_counter()
-    await upstream.renew()
+    await upstream.renewed()
     took_s = time.perf_counter() - began
     state, seen = upstream.state, upstream.snapshot
     tools = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in (seen.tools if seen else ())]

@@ -23,7 +23,7 @@ async def take_snapshots(config: GatewayConfig, store: SnapshotStore) -> None:
     with Steps(sum(upstream.enabled for upstream in config.upstreams)) as steps:
 
         async def reach_one(upstream: Upstream) -> None:
-            await upstream.renew()
+            await upstream.renewed()
             steps.begin(f"{upstream.config.name}: {upstream.state.name}")
 
         upstreams = Upstreams(config, environ=os.environ, store=store, on_change=lambda _: None)

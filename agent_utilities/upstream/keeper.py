@@ -192,6 +192,7 @@ class Keeper:
             self._health.allow_one()
         refusal = self._health.refusal()
         logger.warning("%s", refusal or trouble)
+        self._renewal.tried()
         if not up_s or refusal is not None:
             self._answer(refusal or trouble)
 

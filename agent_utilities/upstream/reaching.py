@@ -10,7 +10,7 @@ from agent_utilities.upstream.upstreams import Upstreams
 
 
 async def _renew(upstream: Upstream) -> None:
-    await upstream.renew()
+    await upstream.renewed()
 
 
 async def reach(

@@ -49,6 +49,19 @@ class Renewal:
         """Why the last listing failed; None after one that did not."""
         self._policy, self._troubles, self._save, self._on_change = policy, troubles, save, on_change
         self._is_wanted = False
+        self._tries: list[asyncio.Future[None]] = []
+
+    def next_try(self) -> asyncio.Future[None]:
+        """Return what is done once it has been taken anew, or could not be."""
+        self._tries.append(tried := asyncio.get_running_loop().create_future())
+        return tried
+
+    def tried(self) -> None:
+        """Take note that it was taken, or could not be."""
+        waiting, self._tries = self._tries, []
+        for tried in waiting:
+            if not tried.done():
+                tried.set_result(None)
 
     def want(self) -> None:
         """Have it taken anew, however young it is."""
@@ -74,6 +87,7 @@ class Renewal:
             while True:
                 live.changed.clear()
                 await self._take(live)
+                self.tried()
                 listed()
                 wait_s = self._policy.settle_s if self.trouble is None else self._policy.backoff.limit_s
                 since_s = asyncio.get_running_loop().time()

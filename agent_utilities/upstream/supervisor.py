@@ -171,6 +171,13 @@ class Upstream:
             self._shared.live.changed.set()
         self._shared.wake()
 
+    async def renewed(self) -> None:
+        """Have the snapshot taken anew, and return once it is, or could not be: `state` tells which."""
+        if self.config.enabled:
+            tried = self._renewal.next_try()
+            await self.renew()
+            await tried
+
     def forget_session(self, session: Hashable) -> None:
         """End what was started for one session alone, once its calls have ended.
 
