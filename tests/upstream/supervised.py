@@ -36,6 +36,12 @@ def faulty(name: str = "faulty", *faults: str, **settings: Any) -> UpstreamConfi
     return UpstreamConfig.model_validate({"name": name, "source": f"test: {name}", **told})
 
 
+def script(name: str, file: str, *args: str, **settings: Any) -> UpstreamConfig:
+    """Return the config of an upstream that is a script of this folder."""
+    told = {"command": sys.executable, "args": (str(FAULTY.with_name(file)), *args), "transport": "stdio", **settings}
+    return UpstreamConfig.model_validate({"name": name, "source": f"test: {name}", **told})
+
+
 def gateway_of(*configs: UpstreamConfig) -> GatewayConfig:
     """Return the config of a gateway of these."""
     return GatewayConfig(upstreams=configs)
