@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from agent_utilities.selection.nearest import nearest
+from agent_utilities.selection.model import fold
 from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
-from agent_utilities.upstream.config_keys import KEYS
-from agent_utilities.upstream.config_text import Table, parsed, read_bytes, refuse
+from agent_utilities.upstream.config_file import ConfigFile
+from agent_utilities.upstream.config_text import Table, parsed, read_bytes
 from agent_utilities.upstream.errors import ConfigError
-from agent_utilities.upstream.host_files import dialect, own_file, user_files, user_home
-from agent_utilities.upstream.server_entry import Entry, Reader
-from agent_utilities.upstream.shown import described, shown
-from agent_utilities.upstream.variables import Input, Variables, input_variable
-
-MAX_SERVERS = 1000
-"""The most servers that are read from one file."""
-
-_MAX_NOTICES = 20
-_CONTAINERS = ("mcpServers", "servers", "mcp_servers", "context_servers")
+from agent_utilities.upstream.shown import shown
 
 
 def read_config(files: Sequence[Path], environ: Mapping[str, str], *, folder: Path | None = None) -> GatewayConfig:
@@ -46,7 +34,7 @@ def read_config(files: Sequence[Path], environ: Mapping[str, str], *, folder: Pa
     for path in files:
         try:
             content = read_bytes(path)
-            read = _File(path, parsed(content, path), environ, folder or Path.cwd(), files)
+            read = ConfigFile(path, parsed(content, path), environ, folder or Path.cwd(), files)
             for name, upstream in list(read.upstreams()):
                 upstreams.pop(name, None)
                 upstreams[name] = upstream
@@ -65,10 +53,11 @@ def read_config(files: Sequence[Path], environ: Mapping[str, str], *, folder: Pa
                 "none of the config files can be read", ", ".join(map(str, files)), "config files", " | ".join(problems)
             )
         )
+    taken = tuple(upstream for upstream in upstreams.values() if upstream is not None)
     return GatewayConfig(
-        upstreams=tuple(upstream for upstream in upstreams.values() if upstream is not None),
+        upstreams=taken,
         problems=tuple(problems),
-        notices=tuple(notices),
+        notices=(*notices, *_alike(taken)),
         files=tuple(digests),
         digests=digests,
     )
@@ -84,7 +73,7 @@ def read_servers(told: Mapping[str, Any], environ: Mapping[str, str]) -> Gateway
     Raises:
         ConfigError: it can't be read as a config file's.
     """
-    read = _File(Path("mcp.json"), Table(told), environ, Path.cwd(), [])
+    read = ConfigFile(Path("mcp.json"), Table(told), environ, Path.cwd(), [])
     upstreams = [upstream for _, upstream in read.upstreams() if upstream is not None]
     problems, notices = tuple(read.reader.problems), tuple(read.all_notices())
     return GatewayConfig(upstreams=tuple(upstreams), problems=problems, notices=notices)
@@ -92,7 +81,7 @@ def read_servers(told: Mapping[str, Any], environ: Mapping[str, str]) -> Gateway
 
 def read_unfilled(path: Path, content: bytes, environ: Mapping[str, str]) -> tuple[UpstreamConfig, ...]:
     """Return a file's servers with every value of the environment left a reference, for a person to see."""
-    read = _File(path, parsed(content, path), environ, Path.cwd(), [path], keeps_all=True)
+    read = ConfigFile(path, parsed(content, path), environ, Path.cwd(), [path], keeps_all=True)
     return tuple({name: upstream for name, upstream in read.upstreams() if upstream is not None}.values())
 
 
@@ -101,121 +90,10 @@ def digest(content: bytes) -> str:
     return blake2b(content, digest_size=16).hexdigest()
 
 
-def containers(told: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
-    """Yield where a file has servers, and what stands there: `mcpServers`, `servers`, or the file itself."""
-    found = [(key, told[key]) for key in _CONTAINERS if key in told]
-    if isinstance(mcp := told.get("mcp"), dict) and "servers" in mcp:  # VS Code's settings.json
-        found.append(("mcp.servers", mcp["servers"]))
-    if not found and any(isinstance(value, dict) and {"command", "url"} & set(value) for value in told.values()):
-        found.append(("", told))
-    yield from found
-
-
-def _is_gateway_of(upstream: UpstreamConfig, files: Collection[Path]) -> bool:
-    """Whether a server is a gateway of one of these files, or of what it finds: it would start itself, without end."""
-    words = [upstream.command, *(arg.get_secret_value() for arg in upstream.args)]
-    for index, (program, command) in enumerate(pairwise(words)):
-        if re.split(r"[/\\]", program)[-1].removesuffix(".exe") == "agent-utilities" and command == "gateway":
-            folder = Path(upstream.cwd or ".")
-            named = {os.path.realpath(folder / word) for word in words[index + 2 :] if not word.startswith("-")}
-            own = {os.path.realpath(path) for path in files}
-            return not any(os.path.isfile(path) for path in named) or bool(named & own)
-    return False
-
-
-class _File:
-    """The servers of one file."""
-
-    def __init__(
-        self,
-        path: Path,
-        told: Table,
-        environ: Mapping[str, str],
-        working_folder: Path,
-        files: Collection[Path],
-        *,
-        keeps_all: bool = False,
-    ) -> None:
-        absolute = Path(os.path.abspath(path))
-        home = user_home(environ)
-        is_own = absolute == own_file(home, environ)
-        is_of_host = absolute in user_files(home, environ).values()
-        self.path, self.told, self._files = path, told, files
-        self._dialect = dialect(absolute)
-        base = home if is_of_host else self._dialect.folder
-        self.notices: list[str] = []
-        self.reader = Reader(
-            variables=Variables(
-                environ=environ,
-                folder=working_folder if is_own or is_of_host else base,
-                home=home,
-                inputs=dict(self._inputs()),
-                has_bare=self._dialect.has_bare_variables,
-                keeps_all=keeps_all,
-            ),
-            folder=base,
-            is_in_seconds=self._dialect.is_in_seconds,
-        )
-
-    def upstreams(self) -> Iterator[tuple[str, UpstreamConfig | None]]:
-        """Yield each server's name, and what it comes to; None where it is left out."""
-        places = list(containers(self.told))
-        if not places:
-            self.notices.append(f'{self._label}: it has no servers; they stand under "mcpServers"')
-        for place, servers in places:
-            if not isinstance(servers, dict):
-                refuse(
-                    f"{place!r} is {described(servers)}", self.path, "write an object, with a server under each name"
-                )
-            if isinstance(servers, Table):
-                for name in servers.repeated[:_MAX_NOTICES]:
-                    self.notices.append(
-                        shown(f"{self._source(place, name)}: stands twice; the last one is taken", 1000)
-                    )
-            if len(servers) > MAX_SERVERS:
-                refuse(f"{place!r} has {len(servers)} servers", self.path, f"{MAX_SERVERS} are the most")
-            for name, value in servers.items():
-                upstream = self.reader.read(Entry(name, value, self._source(place, name)))
-                if upstream is not None and _is_gateway_of(upstream, self._files):
-                    self.notices.append(f"{upstream.source}: is this gateway itself, and left out")
-                    upstream = None
-                yield name, upstream
-
-    def all_notices(self) -> list[str]:
-        """Return a line for each thing that was passed over."""
-        spellings = [spelling for key in KEYS for spelling in key.spellings]
-        told = []
-        for key, sources in list(self.reader.unknown.items())[:_MAX_NOTICES]:
-            near = nearest(key[:64], spellings)
-            others = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
-            meant = f"; did you mean {near!r}?" if near else ""
-            told.append(
-                shown(f"{sources[0]}{others}: the key {shown(key, 64)!r} is not known, and passed over{meant}", 1000)
-            )
-        if (n_more := len(self.reader.unknown) - _MAX_NOTICES) > 0:
-            told.append(f"{self._label}: {n_more} more keys are not known, and passed over")
-        return [*self.notices, *self.reader.notices, *told]
-
-    @property
-    def _label(self) -> str:
-        return shown(str(self.path), 1000)
-
-    def _source(self, place: str, name: str) -> str:
-        is_plain = name.isascii() and name.replace("-", "").replace("_", "").isalnum()
-        where = f".{name}" if is_plain else f"[{shown(repr(name))}]"
-        return f"{self.path}: {place}{where}".replace(": .", ": ")
-
-    def _inputs(self) -> Iterator[tuple[str, Input]]:
-        """Yield what a file of VS Code says of the values that it asks for."""
-        listed = self.told.get("inputs")
-        for asked in listed if isinstance(listed, list) else []:
-            if isinstance(asked, dict) and isinstance(input_id := asked.get("id"), str):
-                description, default = asked.get("description"), asked.get("default")
-                yield (
-                    input_id,
-                    Input(
-                        variable=input_variable(input_id),
-                        description=description if isinstance(description, str) else "",
-                        default=default if isinstance(default, str) else None,
-                    ),
-                )
+def _alike(upstreams: Sequence[UpstreamConfig]) -> Iterator[str]:
+    """Yield a line for each server whose name differs from another's by case alone: they are one toolset to callers."""
+    by_name: dict[str, UpstreamConfig] = {}
+    for upstream in upstreams:
+        other = by_name.setdefault(fold(upstream.name), upstream)
+        if other is not upstream:
+            yield f"{upstream.source}: is one toolset with {shown(other.name)!r}; rename one to tell them apart"

@@ -55,9 +55,10 @@ class Key:
 _EVERY = ("every host",)
 
 KEYS: tuple[Key, ...] = (
-    Key("transport", ("type", "transport"), "transport", "`stdio` (`local`), `http` (`streamable-http`,"
-        " `streamableHttp`, `remote`) or `sse`. Without it a command means `stdio`, a URL that ends in `/sse` means"
-        " `sse`, any other `http`.", ("Claude Code", "VS Code", "Cursor", "Cline", "Roo", "FastMCP", "Copilot")),
+    Key("transport", ("type", "transport", "transportType"), "transport", "`stdio` (`local`), `http`"
+        " (`streamable-http`, `streamableHttp`, `remote`) or `sse`. Without it a command means `stdio`, a URL that ends"
+        " in `/sse` means `sse`, any other `http`.",
+        ("Claude Code", "VS Code", "Cursor", "Cline", "Roo", "FastMCP", "Copilot")),
     Key("command", ("command", "cmd"), "command", "stdio: the program, looked up in PATH; or a list of it and its"
         " arguments.", _EVERY, is_secret=True),
     Key("args", ("args", "arguments"), "texts", "stdio: its arguments.", _EVERY, is_secret=True),
@@ -66,9 +67,9 @@ KEYS: tuple[Key, ...] = (
     Key("env_file", ("envFile",), "path", "stdio: a file of `NAME=value` lines; `env` goes over it.",
         ("VS Code", "Cursor")),
     Key("env_names", ("env_vars",), "variables' names", "stdio: names of your own variables that it gets.", ("Codex",)),
-    Key("cwd", ("cwd", "workingDirectory"), "path", "stdio: the folder it runs in; relative to the project's.",
-        ("VS Code", "Gemini", "Claude Code", "Codex", "FastMCP")),
-    Key("url", ("url", "serverUrl", "httpUrl", "uri"), "url", "http, sse: its address; `httpUrl` means `http`.",
+    Key("cwd", ("cwd", "workingDirectory", "workingDir"), "path", "stdio: the folder it runs in; relative to the"
+        " project's.", ("VS Code", "Gemini", "Claude Code", "Codex", "FastMCP")),
+    Key("url", ("url", "serverUrl", "httpUrl", "baseUrl"), "url", "http, sse: its address; `httpUrl` means `http`.",
         (*_EVERY, "Windsurf: serverUrl", "Gemini: httpUrl"), is_secret=True),
     Key("headers", ("headers", "http_headers"), "headers", "http, sse: headers of every request.",
         (*_EVERY, "Codex: http_headers"), is_secret=True),
@@ -82,7 +83,8 @@ KEYS: tuple[Key, ...] = (
         " token.", ("Codex",)),
     Key("forward_headers", ("forwardHeaders",), "header names", "http, sse: names of the caller's headers that it is"
         " given. Nothing else of the caller's ever crosses."),
-    Key("enabled", ("enabled",), "switch", "False: neither started nor listed.", ("Codex", "opencode")),
+    Key("enabled", ("enabled", "isActive"), "switch", "False: neither started nor listed.",
+        ("Codex", "Cherry Studio: isActive")),
     Key("enabled", ("disabled",), "off switch", "True: neither started nor listed.",
         ("Claude Desktop", "Windsurf", "Cline", "Roo")),
     Key("allow", ("onlyAllow", "includeTools", "enabledTools", "allowedTools"), "names", "Names or globs"
@@ -92,6 +94,7 @@ KEYS: tuple[Key, ...] = (
     Key("tools", ("tools",), "tools", "By a tool's name, what you say of it: `{\"description\", \"title\", \"tags\","
         " \"enabled\"}`. A list is the same as `onlyAllow`.", ("FastMCP", "Copilot: a list")),
     Key("lazy", ("lazy",), "switch", "False: its tools are in every list where they are permitted."),
+    Key("lazy", ("alwaysLoad",), "off switch", "True: the same as `lazy: false`.", ("Claude Code",)),
     Key("tags", ("tags",), "names", "Tags that its tools bear beside their own.", ("FastMCP",)),
     Key("description", ("description",), "text", "What it is for, which ranking reads.", ("Gemini", "FastMCP")),
     Key("isolate", ("isolate",), "switch", "True: every session gets a connection, and a process, of its own."),
@@ -100,7 +103,8 @@ KEYS: tuple[Key, ...] = (
         " and Codex it is always seconds.", ("Claude Code", "Gemini", "Copilot", "FastMCP", "Cline", "Roo")),
     Key("timeout_s", ("timeoutSeconds", "timeout_s", "tool_timeout_sec"), "seconds", "The same, in seconds.",
         ("Codex: tool_timeout_sec",)),
-    Key("timeout_s", ("timeout_ms",), "milliseconds", "The same, in milliseconds."),
+    Key("timeout_s", ("timeout_ms", "request_timeout_ms"), "milliseconds", "The same, in milliseconds.",
+        ("Claude Code: request_timeout_ms",)),
     Key("start_timeout_s", ("startTimeoutSeconds", "start_timeout_s", "startup_timeout_sec"), "seconds", "Seconds until"
         " it has answered its first request.", ("Codex: startup_timeout_sec",)),
     Key("start_timeout_s", ("startup_timeout_ms",), "milliseconds", "The same, in milliseconds.", ("Codex",)),
@@ -111,7 +115,7 @@ KEYS: tuple[Key, ...] = (
 """In the order of the docs' table."""
 
 OF_HOSTS_ONLY: tuple[str, ...] = (
-    "$schema", "alwaysAllow", "alwaysLoad", "authentication", "autoApprove", "author", "default_tools_approval_mode",
+    "$schema", "alwaysAllow", "authentication", "autoApprove", "author", "default_tools_approval_mode",
     "dev", "displayName", "gallery", "homepage", "icon", "iconPath", "icons", "id", "instructions", "keep_alive",
     "license", "metadata", "name", "note", "notes", "required", "scope", "source", "title", "trust", "version",
     "watchPaths",

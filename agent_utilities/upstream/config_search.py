@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_utilities.upstream.config_files import containers
+from agent_utilities.upstream.config_file import containers
 from agent_utilities.upstream.config_text import parsed, read_bytes
 from agent_utilities.upstream.errors import ConfigError
 from agent_utilities.upstream.host_files import IN_A_FOLDER, own_file, user_files
@@ -46,7 +46,7 @@ def find_config(folder: Path, home: Path, environ: Mapping[str, str]) -> Found |
     of_user = {own, *of_hosts}
     there = [path for name in IN_A_FOLDER if _is_there(path := folder / name)]
     there += [own] if _is_there(own) else []
-    there += [path for path in of_hosts if path not in there and _is_there(path) and _has_servers(path)]
+    there += [path for path in of_hosts if path not in there and _is_there(path) and _has_servers(path, folder)]
     if not there:
         return None
     return Found(there[0], there[0] not in of_user, tuple(there[1:]))
@@ -64,9 +64,9 @@ def _is_there(path: Path) -> bool:
         return False
 
 
-def _has_servers(path: Path) -> bool:
+def _has_servers(path: Path, folder: Path) -> bool:
     try:
         told = parsed(read_bytes(path), path)
     except ConfigError:
         return False
-    return any(isinstance(servers, dict) and servers for _, servers in containers(told))
+    return any(isinstance(servers, dict) and servers for _, servers in containers(told, folder))

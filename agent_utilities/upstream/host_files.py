@@ -11,7 +11,10 @@ from pathlib import Path
 IN_A_FOLDER = (".mcp.json", "mcp.json", ".vscode/mcp.json", ".cursor/mcp.json")
 """The files of a project that are looked for, the first that is there is taken."""
 
-_OF_A_PROJECT = (".vscode", ".cursor", ".gemini", ".roo", ".kilocode", ".codex", ".windsurf", ".amazonq", ".qwen")
+_OF_A_PROJECT = (
+    ".vscode", ".cursor", ".gemini", ".roo", ".kilocode", ".codex", ".windsurf", ".amazonq", ".qwen", ".kiro",
+    ".claude", ".github", ".idea", ".trae",
+)  # fmt: skip
 _IN_SECONDS = ("cline_mcp_settings.json", "mcp_settings.json", ".roo/mcp.json", ".kilocode/mcp.json")
 
 
@@ -21,7 +24,7 @@ class Dialect:
 
     Args:
         folder: the project's folder, which relative paths and `${workspaceFolder}` are of.
-        has_bare_variables: whether `$VAR` is a variable.
+        has_bare_variables: whether `$VAR` is a variable, as for Gemini.
         is_in_seconds: whether `timeout` is in seconds whatever its size.
     """
 
@@ -39,7 +42,7 @@ def dialect(path: Path) -> Dialect:
     folder = path.parent
     in_folder = f"{folder.name}/{path.name}"
     return Dialect(
-        folder=folder.parent if folder.name in _OF_A_PROJECT else folder,
+        folder=next((part.parent for part in (folder, folder.parent) if part.name in _OF_A_PROJECT), folder),
         has_bare_variables=in_folder in (".gemini/settings.json", ".qwen/settings.json"),
         is_in_seconds=path.suffix == ".toml" or path.name in _IN_SECONDS or in_folder in _IN_SECONDS,
     )

@@ -39,6 +39,8 @@ def secrets_of(config: UpstreamConfig) -> tuple[str, ...]:
         found.update(_secrets_in(value.get_secret_value(), is_named=_NAMED.search(name) is not None))
     if config.auth is not None and config.auth.get_secret_value() != "oauth":
         found.update(_secrets_in(config.auth.get_secret_value(), is_named=True))
+    if config.oauth is not None and config.oauth.client_secret is not None:
+        found.update(_secrets_in(config.oauth.client_secret.get_secret_value(), is_named=True))
     before = ""
     for arg in config.args:
         text = arg.get_secret_value()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -118,7 +119,7 @@ class Reader:
             return None
         fields = {name: given[name] for name in _AS_THEY_ARE if name in given}
         if transport == "stdio":
-            fields |= self._process(given, enabled)
+            fields |= self._process(given, shown(entry.source, 1000), enabled)
         else:
             fields |= self._address(given)
         allow, overrides = _tools(given)
@@ -134,8 +135,12 @@ class Reader:
             **fields,
         )
 
-    def _process(self, given: Mapping[str, Any], enabled: bool) -> dict[str, Any]:
+    def _process(self, given: Mapping[str, Any], source: str, enabled: bool) -> dict[str, Any]:
         program, *arguments = given["command"]
+        if " " in program.strip() and not arguments and "args" not in given and not re.search(r"[/\\]", program):
+            self.notices.append(
+                f"{source}.command: has spaces, and is looked up as one name; write arguments under `args`"
+            )
         env = dict(given.get("env_names", {}))
         env_file: str | None = given.get("env_file")
         if enabled and env_file is not None and not self.variables.keeps_all:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from agent_utilities.upstream.config import UpstreamConfig
 
 if TYPE_CHECKING:
+    from fastmcp.client.auth import OAuth
     from fastmcp.client.transports import ClientTransport
 
     from agent_utilities.upstream.process_guard import ProcessGuard
@@ -29,7 +30,7 @@ def transport_of(
         from agent_utilities.upstream.stdio import StdioUpstream
 
         return StdioUpstream(config, environ=environ, stderr=stderr, guard=guard)
-    url, auth = config.url.get_secret_value(), config.auth.get_secret_value() if config.auth else None
+    url, auth = config.url.get_secret_value(), _auth(config)
     headers = {name: value.get_secret_value() for name, value in config.headers.items()}
     if config.transport == "sse":
         from agent_utilities.upstream.sse import SseUpstream
@@ -38,3 +39,18 @@ def transport_of(
     from agent_utilities.upstream.http import HttpUpstream
 
     return HttpUpstream(url, headers=headers, auth=auth)
+
+
+def _auth(config: UpstreamConfig) -> str | OAuth | None:
+    """Return what the transport shows of us: a bearer token, `oauth`, or OAuth by a client that is registered there."""
+    if config.auth is None or config.oauth is None:
+        return config.auth.get_secret_value() if config.auth is not None else None
+    from fastmcp.client.auth import OAuth
+
+    client = config.oauth
+    return OAuth(
+        client_id=client.client_id,
+        client_secret=client.client_secret.get_secret_value() if client.client_secret is not None else None,
+        scopes=list(client.scopes) or None,
+        callback_port=client.callback_port,
+    )

@@ -122,6 +122,8 @@ class Variables:
             "workspaceFolderBasename": lambda: self.folder.name,
             "userHome": lambda: str(self.home),
             "cwd": lambda: str(self.folder),
+            "CLAUDE_PROJECT_DIR": lambda: self.environ.get("CLAUDE_PROJECT_DIR", str(self.folder)),
+            "CLAUDE_PLUGIN_ROOT": lambda: self.environ.get("CLAUDE_PLUGIN_ROOT", str(self.folder)),
             "pathSeparator": lambda: os.sep,
             "/": lambda: os.sep,
         }

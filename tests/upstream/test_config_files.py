@@ -126,6 +126,70 @@ class TestHosts:
         upstream = only(config_of(tmp_path / "mcp-config.json", told))
         assert (upstream.transport, upstream.allow) == ("stdio", {"one", "two"})
 
+    def test_claude_codes_own_servers_of_a_project_go_over_those_of_all(self, tmp_path: Path) -> None:
+        path, folder = tmp_path / "home" / ".claude.json", tmp_path / "project"
+        projects = {str(folder): {"mcpServers": {"git": {"command": "mine"}}}, "/other": {"mcpServers": {"x": {}}}}
+        told = {"mcpServers": {"git": {"command": "all", "alwaysLoad": True}}, "projects": projects, "history": []}
+        path.parent.mkdir()
+        path.write_text(json.dumps(told))
+        environ = {"HOME": str(path.parent)}
+        upstream = only(read_config([path], environ, folder=folder))
+        assert (upstream.command, upstream.lazy, upstream.cwd) == ("mine", True, str(path.parent))
+        assert upstream.source.endswith("].mcpServers.git")
+        assert only(read_config([path], environ, folder=tmp_path)).lazy is False
+
+    def test_geminis_lists_of_servers_keep_others_off(self, tmp_path: Path) -> None:
+        servers = {name: {"command": "x"} for name in ("a", "b", "c")}
+        told = {"mcp": {"allowed": ["a", "b"], "excluded": ["b"]}, "mcpServers": servers}
+        config = config_of(tmp_path / ".gemini" / "settings.json", told)
+        assert [(upstream.name, upstream.enabled) for upstream in config.upstreams] == [
+            ("a", True),
+            ("b", False),
+            ("c", False),
+        ]
+
+    @pytest.mark.parametrize("text", ["${CLAUDE_PROJECT_DIR}/x", "${CLAUDE_PROJECT_DIR:-.}/x", "${workspaceFolder}/x"])
+    def test_a_projects_folder_has_a_name_in_each(self, tmp_path: Path, text: str) -> None:
+        path = tmp_path / ".kiro" / "settings" / "mcp.json"
+        assert only(config_of(path, {"mcpServers": {"a": {"command": text}}})).command == f"{tmp_path}/x"
+
+    def test_of_the_user_are_of_the_working_folder(self, tmp_path: Path) -> None:
+        path = tmp_path / ".cursor" / "mcp.json"
+        path.parent.mkdir()
+        path.write_text(json.dumps({"mcpServers": {"a": {"command": "x", "args": ["${workspaceFolder}"], "cwd": "c"}}}))
+        upstream = only(read_config([path], {"HOME": str(tmp_path)}, folder=Path("/work")))
+        assert (upstream.args[0].get_secret_value(), upstream.cwd) == ("/work", str(tmp_path / "c"))
+
+    @pytest.mark.parametrize(
+        ("told", "transport"),
+        [
+            ({"url": "http://x/mcp"}, "http"),
+            ({"url": "http://x/sse"}, "sse"),
+            ({"url": "http://x/sse/?key=1"}, "sse"),
+            ({"url": "http://x/mysse"}, "http"),
+            ({"url": "http://x/", "type": "sse"}, "sse"),
+            ({"url": "http://x/sse", "type": "streamableHttp"}, "http"),
+            ({"url": "http://x/sse", "transport": "streamable-http"}, "http"),
+            ({"baseUrl": "http://x/", "type": "STREAMABLE_HTTP"}, "http"),
+            ({"httpUrl": "http://x/sse"}, "http"),
+            ({"command": "x", "transportType": "stdio"}, "stdio"),
+            ({"command": "x", "url": "http://x/", "type": "http"}, "http"),
+            ({"command": "x", "url": "http://x/", "type": "stdio"}, "stdio"),
+            ({"command": ["npx", "-y", "x"], "type": "local", "environment": {}}, "stdio"),
+        ],
+    )
+    def test_every_spelling_of_a_transport(self, tmp_path: Path, told: object, transport: str) -> None:
+        assert only(config_of(tmp_path / "mcp.json", {"mcpServers": {"a": told}})).transport == transport
+
+    def test_servers_may_be_the_whole_file_or_a_part_of_settings(self, tmp_path: Path) -> None:
+        server = {"a": {"command": "x"}}
+        for told in (server, {"mcp": {"servers": server}}, {"context_servers": server}, {"mcpServers": server}):
+            assert only(config_of(tmp_path / "settings.json", told)).name == "a"
+
+    def test_a_file_without_any_says_where_they_stand(self, tmp_path: Path) -> None:
+        (told,) = config_of(tmp_path / "mcp.json", {"mcpservers": {}}).notices
+        assert told.endswith('mcp.json: it has no servers; they stand under "mcpServers"')
+
 
 class TestOfOurOwn:
     def test_every_key_that_hosts_do_not_have(self, tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_utilities.upstream.config import GatewayConfig
-from agent_utilities.upstream.config_files import MAX_SERVERS, read_config
+from agent_utilities.upstream.config_file import MAX_SERVERS
+from agent_utilities.upstream.config_files import read_config
 from agent_utilities.upstream.config_keys import KEYS
 from agent_utilities.upstream.config_text import MAX_BYTES
 from agent_utilities.upstream.errors import ConfigError
@@ -143,6 +144,17 @@ class TestNotice:
         assert [told.partition(": ")[2] for told in config.notices] == [
             "mcpServers.a: stands twice; the last one is taken",
             "mcpServers.a: stands twice: args; the last one is taken",
+        ]
+
+    def test_names_that_differ_by_case_alone(self, tmp_path: Path) -> None:
+        config = servers(tmp_path, {"Good": GOOD})
+        assert len(config.upstreams) == 2
+        assert config.notices[0].endswith("mcpServers.Good: is one toolset with 'good'; rename one to tell them apart")
+
+    def test_arguments_within_the_command(self, tmp_path: Path) -> None:
+        config = servers(tmp_path, {"a": {"command": "npx -y x"}, "b": {"command": "/opt/my tools/x"}})
+        assert [told.rpartition("mcpServers.")[2] for told in config.notices] == [
+            "a.command: has spaces, and is looked up as one name; write arguments under `args`"
         ]
 
     def test_a_gateway_does_not_start_itself(self, tmp_path: Path) -> None:
