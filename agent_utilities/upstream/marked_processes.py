@@ -15,6 +15,8 @@ from contextlib import suppress
 
 MARKER = "AGENT_UTILITIES_UPSTREAM"
 """The variable that holds the markers of a process: words, the innermost gateway's last."""
+HAS_PROC = sys.platform == "linux"
+"""Whether processes are read from /proc, and not by psutil."""
 EXIT_S, TERM_S, KILL_S = 0.5, 2.0, 3.0
 """Seconds that processes get to end by themselves, by SIGTERM, and by SIGKILL."""
 
@@ -126,7 +128,7 @@ def reap(entries: list[Entry]) -> None:
 
 def table() -> Iterator[Entry]:
     """Yield every process, with the markers of those whose environment we may read."""
-    if sys.platform == "linux":
+    if HAS_PROC:
         for name in os.listdir("/proc"):
             if name.isdigit() and (entry := read(int(name), with_markers=True)) is not None:
                 yield entry
@@ -140,7 +142,7 @@ def table() -> Iterator[Entry]:
 
 def read(pid: int, with_markers: bool = False) -> Entry | None:
     """Return one process, or None where there is none of this id."""
-    if sys.platform != "linux":
+    if not HAS_PROC:
         import psutil
 
         try:

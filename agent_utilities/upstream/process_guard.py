@@ -58,6 +58,7 @@ class ProcessGuard:
         with self._starting:
             if self.pid is not None:
                 return
+            _close(self._watcher)  # one that somebody has ended
             arguments = [sys.executable, "-I", "-S", marked_processes.__file__, self._gateway, *_paths_elsewhere()]
             # It must not bear the marker of a gateway that we run behind: that one ends us first, then it.
             env = {name: value for name, value in os.environ.items() if name != MARKER}
@@ -77,9 +78,7 @@ class ProcessGuard:
             watcher, self._watcher = self._watcher, None
         if watcher is None:
             return
-        assert watcher.stdin is not None
-        with suppress(OSError):
-            watcher.stdin.close()
+        _close(watcher)
         limit_s = marked_processes.EXIT_S + marked_processes.TERM_S + marked_processes.KILL_S
         with suppress(subprocess.TimeoutExpired):
             watcher.wait(limit_s + 1)
@@ -95,9 +94,15 @@ class ProcessGuard:
         await in_daemon_thread(self.close)
 
 
+def _close(watcher: subprocess.Popen[bytes] | None) -> None:
+    if watcher is not None and watcher.stdin is not None:
+        with suppress(OSError):
+            watcher.stdin.close()
+
+
 def _paths_elsewhere() -> list[str]:
     """Return where psutil is found, which the watcher needs where there is no /proc."""
-    if sys.platform == "linux":
+    if marked_processes.HAS_PROC:
         return []
     import psutil
 

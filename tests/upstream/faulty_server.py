@@ -433,7 +433,7 @@ def flood() -> None:
     line, n_left = b"noise " * 10_922 + b"\n", int(FAULTS["stderr-flood"])
     while n_left > 0:
         n_left -= os.write(2, line[:n_left])
-    complain("the flood is over")
+    complain("\nthe flood is over")
 
 
 def misbehave_at_start() -> None:

@@ -1,0 +1,40 @@
+"""A process with a guard and some upstreams: prints a line of JSON once they are up, and stays until it is ended.
+
+Arguments: the faults of each upstream, one word each, joined by `+`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from agent_utilities.upstream.process_guard import ProcessGuard, watch_parent
+
+
+async def main() -> None:
+    if sys.argv[1:] == ["watch-parent"]:
+        print(json.dumps({"pid": os.getpid()}), flush=True)
+        await watch_parent(lambda: print("gone", flush=True))
+        return
+    from agent_utilities.upstream.stderr_log import StderrLog
+    from agent_utilities.upstream.stdio import StdioUpstream
+    from tests.upstream.processes import config
+
+    async with AsyncExitStack() as stack:
+        guard = await stack.enter_async_context(ProcessGuard())
+        for faults in sys.argv[1:]:
+            upstream = StdioUpstream(config(*faults.split("+")), environ=os.environ, stderr=StderrLog(), guard=guard)
+            session = await stack.enter_async_context(upstream.connect_session())
+            await session.initialize()
+        print(json.dumps({"pid": os.getpid(), "guard": guard.pid}), flush=True)
+        await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

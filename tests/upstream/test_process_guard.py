@@ -1,0 +1,148 @@
+"""Nothing of a gateway's outlives it, however it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from agent_utilities.upstream import marked_processes
+from agent_utilities.upstream.marked_processes import MARKER, Entry
+from agent_utilities.upstream.process_guard import ProcessGuard
+from tests.upstream.processes import is_alive, wait_until_gone
+
+pytestmark = pytest.mark.outside
+
+GATEWAY = Path(__file__).parent / "guarded_gateway.py"
+
+
+@contextmanager
+def gateway(*upstreams: str, under: tuple[str, ...] = ()) -> Iterator[tuple[subprocess.Popen[str], dict[str, int]]]:
+    """Give a gateway whose upstreams are up, and what it has told; it is killed in the end."""
+    command = [*under, sys.executable, str(GATEWAY), *upstreams]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        assert process.stdout
+        yield process, json.loads(process.stdout.readline())
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def memory_kib(pid: int, field: str) -> int:
+    """Return a line of a process's memory, such as what it has for itself alone."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return sum(int(line.split()[1]) for line in lines if line.startswith(field))
+
+
+class TestAGatewayThatEnds:
+    def test_by_sigkill_leaves_no_process_and_its_guard_is_there_till_then(self, tmp_path: Path):
+        pids = tmp_path / "pids"
+        upstreams = (f"pids={pids}", f"wrapper+lingers+pids={pids}", f"detached-child+ignores-eof+pids={pids}")
+        # The marker of a gateway in front is passed on, so that the guard of each finds what the inner one started.
+        outer = (
+            "/usr/bin/env",
+            *(f"{name}={value}" for name, value in ProcessGuard().variables("outer.1.", {}).items()),
+        )
+        with gateway(*upstreams, under=outer) as (process, told):
+            servers, guard = [*map(int, pids.read_text().split())], told["guard"]
+            assert len(servers) == 5
+            assert {entry.pid for entry in marked_processes.find("outer.")} == {*servers, process.pid, guard}
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                os.kill(guard, number)
+            assert os.getsid(guard) != os.getsid(process.pid)
+            assert all(map(is_alive, (*servers, guard)))
+            process.kill()
+            for pid in (*servers, guard):
+                wait_until_gone(pid)
+
+    def test_by_ctrl_c_to_its_group_leaves_none(self, tmp_path: Path):
+        pids = tmp_path / "pids"
+        with gateway(f"ignores-eof+pids={pids}") as (process, told):
+            os.killpg(process.pid, signal.SIGINT)
+            for pid in [*map(int, pids.read_text().split()), told["guard"]]:
+                wait_until_gone(pid)
+
+
+class TestAGuard:
+    def test_is_one_process_that_takes_little_memory(self):
+        guard = ProcessGuard()
+        guard.start()
+        pid = guard.pid
+        guard.start()
+        assert pid
+        assert guard.pid == pid
+        assert memory_kib(pid, "Pss:") < 12_000
+        guard.close()
+        assert not is_alive(pid)
+
+    def test_is_started_again_where_it_was_ended(self):
+        guard = ProcessGuard()
+        guard.start()
+        first = guard.pid
+        assert first
+        os.kill(first, signal.SIGKILL)
+        wait_until_gone(first)
+        guard.start()
+        assert guard.pid not in (None, first)
+        guard.close()
+
+    def test_that_was_never_started_has_nothing_to_close(self):
+        ProcessGuard().close()
+
+
+class TestProcesses:
+    """What is found, and what is signalled."""
+
+    @contextmanager
+    def sleeper(self, marker: str) -> Iterator[Entry]:
+        process = subprocess.Popen(["sleep", "3600"], env={"PATH": os.environ["PATH"], MARKER: marker})
+        try:
+            entry = marked_processes.read(process.pid, with_markers=True)
+            assert entry
+            yield entry
+        finally:
+            process.kill()
+            process.wait()
+
+    def test_one_is_found_by_its_marker_or_how_that_begins(self):
+        with self.sleeper("outer.3. mine.12.") as entry:
+            for marker in ("outer.3.", "mine.", "mine.12."):
+                assert [found.pid for found in marked_processes.find(marker)] == [entry.pid]
+
+    def test_another_whose_marker_begins_alike_is_not_found(self):
+        with self.sleeper("mine.12."):
+            assert marked_processes.find("mine.1.") == []
+
+    def test_one_that_has_got_an_id_of_ours_later_is_not_signalled(self):
+        with self.sleeper("mine.1.") as entry:
+            earlier = Entry(entry.pid, entry.started - 1, entry.parent)
+            marked_processes.send(earlier, signal.SIGKILL)
+            marked_processes.send(entry, signal.SIGSTOP)  # a signal that was sent before would have come before
+            assert is_alive(entry.pid)
+
+    def test_they_are_found_without_proc_too(self, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setattr(marked_processes, "HAS_PROC", False)
+        with self.sleeper("mine.1.") as entry:
+            (found,) = marked_processes.find("mine.")
+            assert found.pid == entry.pid
+            assert marked_processes.end(lambda: marked_processes.find("mine."), term_s=30) == []
+
+
+class TestAParentThatIsGone:
+    def test_is_told_though_stdin_stays_open(self):
+        with gateway("watch-parent", under=("/bin/sh", "-c", '"$@"; true', "sh")) as (parent, told):
+            assert told["pid"] != parent.pid
+            os.kill(parent.pid, signal.SIGKILL)
+            assert parent.stdout
+            assert parent.stdout.readline() == "gone\n"
+            wait_until_gone(told["pid"])

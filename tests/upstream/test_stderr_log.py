@@ -1,0 +1,148 @@
+"""What an upstream writes to stderr, kept in bounds and readable."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from fastmcp import Client
+
+from agent_utilities.upstream import stderr_log
+from agent_utilities.upstream.stderr_log import StderrLog, read_log
+from tests.upstream.processes import PATIENCE_S, upstream
+
+
+class TestLines:
+    def test_the_last_are_given_oldest_first(self):
+        log = StderrLog()
+        log.feed(b"one\ntwo\nthree\n")
+        assert log.last_lines(2) == ["two", "three"]
+
+    def test_a_line_may_come_in_pieces(self):
+        log = StderrLog()
+        for piece in (b"on", b"e\ntw", b"o"):
+            log.feed(piece)
+        assert log.last_lines(9) == ["one", "two"]
+
+    def test_notes_are_left_out_unless_asked_for(self):
+        log = StderrLog()
+        log.feed(b"half a line")
+        log.note("exited with status 1")
+        assert log.last_lines(9) == ["half a line"]
+        assert log.last_lines(9, with_notes=True) == ["half a line", "-- exited with status 1"]
+
+    @pytest.mark.parametrize(
+        ("written", "shown"),
+        [
+            (b"\x1b[31mred\x1b[0m and \x1b[1;4mbold\x1b[m", "red and bold"),
+            (b"\x1b]0;title\x07text", "text"),
+            (b"\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", "link"),
+            (b"10 %\r20 %\r30 %", "30 %"),
+            (b"windows\r", "windows"),
+            (b"a\x00b\x08c\x9b", "a\\x00b\\x08c\ufffd"),
+            ("a\u202eb\x9bc".encode(), "a\\x202eb\\x9bc"),
+            (b"tab\there", "tab\there"),
+            (b"not utf-8: \xff", "not utf-8: \ufffd"),
+            ("grüße 日本 😀".encode(), "grüße 日本 😀"),
+        ],
+    )
+    def test_what_would_act_on_a_terminal_is_made_harmless(self, written: bytes, shown: str):
+        log = StderrLog()
+        log.feed(written + b"\n")
+        assert log.last_lines(1) == [shown]
+
+    def test_secrets_are_hidden_in_whatever_pieces_they_come(self):
+        log = StderrLog()
+        log.hide(["s3cret-t0ken"])
+        for piece in (b"the key s3cret", b"-t0ken is", b" bad\n"):
+            log.feed(piece)
+        log.note("s3cret-t0ken")
+        assert log.last_lines(9, with_notes=True) == ["the key [hidden] is bad", "-- [hidden]"]
+
+
+class TestFloods:
+    def test_the_last_lines_of_one_are_kept_and_how_much_was_left_out_is_told(self, tmp_path: Path):
+        log = StderrLog(tmp_path / "git.log")
+        for _ in range(1000):
+            log.feed(b"noise\n" * 10_000)
+        log.feed(b"the end\n")
+        assert log.last_lines(1) == ["the end"]
+        (told,) = [line for line in read_log(tmp_path / "git.log", 100_000) if "were left out" in line]
+        assert 57_000 < int(told.split()[2]) < 59_000
+
+    def test_one_without_a_line_end_takes_no_memory_and_its_line_is_kept_once_cut(self):
+        log = StderrLog()
+        for _ in range(30):
+            log.feed(b"x" * 10_000)
+        log.feed(b"\nnext\n")
+        cut, following = log.last_lines(9)
+        assert cut == "x" * stderr_log.MAX_LINE_CHARACTERS + "..."
+        assert following == "next"
+
+    def test_half_a_secret_at_a_cut_is_not_shown(self):
+        log = StderrLog()
+        log.hide(["s3cret-t0ken"])
+        for _ in range(200):
+            log.feed(b"s3cret-t0ken" * 5_000)
+        log.feed(b"\n")
+        assert "t0ken" not in "".join(log.last_lines(200, with_notes=True))
+
+
+class TestOnDisk:
+    def test_lines_are_read_back_with_their_time(self, tmp_path: Path):
+        log = StderrLog(tmp_path / "logs" / "git.log")
+        log.feed(b"one\ntwo\n")
+        (line,) = read_log(tmp_path / "logs" / "git.log", 1)
+        time, _, text = line.partition(" ")
+        assert text == "two"
+        assert time.endswith("Z")
+
+    def test_where_there_is_none_nothing_is_read(self, tmp_path: Path):
+        assert read_log(tmp_path / "git.log", 10) == []
+
+    def test_it_takes_no_more_than_its_bound(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setattr(stderr_log, "RATE_BYTES", 1e12)
+        log = StderrLog(tmp_path / "git.log", max_bytes=20_000)
+        for n in range(5_000):
+            log.feed(b"line %d\n" % n)
+        assert sum(file.stat().st_size for file in tmp_path.iterdir()) <= 20_000
+        assert len(list(tmp_path.iterdir())) == 2
+        assert [line.partition(" ")[2] for line in read_log(tmp_path / "git.log", 300)] == [
+            f"line {n}" for n in range(4_700, 5_000)
+        ]
+
+    def test_nobody_else_may_read_it(self, tmp_path: Path):
+        StderrLog(tmp_path / "logs" / "git.log").note("started")
+        assert (tmp_path / "logs").stat().st_mode & 0o077 == 0
+        assert (tmp_path / "logs" / "git.log").stat().st_mode & 0o077 == 0
+
+    def test_a_link_in_its_place_is_not_followed(self, tmp_path: Path):
+        (tmp_path / "git.log").symlink_to(tmp_path / "elsewhere")
+        StderrLog(tmp_path / "git.log").note("started")
+        assert not (tmp_path / "elsewhere").exists()
+
+    def test_a_disk_that_takes_nothing_is_no_trouble(self):
+        log = StderrLog(Path("/proc/nowhere/git.log"))
+        log.feed(b"one\n")
+        assert log.last_lines(1) == ["one"]
+
+
+@pytest.mark.outside
+@pytest.mark.anyio
+async def test_a_process_that_floods_is_still_answered_by_and_costs_no_memory():
+    async with upstream(f"stderr-flood={64 * 2**20}") as faulty, Client(faulty, mode="legacy") as client:
+        before = memory_kib()
+        began = time.monotonic()
+        while "the flood is over" not in faulty.stderr.last_lines(1):
+            assert time.monotonic() - began < PATIENCE_S
+            result = await client.call_tool("echo", {"text": "hello"})
+            assert result.content[0].text == "hello"
+        assert memory_kib() - before < 16 * 1024
+
+
+def memory_kib() -> int:
+    """Return the memory that this process takes."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 1024
