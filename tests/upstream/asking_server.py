@@ -22,6 +22,8 @@ from mcp.shared.message import ServerMessageMetadata
 IS_MODERN = "modern" in sys.argv
 FORM = {"type": "object", "properties": {"name": {"type": "string"}}}
 Context = ServerRequestContext[Any, Any]
+WAITING, CANCELLED = asyncio.Event(), asyncio.Event()
+"""Whether a call of `wait` has come, and whether one was cancelled."""
 
 
 def elicitation(arguments: dict[str, Any]) -> mcp_types.ElicitRequest:
@@ -46,7 +48,7 @@ QUESTIONS: dict[str, tuple[Any, Any]] = {
     "sample": (sampling, mcp_types.CreateMessageResult),
     "roots": (lambda arguments: mcp_types.ListRootsRequest(), mcp_types.ListRootsResult),
 }
-TOOLS = (*QUESTIONS, "both", "tell", "refuse", "fail", "meta", "wait")
+TOOLS = (*QUESTIONS, "both", "tell", "refuse", "fail", "meta", "wait", "waiting", "cancelled")
 
 
 def text(value: Any, **more: Any) -> mcp_types.CallToolResult:
@@ -97,8 +99,19 @@ async def call(ctx: Context, params: mcp_types.CallToolRequestParams) -> Any:
         case "meta":
             given = dict((ctx.params or {}).get("_meta") or {})
             return text(given, _meta={"their.org/key": 1})
+        case "waiting":
+            await WAITING.wait()
+            return text("a call waits")
+        case "cancelled":
+            await CANCELLED.wait()
+            return text("it was cancelled")
         case _:
-            await asyncio.Event().wait()
+            WAITING.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                CANCELLED.set()
+                raise
 
 
 def schema(name: str) -> mcp_types.Tool:
