@@ -38,6 +38,10 @@ class Settings(BaseModel):
         le=86_400_000,
         description="The same for a list that a query has cut.",
     )
+    groups: bool = Field(
+        default=True,
+        description="Whether each listed tool's `_meta` names its toolsets, under `io.modelcontextprotocol/groups`.",
+    )
     allowed_hosts: str = Field(
         default="",
         description="Over HTTP: hosts that requests may be for, such as `agent.example,*.lan:8001`. A loopback address "

@@ -20,6 +20,7 @@ from agent_utilities.mcp.host import Host
 from agent_utilities.mcp.observers.base import ToolCalled, ToolsListed
 from agent_utilities.mcp.surface.verdict import CollectingDecisions, Verdict
 from agent_utilities.mcp.wire.changes import Changes
+from agent_utilities.mcp.wire.groups import add_groups
 from agent_utilities.mcp.wire.parameter_headers import refuse_headers
 from agent_utilities.mcp.wire.request import selection_of
 from agent_utilities.mcp.wire.summary import summarise
@@ -108,6 +109,8 @@ class WireMiddleware:
             decision = decisions.get(kind)
             summary = await summarise(self._host, verdict, kind, decision)
             result["_meta"] = {**(result.get("_meta") or {}), META_KEY: summary}
+            if kind == "tool" and self._host.surface.operator.settings.groups:
+                add_groups(result.get("tools") or ())
             if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
                 self._set_cache(ctx.method, result, verdict)
             if kind == "tool" and decision is not None:

@@ -61,7 +61,7 @@ class RequestReader:
     def _read_before(self) -> BoundedCache[_Given, Selection]:
         return BoundedCache(self._max_bytes(), _weigh, heaviest=LONGEST_KEPT)
 
-    def read(self, scope: Scope, path: PathSelection) -> Selection:
+    def read(self, scope: Scope, path: PathSelection = NO_PATH) -> Selection:
         """Return the selection of a request; for the same bytes the same object.
 
         Args:
