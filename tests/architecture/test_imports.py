@@ -59,3 +59,8 @@ try:
 except SystemExit:
     pass"""
     assert modules(program) & SEVERAL_SECONDS == set()
+
+
+def test_the_room_of_snapshots_and_locks_is_cheap_to_enter() -> None:
+    loaded = modules("import agent_utilities.upstream.snapshot_store, agent_utilities.upstream.lock_file")
+    assert loaded & (SEVERAL_SECONDS | {"pydantic", "rapidfuzz"}) == set()

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+from urllib.parse import quote
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_utilities.errors import SelectionError
 from agent_utilities.selection.merge import effective, merge
 from agent_utilities.selection.model import NOTHING
 from agent_utilities.selection.parse import read_request
@@ -52,3 +57,15 @@ def test_it_is_united_with_the_query_and_tells_where_each_came_from() -> None:
 
 def test_nothing_is_asked_for_where_no_path_is() -> None:
     assert read_path(NO_PATH) is NOTHING
+
+
+@given(toolsets=st.text(st.characters(exclude_categories=["Cs"]), min_size=1), read_only=st.booleans())
+def test_any_text_is_read_or_refused_as_in_a_query(toolsets: str, read_only: bool) -> None:
+    query = f"toolsets={quote(toolsets)}&read_only={read_only}".encode()
+    read = []
+    for reader in (lambda: read_path(PathSelection(toolsets, read_only=read_only)), lambda: read_request(query, ())):
+        try:
+            read.append(effective(reader()).bounds_digest)
+        except SelectionError as error:
+            read.append(error.what)
+    assert read[0] == read[1]

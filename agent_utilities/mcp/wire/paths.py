@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from urllib.parse import unquote_to_bytes
+from urllib.parse import quote, unquote_to_bytes
 
 from starlette.types import Scope
 
@@ -44,7 +44,7 @@ class Endpoints:
     def routed(self, scope: Scope, endpoint: str) -> Scope:
         """Return the scope of a request as it is for the endpoint alone."""
         path = scope.get("root_path", "") + self._own_path[endpoint]
-        return {**scope, "path": path, "raw_path": path.encode()}
+        return {**scope, "path": path, "raw_path": quote(path).encode()}
 
 
 def _segments(scope: Scope, before: str, rest: str) -> list[str]:
