@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx2
 import pytest
 from fastmcp import Client
 from fastmcp.client.transports import SSETransport, StreamableHttpTransport
-from starlette.applications import Starlette
-from starlette.routing import Mount
 
-from agent_utilities import AgentServer
+from tests.mcp.in_process import ask, listed, web_of
 from tests.mcp.servers import log_server, over_http, running, tool_names
 from tests.wire.roles_server import mcp as roles_server
 from tests.wire.wires import modern_request
@@ -24,32 +21,10 @@ READING = ["tail_log", "search_logs"]
 WRITING = ["rotate_log", "delete_log"]
 
 
-@asynccontextmanager
-async def web_of(mcp: AgentServer, prefix: str = "", path: str | None = None) -> AsyncIterator[httpx2.AsyncClient]:
-    app = mcp.http_app(path, host_origin_protection=False, json_response=True)
-    outer = Starlette(routes=[Mount(prefix, app=app)], lifespan=lambda _: app.router.lifespan_context(app))
-    async with (
-        outer.router.lifespan_context(outer),
-        httpx2.AsyncClient(transport=httpx2.ASGITransport(app=outer), base_url="http://127.0.0.1") as web,
-    ):
-        yield web
-
-
 @pytest.fixture
 async def web() -> AsyncIterator[httpx2.AsyncClient]:
     async with web_of(log_server()) as web:
         yield web
-
-
-async def ask(web: httpx2.AsyncClient, url: str, method: str = "tools/list", **headers: str) -> httpx2.Response:
-    body, routing = modern_request(method)
-    return await web.post(url, json=body, headers={**dict(routing), **headers})
-
-
-async def listed(web: httpx2.AsyncClient, url: str, **headers: str) -> list[str]:
-    answer = await ask(web, url, **headers)
-    assert answer.status_code == 200, answer.text
-    return [tool["name"] for tool in answer.json()["result"]["tools"]]
 
 
 class TestAPath:
