@@ -61,6 +61,7 @@ class Gateway(AgentServer):
         super().__init__(name, instructions, environ=environ, lifespan=lifespan, **options)
         operator = self.surface.operator
         operator.has_configured_denies = True
+        self.toolsets_to_come = self._toolsets_to_come
         self.upstreams = Upstreams(
             config,
             environ=operator.environ,
@@ -90,6 +91,10 @@ class Gateway(AgentServer):
         self.config, self._rules = config, rules or self._rules
         await self.upstreams.reload(config)
         self.upstream_provider.renew()
+
+    def _toolsets_to_come(self) -> Sequence[str]:
+        """Return the toolsets of upstreams that were never reached: a path may name them, as it may when they were."""
+        return [name for each in self.upstreams if _is_unseen(each) for name in (each.config.name, *each.config.tags)]
 
     # -- what is told of upstreams -----------------------------------------------------------------------------------
 
