@@ -17,7 +17,7 @@ from tests.wire.http_raw import Headers
 from tests.wire.processes import HttpProcess
 from tests.wire.wires import Access, Caller, WireName
 
-GATEWAY = (sys.executable, "-m", "agent_utilities.cli.app", "gateway")
+GATEWAY = (str(Path(sys.executable).with_name("agent-utilities")), "gateway")
 _LISTED_S = 100
 _LOOK_AGAIN_S = 0.05
 

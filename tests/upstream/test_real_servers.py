@@ -25,7 +25,8 @@ LISTS = {"tools": "tools/list", "prompts": "prompts/list", "resources": "resourc
 TEMPLATES = {"resourceTemplates": "resources/templates/list"}
 PAGE = "A page of plain text that is longer than forty characters, with a ü in it.".encode()
 
-_OURS = {"name", "_meta", "ttlMs", "cacheScope", "resultType"}
+_NOT_THE_UPSTREAMS = {"legacy": {"name", "_meta"}, "modern": {"name", "_meta", "execution"}}
+"""What a gateway says in place of the upstream; `execution` is of the handshake era alone."""
 
 
 @pytest.fixture(scope="module")
@@ -81,9 +82,9 @@ class TestLists:
         self, served: Gateway, themselves: Mapping[str, Caller], era: WireName, kind: str
     ) -> None:
         with served.calling(era) as caller:
-            shown = {item["name"]: _definition(item) for item in _listed(caller, kind, LISTS[kind])}
+            shown = {item["name"]: _definition(item, era) for item in _listed(caller, kind, LISTS[kind])}
         own = {
-            f"{name}_{item['name']}": _definition(item)
+            f"{name}_{item['name']}": _definition(item, era)
             for name in NAMES
             for item in _listed(themselves[name], kind, LISTS[kind])
         }
@@ -137,10 +138,10 @@ def _call(caller: Caller, name: str, call: RealCall) -> Answer:
     return caller.ask("tools/call", {"name": name, "arguments": call.arguments})
 
 
-def _content(answer: Answer) -> str:
-    """Return what a tool gave, as bytes would be compared: the order of keys counts."""
+def _content(answer: Answer) -> tuple[Any, Any, bool]:
+    """Return all of what a tool gave: texts and data are compared by the byte, and 1 is 1.0."""
     result = answer.result
-    return json.dumps([result.get(key) for key in ("content", "structuredContent", "isError")]).replace("null", "false")
+    return result["content"], result.get("structuredContent"), result.get("isError", False)
 
 
 def _listed(caller: Caller, kind: str, method: str) -> list[dict[str, Any]]:
@@ -149,9 +150,9 @@ def _listed(caller: Caller, kind: str, method: str) -> list[dict[str, Any]]:
     return items
 
 
-def _definition(item: Mapping[str, Any]) -> str:
+def _definition(item: Mapping[str, Any], era: WireName) -> str:
     """Return a tool or prompt without its name and tags."""
-    return json.dumps({key: value for key, value in item.items() if key not in _OURS}, sort_keys=True)
+    return json.dumps({key: item[key] for key in item.keys() - _NOT_THE_UPSTREAMS[era]}, sort_keys=True)
 
 
 def _described(item: Mapping[str, Any]) -> tuple[str, str, str]:
