@@ -130,21 +130,15 @@ def _more(rounds: Rounds, lane: str, *bases: str) -> Spread:
 
 def _stages(calls: Rounds) -> Table:
     table = _table("what a call through a gateway adds to a local one, ms", "", *WIRES)
+    direct = spread([1e3 * each for each in calls.of_blocks(DIRECT, "wall")]).text("{:.2f}")
+    table.add_row("the upstream itself, called by a program through the SDK's client", *[direct] * len(WIRES))
     stages = {
-        "the upstream itself, called by a program": (DIRECT, None),
-        "kept, less bare: FastMCP's server with the SDK's client in a tool": ("kept/{}", "bare/{}"),
-        "ours, less kept: what is ours": ("ours/{}", "kept/{}"),
-        "ours, less bare: all of it": ("ours/{}", "bare/{}"),
+        "kept, less bare: FastMCP's server with the SDK's client in a tool": ("kept", "bare"),
+        "ours, less kept: what is ours": ("ours", "kept"),
+        "ours, less bare: all of it": ("ours", "bare"),
     }
     for stage, (lane, base) in stages.items():
-        cells = []
-        for wire in WIRES:
-            named = [each.format(wire) for each in (lane, base) if each]
-            is_there = all(each in calls.blocks for each in named)
-            cells.append(_more(calls, *named).text("{:+.2f}") if is_there else "")
-            if is_there and base is None:
-                cells[-1] = spread([1e3 * each for each in calls.of_blocks(DIRECT, "wall")]).text("{:.2f}")
-        table.add_row(stage, *cells)
+        table.add_row(stage, *(_more(calls, f"{lane}/{wire}", f"{base}/{wire}").text("{:+.2f}") for wire in WIRES))
     return table
 
 
