@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
+import signal
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,6 +23,7 @@ from agent_utilities.upstream.config_files import read_config, read_servers
 from agent_utilities.upstream.config_watch import ConfigFiles
 from agent_utilities.upstream.folders import gateway_folder
 from agent_utilities.upstream.operator_rules import OperatorRules
+from agent_utilities.upstream.process_guard import watch_parent
 from agent_utilities.upstream.reaching import reach
 from agent_utilities.upstream.snapshot_store import SnapshotStore
 from agent_utilities.upstream.supervisor import Upstream
@@ -72,6 +75,15 @@ class Gateway(AgentServer):
         self.add_provider(self.upstream_provider)
         self.add_completion_handler(self.upstream_provider.complete)
 
+    async def run_stdio_async(self, *args: Any, **options: Any) -> None:
+        """Serve over stdio until stopped, or until whoever started it is gone; see `FastMCP.run_stdio_async`."""
+        watching = asyncio.create_task(watch_parent(lambda: os.kill(os.getpid(), signal.SIGTERM)))
+        try:
+            await super().run_stdio_async(*args, **options)
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+
     async def _supervise(self) -> None:
         await self.upstreams.run()
 
@@ -100,7 +112,8 @@ class Gateway(AgentServer):
 
     def absent(self, bounds: Bounds) -> Sequence[str]:
         """Return the upstreams whose components are not known yet, of those that the caller may learn of."""
-        return [each.config.name for each in self.upstreams if _is_unseen(each) and _may_learn_of(each, bounds)]
+        unseen = [each for each in self.upstreams if _is_unseen(each)]
+        return [each.config.name for each in unseen if _may_learn_of(each, bounds)] if unseen else ()
 
     def health(self) -> dict[str, Any]:
         """Return the server's health, and under `upstreams` the state of each and of how many others.
@@ -109,10 +122,21 @@ class Gateway(AgentServer):
         bounds hide.
         """
         bounds = self.surface.verdict(NOTHING, shapes_lists=False).bounds
-        told = {each.config.name: _told(each) for each in self.upstreams if _may_learn_of(each, bounds)}
+        permitted = self.upstream_provider.upstreams_of(bounds)
+        told = {
+            each.config.name: _told(each)
+            for each in self.upstreams
+            if each.config.name in permitted or (each.snapshot is None and _may_learn_of(each, bounds))
+        }
         others = Counter(each.state.name for each in self.upstreams if each.config.name not in told)
         health = {**super().health(), "upstreams": told}
         return {**health, "other_upstreams": dict(others)} if others else health
+
+    def told_at_start(self) -> Sequence[str]:
+        """Return which upstreams are not listed yet, and where their names were changed."""
+        unseen = [each.config.name for each in self.upstreams if _is_unseen(each)]
+        lines = [f"not reached yet, and listed when they are: {', '.join(unseen)}"] if unseen else []
+        return [*lines, *self.upstream_provider.notices]
 
     async def caller_instructions(self) -> str | None:
         """Return the gateway's instructions, and those of the upstreams that the present caller may use."""
@@ -129,11 +153,10 @@ def _is_unseen(upstream: Upstream) -> bool:
 
 
 def _may_learn_of(upstream: Upstream, bounds: Bounds) -> bool:
-    """Whether bounds leave anything of an upstream, judged on what it is known to have, or else on its name."""
-    config, seen = upstream.config, upstream.snapshot
-    names = [f"{config.name}_{tool.name}" for tool in seen.tools] if seen is not None else [f"{config.name}_"]
-    tags = (config.name, *config.tags)
-    return any(bounds.refusal(entry("tool", name, tags=tags, read_only=True)) is None for name in names)
+    """Whether bounds may leave anything of an upstream that was never reached: judged by its name, and its toolsets."""
+    config = upstream.config
+    unknown = entry("tool", f"{config.name}_", tags=(config.name, *config.tags), read_only=True)
+    return bounds.refusal(unknown) is None
 
 
 def _told(upstream: Upstream) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind, Entry
 from agent_utilities.errors import SelectionError
 from agent_utilities.mcp.bounded_server import BoundedServer
 from agent_utilities.mcp.fastmcp_internals import as_over_stdio, inner_provider
+from agent_utilities.mcp.kept_provider import KeptProvider
 from agent_utilities.mcp.surface.components import entry_of
 from agent_utilities.mcp.surface.visibility_transform import DynamicVisibilityTransform
 from agent_utilities.selection.merge import Effective
@@ -131,8 +132,9 @@ class OperatorBounds:
         n_permitted = len({listed[i].name for i in decision.permitted})
         counted = f"{n_permitted} of {len({tool.name for tool in everything})} tools permitted"
         later = "" if is_complete else ", and such as come later"
+        missing = "".join(f"; {line}" for line in self._server.told_at_start())
         bounds = "; ".join(_spelled(settings)) or "no bounds"
-        return f"{self._server.name}: {counted}{later}; {bounds}"
+        return f"{self._server.name}: {counted}{later}; {bounds}{missing}"
 
 
 async def entries(server: BoundedServer, kind: ComponentKind, *, past_mounted: bool = True) -> list[Entry]:
@@ -149,7 +151,7 @@ async def entries(server: BoundedServer, kind: ComponentKind, *, past_mounted: b
     verdict = server.surface.unbounded_everywhere() if past_mounted else server.surface.unbounded()
     with server.surface.under_verdict(verdict), as_over_stdio():
         for provider in server.providers:
-            if is_fixed(provider):
+            if is_fixed(provider) or isinstance(provider, KeptProvider):
                 components += await _list(provider, kind)
         for transform in server.transforms:
             if isinstance(transform, Namespace | ToolTransform):

@@ -14,11 +14,14 @@ from fastmcp.tools.base import Tool
 from fastmcp.utilities.components import FastMCPComponent
 from fastmcp.utilities.versions import VersionSpec
 
+from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.mcp.kept_provider import KeptProvider
+from agent_utilities.mcp.surface.components import entry_of
 from agent_utilities.mcp.upstream_components import UpstreamPrompt, UpstreamResource, UpstreamTemplate, UpstreamTool
 from agent_utilities.mcp.upstream_instructions import Instructions
 from agent_utilities.mcp.upstream_union import Denials, Union, Unions
 from agent_utilities.mcp.upstream_waiting import WaitingCalls
+from agent_utilities.visibility.bounds import Bounds
 
 _C = TypeVar("_C", bound=FastMCPComponent)
 
@@ -64,6 +67,22 @@ class UpstreamProvider(KeptProvider):
         self._templates = tuple(union.templates.values())
         if changed:
             self.tell(changed)
+
+    def upstreams_of(self, bounds: Bounds) -> frozenset[str]:
+        """Return the names of the upstreams of which bounds permit anything."""
+        lists: tuple[tuple[ComponentKind, Sequence[Any]], ...] = (
+            ("tool", self._tools),
+            ("prompt", self._prompts),
+            ("resource", self._resources),
+            ("template", self._templates),
+        )
+        found: set[str] = set()
+        for kind, components in lists:
+            for component in components:
+                name = component.caller.config.name
+                if name not in found and bounds.refusal(entry_of(kind, component)) is None:
+                    found.add(name)
+        return frozenset(found)
 
     @property
     def notices(self) -> tuple[str, ...]:
