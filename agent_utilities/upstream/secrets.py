@@ -21,7 +21,7 @@ HIDDEN = "[hidden]"
 """What stands in the place of a secret."""
 
 _NAMED = re.compile(
-    r"(?i)(key|token|secret|passw(or)?d|passphrase|pwd|credentials?|auth(orization)?|cookie|bearer|basic|_pat|dsn)s?$"
+    r"(?i)(key|token|secret|passw(or)?d|passphrase|pwd|credentials?|auth(orization)?|cookie|bearer|basic|_pat|dsn|jwt|signature|webhook)s?$"
 )
 _PATH = re.compile(r"(?i)(\.{0,2}/|~|@[\w.-]+/|[a-z]:[\\/]|file:)")
 _SEPARATORS = re.compile(r"[\s;,&=:\"'{}\[\]()<>?|@/\\#]+")
