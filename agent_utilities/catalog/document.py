@@ -15,6 +15,33 @@ _BORDER = re.compile(
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s|[\u3002\uff01\uff1f\n]")
 
 
+_N_SERVER_CHARACTERS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class ToolServer:
+    """The server that a tool comes from, as far as it helps to find the tool.
+
+    Args:
+        name: what people call it where it was configured, or its own name.
+        title: what it calls itself; empty where that is not known.
+        description: what it is for; empty where that is not known.
+    """
+
+    name: str = ""
+    title: str = ""
+    description: str = ""
+
+    @property
+    def text(self) -> str:
+        """What is read of it beside its name: its title, and the first sentence of its description.
+
+        The rest speaks of how it is installed, and to whom it is of use, more than of what its tools do.
+        """
+        first_sentence, *_ = _SENTENCE_END.split(self.description.strip(), maxsplit=1)
+        return "\n".join(filter(None, (self.title, first_sentence)))[:_N_SERVER_CHARACTERS]
+
+
 @dataclass(frozen=True, slots=True)
 class ToolDocument:
     """One tool as a ranker reads it; equal documents rank alike.
@@ -29,6 +56,8 @@ class ToolDocument:
         server: the server it comes from; empty where there is only one.
         hints: search hints of its author (`anthropic/searchHint`).
         triggers: past requests that it answered, oldest first.
+        own_name: what its server calls it, where callers see it under another name; else empty.
+        server_text: what is known of its server beside the name.
     """
 
     name: str
@@ -39,11 +68,18 @@ class ToolDocument:
     server: str = ""
     hints: tuple[str, ...] = ()
     triggers: tuple[str, ...] = ()
+    own_name: str = ""
+    server_text: str = ""
+
+    @property
+    def read_name(self) -> str:
+        """The name whose words count: its server's, which says no server's name over again, where there is one."""
+        return self.own_name or self.name
 
     def fields(self) -> dict[str, str]:
         """Return the text of each field, whose names are those of the lexical ranker's weights."""
         return {
-            "name": self.name,
+            "name": self.read_name,
             "title": self.title,
             "description": self.description,
             "hints": "\n".join(self.hints),
@@ -51,6 +87,7 @@ class ToolDocument:
             "parameter_descriptions": "\n".join(text for _, text in self.parameters)[:_N_TEXT_CHARACTERS],
             "tags": " ".join(self.tags),
             "server": self.server,
+            "server_text": self.server_text,
             "triggers": "\n".join(self.triggers),
         }
 
@@ -60,7 +97,7 @@ class ToolDocument:
         A long description drowns what the tool is for, and a name says it best; their mean vector finds more than
         the vector of any one of them. The keys are those of `ASPECT_WEIGHTS`.
         """
-        name = " ".join(part for part in (split_identifier(self.name), self.title) if part)
+        name = " ".join(part for part in (split_identifier(self.read_name), self.title) if part)
         text = "\n".join(part for part in (self.description, *self.hints) if part)
         first_sentence, *_ = _SENTENCE_END.split(text.strip(), maxsplit=1)
         return {
@@ -75,16 +112,20 @@ class ToolDocument:
         return replace(self, triggers=triggers[-_N_TRIGGERS:])
 
 
-def document(definition: Mapping[str, Any], server: str = "", tags: Iterable[str] = ()) -> ToolDocument:
+def document(
+    definition: Mapping[str, Any], server: str | ToolServer = "", tags: Iterable[str] = (), own_name: str = ""
+) -> ToolDocument:
     """Return the document of a tool as `tools/list` sends it; whatever isn't text where text belongs is left out.
 
     Of each text the first 20,000 characters are read.
 
     Args:
         definition: name, title, description, inputSchema, annotations and `_meta`.
-        server: the server it comes from.
+        server: the server it comes from, or its name where no more is known of it.
         tags: its tags, where they are not in `_meta`.
+        own_name: what that server calls it; by default what `definition` does.
     """
+    origin = ToolServer(server) if isinstance(server, str) else server
     meta = _mapping(definition.get("_meta") or definition.get("meta"))
     host = _mapping(meta.get("fastmcp")) or _mapping(meta.get("_fastmcp"))
     properties = _mapping(_mapping(definition.get("inputSchema")).get("properties"))
@@ -92,14 +133,16 @@ def document(definition: Mapping[str, Any], server: str = "", tags: Iterable[str
     name, title = _text(definition.get("name")), _text(definition.get("title")) or annotated_title
     return ToolDocument(
         name=name,
-        title="" if _repeats_name(title, name) else title,
+        title="" if _repeats_name(title, own_name or name) else title,
         description=_text(definition.get("description")),
         parameters=tuple(
             (_text(name), _text(_mapping(schema).get("description"))) for name, schema in properties.items()
         ),
         tags=tuple(sorted({*_texts(host.get("tags")), *tags})),
-        server=server,
+        server=origin.name,
         hints=_texts(meta.get("anthropic/searchHint")),
+        own_name="" if own_name == name else own_name,
+        server_text=origin.text,
     )
 
 

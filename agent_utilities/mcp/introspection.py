@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
+from hashlib import blake2b
 from typing import Any
 
 from cachetools import LRUCache
@@ -14,13 +14,14 @@ from fastmcp.server.providers.local_provider import LocalProvider
 from fastmcp.tools.base import Tool
 from fastmcp.utilities.versions import dedupe_with_versions
 
-from agent_utilities.catalog.document import ToolDocument, document
+from agent_utilities.catalog.document import ToolDocument, ToolServer, document
 from agent_utilities.catalog.model import Catalog
-from agent_utilities.graph.base import ToolRecord, record_of
-from agent_utilities.mcp.fastmcp_internals import as_over_stdio, mounted_server
+from agent_utilities.graph.base import ToolRecord, UpstreamRecord, record_of, upstream_record
+from agent_utilities.mcp.fastmcp_internals import as_over_stdio
 from agent_utilities.mcp.surface.introspecting import introspecting
 from agent_utilities.mcp.surface.surface import Surface
 from agent_utilities.mcp.surface.verdict import CollectingDecisions, Verdict
+from agent_utilities.mcp.tool_origin import origin_of
 from agent_utilities.resolution.resolver import LiveTools
 from agent_utilities.resolution.scope import CallerScope
 from agent_utilities.runtime.turns import in_turns
@@ -28,7 +29,6 @@ from agent_utilities.selection.model import NOTHING
 
 _N_SEEN = 64
 _UNUSED = {"input_schema", "output_schema", "icons"}
-_GENERATED_NAME = re.compile(r"(\w+?)-(?:(.+)-)?[0-9a-f]{4}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,17 +55,6 @@ class Introspected:
         return frozenset(
             tool.name for tool in tools if tool.name in self.versions and self.versions[tool.name] == tool.version
         )
-
-
-def given_name(server: FastMCP[Any]) -> str:
-    """Return the name that a server was given, without what FastMCP draws at random for one that has none.
-
-    Rankings would differ from process to process by it.
-    """
-    generated = _GENERATED_NAME.fullmatch(server.name)
-    if generated and generated[1] in {kind.__name__ for kind in type(server).__mro__}:
-        return generated[2] or ""
-    return server.name
 
 
 class Introspection:
@@ -125,16 +114,18 @@ class Introspection:
         records: list[ToolRecord] = []
         documents: list[ToolDocument] = []
         versions: dict[str, str | None] = {}
+        upstreams = lru_cache(maxsize=None)(_upstream_record)
         async for versions_of_one in in_turns(by_name.values()):
             tool = self._representative(versions_of_one, verdict)
             versions[tool.name] = tool.version
             definition = tool.to_mcp_tool(name=tool.name).model_dump(mode="json", by_alias=True, exclude=_UNUSED)
-            records.append(record_of(definition))
-            server = given_name(mounted_server(tool) or self._server)
-            documents.append(document({**definition, "inputSchema": tool.parameters}, server=server))
+            origin = origin_of(tool, self._server)
+            records.append(record_of(definition, upstreams(origin.server) if origin.is_upstream else None))
+            read = {**definition, "inputSchema": tool.parameters}
+            documents.append(document(read, server=origin.server, own_name=origin.own_name))
         with introspecting():
             self._last = await self._introspected(tools, catalog, versions)
-        return LiveTools(catalog.digest, records, documents)
+        return LiveTools(_digest(catalog, documents), records, documents)
 
     def _representative(self, versions_of_one: Sequence[Tool], verdict: Verdict) -> Tool:
         """Return the version of a tool whose words stand for all of them: the highest that the operator permits."""
@@ -169,3 +160,17 @@ class Introspection:
         with self._surface.under_verdict(verdict), as_over_stdio(), CollectingDecisions(verdict) as decisions:
             tools = await FastMCP.list_tools(self._server, run_middleware=False)
         return tools, decisions["tool"].catalog
+
+
+def _upstream_record(server: ToolServer) -> UpstreamRecord:
+    return upstream_record(server.name, server.title, server.description)
+
+
+def _digest(catalog: Catalog, documents: Sequence[ToolDocument]) -> str:
+    """Return a digest of what is ranked: of the tools, and of what is known of their servers where anything is."""
+    texts = dict.fromkeys((each.server, each.server_text) for each in documents if each.server_text)
+    return (
+        f"{catalog.digest}{blake2b(repr(list(texts)).encode(), digest_size=16).hexdigest()}"
+        if texts
+        else catalog.digest
+    )

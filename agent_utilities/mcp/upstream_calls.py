@@ -17,6 +17,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
+from agent_utilities.catalog.document import ToolServer
 from agent_utilities.mcp.relayed_error import RelayedError
 from agent_utilities.mcp.upstream_capabilities import can_be_asked
 from agent_utilities.mcp.upstream_relay import ServerRelay
@@ -129,6 +130,18 @@ class Caller:
     def namespaced(self, name: str) -> str:
         """Return the name here of what the upstream calls so."""
         return self.namespace.namespaced(self.config.name, name)
+
+    @property
+    def described(self) -> ToolServer:
+        """What the upstream is called and for, by its configuration, and by what it tells of itself."""
+        snapshot = self.upstream.snapshot
+        told = snapshot.server_info if snapshot is not None else {}
+        title, description = (str(told.get(key) or "") for key in ("title", "description"))
+        return ToolServer(
+            name=self.config.name,
+            title=title or str(told.get("name") or ""),
+            description=self.config.description or description,
+        )
 
     async def call_tool(self, tool: mcp_types.Tool, arguments: dict[str, Any]) -> ToolResult:
         """Call a tool, as the upstream lists it; a failure of the upstream is told in a result.

@@ -14,6 +14,7 @@ from fastmcp.tools.base import Tool, ToolResult
 from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 from pydantic import Field, InstanceOf
 
+from agent_utilities.mcp.tool_origin import ToolOrigin
 from agent_utilities.mcp.upstream_calls import Caller
 from agent_utilities.selection.model import fold
 from agent_utilities.upstream.config import ToolOverride
@@ -75,6 +76,11 @@ class UpstreamTool(Tool):
             "meta": _listed_meta(self, self.listed.meta),
         }
         return self.listed.model_copy(update=update)
+
+    @property
+    def origin(self) -> ToolOrigin:
+        """Where it comes from: its upstream, as the operator's configuration and the upstream itself describe it."""
+        return ToolOrigin(self.caller.described, self.listed.name, is_upstream=True)
 
     async def run(self, arguments: dict[str, Any]) -> ToolResult:
         """Call the upstream's tool."""

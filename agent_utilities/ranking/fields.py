@@ -17,6 +17,7 @@ FIELD_WEIGHTS: Mapping[str, float] = {
     "parameter_descriptions": 0.5,
     "tags": 1,
     "server": 1,
+    "server_text": 0.15,
     "triggers": 0.4,
 }
 

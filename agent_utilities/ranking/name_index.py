@@ -24,7 +24,8 @@ class NameIndex:
     """Which tools bear which names.
 
     Args:
-        places_by_name: places in the catalog by folded name, with and without the server.
+        places_by_name: places in the catalog by folded name, as callers see it and as its server calls it, the latter
+            with and without the server.
         view_places: (n_tools,) the place of each tool of the catalog among those of a view, -1 where it is not there;
             None where all are.
     """
@@ -37,10 +38,12 @@ class NameIndex:
         """Return that of a catalog."""
         places_by_name: dict[str, list[int]] = {}
         for place, document in enumerate(documents):
-            name = document.name.casefold()
-            places_by_name.setdefault(name, []).append(place)
+            own_name = document.read_name.casefold()
+            names = {document.name.casefold(), own_name}
             if document.server:
-                places_by_name.setdefault(f"{document.server.casefold()}/{name}", []).append(place)
+                names.add(f"{document.server.casefold()}/{own_name}")
+            for name in names:
+                places_by_name.setdefault(name, []).append(place)
         return cls(places_by_name)
 
     def within(self, places: Places, n_tools: int) -> NameIndex:

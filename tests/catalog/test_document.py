@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_utilities.catalog.document import ToolDocument, document, split_identifier
+from agent_utilities.catalog.document import ToolDocument, ToolServer, document, split_identifier
 
 DEFINITION = {
     "name": "clone_repo",
@@ -26,6 +26,16 @@ class TestDocument:
             server="git",
             hints=("checkout",),
         )
+
+    def test_it_reads_what_is_known_of_the_server(self):
+        git = ToolServer("git", "Git", "Work with repositories. Easy to install.")
+        read = document({**DEFINITION, "name": "git_clone_repo"}, server=git, own_name="clone_repo")
+        assert (read.name, read.own_name, read.read_name) == ("git_clone_repo", "clone_repo", "clone_repo")
+        assert (read.server, read.server_text) == ("git", "Git\nWork with repositories.")
+        assert read.aspects() == document(DEFINITION, server="git").aspects()
+
+    def test_of_a_server_that_tells_much_a_thousand_characters_are_read(self):
+        assert len(document({"name": "a"}, server=ToolServer("git", "", "x" * 9_000)).server_text) == 1_000
 
     @pytest.mark.parametrize("meta", [None, {"fastmcp": None}, {"fastmcp": {"tags": None}}, "text"])
     def test_tags_that_are_none_are_none(self, meta):

@@ -11,7 +11,8 @@ from fastmcp import FastMCP
 
 from agent_utilities import create_mcp_server
 from agent_utilities.cli.evaluation.data import read_tools
-from agent_utilities.mcp.introspection import Introspection, given_name
+from agent_utilities.mcp.introspection import Introspection
+from agent_utilities.mcp.tool_origin import given_name
 
 pytestmark = pytest.mark.anyio
 ROWS = [

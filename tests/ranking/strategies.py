@@ -14,5 +14,7 @@ documents = st.builds(
     description=texts,
     tags=st.lists(words, max_size=2).map(tuple),
     server=st.sampled_from(["", "a", "b"]),
+    own_name=st.sampled_from(["", "log", "read_file"]),
+    server_text=st.sampled_from(["", "Work with a git repo"]),
 )
 catalogs = st.lists(documents, max_size=12)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from agent_utilities.catalog.document import ToolDocument
+from agent_utilities.catalog.document import ToolDocument, ToolServer, document
 from agent_utilities.ranking import term_counts
 from agent_utilities.ranking.lexical import LexicalRanker
 from tests.ranking.catalogs import PLACES, TOOLS
@@ -74,6 +76,11 @@ class TestNames:
         assert index.rank("Search for a restaurant nearby").indexes[0] == 1
         assert index.rank("call `search` for a restaurant").indexes[0] == 0
 
+    @pytest.mark.parametrize("query", ["git_git_status", "git_status", "git/git_status", "run git_status, then push"])
+    def test_behind_a_gateway_it_is_known_by_both_its_names(self, query):
+        tools = [replace(tool, name=f"{tool.server}_{tool.name}", own_name=tool.name) for tool in TOOLS]
+        assert LexicalRanker().index(tools).rank(query).indexes[0] == PLACES["git_status"]
+
     def test_a_denied_name_wins_nothing(self):
         assert PLACES["git_status"] not in INDEX.rank("git_status", permitted=[1, 2]).indexes
 
@@ -87,6 +94,24 @@ class TestServers:
             ToolDocument("play", description="Play a song", server="music"),
         ]
         assert LexicalRanker().index(catalog).rank("list every song").indexes[:2] == (2, 0)
+
+    def test_the_prefix_of_a_gateway_changes_no_rank(self):
+        tools = [replace(tool, name=f"{tool.server}_{tool.name}", own_name=tool.name) for tool in TOOLS]
+        index = LexicalRanker().index(tools)
+        for query in ("git history", "files", "what changed in the log", "remove a directory"):
+            assert index.rank(query) == INDEX.rank(query)
+
+    def test_words_of_its_description_find_its_tools_after_those_that_say_them_themselves(self):
+        clock = ToolServer("clock", "World Clock", "Time zones of every city. Installed in a minute.")
+        catalog = [
+            document({"name": "now", "description": "Return it."}, clock),
+            document({"name": "list", "description": "List things."}, "things"),
+            document({"name": "convert", "description": "Convert between zones."}, "units"),
+        ]
+        index = LexicalRanker().index(catalog)
+        assert index.rank("which zones are there").indexes == (2, 0)
+        assert index.rank("world clock").indexes == (0,)
+        assert index.rank("how is it installed").indexes == ()
 
     def test_denied_neighbours_do_not_count(self):
         catalog = [
