@@ -14,7 +14,7 @@ from rich.table import Table
 
 from agent_utilities.errors import AgentUtilitiesError, InputError
 from agent_utilities.graph.backends import embedded_path, graph_backend
-from agent_utilities.graph.base import GraphError, ToolGraph, record_of
+from agent_utilities.graph.base import GraphError, ServerState, ToolGraph, gateway_of, record_of
 from agent_utilities.graph.embedded import EmbeddedGraph
 from agent_utilities.graph.matching import match, names_of
 from agent_utilities.graph.query_text import normalise
@@ -71,7 +71,7 @@ async def sync_server(url: str, name: str | None) -> None:
     """Bring a live server's tools into the graph.
 
     Raises:
-        InputError: the URL is none.
+        InputError: the URL is none, or the graph knows the server as a gateway.
         ListingError: the server could not be listed.
     """
     from fastmcp import Client
@@ -92,7 +92,11 @@ async def sync_server(url: str, name: str | None) -> None:
             records.append(record_of(tool.model_dump(mode="json", by_alias=True)))
             progress.advance(task)
         progress.update(task, description="writing", total=None)
-        async with _open(_graph_of(server, _settings(), must_be_there=False)) as graph:
+        async with _open(_graph_of(server, _settings())) as graph:
+            held = await server_state(graph, server)
+            if held is not None and held.nodes:
+                hint = "it brings its upstreams' tools in itself, which its list does not tell apart; or give --name"
+                raise InputError("a gateway in the graph", server, "argument URL", hint)
             report = await sync(graph, server, records, int(time.time() * 1000))
     print(f"{server}: {report.state.n_tools} tools, {report.n_put} put, {report.n_dropped} dropped")
 
@@ -105,25 +109,21 @@ async def show_matches(words: str, server: str) -> None:
     """
     if not normalise(words):
         raise InputError("no words", words, "argument WORDS", "give some, such as 'slow requests'")
-    async with _open(_graph_of(server, _settings())) as graph:
-        state = await server_state(graph, server)
-        if state is None:
-            raise _unknown(server)
+    async with _open_holding(server) as (graph, state):
         names = names_of(await match(graph, server, normalise(words)))
     print("\n".join(names) if names else f"no match: a caller is shown all permitted of its {state.n_tools} tools")
 
 
 async def forget_server(server: str) -> None:
-    """Remove a server and its tools from the graph.
+    """Remove a server and its tools from the graph; with a gateway its upstreams go too.
 
     Raises:
         InputError: there is no such server.
     """
-    async with _open(_graph_of(server, _settings())) as graph:
-        if await server_state(graph, server) is None:
-            raise _unknown(server)
+    async with _open_holding(server) as (graph, state):
         await forget(graph, server)
-    print(f"{server}: forgotten")
+    n_upstreams = len(state.nodes) - 1
+    print(f"{server}: forgotten" + (f", with {n_upstreams} upstreams" if n_upstreams > 0 else ""))
 
 
 def _settings() -> Settings:
@@ -142,16 +142,33 @@ def _every_graph(settings: Settings) -> list[ToolGraph]:
     return [EmbeddedGraph(path, or_memory=False) for path in sorted(folder.glob("*.lbdb"))]
 
 
-def _graph_of(server: str, settings: Settings, *, must_be_there: bool = True) -> ToolGraph:
+def _graph_of(server: str, settings: Settings) -> ToolGraph:
     """Return the graph that keeps a server."""
     graph = graph_backend(settings.graph, server, settings.graph_folder, os.environ)
     assert graph is not None, "an absent graph is refused with the settings"
     if not isinstance(graph, EmbeddedGraph):
         return graph
-    path = embedded_path(server, settings.graph_folder)
-    if must_be_there and not path.exists():
-        raise _unknown(server)
-    return EmbeddedGraph(path, or_memory=False)
+    return EmbeddedGraph(embedded_path(server, settings.graph_folder), or_memory=False)
+
+
+@asynccontextmanager
+async def _open_holding(server: str) -> AsyncIterator[tuple[ToolGraph, ServerState]]:
+    """Yield the open graph that holds a server, or one behind a gateway, and the server's state.
+
+    Raises:
+        InputError: there is none.
+    """
+    settings = _settings()
+    for keeper in filter(None, (server, gateway_of(server))):
+        graph = _graph_of(keeper, settings)
+        if isinstance(graph, EmbeddedGraph) and graph.path is not None and not graph.path.exists():
+            continue
+        async with _open(graph):
+            state = await server_state(graph, server)
+            if state is not None:
+                yield graph, state
+                return
+    raise _unknown(server)
 
 
 def _unknown(server: str) -> InputError:

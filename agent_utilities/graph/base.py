@@ -102,6 +102,13 @@ def _encoded(name: str) -> str:
     return name.replace("%", "%25").replace("/", "%2F")
 
 
+def gateway_of(node: str) -> str | None:
+    """Return the gateway whose upstream a node's name may be of, or None where it can be of none."""
+    gateway, _, upstream = node.partition("/")
+    is_of_one = bool(gateway and upstream) and "/" not in upstream
+    return gateway.replace("%2F", "/").replace("%25", "%") if is_of_one else None
+
+
 def tool_record(
     name: str,
     title: str | None,

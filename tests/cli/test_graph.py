@@ -5,10 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import anyio
 import pytest
 
+from agent_utilities.graph.backends import embedded_path
+from agent_utilities.graph.base import UpstreamRecord, tool_record
+from agent_utilities.graph.embedded import EmbeddedGraph
+from agent_utilities.graph.sync import sync
 from tests.mcp.servers import log_server, running
 
 COMMAND = Path(sys.executable).parent / "agent-utilities"
@@ -47,6 +53,46 @@ class TestLife:
             assert "in use by its running server" in graph("status").stdout
             done = graph("query", "logs", "logs")
             assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+
+
+class TestGateway:
+    @pytest.fixture
+    def filled(self, tmp_path):
+        """A gateway's graph, as a run of it left it."""
+
+        async def fill() -> None:
+            kept = EmbeddedGraph(embedded_path("my/gw", str(tmp_path)))
+            await kept.open()
+            git, clock = UpstreamRecord("git", "Git"), UpstreamRecord("clock")
+            tools = [("git_status", git), ("git_log", git), ("clock_now", clock)]
+            records = [tool_record(name, None, "Show it.", [], True, upstream) for name, upstream in tools]
+            await sync(kept, "my/gw", records, int(time.time() * 1000))
+            await kept.close()
+
+        anyio.run(fill)
+
+    def test_status_shows_it_with_all_its_tools_and_each_upstream_below(self, graph, filled):
+        lines = [line.split() for line in graph("status").stdout.splitlines()]
+        rows = [(line[1], line[3]) for line in lines if len(line) > 3 and "my" in line[1]]
+        assert rows == [("my/gw", "3"), ("my%2Fgw/clock", "1"), ("my%2Fgw/git", "2")]
+
+    def test_an_upstream_is_asked_and_forgotten_by_its_name_in_the_status(self, graph, filled):
+        assert graph("query", "show", "my%2Fgw/git").stdout.split() == ["git_log", "git_status"]
+        assert graph("query", "show", "my/gw").stdout.split() == ["clock_now", "git_log", "git_status"]
+        assert graph("forget", "my%2Fgw/git").stdout.strip() == "my%2Fgw/git: forgotten"
+        assert graph("query", "show", "my/gw").stdout.split() == ["clock_now"]
+        assert "the graph holds no such server" in graph("query", "show", "my%2Fgw/git").stderr
+
+    def test_is_forgotten_with_its_upstreams(self, graph, filled):
+        assert graph("forget", "my/gw").stdout.strip() == "my/gw: forgotten, with 2 upstreams"
+        assert "the graph holds no server yet" in graph("status").stdout
+
+    def test_is_not_brought_in_from_afar_which_would_make_its_upstreams_one(self, graph, filled):
+        with running(log_server()) as base:
+            done = graph("sync", f"{base}/mcp", "--name", "my/gw")
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert "a gateway in the graph" in done.stderr
+        assert "my%2Fgw/git" in graph("status").stdout
 
 
 class TestRefused:
