@@ -67,8 +67,14 @@ async def check(config: GatewayConfig, *, as_json: bool) -> int:
         config: the upstreams.
         as_json: print one JSON object instead of a table.
     """
-    folder = gateway_folder("snapshots", read_settings(os.environ).gateway_folder)
-    upstreams = Upstreams(config, environ=os.environ, store=SnapshotStore(folder), on_change=lambda _: None)
+    given = read_settings(os.environ).gateway_folder
+    upstreams = Upstreams(
+        config,
+        environ=os.environ,
+        store=SnapshotStore(gateway_folder("snapshots", given)),
+        on_change=lambda _: None,
+        logs=gateway_folder("logs", given),
+    )
     checked: dict[str, Checked] = {}
     with Steps(len(config.upstreams)) as steps:
 

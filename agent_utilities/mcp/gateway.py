@@ -69,6 +69,7 @@ class Gateway(AgentServer):
             config,
             environ=operator.environ,
             store=SnapshotStore(gateway_folder("snapshots", operator.settings.gateway_folder)),
+            logs=gateway_folder("logs", operator.settings.gateway_folder),
             on_change=lambda upstream: self.upstream_provider.renew(upstream),
         )
         self.upstream_provider = UpstreamProvider(self.upstreams, lambda *of: self._rules.denials(*of))
