@@ -48,7 +48,8 @@ class WaitingCalls:
     def __init__(self, wait_s: float = WAIT_S, n_waiting: int = N_WAITING, n_of_caller: int = N_OF_CALLER) -> None:
         self.wait_s, self.n_waiting, self.n_of_caller = wait_s, n_waiting, n_of_caller
         self._group: asyncio.TaskGroup | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
+        """What runs them."""
         self._waiting: dict[str, _Running] = {}
 
     def __len__(self) -> int:
@@ -71,7 +72,7 @@ class WaitingCalls:
                     assert running.end is not None
                     running.end.cancel()
                 self._waiting.clear()
-                for task in self._tasks:
+                for task in self.tasks:
                     task.cancel()
 
     async def begin(
@@ -87,8 +88,8 @@ class WaitingCalls:
         assert self._group is not None
         call: AskingCall[_T] = AskingCall(relay, target)
         task = self._group.create_task(call.run(lambda: work(call)))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
         outcome: _T | mcp_types.InputRequiredResult = await self._go_on(_Running(call, task), relay)
         return outcome
 
