@@ -104,19 +104,6 @@ class Change:
         return "removed" if self.after is None else "changed"
 
 
-@dataclass(frozen=True)
-class Withheld:
-    """What of one upstream waits to be accepted, by the upstream's own names; of templates their URI templates."""
-
-    tools: frozenset[str] = frozenset()
-    prompts: frozenset[str] = frozenset()
-    templates: frozenset[str] = frozenset()
-    instructions: bool = False
-
-    def __bool__(self) -> bool:
-        return bool(self.tools or self.prompts or self.templates or self.instructions)
-
-
 def lock_of(snapshots: Iterable[Snapshot]) -> Lock:
     """Return the lock that accepts all that upstreams list now."""
     accepted: dict[Key, Accepted] = {}
@@ -142,32 +129,6 @@ def changes(lock: Lock, snapshots: Iterable[Snapshot]) -> list[Change]:
         gone = (key for key in lock.accepted if key.upstream == snapshot.upstream and key not in now)
         found.extend(Change(key, lock.accepted[key].definition, None) for key in gone)
     return found
-
-
-def withheld(lock: Lock, snapshot: Snapshot) -> Withheld:
-    """Return what of an upstream is not as it was accepted, or was never accepted."""
-    keys = [change.key for change in changes(lock, [snapshot]) if change.after is not None]
-
-    def names(kind: Kind) -> frozenset[str]:
-        return frozenset(key.name for key in keys if key.kind == kind)
-
-    return Withheld(
-        names("tools"), names("prompts"), names("templates"), any(key.kind == "instructions" for key in keys)
-    )
-
-
-def without_withheld(lock: Lock, snapshot: Snapshot) -> Snapshot:
-    """Return a snapshot with nothing in it that is withheld; the same one where nothing is."""
-    kept_back = withheld(lock, snapshot)
-    if not kept_back:
-        return snapshot
-    content = {name: getattr(snapshot, name) for name in type(snapshot).model_fields}
-    content["tools"] = tuple(tool for tool in snapshot.tools if tool.name not in kept_back.tools)
-    content["prompts"] = tuple(prompt for prompt in snapshot.prompts if prompt.name not in kept_back.prompts)
-    content["templates"] = tuple(each for each in snapshot.templates if each.uri_template not in kept_back.templates)
-    if kept_back.instructions:
-        content["instructions"] = None
-    return type(snapshot).model_construct(**content)
 
 
 def accept(lock: Lock, names: Collection[str], snapshots: Sequence[Snapshot]) -> Lock:

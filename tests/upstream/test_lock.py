@@ -12,7 +12,7 @@ import pytest
 
 from agent_utilities.cli.gateway_lock import lock_gateway
 from agent_utilities.upstream.config import GatewayConfig
-from agent_utilities.upstream.lock import Key, LockError, Withheld, accept, changes, lock_of, withheld, without_withheld
+from agent_utilities.upstream.lock import Key, Lock, LockError, accept, changes, lock_of
 from agent_utilities.upstream.lock_file import lock_path, origin, read_lock, write_lock
 from agent_utilities.upstream.lock_text import change_text, visible
 from agent_utilities.upstream.snapshot import Snapshot
@@ -39,24 +39,29 @@ SAME = {
 }
 
 
+def withheld(lock: Lock, now: Snapshot) -> set[str]:
+    """Return what is withheld of an upstream: whatever it lists that is not as it was accepted."""
+    return {str(change.key) for change in changes(lock, [now]) if change.after is not None}
+
+
 class TestWithheld:
     def test_is_nothing_that_is_as_it_was_accepted(self) -> None:
         assert not withheld(LOCK, snapshot(GIT, LOG, STATUS))
 
     @pytest.mark.parametrize("what", CHANGED)
     def test_is_a_tool_that_changed(self, what: str) -> None:
-        assert withheld(LOCK, snapshot(GIT, CHANGED[what], LOG)) == Withheld(tools=frozenset({"status"}))
+        assert withheld(LOCK, snapshot(GIT, CHANGED[what], LOG)) == {"git/tools/status"}
 
     @pytest.mark.parametrize("what", SAME)
     def test_is_no_tool_that_reads_as_before(self, what: str) -> None:
         assert not withheld(LOCK, snapshot(GIT, SAME[what], LOG))
 
     def test_is_a_tool_that_is_new(self) -> None:
-        assert withheld(LOCK, snapshot(GIT, STATUS, LOG, tool("push"))).tools == {"push"}
+        assert withheld(LOCK, snapshot(GIT, STATUS, LOG, tool("push"))) == {"git/tools/push"}
 
     def test_is_all_of_an_upstream_that_is_new(self) -> None:
         found = withheld(LOCK, snapshot(config("time"), tool("now")))
-        assert found == Withheld(frozenset({"now"}), frozenset({"p"}), frozenset({"file:///{a}"}), instructions=True)
+        assert found == {"time/tools/now", "time/prompts/p", "time/templates/file:///{a}", "time/instructions"}
 
     def test_is_a_prompt_a_template_and_instructions_that_changed(self) -> None:
         now = snapshot(
@@ -67,21 +72,12 @@ class TestWithheld:
             prompts=(mcp_types.Prompt(name="p", arguments=[mcp_types.PromptArgument(name="a")]),),
             templates=(mcp_types.ResourceTemplate(name="other", uri_template="file:///{a}"),),
         )
-        found = withheld(LOCK, now)
-        assert found == Withheld(frozenset(), frozenset({"p"}), frozenset({"file:///{a}"}), instructions=True)
+        assert withheld(LOCK, now) == {"git/prompts/p", "git/templates/file:///{a}", "git/instructions"}
 
     def test_is_no_resource_which_changes_by_nature(self) -> None:
         assert not withheld(
             LOCK, snapshot(GIT, STATUS, LOG, resources=(mcp_types.Resource(name="n", uri="file:///n"),))
         )
-
-    def test_is_left_out_of_a_snapshot(self) -> None:
-        now = snapshot(GIT, CHANGED["title"], LOG, instructions="Other.")
-        left = without_withheld(LOCK, now)
-        assert (left.tools, left.instructions) == ((LOG,), None)
-        assert left.resources == now.resources
-        assert left.digest != now.digest
-        assert without_withheld(LOCK, snapshot(GIT, STATUS, LOG)).tools == (STATUS, LOG)
 
 
 class TestChanges:
@@ -102,7 +98,7 @@ class TestAccept:
 
     @pytest.mark.parametrize("name", ["git/tools/push", "git/push", "git_push"])
     def test_takes_one_change_by_its_name(self, name: str) -> None:
-        assert withheld(accept(LOCK, [name], [self.NOW]), self.NOW).tools == {"status"}
+        assert withheld(accept(LOCK, [name], [self.NOW]), self.NOW) == {"git/tools/status"}
 
     def test_takes_all_of_an_upstreams(self) -> None:
         assert changes(accept(LOCK, ["git"], [self.NOW]), [self.NOW]) == []
@@ -110,13 +106,17 @@ class TestAccept:
     def test_forgets_what_was_removed(self) -> None:
         accepted = accept(LOCK, ["git/log"], [self.NOW])
         assert Key("git", "tools", "log") not in accepted.accepted
-        assert withheld(accepted, snapshot(GIT, STATUS, LOG)).tools == {"log"}
+        assert withheld(accepted, snapshot(GIT, STATUS, LOG)) == {"git/tools/log"}
 
     def test_a_tool_cannot_be_named_such_that_it_is_accepted_with_another(self) -> None:
         now = snapshot(
             GIT, STATUS, LOG, tool("push"), tool("tools/push"), tool("x"), prompts=(mcp_types.Prompt(name="x"),)
         )
-        assert withheld(accept(LOCK, ["git/tools/push"], [now]), now).tools == {"tools/push", "x"}
+        assert withheld(accept(LOCK, ["git/tools/push"], [now]), now) == {
+            "git/tools/tools/push",
+            "git/tools/x",
+            "git/prompts/x",
+        }
         with pytest.raises(LockError, match=r"several changes have that name.*git/tools/x, git/prompts/x"):
             accept(LOCK, ["git/x"], [now])
 
