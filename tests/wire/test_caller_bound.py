@@ -21,6 +21,9 @@ def asked(field: str, channel: str) -> list[str]:
 ALLOWS = [
     *(pytest.param(f"?{key}=read_note", [], id=f"?{key}") for key in asked("allow_tools", "query")),
     *(pytest.param("", [(key, "read_note")], id=key) for key in asked("allow_tools", "header")),
+    pytest.param("/x/read_note", [], id="/x"),
+    pytest.param("/x/READ_NOTE,wipe_notes/?tools=none", [], id="/x-with-a-denied-one"),
+    pytest.param("/x/all", [("x-mcp-enabled-tools", "read_note")], id="header-over-path"),
     pytest.param("?tools=READ_NOTE", [], id="?tools-upper-case"),
     pytest.param("?tools=%EF%BD%92ead_note", [], id="?tools-full-width"),
     pytest.param("?TOOLS=read_note", [], id="?TOOLS"),
