@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -54,14 +55,28 @@ def _refuse(message: str, code: int) -> None:
     sys.exit(code)
 
 
+class Shown(StrEnum):
+    """What the demo shows."""
+
+    SERVER = "server"
+    GATEWAY = "gateway"
+
+
 @app.command()
-def demo() -> None:
-    """Start a real agent and show what each channel, a hostile caller and each transport see."""
+def demo(
+    what: Annotated[Shown, typer.Argument(help="One server, or three behind a gateway.")] = Shown.SERVER,
+) -> None:
+    """Start real agents and show what callers see: of one server, or of a gateway, one of whose three is killed."""
     import anyio
 
-    from agent_utilities.cli.demo import run_demo
+    if what is Shown.GATEWAY:
+        from agent_utilities.cli.demo_gateway import run_demo_gateway
 
-    anyio.run(run_demo)
+        anyio.run(run_demo_gateway)
+    else:
+        from agent_utilities.cli.demo import run_demo
+
+        anyio.run(run_demo)
 
 
 @app.command()
