@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from agent_utilities.errors import AgentUtilitiesError, SelectionError, SettingsError
     from agent_utilities.graph.base import ToolGraph
+    from agent_utilities.mcp.gateway import create_gateway
     from agent_utilities.mcp.server import AgentServer
     from agent_utilities.mcp.server_cli import server_command
     from agent_utilities.mcp.server_factory import create_mcp_server
@@ -18,6 +19,7 @@ __all__ = [
     "SettingsError",
     "ToolGraph",
     "__version__",
+    "create_gateway",
     "create_mcp_server",
     "selection_headers",
     "selection_meta",
@@ -31,6 +33,7 @@ _HOMES = {
     "SelectionError": "errors",
     "SettingsError": "errors",
     "ToolGraph": "graph.base",
+    "create_gateway": "mcp.gateway",
     "create_mcp_server": "mcp.server_factory",
     "selection_headers": "selection.caller",
     "selection_meta": "selection.caller",

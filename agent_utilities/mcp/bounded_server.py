@@ -54,10 +54,6 @@ class BoundedServer(HostSeams):
         self._kept: tuple[_Generations, Sequence[Tool]] | None = None
         super().__init__(name, instructions, **options)
 
-    def told_at_start(self) -> Sequence[str]:
-        """Return what else is said in the line at the start, such as which upstreams were never reached."""
-        return ()
-
     def note_listed(self, kind: ComponentKind, catalog: Catalog) -> None:
         """Take note of the catalog of a whole listing."""
 

@@ -28,9 +28,13 @@ class LaunchedServer(BoundedServer):
     """
 
     def __init__(self, surface: Surface, name: str | None, instructions: str | None, **options: Any) -> None:
-        self.operator_bounds = OperatorBounds(self)
+        self.operator_bounds = OperatorBounds(self, lambda: self.told_at_start())
         self._address: str | None = None
         super().__init__(surface, name, instructions, **options)
+
+    def told_at_start(self) -> Sequence[str]:
+        """Return what else is said in the line at the start, such as which upstreams were never reached."""
+        return ()
 
     async def run_stdio_async(self, *args: Any, **options: Any) -> None:
         """Serve over stdio until stopped; see `FastMCP.run_stdio_async`.

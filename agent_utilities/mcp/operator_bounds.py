@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from fastmcp.server.providers import Provider
@@ -42,10 +42,11 @@ class OperatorBounds:
 
     Args:
         server: the server.
+        more_to_tell: returns what else is said in the line at the start.
     """
 
-    def __init__(self, server: BoundedServer) -> None:
-        self._server = server
+    def __init__(self, server: BoundedServer, more_to_tell: Callable[[], Sequence[str]] = tuple) -> None:
+        self._server, self._more_to_tell = server, more_to_tell
         self._unfit: tuple[UnfitName, ...] = ()
         self._seen: set[str] = set()
         self._is_told = False
@@ -132,7 +133,7 @@ class OperatorBounds:
         n_permitted = len({listed[i].name for i in decision.permitted})
         counted = f"{n_permitted} of {len({tool.name for tool in everything})} tools permitted"
         later = "" if is_complete else ", and such as come later"
-        missing = "".join(f"; {line}" for line in self._server.told_at_start())
+        missing = "".join(f"; {line}" for line in self._more_to_tell())
         bounds = "; ".join(_spelled(settings)) or "no bounds"
         return f"{self._server.name}: {counted}{later}; {bounds}{missing}"
 

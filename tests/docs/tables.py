@@ -1,4 +1,4 @@
-"""Tables of README.md that are made from the code; `python -m tests.docs.tables` writes them in."""
+"""Tables of the docs that are made from the code; `python -m tests.docs.tables` writes them in."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from pathlib import Path
 
 from agent_utilities.selection.channels import FIELDS, Field
 from agent_utilities.settings import Settings, variable
+from agent_utilities.upstream.config_keys import KEYS
 
-README = Path(__file__).parents[2] / "README.md"
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+GATEWAY = ROOT / "docs/gateway.md"
 
 
 def channels() -> str:
@@ -29,7 +32,18 @@ def settings() -> str:
     return "\n".join(rows)
 
 
-TABLES = {"channels": channels, "settings": settings}
+def config_keys() -> str:
+    """The table of the keys that a server's entry of a gateway's config may have."""
+    rows = ["| key | what it says | whose files have it |", "|---|---|---|"]
+    for key in KEYS:
+        spellings = ", ".join(f"`{spelling}`" for spelling in key.spellings)
+        rows.append(f"| {spellings} | {key.meaning} | {', '.join(key.hosts) or 'the gateway alone'} |")
+    return "\n".join(rows)
+
+
+TABLES = {"channels": channels, "config_keys": config_keys, "settings": settings}
+PAGES = {README: ("channels", "settings"), GATEWAY: ("config_keys",)}
+"""The pages, each with the tables that are on it."""
 
 
 def with_tables(text: str) -> str:
@@ -59,4 +73,5 @@ def _cells(field: Field) -> str:
 
 
 if __name__ == "__main__":
-    README.write_text(with_tables(README.read_text(encoding="utf-8")), encoding="utf-8")
+    for page in PAGES:
+        page.write_text(with_tables(page.read_text(encoding="utf-8")), encoding="utf-8")
