@@ -97,6 +97,19 @@ def check(
 
 
 @gateway_app.command()
+def login(
+    name: Annotated[str, typer.Argument(help="The server's name in the config.")],
+    files: Files = None,
+    yes: Yes = False,
+) -> None:
+    """Log in at a server that wants it, in your browser, for this and every later start of a gateway."""
+    from agent_utilities.cli.gateway import chosen_config
+    from agent_utilities.cli.gateway_login import login_at
+
+    login_at(name, chosen_config(files or (), yes=yes).config)
+
+
+@gateway_app.command()
 def logs(
     name: Annotated[
         str | None, typer.Argument(help="The server's name in the config; without one, all there are.")

@@ -62,7 +62,8 @@ def trouble_of_status(status: int, has_session: bool, body: bytes) -> HttpTroubl
 
 
 _MEANING = {
-    401: "it wants credentials, or other ones; see `headers` and `auth` of its config",
+    401: "it wants credentials, or other ones; see `headers` and `auth` of its config, or log in by"
+    " `agent-utilities gateway login NAME`",
     403: "what it was given for credentials is not enough",
     407: "the proxy on the way wants credentials",
 }

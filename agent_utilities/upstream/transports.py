@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from agent_utilities.upstream.config import UpstreamConfig
 
 if TYPE_CHECKING:
-    from fastmcp.client.auth import OAuth
+    import httpx2
     from fastmcp.client.transports import ClientTransport
 
     from agent_utilities.upstream.process_guard import ProcessGuard
@@ -30,7 +30,7 @@ def transport_of(
         from agent_utilities.upstream.stdio import StdioUpstream
 
         return StdioUpstream(config, environ=environ, stderr=stderr, guard=guard)
-    url, auth = config.url.get_secret_value(), _auth(config)
+    url, auth = config.url.get_secret_value(), _auth(config, environ)
     headers = {name: value.get_secret_value() for name, value in config.headers.items()}
     if config.transport == "sse":
         from agent_utilities.upstream.sse import SseUpstream
@@ -41,16 +41,10 @@ def transport_of(
     return HttpUpstream(url, headers=headers, auth=auth)
 
 
-def _auth(config: UpstreamConfig) -> str | OAuth | None:
-    """Return what the transport shows of us: a bearer token, `oauth`, or OAuth by a client that is registered there."""
-    if config.auth is None or config.oauth is None:
-        return config.auth.get_secret_value() if config.auth is not None else None
-    from fastmcp.client.auth import OAuth
+def _auth(config: UpstreamConfig, environ: Mapping[str, str]) -> str | httpx2.Auth | None:
+    """Return what the transport shows of us: a bearer token, or the user's login."""
+    from agent_utilities.settings import read_settings
+    from agent_utilities.upstream.login import login_of
 
-    client = config.oauth
-    return OAuth(
-        client_id=client.client_id,
-        client_secret=client.client_secret.get_secret_value() if client.client_secret is not None else None,
-        scopes=list(client.scopes) or None,
-        callback_port=client.callback_port,
-    )
+    login = login_of(config, read_settings(environ).gateway_folder)
+    return login or (config.auth.get_secret_value() if config.auth is not None else None)

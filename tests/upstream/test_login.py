@@ -1,0 +1,162 @@
+"""A login at an upstream: made once, in a browser that the user waits for; used by every gateway from then on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import stat
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import anyio
+import pytest
+from fastmcp import Client
+from fastmcp.client.transports import ClientTransport
+from pydantic import SecretStr
+
+from agent_utilities.upstream.config import OAuthClient, UpstreamConfig
+from agent_utilities.upstream.login import Login, NoLogin, login_of, tokens_of
+from agent_utilities.upstream.process_guard import ProcessGuard
+from agent_utilities.upstream.secrets import secrets_of
+from agent_utilities.upstream.stderr_log import StderrLog
+from agent_utilities.upstream.token_files import TokenFiles
+from agent_utilities.upstream.transports import transport_of
+from tests.wire.processes import HttpProcess
+
+COMMAND = Path(sys.executable).parent / "agent-utilities"
+
+
+def upstream(url: str = "http://x.example/mcp", **more: object) -> UpstreamConfig:
+    return UpstreamConfig.model_validate({"name": "a", "source": "", "transport": "http", "url": url, **more})
+
+
+def over(config: UpstreamConfig, environ: Mapping[str, str]) -> ClientTransport:
+    """Return the transport that a gateway reaches an upstream by."""
+    return transport_of(config, environ=environ, stderr=StderrLog(), guard=ProcessGuard())
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+BROWSER = """
+import socket, sys, time, urllib.parse, urllib.request
+asked = urllib.parse.parse_qs(urllib.parse.urlsplit(sys.argv[1]).query)["redirect_uri"][0]
+port = urllib.parse.urlsplit(asked).port
+for _ in range(600):  # who waits for the browser listens only once that is open
+    try:
+        socket.create_connection(("localhost", port)).close()
+        break
+    except OSError:
+        time.sleep(0.1)
+urllib.request.urlopen(sys.argv[1]).read()
+"""
+
+
+class TestTokens:
+    pytestmark = pytest.mark.anyio
+
+    async def test_are_the_users_alone(self, tmp_path: Path) -> None:
+        files = TokenFiles(tmp_path / "tokens")
+        await files.put("key", {"token": "s3cret"}, collection="c")
+        (path,) = (tmp_path / "tokens").iterdir()
+        assert (stat.S_IMODE(path.stat().st_mode), stat.S_IMODE(path.parent.stat().st_mode)) == (0o600, 0o700)
+        assert await TokenFiles(tmp_path / "tokens").get("key", collection="c") == {"token": "s3cret"}
+        assert await files.get("key") is None
+
+    async def test_end_in_time_and_where_they_are_forgotten(self, tmp_path: Path) -> None:
+        files = TokenFiles(tmp_path)
+        await files.put_many(["over", "lasting"], [{"a": 1}, {"b": 2}], ttl=-1)
+        await files.put("lasting", {"b": 2}, ttl=1000)
+        assert await files.get_many(["over", "lasting"]) == [None, {"b": 2}]
+        assert await files.delete_many(["over", "lasting", "none"]) == 2
+        assert await files.get("lasting") is None
+
+    @pytest.mark.parametrize("damage", ["", "{", "[]", '{"value": 1, "ends_at_s": null}', '{"value": {}}'])
+    async def test_that_are_damaged_are_none(self, tmp_path: Path, damage: str) -> None:
+        files = TokenFiles(tmp_path)
+        await files.put("key", {"a": 1})
+        path = files._path("key", None)
+        await anyio.Path(path).write_text(damage)
+        assert await files.get("key") is None
+
+    async def test_of_one_address_are_shown_to_no_other(self, tmp_path: Path) -> None:
+        await tokens_of(upstream("http://x.example/mcp"), str(tmp_path)).put("login", {})
+        assert login_of(upstream("http://x.example/mcp"), str(tmp_path)) is not None
+        assert login_of(upstream("http://evil.example/mcp"), str(tmp_path)) is None
+
+
+class TestWhich:
+    def test_is_none_where_the_config_has_another_credential(self, tmp_path: Path) -> None:
+        assert login_of(upstream(auth="t0ken"), str(tmp_path)) is None
+        assert login_of(upstream(headers={"authorization": "Basic x"}), str(tmp_path)) is None
+        assert login_of(upstream(), str(tmp_path)) is None
+
+    def test_is_needed_where_the_config_says_oauth(self, tmp_path: Path) -> None:
+        assert isinstance(login_of(upstream(auth="oauth"), str(tmp_path)), NoLogin)
+
+    def test_is_by_the_client_that_is_registered_there(self, tmp_path: Path) -> None:
+        client = OAuthClient(
+            client_id="me", client_secret=SecretStr("cl1ent-s3cret"), scopes=("r",), callback_port=48123
+        )
+        config = upstream(auth="oauth", oauth=client)
+        login = Login(config, str(tmp_path))
+        assert (login._client_id, login._client_secret, login._scopes) == ("me", "cl1ent-s3cret", ["r"])
+        assert login._callback_port == 48123
+        assert "cl1ent-s3cret" in secrets_of(config)
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    """A real server that wants a login."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    process = HttpProcess([sys.executable, "-m", "tests.upstream.oauth_server", port], os.environ)
+    try:
+        process.wait()
+        yield f"{process.url}/mcp"
+    finally:
+        process.stop()
+
+
+@pytest.mark.anyio
+@pytest.mark.outside
+async def test_a_login_by_the_command_serves_gateways_from_then_on(tmp_path: Path, url: str) -> None:
+    environ = {**os.environ, "HOME": str(tmp_path), "MCP_GATEWAY_FOLDER": str(tmp_path / "kept")}
+    config = upstream(url, auth="oauth")
+    with pytest.raises(Exception, match="it wants a login; run: agent-utilities gateway login a"):
+        async with Client(over(config, environ)):
+            pass
+    browser = tmp_path / "browser.py"
+    browser.write_text(BROWSER)
+    path = tmp_path / "mcp.json"
+    path.write_text(json.dumps({"mcpServers": {"a": {"url": url, "auth": "oauth"}}}))
+    done = await asyncio.create_subprocess_exec(
+        COMMAND, "gateway", "login", "a", str(path),
+        env={**environ, "BROWSER": f"{sys.executable} {browser} %s &"},
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    out, told = await done.communicate()
+    assert (out.decode(), done.returncode) == ("logged in at a\n", 0), told.decode()
+    async with Client(over(config, environ)) as client:
+        assert (await client.call_tool("secret")).data == "told"
+    async with Client(over(upstream(url), environ)) as client:
+        assert [tool.name for tool in await client.list_tools()] == ["secret"]
+
+
+@pytest.mark.anyio
+@pytest.mark.outside
+async def test_nobody_is_asked_who_does_not_wait(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("webbrowser.open", lambda _: pytest.fail("a browser was opened"))
+    config = upstream(url, auth="oauth")
+    environ = {"MCP_GATEWAY_FOLDER": str(tmp_path)}
+    await tokens_of(config, str(tmp_path)).put("login", {})  # a login whose tokens are gone
+    with pytest.raises(BaseException, match="it wants a login") as caught:
+        async with Client(over(config, environ)):
+            pass
+    assert "gateway login a" in str(caught.value)
