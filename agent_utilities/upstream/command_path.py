@@ -61,7 +61,7 @@ def find_program(command: str, *, path: str, folder: Path, home: Path) -> Path:
     if not command.strip():
         raise CommandError("its command is empty")
     if "/" in command or command.startswith("~"):
-        program = folder / _expand(command, home)
+        program = folder / with_home(command, home)
         _check(program, command)
         return program
     folders = search_folders(path, home)
@@ -80,8 +80,8 @@ def search_folders(path: str, home: Path) -> list[Path]:
         path: the value of `PATH`.
         home: the user's home folder.
     """
-    folders = [Path(_expand(name, home)) for name in path.split(os.pathsep) if name]
-    usual = [Path(_expand(name, home)) for name in USUAL_PLACES]
+    folders = [Path(with_home(name, home)) for name in path.split(os.pathsep) if name]
+    usual = [Path(with_home(name, home)) for name in USUAL_PLACES]
     return list(dict.fromkeys((*folders, *_of_nvm(home), *(place for place in usual if place.is_dir()))))
 
 
@@ -98,7 +98,8 @@ def child_path(path: str, program: Path, home: Path, *, is_configured: bool) -> 
     return os.pathsep.join(dict.fromkeys((*filter(None, path.split(os.pathsep)), *map(str, more))))
 
 
-def _expand(name: str, home: Path) -> str:
+def with_home(name: str, home: Path) -> str:
+    """Return a path with the home folder in the place of a leading `~`."""
     return f"{home}{name[1:]}" if name == "~" or name.startswith("~/") else name
 
 

@@ -23,6 +23,8 @@ from agent_utilities.upstream.json_lines import (
 from agent_utilities.upstream.process import UpstreamProcess
 
 _READ_BYTES = 256 * 1024
+_PIPE_BYTES = 1024 * 1024
+"""Bytes that a pipe holds at most: more than that was not written by a process that had exited before."""
 MAX_QUEUED_BYTES = 1024 * 1024
 """Bytes that wait for a process to read its stdin, beside the message that went over it: then senders wait."""
 _TURN = 16
@@ -65,7 +67,7 @@ class MessageReader(_Stream):
         self._lines = LineBuffer(max_line_bytes)
         self._messages: deque[SessionMessage] = deque()
         self._wake: asyncio.Future[None] | None = None
-        self._n_turn = 0
+        self._n_turn = self._n_since_exit = 0
         self._reason = ""
         self._is_over = False
 
@@ -139,9 +141,10 @@ class MessageReader(_Stream):
                 continue
             except OSError:
                 data = b""
-            if data:
-                self._lines.feed(data)
-            return bool(data)
+            if self._process.exited.is_set():  # a child of its that holds the pipe may write on and on
+                self._n_since_exit += len(data)
+            self._lines.feed(data)
+            return bool(data) and self._n_since_exit <= _PIPE_BYTES
 
     async def _readable(self) -> None:
         """Wait until something can be read, the process has exited, or the stream was ended."""

@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from pathlib import Path
 from typing import Self
 
 from agent_utilities.runtime.threads import in_daemon_thread, start_in_daemon_thread
@@ -40,7 +41,7 @@ class UpstreamProcess:
 
     @classmethod
     async def start(
-        cls, program: str, arguments: Sequence[str], *, env: Mapping[str, str], folder: str | None, marker: str
+        cls, program: str, arguments: Sequence[str], *, env: Mapping[str, str], folder: Path | None, marker: str
     ) -> Self:
         """Start a program, in a session of its own.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import secrets
 import subprocess
@@ -15,6 +16,8 @@ from typing import Self
 
 from agent_utilities.upstream import marked_processes
 from agent_utilities.upstream.marked_processes import MARKER
+
+logger = logging.getLogger("agent_utilities.upstream")
 
 PARENT_CHECK_S = 1.0
 """Seconds between two looks at who our parent is."""
@@ -62,15 +65,13 @@ class ProcessGuard:
             arguments = [sys.executable, "-I", "-S", marked_processes.__file__, self._gateway, *_paths_elsewhere()]
             # It must not bear the marker of a gateway that we run behind: that one ends us first, then it.
             env = {name: value for name, value in os.environ.items() if name != MARKER}
-            self._watcher = subprocess.Popen(
-                arguments,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-                env=env,
-                cwd="/",
-            )
+            none = subprocess.DEVNULL
+            try:
+                self._watcher = subprocess.Popen(
+                    arguments, stdin=subprocess.PIPE, stdout=none, stderr=none, start_new_session=True, env=env, cwd="/"
+                )
+            except OSError as error:
+                logger.warning("no guard: processes of upstreams would outlive a gateway that is killed: %s", error)
 
     def close(self) -> None:
         """Have the watcher end whatever is left, and itself, and wait for that."""

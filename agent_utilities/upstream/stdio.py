@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -16,9 +17,9 @@ from mcp import ClientSession
 
 from agent_utilities.runtime.threads import in_daemon_thread
 from agent_utilities.upstream.child_environment import child_environment
-from agent_utilities.upstream.command_path import CommandError, child_path, find_program
+from agent_utilities.upstream.command_path import CommandError, child_path, find_program, with_home
 from agent_utilities.upstream.config import UpstreamConfig
-from agent_utilities.upstream.errors import UpstreamError
+from agent_utilities.upstream.errors import Cause, UpstreamError
 from agent_utilities.upstream.json_lines import MAX_LINE_BYTES
 from agent_utilities.upstream.marked_processes import Entry
 from agent_utilities.upstream.message_streams import CLOSED_S, MessageReader, MessageWriter
@@ -106,16 +107,14 @@ class StdioUpstream(ClientTransport):
         self.n_garbage = self.n_messages = 0
         marker = self.guard.next_marker()
         try:
-            program, env = await in_daemon_thread(self._prepare)
+            program, env, folder = await in_daemon_thread(self._prepare)
             env |= self.guard.variables(marker, self._environ)
             arguments = [argument.get_secret_value() for argument in self.config.args]
-            process = await UpstreamProcess.start(
-                str(program), arguments, env=env, folder=self.config.cwd, marker=marker
-            )
+            process = await UpstreamProcess.start(str(program), arguments, env=env, folder=folder, marker=marker)
         except CommandError as error:
-            raise self._not_found(str(error)) from None
+            raise UpstreamError(self.config.name, "not found", self.shown(str(error))) from None
         except (OSError, ValueError) as error:
-            raise self._not_found(_why(error)) from None
+            raise UpstreamError(self.config.name, _cause(error), self.shown(_why(error))) from None
         self.pid = process.pid
         self.stderr.note(f"started, process {process.pid}")
         return process
@@ -124,21 +123,18 @@ class StdioUpstream(ClientTransport):
         """Return a text without the secrets of the config."""
         return without(self._secrets, text)
 
-    def _not_found(self, detail: str) -> UpstreamError:
-        return UpstreamError(self.config.name, "not found", self.shown(detail))
-
-    def _prepare(self) -> tuple[Path, dict[str, str]]:
-        """Return the program and its environment, and have the guard run."""
+    def _prepare(self) -> tuple[Path, dict[str, str], Path]:
+        """Return the program, its environment and its folder, and have the guard run."""
         self.guard.start()
         env = child_environment(self.config, self._environ)
         home = Path(self._environ.get("HOME") or Path.home())
+        folder = Path(with_home(self.config.cwd or "", home)).absolute()
         paths = [self._environ.get("PATH", "")]
         if is_configured := "PATH" in self.config.env:
             paths.insert(0, env["PATH"])
-        folder = Path(self.config.cwd) if self.config.cwd else Path.cwd()
-        program = find_program(self.config.command, path=":".join(paths), folder=folder, home=home)
+        program = find_program(self.config.command, path=os.pathsep.join(paths), folder=folder, home=home)
         env["PATH"] = child_path(env.get("PATH", ""), program, home, is_configured=is_configured)
-        return program, env
+        return program, env, folder
 
 
 class _Connection:
@@ -202,13 +198,21 @@ class _Connection:
             upstream.died.set()
 
 
+_SCARCE = {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM}
+
+
+def _cause(error: OSError | ValueError) -> Cause:
+    return "did not start" if isinstance(error, OSError) and error.errno in _SCARCE else "not found"
+
+
 def _why(error: OSError | ValueError) -> str:
     """Return why a program that is there could not be started."""
-    if isinstance(error, OSError):
-        program = str(error.filename)
-        if error.errno == errno.ENOEXEC:
-            return f"{program!r} is no program, and has no first line that names its interpreter (`#!`)"
-        if error.errno == errno.ENOENT:
-            return f"{program!r} is there, but not the loader that it needs: it was built for another system"
-        return f"{program!r} can't be run: {error.strerror}"
-    return f"it can't be run with these arguments and variables: {error}"
+    if not isinstance(error, OSError):
+        return f"it can't be run with these arguments and variables: {error}"
+    if error.filename is None:
+        return f"it can't be run: {error.strerror}"
+    if error.errno == errno.ENOEXEC:
+        return f"{error.filename!r} is no program, and has no first line that names its interpreter (`#!`)"
+    if error.errno == errno.ENOENT:
+        return f"{error.filename!r} is there, but not the loader that it needs: it was built for another system"
+    return f"{error.filename!r} can't be run: {error.strerror}"

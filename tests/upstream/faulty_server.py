@@ -394,9 +394,9 @@ def spin() -> None:
         pass
 
 
-def record_pid() -> None:
+def record(pid: int) -> None:
     if "pids" in FAULTS:
-        append(FAULTS["pids"], f"{os.getpid()}\n")
+        append(FAULTS["pids"], f"{pid}\n")
 
 
 def fail_first() -> None:
@@ -415,17 +415,18 @@ def serve_in_child() -> None:
     if (child := os.fork()) != 0:
         os.waitpid(child, 0)
         os._exit(0)
-    record_pid()
+    record(os.getpid())
 
 
 def leave_child() -> None:
     """Start a child that no signal to our group reaches, such as a browser."""
-    if os.fork() == 0:
+    if (child := os.fork()) != 0:
+        record(child)
+    else:
         os.setsid()
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         for fd in (0, 1, 2):
             os.close(fd)
-        record_pid()
         hang()
 
 
@@ -437,7 +438,7 @@ def flood() -> None:
 
 
 def misbehave_at_start() -> None:
-    record_pid()
+    record(os.getpid())
     if "lingers" in FAULTS:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if "fails" in FAULTS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import json
 import os
 import signal
@@ -20,6 +21,8 @@ from agent_utilities.upstream import process, stdio
 from agent_utilities.upstream.errors import UpstreamError
 from agent_utilities.upstream.stdio import StdioUpstream
 from tests.upstream.processes import FAULTY_SERVER, PATIENCE_S, is_alive, upstream
+
+PR_SET_CHILD_SUBREAPER = 36
 
 pytestmark = [pytest.mark.outside, pytest.mark.anyio]
 
@@ -190,6 +193,34 @@ class TestEnding:
         async with upstream("exits=0") as faulty:
             await death(faulty)
             assert str(faulty.pid) not in os.listdir("/proc")
+
+    async def test_no_zombie_is_left_where_orphans_become_our_children(self, tmp_path: Path):
+        """As they do where the gateway is a container's first process."""
+        pids, prctl = tmp_path / "pids", ctypes.CDLL(None).prctl
+        prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        try:
+            async with (
+                upstream("wrapper", "lingers", "detached-child", f"pids={pids}") as faulty,
+                connect(faulty) as client,
+            ):
+                with suppress(MCPError):
+                    await client.call_tool("orphan", {})
+                await asyncio.wait_for(faulty.died.wait(), PATIENCE_S)
+        finally:
+            prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+        assert set(pids.read_text().split()) & set(os.listdir("/proc")) == set()
+
+    async def test_twenty_starts_leave_no_descriptor_open(self):
+        async def start_and_end() -> None:
+            async with faulty.connect_session():
+                pass
+
+        async with upstream(command="/bin/cat", args=()) as faulty:
+            await start_and_end()
+            n_before = len(os.listdir("/proc/self/fd"))
+            for _ in range(20):
+                await start_and_end()
+            assert len(os.listdir("/proc/self/fd")) == n_before
 
     async def test_a_start_that_is_cancelled_leaves_nothing(self, tmp_path: Path):
         pids = tmp_path / "pids"
