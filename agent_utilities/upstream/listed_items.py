@@ -1,67 +1,90 @@
-"""Takes a listing item by item, so that one that is no component loses no other."""
+"""Takes a page of a listing item by item, so that one that is no component loses no other."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
+import mcp_types
 from mcp_types.methods import validate_server_result
 from pydantic import ValidationError
 
-_FIELDS = {
-    "tools/list": ("tools", "tool"),
-    "prompts/list": ("prompts", "prompt"),
-    "resources/list": ("resources", "resource"),
-    "resources/templates/list": ("resourceTemplates", "resource template"),
-}
-_OLDEST_CHECKED = "2025-11-25"
+Component = mcp_types.Tool | mcp_types.Prompt | mcp_types.Resource | mcp_types.ResourceTemplate
 
 
-class Listed:
-    """Drops from listings what is no component, and remembers a line for each.
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of component.
 
     Args:
-        version: gives the protocol version that was negotiated.
+        name: as a person calls it.
+        method: that lists it.
+        field: of the result that has the items.
+        model: what an item is.
     """
 
-    def __init__(self, version: Callable[[], str | None]) -> None:
-        self._version = version
-        self.problems: list[str] = []
-        """A line for each item that was dropped, with its name where it has one."""
+    name: str
+    method: str
+    field: str
+    model: type[Component]
 
-    def taken(self, method: str, raw: dict[str, Any]) -> dict[str, Any]:
-        """Return a result as it came, or without those of its items that are no component.
 
-        Args:
-            method: that it answers; anything but a listing is returned as it is.
-            raw: the result.
-        """
-        if method not in _FIELDS:
-            return raw
-        field, kind = _FIELDS[method]
-        items = raw.get(field)
-        if not isinstance(items, list) or not self._why_not(method, raw):
-            return raw
-        kept = []
-        for item in items:
-            why_not = self._why_not(method, {**raw, field: [item]})
-            if why_not:
-                self._drop(kind, item, why_not)
-            else:
-                kept.append(item)
-        return {**raw, field: kept}
+TOOL = Kind("tool", "tools/list", "tools", mcp_types.Tool)
+PROMPT = Kind("prompt", "prompts/list", "prompts", mcp_types.Prompt)
+RESOURCE = Kind("resource", "resources/list", "resources", mcp_types.Resource)
+TEMPLATE = Kind("resource template", "resources/templates/list", "resourceTemplates", mcp_types.ResourceTemplate)
+FIELDS: Mapping[str, str] = {kind.method: kind.field for kind in (TOOL, PROMPT, RESOURCE, TEMPLATE)}
+"""By method, the field of its result that has the items."""
 
-    def _why_not(self, method: str, raw: dict[str, Any]) -> str:
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A component of a page.
+
+    Args:
+        key: what no other of its kind is called.
+        component: as it was listed.
+        n_bytes: its length as JSON.
+    """
+
+    key: str
+    component: Component
+    n_bytes: int
+
+
+def parsed(kind: Kind, raw: Mapping[str, Any], version: str) -> tuple[list[Item], list[str]]:
+    """Return the components of a page, and a line for each of its items that is none. It may take long: use a thread.
+
+    Args:
+        kind: what the page lists.
+        raw: the result as it came.
+        version: the protocol version that was negotiated.
+    """
+    items: list[Item] = []
+    problems: list[str] = []
+    for item in raw[kind.field]:
         try:
-            validate_server_result(method, self._version() or _OLDEST_CHECKED, raw)
-        except KeyError:
-            return ""
+            validate_server_result(kind.method, version, {**raw, kind.field: [item]})
+            component = kind.model.model_validate(item, by_name=False)
         except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-            where = ".".join(str(part) for part in first["loc"] if not isinstance(part, int))
-            return f"{where}: {first['msg']}"
-        return ""
+            problems.append(_why_not(kind, item, error))
+        else:
+            n_bytes = len(component.model_dump_json(by_alias=True, exclude_none=True))
+            items.append(Item(_key(component), component, n_bytes))
+    return items, problems
 
-    def _drop(self, kind: str, item: object, why_not: str) -> None:
-        name = item.get("name") if isinstance(item, dict) else None
-        self.problems.append(f"{kind} {name!r} is left out: {why_not}"[:300])
+
+def _key(component: Component) -> str:
+    if isinstance(component, mcp_types.Resource):
+        return str(component.uri)
+    if isinstance(component, mcp_types.ResourceTemplate):
+        return component.uri_template
+    return component.name
+
+
+def _why_not(kind: Kind, item: object, error: ValidationError) -> str:
+    name = item.get("name") if isinstance(item, dict) else None
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    where = ".".join(str(part) for part in first["loc"] if not isinstance(part, int) and part != kind.field)
+    return f"{kind.name} {name!r} is left out: {where}{': ' if where else ''}{first['msg']}"[:300]

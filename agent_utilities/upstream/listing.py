@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import mcp_types
 from mcp import MCPError
 
+from agent_utilities.upstream.client_internals import learn_tools
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.connection import Live
+from agent_utilities.upstream.listed_items import PROMPT, RESOURCE, TEMPLATE, TOOL, Component, Item, Kind, parsed
 from agent_utilities.upstream.policy import ListingBounds
 from agent_utilities.upstream.snapshot import Snapshot
 
-Component = mcp_types.Tool | mcp_types.Prompt | mcp_types.Resource | mcp_types.ResourceTemplate
-
-_N_ITEMS_A_TURN = 200
-"""How many components are judged before other work has its turn."""
 _N_PROBLEMS = 100
 
 
@@ -34,21 +31,20 @@ async def take_snapshot(live: Live, config: UpstreamConfig, bounds: ListingBound
         MCPError: it answers with an error.
         ValidationError: it answers with what is no listing.
     """
-    session, has = live.session, live.server_capabilities
-    session.listed.problems.clear()
-    listing = _Listing(bounds)
-    tools = await listing.all("tool", has.tools, session.list_tools, lambda page: page.tools)
-    prompts = await listing.all("prompt", has.prompts, session.list_prompts, lambda page: page.prompts)
-    resources = await listing.all("resource", has.resources, session.list_resources, lambda page: page.resources)
+    has = live.server_capabilities
+    listing = _Listing(live, bounds)
+    tools = await listing.all(TOOL) if has.tools else ()
+    if live.is_modern:
+        await learn_tools(live.session, tools)
+    prompts = await listing.all(PROMPT) if has.prompts else ()
+    resources = await listing.all(RESOURCE) if has.resources else ()
     try:
-        templates = await listing.all(
-            "resource template", has.resources, session.list_resource_templates, lambda page: page.resource_templates
-        )
+        templates = await listing.all(TEMPLATE) if has.resources else ()
     except MCPError as error:  # many that have resources know nothing of templates
         if error.code != mcp_types.METHOD_NOT_FOUND:
             raise
         templates = ()
-    problems = [*session.listed.problems, *listing.problems]
+    problems = listing.problems
     if len(problems) > _N_PROBLEMS:
         problems[_N_PROBLEMS:] = [f"{len(problems) - _N_PROBLEMS} more that could not be taken"]
     return Snapshot(
@@ -71,57 +67,59 @@ class _Listing:
     """Takes the components of one upstream, within bounds that hold for each kind.
 
     Args:
+        live: the connection to it.
         bounds: how much is taken.
     """
 
-    def __init__(self, bounds: ListingBounds) -> None:
-        self._bounds = bounds
+    def __init__(self, live: Live, bounds: ListingBounds) -> None:
+        self._live, self._bounds = live, bounds
         self.problems: list[str] = []
 
-    async def all(
-        self,
-        kind: str,
-        capability: object,
-        list_page: Callable[..., Awaitable[Any]],
-        items: Callable[[Any], Iterable[Component]],
-    ) -> tuple[Any, ...]:
+    async def all(self, kind: Kind) -> tuple[Any, ...]:
         """Return all components of a kind, in the upstream's order; of two with one name the first."""
-        found: dict[str, Component] = {}
-        if capability is None:
-            return ()
-        n_bytes, cursor, seen = 0, None, set[str]()
-        for n_page in range(self._bounds.n_pages):
-            page = await list_page(params=mcp_types.PaginatedRequestParams(cursor=cursor) if n_page else None)
-            for n_item, item in enumerate(items(page)):
-                if n_item % _N_ITEMS_A_TURN == _N_ITEMS_A_TURN - 1:
-                    await asyncio.sleep(0)
-                n_bytes += len(item.model_dump_json(by_alias=True, exclude_none=True))
-                if len(found) >= self._bounds.n_items or n_bytes > self._bounds.n_bytes:
-                    self._told(f"more {kind}s than the {len(found)} that are taken: over what is taken of one upstream")
-                    return tuple(found.values())
-                if found.setdefault(_key(item), item) is not item:
-                    self._told(f"{kind} {_key(item)!r} is listed more than once; the first is taken")
-            cursor = page.next_cursor
-            if cursor is None:
-                return tuple(found.values())
+        taken = _Taken(kind, self._bounds, self.problems)
+        cursor: str | None = None
+        seen: set[str] = set()
+        for _ in range(self._bounds.n_pages):
+            raw = await self._live.session.list_page(kind, cursor)
+            items, problems = await asyncio.to_thread(parsed, kind, raw, self._live.protocol_version)
+            self.problems += problems
+            cursor = raw.get("nextCursor")
+            if not taken.add(items) or cursor is None:
+                return taken.components
             if cursor in seen:
-                self._told(f"{kind}s: page {cursor!r} comes again, so what follows it is left out")
-                return tuple(found.values())
+                self.problems.append(f"{kind.name}s: a page comes again, and what would follow it is left out")
+                return taken.components
             seen.add(cursor)
-        self._told(f"{kind}s: over {self._bounds.n_pages} pages; what follows is left out")
-        return tuple(found.values())
-
-    def _told(self, problem: str) -> None:
-        if problem not in self.problems:
-            self.problems.append(problem)
+        self.problems.append(f"{kind.name}s: over {self._bounds.n_pages} pages; what follows is left out")
+        return taken.components
 
 
-def _key(item: Component) -> str:
-    if isinstance(item, mcp_types.Resource):
-        return str(item.uri)
-    if isinstance(item, mcp_types.ResourceTemplate):
-        return item.uri_template
-    return item.name
+class _Taken:
+    """The components of one kind that have been taken so far."""
+
+    def __init__(self, kind: Kind, bounds: ListingBounds, problems: list[str]) -> None:
+        self._kind, self._bounds, self._problems = kind, bounds, problems
+        self._components: dict[str, Component] = {}
+        self._n_bytes = 0
+
+    @property
+    def components(self) -> tuple[Component, ...]:
+        """In the order that they were listed in."""
+        return tuple(self._components.values())
+
+    def add(self, items: list[Item]) -> bool:
+        """Take a page, and say whether there is room for more."""
+        for item in items:
+            self._n_bytes += item.n_bytes
+            n_taken = len(self._components)
+            if n_taken >= self._bounds.n_items or self._n_bytes > self._bounds.n_bytes:
+                text = f"more {self._kind.name}s than the {n_taken} that are taken: so many of one upstream, no more"
+                self._problems.append(text)
+                return False
+            if self._components.setdefault(item.key, item.component) is not item.component:
+                self._problems.append(f"{self._kind.name} {item.key!r} is listed more than once; the first is taken")
+        return True
 
 
 def _plain(value: mcp_types.Implementation | mcp_types.ServerCapabilities | None) -> dict[str, Any]:

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 
 from mcp import MCPError
 
+from agent_utilities.upstream.client_internals import learn_tools
 from agent_utilities.upstream.errors import UpstreamError
 from agent_utilities.upstream.listing import take_snapshot
+from agent_utilities.upstream.negotiation import has_ended
 from agent_utilities.upstream.secrets import secrets_of, without_secrets
 
 if TYPE_CHECKING:
@@ -83,11 +85,12 @@ class Renewal:
             listed: called after each listing, however it ended.
         """
         settle_s = self._policy.settle_s
+        if live.is_modern and self.snapshot is not None:
+            await learn_tools(live.session, self.snapshot.tools)
         async with _told_of_changes(live):
             while True:
                 live.changed.clear()
                 await self._take(live)
-                self.tried()
                 listed()
                 wait_s = self._policy.settle_s if self.trouble is None else self._policy.backoff.limit_s
                 since_s = asyncio.get_running_loop().time()
@@ -103,8 +106,8 @@ class Renewal:
             async with asyncio.timeout(config.list_timeout_s):
                 snapshot = await take_snapshot(live, config, self._policy.bounds)
         except Exception as error:
-            self.trouble = self._troubles.of_listing(error)
-            if not live.ended.is_set():
+            if not has_ended(error):  # what ended the connection is for its keeper to say
+                self.trouble = self._troubles.of_listing(error)
                 logger.warning("%s", self.trouble)
             return
         self.trouble, self._is_wanted = None, False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextvars import ContextVar
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
@@ -19,16 +20,22 @@ from mcp.shared.message import ClientMessageMetadata, SessionMessage
 from mcp.shared.transport_context import TransportContext
 
 from agent_utilities.upstream.calls import Call, present_call
-from agent_utilities.upstream.listed_items import Listed
+from agent_utilities.upstream.listed_items import FIELDS, Kind
+
+_page: ContextVar[dict[str, Any] | None] = ContextVar("agent_utilities_upstream_page", default=None)
+_REQUESTS: Mapping[str, type[mcp_types.PaginatedRequest[Any]]] = {
+    "tools/list": mcp_types.ListToolsRequest,
+    "prompts/list": mcp_types.ListPromptsRequest,
+    "resources/list": mcp_types.ListResourcesRequest,
+    "resources/templates/list": mcp_types.ListResourceTemplatesRequest,
+}
 
 
 class UpstreamSession(ClientSession):
     """A session whose results are relayed: none is held against its tool's output schema."""
 
     def __init__(self, read_stream: Any, write_stream: Any, **kwargs: Any) -> None:
-        self.listed = Listed(lambda: self.protocol_version)
-        """Takes listings item by item, so that one that is none loses no other."""
-        dispatcher = _Dispatcher(read_stream, _MarkingStream(write_stream), self.listed)
+        dispatcher = _Dispatcher(read_stream, _MarkingStream(write_stream))
         self.ended = dispatcher.ended
         """Set once nothing comes from the upstream any more."""
         super().__init__(dispatcher=dispatcher, **kwargs)
@@ -36,24 +43,47 @@ class UpstreamSession(ClientSession):
     async def validate_tool_result(self, name: str, result: mcp_types.CallToolResult) -> None:
         """Take it as it is: whoever asked for it judges it."""
 
+    async def list_page(self, kind: Kind, cursor: str | None) -> Mapping[str, Any]:
+        """Return a page of a listing as it came, its items unjudged.
+
+        Args:
+            kind: what is listed.
+            cursor: of the page; None for the first.
+
+        Raises:
+            MCPError: it was answered with an error.
+            ValidationError: it was answered with what is no page.
+        """
+        params = mcp_types.PaginatedRequestParams(cursor=cursor) if cursor is not None else None
+        token = _page.set({})
+        try:
+            await self.send_request(_REQUESTS[kind.method](params=params), mcp_types.Result)
+            return _page.get() or {}
+        finally:
+            _page.reset(token)
+
 
 class _Dispatcher(JSONRPCDispatcher[TransportContext]):
-    """Hears the progress of the present call, and takes listings item by item."""
+    """Hears the progress of the present call, and gives a page of a listing past the session's judgement."""
 
-    def __init__(self, read_stream: Any, write_stream: Any, listed: Listed) -> None:
+    def __init__(self, read_stream: Any, write_stream: Any) -> None:
         super().__init__(read_stream, write_stream)
         self.ended = asyncio.Event()
-        self._listed = listed
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None, **related: Any
     ) -> dict[str, Any]:
-        """Send a request, and return its result as it came, without what of a listing is no component."""
+        """Send a request, and return its result as it came; of a page that `list_page` takes, all but the items."""
         call = present_call()
         if call is not None:
             opts = {**(opts or {})}
             opts["on_progress"] = _heard(call, opts.get("on_progress"))
-        return self._listed.taken(method, await super().send_raw_request(method, params, opts, **related))
+        raw = await super().send_raw_request(method, params, opts, **related)
+        page, field = _page.get(), FIELDS.get(method)
+        if page is None or field is None or not isinstance(raw.get(field), list):
+            return raw
+        page.update(raw)
+        return {**raw, field: []}
 
     async def run(self, *args: Any, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         """Receive until the connection ends."""
