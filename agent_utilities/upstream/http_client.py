@@ -68,6 +68,10 @@ class UpstreamHttpClient(httpx2.AsyncClient):
             if kind == "application/json" and b'"jsonrpc"' in body and not (trouble.is_lost or trouble.is_final):
                 return response
             return _answer(request, trouble, status)
+        if (follow := response.next_request) is not None and not _is_followed(request, follow):
+            where = f"{follow.url.scheme}://{follow.url.host}"
+            text = f"redirects to {where}, which is not followed; use that address in its config if it is meant"
+            return _answer(request, HttpTrouble("unreachable", text))
         if not response.is_success or status == 202 or not self._is_answered_there:
             return response
         if kind == "text/event-stream":
@@ -98,6 +102,14 @@ class _UntilItBreaks(httpx2.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+def _is_followed(request: httpx2.Request, follow: httpx2.Request) -> bool:
+    """Whether the transport follows a redirect: to where its headers are meant for, with the message."""
+    one, other = request.url, follow.url
+    is_upgrade = (one.scheme, one.port, other.scheme, other.port) == ("http", None, "https", None)
+    is_same = (one.scheme, one.port) == (other.scheme, other.port) or is_upgrade
+    return follow.method == request.method and one.host == other.host and is_same
 
 
 def _is_request(request: httpx2.Request) -> bool:

@@ -31,7 +31,7 @@ async def negotiate(session: ClientSession, known_version: str | None, *, probe_
             await session.initialize()
             return
         except MCPError as error:
-            if session_has_ended(error) or http_trouble(error) is not None:
+            if _is_final(error):
                 raise
     probe = asyncio.ensure_future(_discover(session))
     try:
@@ -43,9 +43,17 @@ async def negotiate(session: ClientSession, known_version: str | None, *, probe_
         await asyncio.gather(probe, return_exceptions=True)
 
 
-def session_has_ended(error: MCPError) -> bool:
+def _is_final(error: MCPError) -> bool:
+    """Whether an error is no answer to what was asked: asking something else would bring the same."""
+    trouble = http_trouble(error)
+    return has_ended(error) or (trouble is not None and trouble.is_final)
+
+
+def has_ended(error: Exception) -> bool:
     """Whether an error says that the connection has ended, and not what the upstream says."""
-    return error.code == mcp_types.CONNECTION_CLOSED and error.message.startswith(("Connection closed", "SSE stream"))
+    if not isinstance(error, MCPError) or error.code != mcp_types.CONNECTION_CLOSED:
+        return False
+    return error.message.startswith(("Connection closed", "SSE stream"))
 
 
 async def _first_to_agree(probe: asyncio.Future[bool], initialize: Callable[[], Awaitable[object]]) -> None:
@@ -70,7 +78,7 @@ async def _discover(session: ClientSession) -> bool:
             validate_server_result("server/discover", version, raw)
             result = mcp_types.DiscoverResult.model_validate(raw)
         except MCPError as error:
-            if session_has_ended(error) or http_trouble(error) is not None:
+            if _is_final(error):
                 raise
             other = _newest_of_both(error)
             if other is None or other == version:

@@ -34,19 +34,26 @@ class SseUpstream(SSETransport):
     ) -> AsyncIterator[ClientSession]:
         """Give a session that is not yet initialized."""
         options = transport_options or TransportOptions()
-        read_send, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-        write, write_receive = anyio.create_memory_object_stream[SessionMessage](0)
-        async with (
-            UpstreamHttpClient(headers=self.headers, auth=self.auth, is_answered_there=False) as client,
-            _opened(client, self.url) as response,
-            anyio.create_task_group() as group,
-        ):
-            posts = _Posts(client, read_send)
-            address = await group.start(_read, response, read_send)
-            group.start_soon(posts.run, str(address), write_receive)
-            async with options.session_class(read, write, **session_kwargs) as session:
+        client = UpstreamHttpClient(headers=self.headers, auth=self.auth, is_answered_there=False)
+        async with client, _opened(client, self.url) as response, _streams(client, response) as streams:
+            async with options.session_class(*streams, **session_kwargs) as session:
                 yield session
-            group.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def _streams(
+    client: httpx2.AsyncClient, response: httpx2.Response
+) -> AsyncIterator[
+    tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
+]:
+    """Give what is read and what is written as messages, once it is known where they go."""
+    read_send, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    write, write_receive = anyio.create_memory_object_stream[SessionMessage](0)
+    async with read_send, read, write, write_receive, anyio.create_task_group() as group:
+        address = await group.start(_read, response, read_send)
+        group.start_soon(_Posts(client, read_send).run, str(address), write_receive)
+        yield read, write
+        group.cancel_scope.cancel()
 
 
 @asynccontextmanager

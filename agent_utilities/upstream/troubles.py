@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.errors import Cause, UpstreamError
 from agent_utilities.upstream.http_errors import http_trouble
-from agent_utilities.upstream.negotiation import session_has_ended
+from agent_utilities.upstream.negotiation import has_ended
 from agent_utilities.upstream.secrets import secrets_of, without
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Troubles:
             return self.error("did not start", f"it has not answered within {self.config.start_timeout_s:g} s")
         if isinstance(error, MCPError) and (trouble := http_trouble(error)) is not None:
             return self.error(trouble.cause, trouble.detail)
-        if exit_text or (isinstance(error, MCPError) and session_has_ended(error)):
+        if exit_text or (isinstance(error, Exception) and has_ended(error)):
             return self.error("did not start", f"it {exit_text or 'ended the connection'} before it had answered")
         if isinstance(error, MCPError):
             return self.error("not MCP", f"it answers the handshake with an error: {error.message}")

@@ -1,0 +1,181 @@
+"""A small MCP server (2025-11-25) over streamable HTTP and HTTP+SSE, on a real socket, that misbehaves as told."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+TOOLS = (
+    "echo",
+    "headers",
+    "wait",
+    "reset",
+    "half",
+    "half-stream",
+    "html",
+    "redirect",
+    "ask",
+    "401",
+    "403",
+    "404",
+    "500",
+)
+
+
+class HttpServer:
+    """Serves one test; what it should do wrong is set on it."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.start_status = 0
+        """What the handshake is answered with; 0 where all is well."""
+        self.seen: list[tuple[str, Mapping[str, str], dict[str, Any]]] = []
+        """Method, headers and message of each request."""
+        self.sessions: set[str] = set()
+        self.released = asyncio.Event()
+        """Lets calls of `wait` go on."""
+        self.discover_status = 400
+        self._streams: list[asyncio.StreamWriter] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer the requests of one connection."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            while (line := await reader.readline()).strip():
+                method, path, _ = line.decode().split()
+                headers = {}
+                while header := (await reader.readline()).decode().strip():
+                    name, _, value = header.partition(":")
+                    headers[name.lower()] = value.strip()
+                body = await reader.readexactly(int(headers.get("content-length", 0)))
+                message = json.loads(body) if body else {}
+                self.seen.append((method, headers, message))
+                await self._answer(writer, method, path, headers, message)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+            self._tasks.discard(task)
+
+    async def _answer(
+        self, writer: asyncio.StreamWriter, method: str, path: str, headers: Mapping[str, str], message: dict[str, Any]
+    ) -> None:
+        if method == "GET" and path == "/sse":
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n")
+            writer.write(b"event: endpoint\ndata: /messages\n\n")
+            self._streams.append(writer)
+            await asyncio.get_running_loop().create_future()
+        elif method != "POST":
+            _send(writer, 405 if method == "GET" else 200, b"")
+        elif path == "/messages":
+            await self._answer_sse(writer, message)
+        elif (told := message.get("params", {}).get("name")) == "reset":
+            assert isinstance(writer.transport, asyncio.Transport)
+            writer.transport.abort()
+        elif told == "half":
+            writer.write(b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 999\r\n\r\n{"jsonrpc"')
+            writer.close()
+        elif told == "half-stream":
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 999\r\n\r\n: ping\n\n")
+            writer.close()
+        elif told == "html":
+            _send(writer, 200, b"<html>", "text/html")
+        elif told == "redirect":
+            _send(writer, 307, b"", location="http://127.0.0.2:9/mcp")
+        elif told is not None and told.isdigit():
+            _send(writer, int(told), b"no")
+        else:
+            await self._answer_mcp(writer, headers, message)
+        await writer.drain()
+
+    async def _answer_mcp(
+        self, writer: asyncio.StreamWriter, headers: Mapping[str, str], message: dict[str, Any]
+    ) -> None:
+        method, session = message.get("method"), headers.get("mcp-session-id")
+        if method == "server/discover":
+            _send(writer, self.discover_status, b"unknown")
+        elif method == "initialize" and self.start_status:
+            _send(writer, self.start_status, b"no")
+        elif method == "initialize":
+            self.sessions.add(f"s{len(self.seen)}")
+            _send(writer, 200, _result(message, handshake()), **{"mcp-session-id": f"s{len(self.seen)}"})
+        elif session not in self.sessions:
+            _send(writer, 404, b"Session not found")
+        elif "id" not in message:
+            _send(writer, 202, b"")
+        else:
+            _send(writer, 200, _result(message, await self._result(message, headers)))
+
+    async def _answer_sse(self, writer: asyncio.StreamWriter, message: dict[str, Any]) -> None:
+        if message.get("params", {}).get("name") == "500":
+            _send(writer, 500, b"no")
+            return
+        _send(writer, 202, b"Accepted")
+        if "id" in message:
+            result = handshake() if message["method"] == "initialize" else await self._result(message, {})
+            self._streams[-1].write(b"event: message\ndata: " + _result(message, result) + b"\n\n")
+
+    async def _result(self, message: dict[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:
+        params = message.get("params", {})
+        if message["method"] == "tools/list":
+            return {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in TOOLS]}
+        if message["method"] != "tools/call":
+            return {}
+        if params["name"] == "wait":
+            await self.released.wait()
+        text = json.dumps(dict(headers)) if params["name"] == "headers" else params["arguments"].get("text", "")
+        if "n" in params["arguments"]:
+            text = "x" * params["arguments"]["n"]
+        return {"content": [{"type": "text", "text": text}]}
+
+    def forget_sessions(self) -> None:
+        """Know no session any more, as after a restart."""
+        self.sessions.clear()
+
+    def end_streams(self) -> None:
+        """End what is read of HTTP+SSE."""
+        for writer in self._streams:
+            writer.close()
+
+    async def close(self) -> None:
+        """End all connections."""
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def handshake() -> dict[str, Any]:
+    """Return what an `initialize` is answered with."""
+    info = {"name": "http", "version": "1"}
+    return {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": info}
+
+
+def _result(message: dict[str, Any], result: dict[str, Any]) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}).encode()
+
+
+def _send(
+    writer: asyncio.StreamWriter, status: int, body: bytes, kind: str = "application/json", **headers: str
+) -> None:
+    told = {"content-length": str(len(body)), "content-type": kind, **headers}
+    lines = "".join(f"{name}: {value}\r\n" for name, value in told.items())
+    writer.write(f"HTTP/1.1 {status} Told\r\n{lines}\r\n".encode() + body)
+
+
+@asynccontextmanager
+async def http_server(port: int = 0) -> AsyncIterator[HttpServer]:
+    """Serve until the block is left."""
+    server = HttpServer()
+    listening = await asyncio.start_server(server.serve, "127.0.0.1", port)
+    server.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+    try:
+        yield server
+    finally:
+        listening.close()
+        await server.close()

@@ -1,0 +1,33 @@
+"""A server of the older era that makes its own of a question that it does not know: `python odd_server.py WHAT`.
+
+`silent`: no answer. `exits`: its process ends. `invalid`: an error of another kind. `empty`: an empty result.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+
+def answer(message: dict[str, Any], what: str) -> dict[str, Any] | None:
+    """Return what a request is answered with; None for nothing."""
+    method = message["method"]
+    if method == "initialize":
+        info = {"name": "odd", "version": "1"}
+        return {"result": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}}
+    if method == "tools/list":
+        return {"result": {"tools": [{"name": "hello", "inputSchema": {"type": "object"}}]}}
+    if method == "tools/call":
+        return {"result": {"content": [{"type": "text", "text": "hello"}]}}
+    if what == "exits":
+        sys.exit(1)
+    if what == "empty":
+        return {"result": {}}
+    return None if what == "silent" else {"error": {"code": -32602, "message": "Invalid request parameters"}}
+
+
+for line in sys.stdin:
+    received = json.loads(line)
+    if "id" in received and (told := answer(received, sys.argv[1])) is not None:
+        print(json.dumps({"jsonrpc": "2.0", "id": received["id"], **told}), flush=True)

@@ -1,0 +1,175 @@
+"""Upstreams over HTTP, on real sockets: what fails is told to the call that it concerns, and to no other."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+
+import pytest
+
+from agent_utilities.upstream.config import UpstreamConfig
+from agent_utilities.upstream.errors import UpstreamError
+from tests.upstream.http_server import HttpServer, http_server
+from tests.upstream.supervised import QUICK, SLOW, Running, running
+
+pytestmark = [pytest.mark.outside, pytest.mark.anyio, pytest.mark.timeout(120)]
+
+
+def over_http(server: HttpServer, transport: str = "http", **settings: object) -> UpstreamConfig:
+    """Return the config of an upstream that is reached there."""
+    path = "/sse" if transport == "sse" else "/mcp"
+    told = {"name": "web", "source": "test: web", "transport": transport, "url": f"{server.url}{path}", **settings}
+    return UpstreamConfig.model_validate(told)
+
+
+async def error_of(gateway: Running, tool: str) -> UpstreamError:
+    """Return the error that a call ends in."""
+    with pytest.raises(UpstreamError, match=r"^upstream 'web' ") as raised:
+        await gateway.call("web", tool)
+    return raised.value
+
+
+@pytest.mark.parametrize("transport", ["http", "sse"])
+class TestBothTransports:
+    async def test_a_call_is_answered(self, transport):
+        async with http_server() as server, running(over_http(server, transport)) as gateway:
+            assert await gateway.call("web", "echo", text="hello") == "hello"
+
+    async def test_a_result_may_be_large(self, transport):
+        async with http_server() as server, running(over_http(server, transport)) as gateway:
+            assert len(await gateway.call("web", "echo", n=8_000_000)) == 8_000_000
+
+    async def test_a_call_that_fails_harms_no_other(self, transport):
+        async with http_server() as server, running(over_http(server, transport)) as gateway:
+            beside = asyncio.create_task(gateway.call("web", "wait", text="beside"))
+            await gateway.until(lambda: any(message.get("method") == "tools/call" for *_, message in server.seen))
+            assert (await error_of(gateway, "500")).cause == "unreachable"
+            server.released.set()
+            assert await beside == "beside"
+            assert gateway["web"].counts.n_starts == 1
+
+    async def test_one_that_is_not_there_is_told(self, transport):
+        async with http_server() as server:
+            config = over_http(server, transport)
+        async with running(config, policy=SLOW) as gateway:
+            assert (await error_of(gateway, "echo")).cause == "unreachable"
+
+    async def test_its_headers_and_token_are_sent(self, transport):
+        told = {"headers": {"x-key": "k1"}, "auth": "a-token"}
+        async with http_server() as server, running(over_http(server, transport, **told)) as gateway:
+            await gateway.call("web", "echo", text="hello")
+            assert {headers.get("x-key") for _, headers, _ in server.seen} == {"k1"}
+            assert {headers.get("authorization") for _, headers, _ in server.seen} == {"Bearer a-token"}
+
+    async def test_of_the_callers_headers_only_those_cross_that_are_named(self, transport):
+        async with http_server() as server:
+            async with running(
+                over_http(server, transport, forward_headers=("x-user", "host", "mcp-session-id"))
+            ) as gateway:
+                sent = {"X-User": "anna", "Authorization": "secret", "Cookie": "c", "Host": "h", "Mcp-Session-Id": "m"}
+                await gateway["web"].request(lambda live: live.session.call_tool("echo", {"text": "a"}), None, sent)
+                calls = [headers for _, headers, message in server.seen if message.get("method") == "tools/call"]
+                others = [headers for _, headers, message in server.seen if message.get("method") != "tools/call"]
+        assert [call.get("x-user") for call in calls] == ["anna"]
+        assert not any("x-user" in headers for headers in others)
+        assert "secret" not in str(server.seen)
+        assert not {"h", "c", "m"} & {value for call in calls for value in call.values()}
+
+
+class TestFaults:
+    @pytest.mark.parametrize(
+        ("tool", "cause", "text"),
+        [
+            ("reset", "unreachable", ""),
+            ("half", "unreachable", ""),
+            ("half-stream", "died", "which it may have carried out"),
+            ("html", "not MCP", "answered with text/html"),
+            ("401", "refused", "it wants credentials"),
+            ("403", "refused", "not enough"),
+            ("500", "unreachable", "HTTP 500"),
+        ],
+    )
+    async def test_of_one_call_are_told_and_the_next_is_answered(self, tool, cause, text):
+        async with http_server() as server, running(over_http(server)) as gateway:
+            error = await error_of(gateway, tool)
+            assert (error.cause, text in str(error)) == (cause, True)
+            assert await gateway.call("web", "echo", text="hello") == "hello"
+            assert gateway["web"].counts.n_starts == 1
+
+    async def test_a_redirect_to_another_host_is_not_followed(self):
+        async with http_server() as server, running(over_http(server)) as gateway:
+            assert "redirects to http://127.0.0.2" in str(await error_of(gateway, "redirect"))
+            assert await gateway.call("web", "echo", text="hello") == "hello"
+
+    async def test_a_session_that_is_forgotten_is_begun_anew_within_the_call(self):
+        async with http_server() as server, running(over_http(server)) as gateway:
+            await gateway.call("web", "echo", text="hello")
+            server.forget_sessions()
+            assert await gateway.call("web", "echo", text="again") == "again"
+            assert gateway["web"].counts.n_failures == 0
+
+    @pytest.mark.parametrize(("status", "cause"), [(401, "refused"), (403, "refused"), (500, "unreachable")])
+    async def test_at_the_handshake_are_told(self, status, cause):
+        async with http_server() as server:
+            server.start_status = status
+            async with running(over_http(server), policy=SLOW) as gateway:
+                error = await error_of(gateway, "echo")
+        assert (error.cause, f"HTTP {status}" in str(error)) == (cause, True)
+
+    async def test_a_refusal_is_not_asked_for_again_and_again(self):
+        policy = replace(QUICK, backoff=replace(QUICK.backoff, probe_s=3600))
+        async with http_server() as server:
+            server.start_status = 401
+            async with running(over_http(server), policy=policy) as gateway:
+                await gateway.until(lambda: gateway["web"].state.name == "failing")
+                for _ in range(5):
+                    await error_of(gateway, "echo")
+                assert gateway["web"].counts.n_starts == 1
+
+    async def test_one_that_was_down_is_reached_again(self):
+        async with http_server() as server:
+            config, port = over_http(server), int(server.url.rpartition(":")[2])
+        async with running(config) as gateway:
+            assert (await error_of(gateway, "echo")).cause == "unreachable"
+            async with http_server(port):
+                await gateway.seen("web")
+                assert await gateway.call("web", "echo", text="hello") == "hello"
+
+    async def test_several_calls_in_a_row_that_do_not_get_through_end_the_connection(self):
+        async with http_server() as server, running(over_http(server), policy=SLOW) as gateway:
+            for _ in range(3):
+                await error_of(gateway, "reset")
+            await gateway.until(lambda: gateway["web"].state.name == "failing")
+            assert (await error_of(gateway, "echo")).retry_in_s > 3000
+
+    async def test_no_address_of_it_is_told(self):
+        async with http_server() as server:
+            config = over_http(server, url=f"{server.url}/mcp?key=abcdef0123456789")
+        async with running(config, policy=SLOW) as gateway:
+            assert "abcdef" not in str(await error_of(gateway, "echo"))
+
+    async def test_a_stream_that_ends_ends_the_calls_on_it(self):
+        async with http_server() as server, running(over_http(server, "sse")) as gateway:
+            call = asyncio.create_task(gateway.call("web", "wait", text="never"))
+            await gateway.until(lambda: any(message.get("method") == "tools/call" for *_, message in server.seen))
+            server.end_streams()
+            with pytest.raises(UpstreamError, match="died"):
+                await call
+
+
+class TestEras:
+    @pytest.mark.parametrize("status", [400, 404, 405, 500])
+    async def test_whatever_a_probe_is_answered_with_the_older_era_is_found(self, status):
+        async with http_server() as server:
+            server.discover_status = status
+            async with running(over_http(server)) as gateway:
+                assert await gateway.call("web", "echo", text="hello") == "hello"
+
+    async def test_the_era_is_remembered_so_that_nothing_is_asked_twice(self):
+        async with http_server() as server, running(over_http(server, idle_s=0.01)) as gateway:
+            await gateway.at_rest("web")
+            server.seen.clear()
+            await gateway.call("web", "echo", text="hello")
+            asked = [json.dumps(message) for *_, message in server.seen]
+        assert not any("server/discover" in message for message in asked)

@@ -1,0 +1,49 @@
+"""Both eras are found, whatever a server makes of a question that it does not know."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from mcp_types.version import LATEST_MODERN_VERSION
+
+from agent_utilities.upstream.snapshot_store import SnapshotStore
+from tests.upstream.supervised import QUICK, running, script
+
+pytestmark = [pytest.mark.outside, pytest.mark.anyio, pytest.mark.timeout(120)]
+
+
+@pytest.mark.parametrize("what", ["silent", "exits", "invalid", "empty"])
+async def test_a_server_of_the_older_era_is_reached(what):
+    async with running(script("odd", "odd_server.py", what), policy=replace(QUICK, probe_s=0.1)) as gateway:
+        assert await gateway.call("odd", "hello") == "hello"
+        await gateway.seen("odd")
+        assert gateway["odd"].snapshot.protocol_version == "2025-06-18"
+        assert gateway["odd"].counts.n_failures == 0
+
+
+async def test_one_that_exits_when_probed_is_not_probed_again():
+    store, config = SnapshotStore(None), script("odd", "odd_server.py", "exits")
+    async with running(config, store=store) as gateway:
+        await gateway.at_rest("odd")
+    async with running(config, store=store) as gateway:
+        assert await gateway.call("odd", "hello") == "hello"
+        assert gateway["odd"].counts.n_starts == 1
+
+
+async def test_a_server_of_the_newer_era_is_spoken_to_in_it():
+    async with running(script("plain", "plain_server.py")) as gateway:
+        assert await gateway.call("plain", "echo", text="hello") == "hello"
+        await gateway.seen("plain")
+        assert gateway["plain"].snapshot.protocol_version == LATEST_MODERN_VERSION
+        assert gateway["plain"].snapshot.server_info["name"] == "plain"
+
+
+async def test_a_server_that_has_become_one_of_the_older_era_is_still_reached():
+    store, config = SnapshotStore(None), script("odd", "odd_server.py", "invalid")
+    async with running(config, store=store) as gateway:
+        await gateway.at_rest("odd")
+        known = gateway["odd"].snapshot
+    store.save(known.model_copy(update={"protocol_version": LATEST_MODERN_VERSION}))
+    async with running(config, store=store) as gateway:
+        assert await gateway.call("odd", "hello") == "hello"
