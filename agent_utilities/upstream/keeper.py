@@ -135,6 +135,7 @@ class Keeper:
                     self._fail(self._opener.troubles.of_start(error, ""), 0.0)
         finally:
             self.is_over = True
+            self._renewal.tried()
             self._answer(self._opener.troubles.error("stopping", "it is being ended"))
 
     async def _is_wanted(self) -> bool:
@@ -207,6 +208,7 @@ class Keeper:
 
     async def _until_over(self, connection: Connection, live: Live) -> Callable[[], UpstreamError] | None:
         """Serve until nobody has used it for long, or until something is wrong with it: then return what says so."""
+        self._renewal.trouble = None
         behind = self._renewal.run(live, self._listed) if self._is_for_all else asyncio.sleep(0)
         async with _beside(behind, self._wake), _beside(live.ended.wait(), self._wake):
             while True:
@@ -235,13 +237,20 @@ class Keeper:
             self._doubted = None
             if not await _answers(live, self._policy.ping_s):
                 return troubles.no_progress
-        if self._renewal.trouble is not None and self._used_s is None and not self.n_users:
+        if self._renewal.trouble is not None and not self._is_in_use:
             trouble = self._renewal.trouble
             return lambda: trouble
         return None
 
+    @property
+    def _is_in_use(self) -> bool:
+        """Whether it was made for calls too, and not for a snapshot alone."""
+        return self.n_users > 0 or self._used_s is not None
+
     def _listed(self) -> None:
         self._is_listed = True
+        if self._renewal.trouble is None or self._is_in_use:
+            self._renewal.tried()
         self._wake.set()
 
     def _unused_in_s(self) -> float | None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from mcp_types.version import LATEST_HANDSHAKE_VERSION
 
 from agent_utilities.upstream.connection import Connection, Live
 from agent_utilities.upstream.errors import UpstreamError
-from agent_utilities.upstream.transports import transport_of
+from agent_utilities.upstream.transports import module_of, transport_of
 
 if TYPE_CHECKING:
     from agent_utilities.upstream.policy import Policy
@@ -78,6 +79,8 @@ class Opener:
         )
 
     async def _once(self, known_version: str | None, until_s: float) -> tuple[Connection, Live]:
+        # What a transport needs takes a second to import, which the event loop has no time for.
+        await asyncio.to_thread(import_module, module_of(self.troubles.config))
         transport = transport_of(self.troubles.config, environ=self._environ, stderr=self._stderr, guard=self._guard)
         connection = Connection(transport, known_version, probe_s=self._policy.probe_s, close_s=self._policy.close_s)
         try:

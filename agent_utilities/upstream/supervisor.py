@@ -15,7 +15,7 @@ from agent_utilities.upstream.forwarding import forwarded
 from agent_utilities.upstream.health import Counts, Health
 from agent_utilities.upstream.http_errors import http_trouble
 from agent_utilities.upstream.keeper import Keeper
-from agent_utilities.upstream.negotiation import session_has_ended
+from agent_utilities.upstream.negotiation import has_ended
 from agent_utilities.upstream.opening import Opener
 from agent_utilities.upstream.state import UpstreamState
 
@@ -155,7 +155,7 @@ class Upstream:
             if trouble is not None:
                 keeper.reached(trouble.cause != "unreachable")
                 raise troubles.error(trouble.cause, trouble.detail) from None
-            if not session_has_ended(error):
+            if not has_ended(error):
                 keeper.reached(True)
                 raise
             if not call.is_sent:
@@ -172,10 +172,12 @@ class Upstream:
         self._shared.wake()
 
     async def renewed(self) -> None:
-        """Have the snapshot taken anew, and return once it is, or could not be: `state` tells which."""
-        if self.config.enabled:
-            tried = self._renewal.next_try()
-            await self.renew()
+        """Have the snapshot taken anew, and return once it is, or can't be now: `state` tells which."""
+        if not self.is_running:
+            return
+        tried = self._renewal.next_try()
+        await self.renew()
+        if self._shared.live is not None or self._health.refusal() is None:
             await tried
 
     def forget_session(self, session: Hashable) -> None:

@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from agent_utilities.upstream.stderr_log import StderrLog
 
 
+def module_of(config: UpstreamConfig) -> str:
+    """Return the module that reaches the upstream."""
+    return f"agent_utilities.upstream.{config.transport}"
+
+
 def transport_of(
     config: UpstreamConfig, *, environ: Mapping[str, str], stderr: StderrLog, guard: ProcessGuard
 ) -> ClientTransport:

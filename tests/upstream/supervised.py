@@ -22,7 +22,7 @@ from agent_utilities.upstream.supervisor import Upstream
 from agent_utilities.upstream.upstreams import Upstreams
 
 FAULTY = Path(__file__).parent / "faulty_server.py"
-PATIENCE_S = 60
+PATIENCE_S = 30
 """Seconds that anything may take which is waited for; only a fault takes that long."""
 QUICK = Policy(backoff=BackoffRule(first_s=0.02, limit_s=0.1, probe_s=0.2, spread=0), settle_s=0.01)
 """Tries again at once, near enough."""

@@ -1,0 +1,129 @@
+"""All upstreams together: ended with the gateway whatever is going on, and exchanged while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import pytest
+
+from agent_utilities.upstream.errors import UpstreamError
+from agent_utilities.upstream.snapshot_store import SnapshotStore
+from agent_utilities.upstream.upstreams import Upstreams
+from tests.upstream.supervised import QUICK, faulty, gateway_of, is_alive, running
+
+pytestmark = [pytest.mark.outside, pytest.mark.anyio, pytest.mark.timeout(120)]
+
+
+def started(path) -> list[int]:
+    """Return the ids of the processes that have recorded theirs."""
+    return [int(pid) for pid in path.read_text().split()] if path.exists() else []
+
+
+class TestEnding:
+    @pytest.mark.parametrize("n_cancels", [1, 3])
+    @pytest.mark.parametrize("fault", ["hang-at-start", "hang-at-list", "lingers", "wrapper", "spin"])
+    async def test_no_process_is_left_whenever_it_ends(self, tmp_path, fault, n_cancels):
+        pids = tmp_path / "pids"
+        upstreams = Upstreams(
+            gateway_of(faulty("bad", fault, f"pids={pids}")),
+            environ=os.environ,
+            store=SnapshotStore(None),
+            on_change=lambda name: None,
+            policy=QUICK,
+        )
+        task = asyncio.create_task(upstreams.run())
+        async with asyncio.timeout(30):
+            while not started(pids):  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+            for _ in range(n_cancels):
+                task.cancel()
+                await asyncio.sleep(0.01)
+            await asyncio.wait([task])
+        assert task.cancelled()
+        assert not any(map(is_alive, started(pids)))
+
+    async def test_calls_under_way_are_ended(self):
+        async with running(faulty()) as gateway:
+            call = asyncio.create_task(gateway.call("faulty", "sleep", seconds=60))
+            await gateway.until(lambda: gateway["faulty"].state.name == "ready")
+        with pytest.raises(UpstreamError):
+            await call
+
+    async def test_callers_that_wait_for_a_start_are_told(self):
+        async with running(faulty("faulty", "hang-at-start")) as gateway:
+            call = asyncio.create_task(gateway.call("faulty", "echo", text="hello"))
+            await gateway.until(lambda: gateway["faulty"].state.name == "starting")
+        with pytest.raises(UpstreamError, match="stopping"):
+            await call
+
+
+class TestReload:
+    async def test_what_is_unchanged_keeps_its_process(self):
+        async with running(faulty("one"), faulty("other")) as gateway:
+            pid = await gateway.pid("one")
+            await gateway.seen("one", "other")
+            gateway.changes.clear()
+            await gateway.upstreams.reload(gateway_of(faulty("one"), faulty("third")))
+            assert await gateway.pid("one") == pid
+            assert gateway.upstreams.get("other") is None
+            assert [each.config.name for each in gateway.upstreams] == ["one", "third"]
+            await gateway.seen("third")
+            assert set(gateway.changes) == {"third", "other"}
+
+    async def test_what_only_judges_is_no_reason_to_start_anew(self):
+        async with running(faulty()) as gateway:
+            pid = await gateway.pid("faulty")
+            await gateway.upstreams.reload(gateway_of(faulty(deny=frozenset({"echo"}), timeout_s=7)))
+            assert gateway["faulty"].config.timeout_s == 7
+            assert await gateway.pid("faulty") == pid
+
+    async def test_what_is_changed_starts_anew_once_the_former_has_ended(self):
+        async with running(faulty()) as gateway:
+            pid = await gateway.pid("faulty")
+            await gateway.upstreams.reload(gateway_of(faulty("faulty", "stderr=changed")))
+            assert await gateway.pid("faulty") != pid
+            assert not is_alive(pid)
+
+    async def test_a_call_under_way_on_what_is_removed_may_end(self):
+        async with running(faulty()) as gateway:
+            pid = await gateway.pid("faulty")
+            call = asyncio.create_task(gateway.call("faulty", "sleep", seconds=0.3))
+            await gateway.until(lambda: gateway["faulty"].counts.n_calls == 2)
+            await gateway.upstreams.reload(gateway_of())
+            assert await call == "slept"
+            await gateway.until(lambda: not is_alive(pid))
+
+    async def test_a_disabled_one_is_off_and_says_so(self):
+        async with running(faulty()) as gateway:
+            await gateway.upstreams.reload(gateway_of(faulty(enabled=False)))
+            assert gateway["faulty"].state.name == "off"
+            with pytest.raises(UpstreamError, match="'faulty' off: it is disabled in test: faulty"):
+                await gateway.call("faulty", "echo", text="hello")
+            await gateway.upstreams.reload(gateway_of(faulty()))
+            assert await gateway.call("faulty", "echo", text="hello") == "hello"
+
+
+class TestRenewing:
+    async def test_it_is_answered_once_a_snapshot_is_taken_anew(self):
+        async with running(faulty()) as gateway:
+            await gateway.at_rest("faulty")
+            taken_at_s = gateway["faulty"].snapshot.taken_at_s
+            await gateway["faulty"].renewed()
+            assert gateway["faulty"].snapshot.taken_at_s > taken_at_s
+
+    @pytest.mark.parametrize("fault", ["exits=1", "hang-at-list"])
+    async def test_it_is_answered_once_that_has_failed(self, fault):
+        async with running(faulty("faulty", fault, list_timeout_s=0.2)) as gateway:
+            await gateway["faulty"].renewed()
+            assert gateway["faulty"].state.name == "failing"
+
+    async def test_an_old_snapshot_is_taken_anew_behind(self, tmp_path):
+        store, config = SnapshotStore(None), faulty()
+        async with running(config, store=store) as gateway:
+            await gateway.at_rest("faulty")
+            known = gateway["faulty"].snapshot
+        store.save(known.model_copy(update={"taken_at_s": 1.0}))
+        async with running(config, store=store) as gateway:
+            await gateway.until(lambda: gateway["faulty"].snapshot.taken_at_s > 1.0)
+            assert gateway.changes == []
