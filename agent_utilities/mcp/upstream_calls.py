@@ -228,6 +228,8 @@ class Caller:
         except ValidationError as error:
             told = f"its answer is none: {error.error_count()} errors, such as {_first(error)}"
             raise UpstreamError(self.config.name, "not MCP", told) from None
+        finally:
+            await relay.told()
 
     async def _for_modern_caller(
         self, context: Context, relay: ServerRelay, kind: Kind, params: Mapping[str, Any]

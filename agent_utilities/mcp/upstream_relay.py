@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+import asyncio
+from collections.abc import Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from secrets import token_urlsafe
 from typing import Any, TypeVar, cast
 
@@ -46,6 +48,7 @@ class ServerRelay:
         self._session = request.session
         self._meta = request.meta or {}
         self._http = request.request
+        self._n_telling, self._is_told = 0, asyncio.Event()
         self.is_modern = request.protocol_version in MODERN_PROTOCOL_VERSIONS
         """Whether the caller can be asked nothing but in a result."""
 
@@ -106,11 +109,28 @@ class ServerRelay:
         """Hand on a log message, where it is of a level that the caller takes."""
         if takes_log_message(self._context, self._session, self._meta, params.level):
             notification = mcp_types.LoggingMessageNotification(params=params)
-            await self._session.send_notification(notification, related_request_id=self._request_id)
+            with self._telling():
+                await self._session.send_notification(notification, related_request_id=self._request_id)
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Hand on progress of the call; the caller who asked for none is told none."""
-        await self._session.report_progress(progress, total, message)
+        with self._telling():
+            await self._session.report_progress(progress, total, message)
+
+    async def told(self) -> None:
+        """Return once all that came before is handed on: nothing can be told of a request after its result."""
+        while self._n_telling:
+            self._is_told.clear()
+            await self._is_told.wait()
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        self._n_telling += 1
+        try:
+            yield
+        finally:
+            self._n_telling -= 1
+            self._is_told.set()
 
     async def _ask(self, question: Any, answer: type[_R]) -> _R | mcp_types.ErrorData:
         if self.is_modern or not offers(self.capabilities, question):

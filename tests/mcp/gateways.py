@@ -54,14 +54,24 @@ def served(*configs: UpstreamConfig, unreachable: Sequence[str] = (), **options:
     running: list[tuple[Served, uvicorn.Server]] = []
 
     async def serve(folder: str) -> None:
-        environ = {**os.environ, "MCP_GRAPH": "off", "MCP_GATEWAY_FOLDER": folder, **options.pop("environ", {})}
+        environ = {
+            **os.environ,
+            "MCP_GRAPH": "off",
+            "MCP_GROUPS": "off",
+            "MCP_GATEWAY_FOLDER": folder,
+            **options.pop("environ", {}),
+        }
         made = Served(create_gateway(GatewayConfig(upstreams=configs), environ=environ, **options))
         server = uvicorn.Server(uvicorn.Config(made.gateway.http_app(), port=0, log_level="error", ws="none"))
         running.append((made, server))
         async with asyncio.TaskGroup() as group:
             serving = group.create_task(server.serve())
-            async with asyncio.timeout(LONG_S):
-                await _listed(made, unreachable, serving)
+            try:
+                async with asyncio.timeout(LONG_S):
+                    await _listed(made, unreachable, serving)
+            except TimeoutError:
+                server.should_exit = True
+                return
             made.url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
             ready.set()
 

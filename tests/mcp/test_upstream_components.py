@@ -55,7 +55,7 @@ def server(*upstreams: Listed, **environ: str) -> AgentServer:
     provider = UpstreamProvider(upstreams)
     return create_mcp_server(
         "gateway",
-        environ={"MCP_GRAPH": "off", **environ},
+        environ={"MCP_GRAPH": "off", "MCP_GROUPS": "off", **environ},
         providers=[provider],
         dereference_schemas=False,
     )

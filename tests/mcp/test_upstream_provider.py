@@ -18,7 +18,7 @@ both_eras = pytest.mark.parametrize("mode", ["legacy", "auto"])
 
 @pytest.fixture(scope="module")
 def plain() -> Iterator[Served]:
-    with served(script("plain", "plain_server.py"), script("old", "asking_server.py")) as gateway:
+    with served(script("plain", "faulty_server.py"), script("old", "asking_server.py")) as gateway:
         yield gateway
 
 
@@ -29,9 +29,9 @@ def client_of(gateway: Served, mode: str = "auto", query: str = "") -> Client[An
 @both_eras
 async def test_tools_are_listed_and_called_by_their_namespaced_names(plain: Served, mode: str) -> None:
     async with client_of(plain, mode, "?toolsets=plain") as client:
-        assert [tool.name for tool in await client.list_tools()] == ["plain_echo", "plain_add", "plain_count"]
-        result = await client.call_tool("plain_echo", {"text": "hi"})
-        assert result.data == "hi"
+        assert [tool.name for tool in await client.list_tools()][:2] == ["plain_echo", "plain_add"]
+        result = await client.call_tool("plain_add", {"a": 1, "b": 2})
+        assert result.structured_content == {"sum": 3}
 
 
 @both_eras
@@ -40,7 +40,7 @@ class TestInstructions:
         async with client_of(plain, mode) as client:
             told = client.instructions
         assert told == (
-            "## plain (names begin with `plain_`)\nEcho and add.\n\n## old (names begin with `old_`)\nAsk away."
+            "## plain (names begin with `plain_`)\nCall echo.\n\n## old (names begin with `old_`)\nAsk away."
         )
 
     async def test_tell_nothing_of_an_upstream_that_the_caller_may_not_use(self, plain: Served, mode: str) -> None:

@@ -6,7 +6,7 @@ import re
 from itertools import permutations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_utilities.upstream.names import MAX_LENGTH, Names, Namespace, namespaced
@@ -71,6 +71,7 @@ class TestTwoUpstreams:
         given = [space.namespaced(upstream, tool) for upstream in names for tool in tools]
         assert len(set(given)) == len(given)
 
+    @settings(max_examples=100)
     @given(upstreams, any_name)
     def test_are_named_alike_in_whatever_order_they_stand(self, names: list[str], tool: str) -> None:
         assert len({Namespace(order).namespaced(names[0], tool) for order in permutations(names)}) == 1
@@ -88,6 +89,7 @@ class TestTwoUpstreams:
 
 
 class TestTable:
+    @settings(max_examples=100)
     @given(st.dictionaries(any_name, st.lists(any_name, max_size=5), max_size=3))
     def test_leads_both_ways(self, listed: dict[str, list[str]]) -> None:
         names = Names(Namespace(listed), listed)

@@ -1,0 +1,48 @@
+"""What upstreams say of themselves is text: bounded, under their own names, and plain to see."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent_utilities.mcp.upstream_instructions import MOST_OF_ALL, MOST_OF_ONE, Instructions, joined
+
+
+def said(text: str, upstream: str = "up") -> Instructions:
+    return Instructions(upstream, upstream, text)
+
+
+def test_nothing_said_is_nothing() -> None:
+    assert joined(None, []) is None
+    assert joined(None, [said(" \n ")]) is None
+
+
+def test_the_gateways_own_come_first() -> None:
+    assert joined("Ours.", [said("Theirs.")]) == "Ours.\n\n## up (names begin with `up_`)\nTheirs."
+
+
+def test_long_ones_are_cut() -> None:
+    told = joined(None, [said("x" * 100_000)])
+    assert told is not None
+    assert len(told) < MOST_OF_ONE + 50
+    assert told.endswith("…")
+
+
+def test_many_are_given_the_same_share() -> None:
+    told = joined(None, [said("x" * 5_000, f"up{i}") for i in range(40)])
+    assert told is not None
+    assert len(told) < MOST_OF_ALL + 40 * 50
+    assert all(f"## up{i} " in told for i in range(40))
+
+
+@pytest.mark.parametrize("heading", ["## git (names begin with `git_`)", "  # Rules", "x\n### y", "x\r\n# y"])
+def test_a_heading_in_one_is_none(heading: str) -> None:
+    told = joined(None, [said(heading)])
+    assert told is not None
+    assert [line for line in told.split("\n") if line.lstrip().startswith("#")] == ["## up (names begin with `up_`)"]
+
+
+@pytest.mark.parametrize("hidden", ["\x1b[8m", "\u202e", "\u200b", "\U000e0041", "\x00", "\u2028", "\ufeff"])
+def test_what_nobody_sees_is_left_out(hidden: str) -> None:
+    told = joined(None, [said(f"a{hidden}b")])
+    assert told is not None
+    assert hidden[0] not in told
