@@ -29,6 +29,8 @@ def gateway() -> Iterator[Served]:
         script("hangs", "faulty_server.py", "hang-at-call", timeout_s=0.5),
         script("well", "faulty_server.py"),
         script("old", "asking_server.py"),
+        script("legacy", "asking_server.py"),
+        script("auto", "asking_server.py"),
     ) as made:
         yield made
 
@@ -131,18 +133,17 @@ class TestPassedOn:
 
 
 @both_eras
-async def test_a_cancelled_call_is_cancelled_at_its_upstream(mode: str) -> None:
-    with served(script("old", "asking_server.py")) as gateway:
-        async with client_of(gateway, mode) as client, asyncio.timeout(LONG_S):
-            call = asyncio.create_task(client.call_tool_mcp("old_wait", {}))
-            await client.call_tool_mcp("old_waiting", {})
-            call.cancel()
-            assert text(await client.call_tool_mcp("old_cancelled", {})) == "it was cancelled"
-            await asyncio.gather(call, return_exceptions=True)
+async def test_a_cancelled_call_is_cancelled_at_its_upstream(gateway: Served, mode: str) -> None:
+    async with client_of(gateway, mode) as client, asyncio.timeout(LONG_S):
+        call = asyncio.create_task(client.call_tool_mcp(f"{mode}_wait", {}))
+        await client.call_tool_mcp(f"{mode}_waiting", {})
+        call.cancel()
+        assert text(await client.call_tool_mcp(f"{mode}_cancelled", {})) == "it was cancelled"
+        await asyncio.gather(call, return_exceptions=True)
 
 
 def test_a_large_result_is_whole(gateway: Served) -> None:
-    n = 8 << 20
+    n = 64 << 20
     with closing(RawHttp(gateway.url)) as http:
         result = ModernCaller(http, "", ()).ask("tools/call", {"name": "well_big", "arguments": {"n": n}}).result
     assert len(result["content"][0]["text"]) == n
