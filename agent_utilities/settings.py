@@ -73,8 +73,8 @@ class Settings(BaseModel):
     )
     gateway_folder: str = Field(
         default="",
-        description="Where gateways keep snapshots, logs and what was agreed to; the user's cache and state folders "
-        "where blank.",
+        description="Where gateways keep snapshots, logs, logins and what was agreed to; the user's cache and state "
+        "folders where blank.",
     )
     ranker: Literal["auto", "off", "lexical", "embedding", "hybrid"] = Field(
         default="auto",

@@ -73,11 +73,12 @@ def _told(upstream: UpstreamConfig, folder: str) -> Iterator[str]:
         url = upstream.url.get_secret_value()
         yield f"connect  to {_header(_without_secrets(url), url)}"
         sent = [_header(name, value.get_secret_value()) for name, value in upstream.headers.items()]
-        if upstream.auth is not None:
-            token = upstream.auth.get_secret_value()
-            sent.append("a login in your browser" if token == "oauth" else _header("a bearer token", token))
-        if sent:
-            yield f"send     {', '.join(sent)}"
+        token = upstream.auth.get_secret_value() if upstream.auth is not None else "oauth"
+        if token != "oauth":
+            sent.append(_header("a bearer token", token))
+        elif "authorization" not in map(str.lower, upstream.headers):
+            sent.append("your login there, where you have one")
+        yield f"send     {', '.join(sent)}"
         if upstream.forward_headers:
             yield f"hand on  its callers' {', '.join(upstream.forward_headers)}"
 

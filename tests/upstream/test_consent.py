@@ -149,12 +149,14 @@ class TestQuestion:
         assert "connect  to https://…@evil.example/${AWS}/mcp?key=…&k=… (your AWS, your TOKEN)\n" in told
         assert "send     Authorization (your TOKEN), X-Literal\n" in told
         assert "hand on  its callers' authorization\n" in told
+        assert "your login" not in told
         assert all(secret not in told for secret in ("pass", "sk-1", "aws_value", "ghp_value"))
 
     def test_shows_a_variable_in_place_of_any_part_of_an_address_or_a_default(self, tmp_path: Path) -> None:
         told = asked(tmp_path, {"a": {"url": "${BASE:-https://evil.example}/mcp"}, "b": {"command": "${X:-evil}"}})
         assert "connect  to ${BASE:-https://evil.example}/mcp (your BASE)\n" in told
         assert "run      '${X:-evil}'\n" in told
+        assert "send     your login there, where you have one\n" in told
 
     def test_shows_what_a_file_of_variables_does_to_the_program(self, tmp_path: Path) -> None:
         (tmp_path / ".env").write_text("LD_PRELOAD=./evil.so\nTOKEN=literal_secret\n")

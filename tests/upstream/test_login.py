@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import socket
 import stat
 import sys
@@ -17,7 +18,9 @@ from fastmcp import Client
 from fastmcp.client.transports import ClientTransport
 from pydantic import SecretStr
 
-from agent_utilities.upstream.config import OAuthClient, UpstreamConfig
+from agent_utilities.cli.gateway_login import login_at
+from agent_utilities.errors import InputError
+from agent_utilities.upstream.config import GatewayConfig, OAuthClient, UpstreamConfig
 from agent_utilities.upstream.login import Login, NoLogin, login_of, tokens_of
 from agent_utilities.upstream.process_guard import ProcessGuard
 from agent_utilities.upstream.secrets import secrets_of
@@ -30,7 +33,7 @@ COMMAND = Path(sys.executable).parent / "agent-utilities"
 
 
 def upstream(url: str = "http://x.example/mcp", **more: object) -> UpstreamConfig:
-    return UpstreamConfig.model_validate({"name": "a", "source": "", "transport": "http", "url": url, **more})
+    return UpstreamConfig.model_validate({"name": "a", "source": "", "transport": "http", "url": url} | more)
 
 
 def over(config: UpstreamConfig, environ: Mapping[str, str]) -> ClientTransport:
@@ -160,3 +163,17 @@ async def test_nobody_is_asked_who_does_not_wait(tmp_path: Path, url: str, monke
         async with Client(over(config, environ)):
             pass
     assert "gateway login a" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("nosion", "did you mean 'notion'? there are: a, notion"),
+        ("local", "there are: a, notion"),
+        ("elsewhere", "there are: a, notion"),
+    ],
+)
+def test_a_name_that_nobody_logs_in_at_is_told_with_the_others(name: str, told: str) -> None:
+    local = upstream().model_copy(update={"name": "local", "transport": "stdio"})
+    with pytest.raises(InputError, match=re.escape(told)):
+        login_at(name, GatewayConfig(upstreams=(upstream(), upstream(name="notion"), local)))
