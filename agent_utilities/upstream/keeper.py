@@ -46,6 +46,8 @@ class Keeper:
         self.n_users = 0
         self.is_leaving = False
         """Whether it takes no new users."""
+        self.is_stopping = False
+        """Whether it is ended whoever uses it."""
         self._used_s: float | None = None
         self._outcome: asyncio.Future[Live] | None = None
         self._wake = asyncio.Event()
@@ -176,6 +178,9 @@ class Keeper:
         self._answer(live)
         try:
             why_over = await self._until_over(connection, live)
+        except asyncio.CancelledError:
+            self.is_leaving = self.is_stopping = True
+            raise
         finally:
             self.live = None
             try:

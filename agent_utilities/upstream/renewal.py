@@ -111,7 +111,10 @@ class Renewal:
                 logger.warning("%s", self.trouble)
             return
         self.trouble, self._is_wanted = None, False
-        await self._keep(await asyncio.to_thread(without_secrets, snapshot, secrets_of(config)))
+        try:
+            await self._keep(await asyncio.to_thread(without_secrets, snapshot, secrets_of(config)))
+        except Exception:  # a fault of whoever is told of a change, or of the store, ends no renewal
+            logger.exception("upstream %r: its snapshot could not be kept", config.name)
 
     async def _keep(self, snapshot: Snapshot) -> None:
         before, self.snapshot = self.snapshot, snapshot

@@ -49,7 +49,7 @@ class Upstream:
         self.stderr = stderr
         self._opener, self._renewal, self._policy = opener, renewal, policy
         self._health = Health(policy)
-        self._shared = Keeper(opener, self._health, renewal, policy, is_for_all=True)
+        self._shared = self._keeper(is_for_all=True)
         self._isolated: dict[Hashable, Keeper] = {}
         self._tasks: dict[Keeper, asyncio.Task[None]] = {}
         self._start: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]] | None = None
@@ -158,6 +158,8 @@ class Upstream:
             if not has_ended(error):
                 keeper.reached(True)
                 raise
+            if keeper.is_stopping:
+                raise troubles.error("stopping", "it was ended in the middle of the call") from None
             if not call.is_sent:
                 raise _NotSentError from None
             raise troubles.died(await live.exit_text(), in_call=True) from None
@@ -196,7 +198,9 @@ class Upstream:
         Args:
             start: starts a task that is ended with the gateway.
         """
-        self._start = start
+        self._start, self.is_coming = start, False
+        if self._shared.is_over:  # it has run before
+            self._shared, self._isolated = self._keeper(is_for_all=True), {}
         if self.config.enabled:
             self._run(self._shared)
 
@@ -227,10 +231,13 @@ class Upstream:
         self._isolated = {session: one for session, one in self._isolated.items() if not one.is_over}
         if len(self._isolated) >= self._policy.n_isolated:
             self._make_room()
-        keeper = Keeper(self._opener, self._health, self._renewal, self._policy, is_for_all=False)
+        keeper = self._keeper(is_for_all=False)
         self._run(keeper)
         self._isolated[relay.session] = keeper
         return keeper
+
+    def _keeper(self, *, is_for_all: bool) -> Keeper:
+        return Keeper(self._opener, self._health, self._renewal, self._policy, is_for_all=is_for_all)
 
     def _make_room(self) -> None:
         unused = next((session for session, keeper in self._isolated.items() if not keeper.n_users), None)

@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import os
 from collections.abc import Callable, Coroutine, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +60,7 @@ class Upstreams:
         self._slots = StartSlots(n_starts or max(4, 2 * (os.cpu_count() or 1)), self._policy.slot_s)
         self._guard = ProcessGuard()
         self._start: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]] | None = None
+        self._exchanges: dict[str, asyncio.Task[None]] = {}
         self._upstreams = {one.name: self._made(one) for one in config.upstreams}
 
     def __iter__(self) -> Iterator[Upstream]:
@@ -129,16 +131,27 @@ class Upstreams:
             changed.append(wanted.name)
         if self._start is not None:
             for name in {**before, **dict.fromkeys(changed)}:
-                self._start(self._exchange(before.get(name), self._upstreams.get(name)))
+                work = self._exchange(name, before.get(name), self._upstreams.get(name), self._exchanges.get(name))
+                self._exchanges[name] = task = self._start(work)
+                task.add_done_callback(partial(self._exchanged, name))
         for name in {**dict.fromkeys(changed), **before}:
             self._on_change(name)
 
-    async def _exchange(self, before: Upstream | None, after: Upstream | None) -> None:
+    def _exchanged(self, name: str, task: asyncio.Task[None]) -> None:
+        if self._exchanges.get(name) is task:
+            del self._exchanges[name]
+
+    async def _exchange(
+        self, name: str, before: Upstream | None, after: Upstream | None, former: asyncio.Task[None] | None
+    ) -> None:
         """End one upstream and begin another, which may want the first one's port."""
+        if former is not None:
+            await asyncio.wait([former])
         if before is not None:
             await before.stop()
-        if after is not None and self._start is not None and not after.is_running:
-            after.run(self._start)
+        if after is not None and after is self._upstreams.get(name) and self._start is not None:
+            if not after.is_running:
+                after.run(self._start)
 
     def _made(self, config: UpstreamConfig) -> Upstream:
         stderr = StderrLog(self._logs / f"{config.name}.log" if self._logs is not None else None)

@@ -10,7 +10,7 @@ import pytest
 from agent_utilities.upstream.errors import UpstreamError
 from agent_utilities.upstream.snapshot_store import SnapshotStore
 from agent_utilities.upstream.upstreams import Upstreams
-from tests.upstream.supervised import QUICK, faulty, gateway_of, is_alive, running
+from tests.upstream.supervised import QUICK, Running, faulty, gateway_of, is_alive, running
 
 pytestmark = [pytest.mark.outside, pytest.mark.anyio, pytest.mark.timeout(120)]
 
@@ -57,8 +57,41 @@ class TestEnding:
         with pytest.raises(UpstreamError, match="stopping"):
             await call
 
+    async def test_calls_under_way_are_told_that_it_is_stopping(self):
+        async with running(faulty()) as gateway:
+            await gateway.pid("faulty")
+            call = asyncio.create_task(gateway.call("faulty", "sleep", seconds=60))
+            await gateway.until(lambda: gateway["faulty"].counts.n_calls == 2)
+            await asyncio.sleep(0)
+        with pytest.raises(UpstreamError) as raised:
+            await call
+        assert raised.value.cause in ("stopping", "died")
+
+    async def test_they_may_run_again(self):
+        upstreams = Upstreams(
+            gateway_of(faulty()), environ=os.environ, store=SnapshotStore(None), on_change=lambda name: None
+        )
+        for _ in range(2):
+            started = asyncio.Event()
+            task = asyncio.create_task(upstreams.run(started))
+            await started.wait()
+            assert await Running(upstreams, []).call("faulty", "echo", text="hello") == "hello"
+            task.cancel()
+            await asyncio.wait([task])
+
 
 class TestReload:
+    async def test_again_and_again_leaves_one_process(self, tmp_path):
+        pids = tmp_path / "pids"
+        async with running(faulty("faulty", f"pids={pids}")) as gateway:
+            await gateway.pid("faulty")
+            for n in range(4):
+                await gateway.upstreams.reload(gateway_of(faulty("faulty", f"pids={pids}", f"stderr={n}")))
+            pid = await gateway.pid("faulty")
+            assert [each for each in started(pids) if is_alive(each)] == [pid]
+            await gateway.upstreams.reload(gateway_of())
+            await gateway.until(lambda: not is_alive(pid))
+
     async def test_what_is_unchanged_keeps_its_process(self):
         async with running(faulty("one"), faulty("other")) as gateway:
             pid = await gateway.pid("one")
