@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from fastmcp import FastMCP
 from fastmcp.tools.base import Tool
@@ -30,13 +30,16 @@ class ToolOrigin:
     is_upstream: bool = False
 
 
-@runtime_checkable
-class TellsOrigin(Protocol):
-    """A tool that tells where it comes from."""
+class ForeignTool(Tool):
+    """A tool that another server has, and that tells which.
+
+    A class and no protocol: to look whether a tool keeps to one takes 30 µs, and there may be 10,000.
+    """
 
     @property
     def origin(self) -> ToolOrigin:
         """Where it comes from."""
+        raise NotImplementedError
 
 
 def origin_of(tool: Tool, server: FastMCP[Any]) -> ToolOrigin:
@@ -46,7 +49,7 @@ def origin_of(tool: Tool, server: FastMCP[Any]) -> ToolOrigin:
         tool: as it is listed.
         server: the server that lists it.
     """
-    if isinstance(tool, TellsOrigin):
+    if isinstance(tool, ForeignTool):
         return tool.origin
     return ToolOrigin(ToolServer(given_name(mounted_server(tool) or server)))
 

@@ -10,11 +10,11 @@ import mcp_types
 from fastmcp.prompts.base import Prompt, PromptArgument, PromptResult
 from fastmcp.resources.base import Resource, ResourceResult
 from fastmcp.resources.template import ResourceTemplate
-from fastmcp.tools.base import Tool, ToolResult
+from fastmcp.tools.base import ToolResult
 from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 from pydantic import Field, InstanceOf
 
-from agent_utilities.mcp.tool_origin import ToolOrigin
+from agent_utilities.mcp.tool_origin import ForeignTool, ToolOrigin
 from agent_utilities.mcp.upstream_calls import Caller
 from agent_utilities.selection.model import fold
 from agent_utilities.upstream.config import ToolOverride
@@ -27,7 +27,7 @@ _LONGEST_URI = 8_192
 _WILDCARD = re.compile(r"\{([^{}?&+#./;*]+)\*\}")
 
 
-class UpstreamTool(Tool):
+class UpstreamTool(ForeignTool):
     """A tool of an upstream."""
 
     caller: InstanceOf[Caller] = Field(exclude=True)
