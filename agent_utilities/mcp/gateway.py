@@ -17,7 +17,7 @@ from agent_utilities.mcp.lifespan import with_background
 from agent_utilities.mcp.server import AgentServer
 from agent_utilities.mcp.upstream_instructions import joined
 from agent_utilities.mcp.upstream_provider import UpstreamProvider
-from agent_utilities.selection.model import NOTHING
+from agent_utilities.selection.model import NOTHING, NameSet, fold
 from agent_utilities.upstream.config import GatewayConfig
 from agent_utilities.upstream.config_files import read_config, read_servers
 from agent_utilities.upstream.config_watch import ConfigFiles
@@ -64,6 +64,7 @@ class Gateway(AgentServer):
         super().__init__(name, instructions, environ=environ, lifespan=lifespan, **options)
         operator = self.surface.operator
         operator.has_configured_denies = True
+        self.surface.pin(_pins(config))
         self.toolsets_to_come = self._toolsets_to_come
         self.upstreams = Upstreams(
             config,
@@ -102,6 +103,7 @@ class Gateway(AgentServer):
             rules: the operator's rules; as they are where None.
         """
         self.config, self._rules = config, rules or self._rules
+        self.surface.pin(_pins(config))
         await self.upstreams.reload(config)
         self.upstream_provider.renew()
 
@@ -147,6 +149,11 @@ class Gateway(AgentServer):
     async def know_everything(self) -> None:
         """Reach every upstream that was never reached, and return when each has answered or failed."""
         await reach(self.upstreams, _is_unseen)
+
+
+def _pins(config: GatewayConfig) -> NameSet:
+    """Return the toolsets of the upstreams that are not lazy."""
+    return NameSet(toolsets=frozenset(fold(each.name) for each in config.upstreams if not each.lazy))
 
 
 def _is_unseen(upstream: Upstream) -> bool:

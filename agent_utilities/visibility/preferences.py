@@ -64,11 +64,12 @@ NO_PREFERENCES = Preferences()
 """Shows everything permitted."""
 
 
-def preferences_of(effective: Effective, resolution: Resolution = UNRESOLVED) -> Preferences:
+def preferences_of(effective: Effective, resolution: Resolution = UNRESOLVED, pins: NameSet = NO_NAMES) -> Preferences:
     """Return the preferences among the settings that hold.
 
     Args:
         effective: the settings.
         resolution: the answer to their query; `off` before it is asked.
+        pins: tools that the operator pinned.
     """
-    return Preferences(effective.query_text, resolution, effective.top_k_value)
+    return Preferences(effective.query_text, resolution, effective.top_k_value, pins)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from agent_utilities.selection.merge import Effective, effective, merge
-from agent_utilities.selection.model import NOTHING, Selection
+from agent_utilities.selection.model import NO_NAMES, NOTHING, Selection
 from agent_utilities.selection.parse import read_env
 from agent_utilities.settings import VARIABLES, Settings, read_settings
 
@@ -25,6 +25,8 @@ class Operator:
         self._launch = NOTHING
         self._selection: Selection | None = None
         self._settings: Settings | None = None
+        self.pins = NO_NAMES
+        """Tools that are in every list which permits them."""
         self.has_configured_denies = False
         """Whether components may bring denies of his along; set before anything is served."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -15,42 +15,23 @@ from agent_utilities.mcp.surface.caller_catalogs import CallerCatalogs
 from agent_utilities.mcp.surface.catalog_reader import CatalogReader
 from agent_utilities.mcp.surface.components import entry_of
 from agent_utilities.mcp.surface.operator import Operator
+from agent_utilities.mcp.surface.settled import DecisionKey, Settled, weigh_decision, weigh_settled
 from agent_utilities.mcp.surface.verdict import UnderVerdict, Verdict, hand_back, verdict_in_force
 from agent_utilities.resolution.scope import CallerScope
 from agent_utilities.runtime.bounded_cache import BoundedCache
 from agent_utilities.runtime.cache_budget import LONGEST_KEPT, Memo, cache_bytes
 from agent_utilities.runtime.turns import finish_in_turns
 from agent_utilities.selection.merge import Effective
-from agent_utilities.selection.model import NOTHING, Selection
+from agent_utilities.selection.model import NOTHING, NameSet, Selection
 from agent_utilities.selection.resolution import Resolution
 from agent_utilities.visibility.bounds import Bounds
 from agent_utilities.visibility.decision import Decision, decide
-from agent_utilities.visibility.preferences import Preferences, preferences_of
+from agent_utilities.visibility.preferences import preferences_of
 from agent_utilities.visibility.revision import asked_digest, revision
 
 _EVERYWHERE = object()
 _AT_ONCE = 1000
 """The most pairs of a component and a glob that are judged without a turn of the event loop."""
-
-DecisionKey = tuple[str, Effective, Preferences]
-"""Digest of the catalog, the bounds that hold, and what is to be shown: all that `decide` reads."""
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Settled:
-    """What one caller's selection comes to together with the operator's.
-
-    Args:
-        effective: the settings that hold.
-        bounds: the rules they come to.
-        preferences: what was asked for to be shown, the query not yet resolved.
-        asked: digest of what the caller alone asked for.
-    """
-
-    effective: Effective
-    bounds: Bounds
-    preferences: Preferences
-    asked: str
 
 
 class Surface:
@@ -70,11 +51,11 @@ class Surface:
 
     @cached_property
     def _settled(self) -> BoundedCache[Selection, Settled]:
-        return BoundedCache(self.cache_bytes("settled"), _weigh_settled)
+        return BoundedCache(self.cache_bytes("settled"), weigh_settled)
 
     @cached_property
     def _decisions(self) -> BoundedCache[DecisionKey, Decision]:
-        return BoundedCache(self.cache_bytes("decisions"), _weigh_decision)
+        return BoundedCache(self.cache_bytes("decisions"), weigh_decision)
 
     def cache_bytes(self, memo: Memo) -> int:
         """Return how many bytes a memo of the server may take.
@@ -87,6 +68,15 @@ class Surface:
     def launch(self, selection: Selection, **settings: Any) -> None:
         """Set the command line's selection and settings for all requests to come."""
         self.operator.launch(selection, **settings)
+        self._forget()
+
+    def pin(self, pins: NameSet) -> None:
+        """Set which tools are in every list that permits them, for all requests to come."""
+        if pins != self.operator.pins:
+            self.operator.pins = pins
+            self._forget()
+
+    def _forget(self) -> None:
         self._settled.clear()
         self._decisions.clear()
         self._mounted.clear()
@@ -103,7 +93,9 @@ class Surface:
         settled = self._settled.get(caller)
         if settled is None:
             settings = self.operator.effective(caller)
-            settled = Settled(settings, Bounds(settings), preferences_of(settings), asked_digest(caller))
+            settled = Settled(
+                settings, Bounds(settings), preferences_of(settings, pins=self.operator.pins), asked_digest(caller)
+            )
             if caller.n_bytes <= LONGEST_KEPT:
                 self._settled.keep(caller, settled)
         return settled
@@ -121,7 +113,7 @@ class Surface:
 
     def resolved(self, verdict: Verdict, resolution: Resolution) -> Verdict:
         """Return a verdict with the answer to its query."""
-        return replace(verdict, preferences=preferences_of(verdict.effective, resolution))
+        return replace(verdict, preferences=replace(verdict.preferences, resolution=resolution))
 
     def unbounded(self) -> Verdict:
         """Return a verdict that permits everything: for the operator's own eyes, and for introspection."""
@@ -277,19 +269,3 @@ class Surface:
 
 def _key(kind: ComponentKind, catalog: Catalog, verdict: Verdict) -> DecisionKey:
     return catalog.digest, verdict.effective.bounds_only, verdict.preferences_for(kind)
-
-
-def _weigh_settled(caller: Selection, settled: Settled) -> int:
-    """Return about how many bytes a caller's selection takes, and all that follows from it."""
-    return 3_000 + 700 * len(settled.bounds.rules) + settled.bounds.n_copied_bytes + caller.n_bytes
-
-
-def _weigh_decision(key: DecisionKey, decision: Decision) -> int:
-    """Return about how many bytes a decision takes: its catalog is shared, its tuples of places are not.
-
-    The bounds in its key may outlive what they were settled from, so that they are counted here too.
-    """
-    n_places = len(decision.permitted)
-    if decision.visible is not decision.permitted:
-        n_places += len(decision.visible)
-    return 3_000 + key[1].caller_bytes + key[2].n_bytes + 16 * len(decision.catalog) + 40 * n_places
