@@ -15,6 +15,9 @@ from agent_utilities.upstream.shown import shown
 MAX_BYTES = 8 * 1024 * 1024
 """The largest file that is read. `~/.claude.json`, which keeps a history, is the largest that hosts write."""
 
+MAX_COMMENTED = 1024 * 1024
+"""The longest text whose comments are looked for, in characters: people write those, and programs the long ones."""
+
 _MAX_DEPTH = 64
 _COMMENT_OR_STRING = re.compile(r'"(?:\\.|[^"\\])*+"?|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _COMMA_OR_STRING = re.compile(r'"(?:\\.|[^"\\])*+"?|,(?=\s*[}\]])', re.DOTALL)
@@ -91,6 +94,8 @@ def _json(text: str, path: Path) -> Any:
         try:
             return _loads(text)
         except (json.JSONDecodeError, RecursionError):  # brackets and quotes in a comment count for nothing
+            if len(text) > MAX_COMMENTED:
+                raise
             return _loads(_plain(text))
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"

@@ -83,6 +83,8 @@ class Variables:
         return self._fill(text, 0)
 
     def _fill(self, text: str, depth: int) -> str:
+        if len(text) > MAX_LENGTH:
+            raise VariableError("too long", f"{MAX_LENGTH} characters are the most")
         if depth > _MAX_DEPTH:
             raise VariableError("variables stand too deep in one another", f"{_MAX_DEPTH} deep is the most")
         parts, length, rest = [], 0, 0

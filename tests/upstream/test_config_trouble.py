@@ -86,6 +86,7 @@ class TestProblem:
                 "bad.args: the input 'key' is not given; set the variable MCP_",
             ),
             ({"command": "x", "args": ["${command:pick}"]}, "bad.args: ${command:…} is known to editors alone"),
+            ({"command": "x", "args": ["y" * 200_000]}, "bad.args: too long; 131072 characters are the most"),
             ({"command": "x", "envFile": "none.env"}, "bad: no such file: '"),
         ],
     )
@@ -196,6 +197,8 @@ class TestFile:
             (b'{"a": "\xff"}', "not UTF-8 at byte 7"),
             (b"{}" + b" " * MAX_BYTES, "too large for a config file"),
             (b'{"a": "' + b'\\"' * 400_000, "not JSON: unterminated string"),
+            (b"/*" * 3_000_000, "not JSON: expecting value at line 1, column 1"),
+            (b"//" + b" " * 2_000_000 + b"\n{}", "not JSON: expecting value at line 1, column 1"),
         ],
         ids=lambda value: value[:20].decode("latin-1") if isinstance(value, bytes) else "",
     )
