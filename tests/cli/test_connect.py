@@ -12,6 +12,7 @@ from typing import Any
 
 import anyio
 import fastmcp
+import mcp_types
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,6 +22,7 @@ from agent_utilities.cli.json_file import add_entry
 from agent_utilities.errors import InputError
 
 COMMAND = Path(sys.executable).parent / "agent-utilities"
+PLAIN_SERVER = Path(__file__).parents[1] / "upstream" / "plain_server.py"
 ENTRY = {"command": "/bin/logs-agent-mcp", "args": []}
 
 
@@ -220,3 +222,28 @@ class TestGateway:
         assert "left out: servers.json: mcpServers.bad.command: is a number" in done.stderr
         assert "not passed on: API_KEY." in done.stderr
         assert "s3cret" not in done.stderr + done.stdout
+
+    @pytest.mark.outside
+    def test_that_is_written_is_started_by_a_client_and_has_the_servers_tools(self, connect, tmp_path):
+        server = {"command": sys.executable, "args": [str(PLAIN_SERVER)], "onlyAllow": ["ec*"]}
+        (tmp_path / "servers.json").write_text(json.dumps({"mcpServers": {"plain": server}}))
+        env = [option for name in ("HOME", "MCP_GATEWAY_FOLDER") for option in ("--env", f"{name}={tmp_path}")]
+        done = connect("cursor", "--gateway", "servers.json", "--write", "--env", "MCP_GRAPH=off", *env)
+        assert done.returncode == 0
+        config = json.loads((tmp_path / ".cursor" / "mcp.json").read_text())
+
+        async def tools() -> list[str]:
+            changed = anyio.Event()
+
+            async def on_message(message: Any) -> None:
+                if isinstance(message, mcp_types.ToolListChangedNotification):
+                    changed.set()
+
+            async with fastmcp.Client(config, mode="legacy", message_handler=on_message) as client:
+                if not (listed := await client.list_tools()):  # the first start ever: the server is still being asked
+                    with anyio.fail_after(60):
+                        await changed.wait()
+                    listed = await client.list_tools()
+                return [tool.name for tool in listed]
+
+        assert anyio.run(tools) == ["plain_echo"]
