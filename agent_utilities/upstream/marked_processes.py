@@ -19,6 +19,8 @@ HAS_PROC = sys.platform == "linux"
 """Whether processes are read from /proc, and not by psutil."""
 EXIT_S, TERM_S, KILL_S = 0.5, 2.0, 3.0
 """Seconds that processes get to end by themselves, by SIGTERM, and by SIGKILL."""
+LATE_S = 0.02
+"""Seconds between two looks that both find nothing, before there is taken to be nothing."""
 
 
 class Entry:
@@ -73,7 +75,7 @@ def end(find_them: Callable[[], list[Entry]], term_s: float, kill_s: float = KIL
     alive: list[Entry] = []
     for signal_number, seconds in ((signal.SIGTERM, term_s), (signal.SIGKILL, kill_s)):
         deadline, told = time.monotonic() + seconds, set[int]()
-        while alive := find_them():
+        while alive := find_them() or _late(find_them):
             for entry in alive:
                 if entry.pid not in told:
                     send(entry, signal_number)
@@ -83,6 +85,12 @@ def end(find_them: Callable[[], list[Entry]], term_s: float, kill_s: float = KIL
         if not alive:
             break
     return alive
+
+
+def _late(find_them: Callable[[], list[Entry]]) -> list[Entry]:
+    """Look again: one that was just being started, or started another program, can't be seen for a moment."""
+    time.sleep(LATE_S)
+    return find_them()
 
 
 def _wait(entries: list[Entry], deadline: float) -> bool:

@@ -110,20 +110,24 @@ def _paths_elsewhere() -> list[str]:
     return [os.path.dirname(os.path.dirname(psutil.__file__))]
 
 
-async def watch_parent(on_gone: Callable[[], None]) -> None:
+async def watch_parent(on_gone: Callable[[], None], parent: int | None = None) -> None:
     """Call back once our parent is gone, for a gateway whose host may disappear without closing our stdin.
 
     Ends then, or when cancelled.
+
+    Args:
+        on_gone: called once.
+        parent: what `os.getppid()` was when we started: it may be gone before this is called; else asked now.
     """
-    parent = os.getppid()
+    parent = os.getppid() if parent is None else parent
     loop = asyncio.get_running_loop()
     with ExitStack() as stack, suppress(AttributeError, OSError):  # where the system has no such descriptors
         descriptor = os.pidfd_open(parent)
         stack.callback(os.close, descriptor)
-        gone = asyncio.Event()
-        loop.add_reader(descriptor, gone.set)
-        stack.callback(loop.remove_reader, descriptor)
-        if os.getppid() == parent:
+        if os.getppid() == parent:  # and so it was when the descriptor was opened
+            gone = asyncio.Event()
+            loop.add_reader(descriptor, gone.set)
+            stack.callback(loop.remove_reader, descriptor)
             await gone.wait()
     while os.getppid() == parent:  # noqa: ASYNC110 (there is nothing to wait for)
         await asyncio.sleep(PARENT_CHECK_S)

@@ -19,8 +19,9 @@ from agent_utilities.upstream.process_guard import ProcessGuard, watch_parent
 
 async def main() -> None:
     if sys.argv[1:] == ["watch-parent"]:
+        parent = os.getppid()
         print(json.dumps({"pid": os.getpid()}), flush=True)
-        await watch_parent(lambda: print("gone", flush=True))
+        await watch_parent(lambda: print("gone", flush=True), parent)
         return
     from agent_utilities.upstream.stderr_log import StderrLog
     from agent_utilities.upstream.stdio import StdioUpstream

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +17,7 @@ import pytest
 from agent_utilities.upstream import marked_processes
 from agent_utilities.upstream.marked_processes import MARKER, Entry
 from agent_utilities.upstream.process_guard import ProcessGuard
-from tests.upstream.processes import is_alive, wait_until_gone
+from tests.upstream.processes import PATIENCE_S, is_alive, wait_until_gone
 
 pytestmark = pytest.mark.outside
 
@@ -107,7 +108,10 @@ class TestProcesses:
     def sleeper(self, marker: str) -> Iterator[Entry]:
         process = subprocess.Popen(["sleep", "3600"], env={"PATH": os.environ["PATH"], MARKER: marker})
         try:
-            entry = marked_processes.read(process.pid, with_markers=True)
+            # While a program is being loaded its environment can't be read.
+            deadline = time.monotonic() + PATIENCE_S
+            while (entry := marked_processes.read(process.pid, with_markers=True)) and not entry.markers:
+                assert time.monotonic() < deadline
             assert entry
             yield entry
         finally:
