@@ -26,6 +26,7 @@ class HttpTrouble:
         is_sent: whether the upstream may have got the message.
         is_lost: whether the upstream has forgotten the session, so that it did not look at the message.
         is_final: whether another message would fare no better.
+        status: the HTTP status; None where there is none.
     """
 
     cause: Cause
@@ -33,6 +34,7 @@ class HttpTrouble:
     is_sent: bool = True
     is_lost: bool = False
     is_final: bool = False
+    status: int | None = None
 
     def as_error(self) -> mcp_types.ErrorData:
         """Return it as a JSON-RPC error, which reaches the one who waits for the answer."""
@@ -54,11 +56,11 @@ def trouble_of_status(status: int, has_session: bool, body: bytes) -> HttpTroubl
         body: the response's.
     """
     if has_session and (status == 404 or (status in _LOST and b"session" in body[:2_000].lower())):
-        return HttpTrouble("unreachable", "it has forgotten the session", is_sent=False, is_lost=True)
+        return HttpTrouble("unreachable", "it has forgotten the session", is_sent=False, is_lost=True, status=status)
     if status in _REFUSED:
-        return HttpTrouble("refused", f"answered HTTP {status}: {_MEANING[status]}", is_final=True)
+        return HttpTrouble("refused", f"answered HTTP {status}: {_MEANING[status]}", is_final=True, status=status)
     meaning = "there is no such address" if status == 404 else "it is not able to answer"
-    return HttpTrouble("unreachable", f"answered HTTP {status}: {meaning}", is_final=status in _NOT_NOW)
+    return HttpTrouble("unreachable", f"answered HTTP {status}: {meaning}", is_final=status in _NOT_NOW, status=status)
 
 
 _MEANING = {

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from mcp_types.version import LATEST_HANDSHAKE_VERSION
+from mcp import MCPError
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION
 
+from agent_utilities.upstream.config import Transport
 from agent_utilities.upstream.connection import Connection, Live
 from agent_utilities.upstream.errors import UpstreamError
+from agent_utilities.upstream.http_errors import http_trouble
 from agent_utilities.upstream.transports import module_of, transport_of
+from agent_utilities.upstream.troubles import root_error
 
 if TYPE_CHECKING:
     from agent_utilities.upstream.policy import Policy
@@ -19,6 +24,32 @@ if TYPE_CHECKING:
     from agent_utilities.upstream.slots import StartSlots
     from agent_utilities.upstream.stderr_log import StderrLog
     from agent_utilities.upstream.troubles import Troubles
+
+
+_NOT_STREAMABLE = (400, 404, 405, 406, 415, 501)
+"""What a server answers a POST with that knows nothing of streamable HTTP."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """How an upstream is tried.
+
+    Args:
+        transport: by what it is reached.
+        version: the protocol version that is expected; None where there is nothing to expect.
+    """
+
+    transport: Transport
+    version: str | None
+
+    @property
+    def is_probing(self) -> bool:
+        """Whether it is asked for the newer era first."""
+        return self.version not in HANDSHAKE_PROTOCOL_VERSIONS
+
+    def without_probe(self) -> _Way:
+        """Return the same way without a question that servers of the older era don't know."""
+        return replace(self, version=LATEST_HANDSHAKE_VERSION) if self.is_probing else self
 
 
 class Opener:
@@ -47,6 +78,7 @@ class Opener:
         self._environ, self._stderr, self._guard = environ, stderr, guard
         self._slots, self._policy = slots, policy
         self._is_shy = False
+        self._transport: Transport | None = None
 
     async def open(self, known_version: str | None, is_urgent: Callable[[], bool]) -> tuple[Connection, Live]:
         """Return a connection, and what is up on it; where there is none, its processes are gone.
@@ -60,34 +92,51 @@ class Opener:
         """
         async with self._slots.taking(is_urgent):
             until_s = asyncio.get_running_loop().time() + self.troubles.config.start_timeout_s
-            if known_version is None and self._is_shy:
-                known_version = LATEST_HANDSHAKE_VERSION
+            way = _Way(self._transport or self.troubles.config.transport, known_version)
+            if self._is_shy:
+                way = way.without_probe()
             try:
-                return await self._once(known_version, until_s)
+                return await self._once(way, until_s)
             except UpstreamError as error:
-                if known_version is not None or not self._fled(error):
+                other = self._other_way(way, error)
+                if other is None:
                     raise
-            # Some servers exit where they are asked what they don't know: the next is asked what all of them know.
-            self._is_shy = True
-            return await self._once(LATEST_HANDSHAKE_VERSION, until_s)
+                return await self._otherwise(other, until_s, error)
 
-    def _fled(self, error: UpstreamError) -> bool:
-        return (
-            self.troubles.config.transport == "stdio"
-            and isinstance(error.__cause__, Exception)
-            and (error.cause == "did not start" and not isinstance(error.__cause__, TimeoutError))
-        )
+    async def _otherwise(self, way: _Way, until_s: float, first: UpstreamError) -> tuple[Connection, Live]:
+        try:
+            opened = await self._once(way, until_s)
+        except UpstreamError as error:
+            self._is_shy = self._is_shy or way.transport == "stdio"
+            raise (error if way.transport == "stdio" else first) from error.__cause__
+        self._is_shy, self._transport = way.transport == "stdio", way.transport
+        return opened
 
-    async def _once(self, known_version: str | None, until_s: float) -> tuple[Connection, Live]:
+    def _other_way(self, way: _Way, error: UpstreamError) -> _Way | None:
+        """Return how else it may be reached; None where what went wrong says nothing of that.
+
+        Some servers exit where they are asked what they don't know, so they are asked only what all know then. Configs
+        seldom tell the two HTTP transports apart, so one that knows nothing of the newer is reached by the older.
+        """
+        cause = error.__cause__
+        if way.transport == "stdio" and way.is_probing and error.cause == "did not start":
+            return way.without_probe() if cause is not None and not isinstance(cause, TimeoutError) else None
+        trouble = http_trouble(cause) if isinstance(cause, MCPError) else None
+        if way.transport == "http" and trouble is not None and trouble.status in _NOT_STREAMABLE:
+            return _Way("sse", None)
+        return None
+
+    async def _once(self, way: _Way, until_s: float) -> tuple[Connection, Live]:
+        config = self.troubles.config.model_copy(update={"transport": way.transport})
         # What a transport needs takes a second to import, which the event loop has no time for.
-        await asyncio.to_thread(import_module, module_of(self.troubles.config))
-        transport = transport_of(self.troubles.config, environ=self._environ, stderr=self._stderr, guard=self._guard)
-        connection = Connection(transport, known_version, probe_s=self._policy.probe_s, close_s=self._policy.close_s)
+        await asyncio.to_thread(import_module, module_of(config))
+        transport = transport_of(config, environ=self._environ, stderr=self._stderr, guard=self._guard)
+        connection = Connection(transport, way.version, probe_s=self._policy.probe_s, close_s=self._policy.close_s)
         try:
             return connection, await connection.open(until_s - asyncio.get_running_loop().time())
         except Exception as error:
             await connection.close()
-            raise self.troubles.of_start(error, exit_text_of(connection)) from error
+            raise self.troubles.of_start(error, exit_text_of(connection)) from root_error(error)
         except asyncio.CancelledError:
             await connection.close()
             raise

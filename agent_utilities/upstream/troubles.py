@@ -47,7 +47,7 @@ class Troubles:
             error: what was raised.
             exit_text: how its process ended; empty where it did not.
         """
-        error = _first(error)
+        error = root_error(error)
         if isinstance(error, UpstreamError):
             return error
         if isinstance(error, TimeoutError):
@@ -64,7 +64,7 @@ class Troubles:
 
     def of_listing(self, error: BaseException) -> UpstreamError:
         """Return why what it has could not be listed."""
-        error = _first(error)
+        error = root_error(error)
         if isinstance(error, TimeoutError):
             return self.error("did not answer", f"listing what it has took over {self.config.list_timeout_s:g} s")
         if isinstance(error, MCPError) and (trouble := http_trouble(error)) is not None:
@@ -85,7 +85,8 @@ class Troubles:
         return self.error("died", f"it {exit_text or 'ended the connection'}{doubt}")
 
 
-def _first(error: BaseException) -> BaseException:
+def root_error(error: BaseException) -> BaseException:
+    """Return what was raised first, out of the groups that task groups put it into."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

@@ -38,6 +38,9 @@ class HttpServer:
         self.released = asyncio.Event()
         """Lets calls of `wait` go on."""
         self.discover_status = 400
+        """What a probe for the newer era is answered with."""
+        self.has_only_sse = False
+        """Whether it knows nothing of streamable HTTP."""
         self._streams: list[asyncio.StreamWriter] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -71,26 +74,13 @@ class HttpServer:
             writer.write(b"event: endpoint\ndata: /messages\n\n")
             self._streams.append(writer)
             await asyncio.get_running_loop().create_future()
+        elif path == "/sse" and self.has_only_sse:
+            _send(writer, 405, b"")
         elif method != "POST":
             _send(writer, 405 if method == "GET" else 200, b"")
         elif path == "/messages":
             await self._answer_sse(writer, message)
-        elif (told := message.get("params", {}).get("name")) == "reset":
-            assert isinstance(writer.transport, asyncio.Transport)
-            writer.transport.abort()
-        elif told == "half":
-            writer.write(b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 999\r\n\r\n{"jsonrpc"')
-            writer.close()
-        elif told == "half-stream":
-            writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 999\r\n\r\n: ping\n\n")
-            writer.close()
-        elif told == "html":
-            _send(writer, 200, b"<html>", "text/html")
-        elif told == "redirect":
-            _send(writer, 307, b"", location="http://127.0.0.2:9/mcp")
-        elif told is not None and told.isdigit():
-            _send(writer, int(told), b"no")
-        else:
+        elif not _misbehaved(writer, message.get("params", {}).get("name")):
             await self._answer_mcp(writer, headers, message)
         await writer.drain()
 
@@ -148,6 +138,28 @@ class HttpServer:
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def _misbehaved(writer: asyncio.StreamWriter, told: str | None) -> bool:
+    """Do what the name of a tool says, and say whether it says anything."""
+    if told == "reset":
+        assert isinstance(writer.transport, asyncio.Transport)
+        writer.transport.abort()
+    elif told == "half":
+        writer.write(b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 999\r\n\r\n{"jsonrpc"')
+        writer.close()
+    elif told == "half-stream":
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 999\r\n\r\n: ping\n\n")
+        writer.close()
+    elif told == "html":
+        _send(writer, 200, b"<html>", "text/html")
+    elif told == "redirect":
+        _send(writer, 307, b"", location="http://127.0.0.2:9/mcp")
+    elif told is not None and told.isdigit():
+        _send(writer, int(told), b"no")
+    else:
+        return False
+    return True
 
 
 def handshake() -> dict[str, Any]:

@@ -173,3 +173,12 @@ class TestEras:
             await gateway.call("web", "echo", text="hello")
             asked = [json.dumps(message) for *_, message in server.seen]
         assert not any("server/discover" in message for message in asked)
+
+    async def test_one_that_knows_only_the_older_transport_is_reached_by_it(self):
+        async with http_server() as server:
+            server.has_only_sse = True
+            async with running(over_http(server, url=f"{server.url}/sse", idle_s=0.01)) as gateway:
+                assert await gateway.call("web", "echo", text="hello") == "hello"
+                await gateway.at_rest("web")
+                assert await gateway.call("web", "echo", text="again") == "again"
+                assert gateway["web"].counts.n_failures == 0
