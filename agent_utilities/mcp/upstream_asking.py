@@ -44,7 +44,7 @@ class AskingCall(Generic[_T]):
         self.session = first.session
         self.caller = first.caller
         self.target = target
-        self._capabilities = first.capabilities
+        self.capabilities = first.capabilities
         self._present: ServerRelay | None = None
         self._open: dict[str, _Asked] = {}
         self._n_asked = 0
@@ -90,7 +90,7 @@ class AskingCall(Generic[_T]):
             await self._present.progress(progress, total, message)
 
     async def _ask(self, question: Question, *answers: type[_R]) -> _R | mcp_types.ErrorData:
-        if not offers(self._capabilities, question):
+        if not offers(self.capabilities, question):
             return refusal(question)
         self._n_asked += 1
         key = str(self._n_asked)

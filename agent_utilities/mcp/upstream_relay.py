@@ -72,8 +72,13 @@ class ServerRelay:
 
     @property
     def capabilities(self) -> mcp_types.ClientCapabilities | None:
-        """What the caller's client offers."""
-        return self._session.client_capabilities
+        """What the caller's client offers to be asked; its extensions are between it and this server."""
+        offered = self._session.client_capabilities
+        if offered is None:
+            return None
+        return mcp_types.ClientCapabilities(
+            sampling=offered.sampling, elicitation=offered.elicitation, roots=offered.roots
+        )
 
     @property
     def request_meta(self) -> mcp_types.RequestParamsMeta | None:

@@ -20,6 +20,10 @@ class Relay(Protocol):
     def session(self) -> Hashable:
         """What tells the caller's session from others: calls of one session share whatever an upstream asks."""
 
+    @property
+    def capabilities(self) -> mcp_types.ClientCapabilities | None:
+        """What the caller's client offers to be asked, or None for nothing: what his calls tell an upstream of him."""
+
     async def sample(
         self, params: mcp_types.CreateMessageRequestParams
     ) -> mcp_types.CreateMessageResult | mcp_types.CreateMessageResultWithTools | mcp_types.ErrorData:

@@ -21,6 +21,7 @@ from mcp.shared.transport_context import TransportContext
 
 from agent_utilities.upstream.calls import Call, present_call
 from agent_utilities.upstream.listed_items import FIELDS, Kind
+from agent_utilities.upstream.relay import Relay
 
 _page: ContextVar[dict[str, Any] | None] = ContextVar("agent_utilities_upstream_page", default=None)
 _REQUESTS: Mapping[str, type[mcp_types.PaginatedRequest[Any]]] = {
@@ -78,6 +79,8 @@ class _Dispatcher(JSONRPCDispatcher[TransportContext]):
         if call is not None:
             opts = {**(opts or {})}
             opts["on_progress"] = _heard(call, opts.get("on_progress"))
+            if call.relay is not None:
+                params = _with_capabilities(params, call.relay)
         raw = await super().send_raw_request(method, params, opts, **related)
         page, field = _page.get(), FIELDS.get(method)
         if page is None or field is None or not isinstance(raw.get(field), list):
@@ -91,6 +94,19 @@ class _Dispatcher(JSONRPCDispatcher[TransportContext]):
             await super().run(*args, task_status=task_status)
         finally:
             self.ended.set()
+
+
+def _with_capabilities(params: Mapping[str, Any] | None, relay: Relay) -> Mapping[str, Any] | None:
+    """Return a request's params, such that they tell what the caller's client offers where they tell what ours does.
+
+    Upstreams of 2026-07-28 are told with each request, and ask nothing that isn't offered.
+    """
+    meta = (params or {}).get("_meta")
+    if params is None or not isinstance(meta, Mapping) or mcp_types.CLIENT_CAPABILITIES_META_KEY not in meta:
+        return params
+    offered = relay.capabilities or mcp_types.ClientCapabilities()
+    told = offered.model_dump(by_alias=True, mode="json", exclude_none=True)
+    return {**params, "_meta": {**meta, mcp_types.CLIENT_CAPABILITIES_META_KEY: told}}
 
 
 def _heard(call: Call, on_progress: ProgressFnT | None) -> ProgressFnT:

@@ -176,6 +176,19 @@ class TestMeta:
         assert "io.modelcontextprotocol/clientInfo" not in old
 
 
+@both_eras
+async def test_an_upstream_is_told_what_the_callers_client_offers(asking: Served, mode: str) -> None:
+    offered = "io.modelcontextprotocol/clientCapabilities"
+    async with Person().client(asking, mode) as client:
+        assert sorted(answer(await client.call_tool_mcp("new_meta", {}))[offered]) == [
+            "elicitation",
+            "roots",
+            "sampling",
+        ]
+    async with Client(asking.url + "/mcp", mode=mode) as client:
+        assert answer(await client.call_tool_mcp("new_meta", {}))[offered] == {}
+
+
 async def test_log_messages_reach_a_caller_of_before(asking: Served) -> None:
     for upstream in UPSTREAMS:
         person = Person()

@@ -66,6 +66,14 @@ class Caller:
         """His session."""
         return self._session
 
+    @property
+    def capabilities(self) -> mcp_types.ClientCapabilities:
+        """What his client offers."""
+        form = mcp_types.ElicitationCapability(form=mcp_types.FormElicitationCapability())
+        return mcp_types.ClientCapabilities(
+            sampling=mcp_types.SamplingCapability(), elicitation=form, roots=mcp_types.RootsCapability()
+        )
+
     async def sample(self, params: mcp_types.CreateMessageRequestParams) -> mcp_types.CreateMessageResult:
         """Answer as a model."""
         await self._think()
