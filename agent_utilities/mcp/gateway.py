@@ -106,6 +106,7 @@ class Gateway(AgentServer):
         self.surface.pin(_pins(config))
         await self.upstreams.reload(config)
         self.upstream_provider.renew()
+        self.resolver.refresh()  # what servers are said to be may have changed, and no list with it
 
     def _toolsets_to_come(self) -> Sequence[str]:
         """Return the toolsets of upstreams that were never reached: a path may name them, as it may when they were."""

@@ -104,11 +104,15 @@ async def test_an_upstream_that_is_taken_out_goes_from_the_graph(tmp_path: Path)
         assert await answer(client, "show") == ["git_git_status", "git_blame"]
 
 
-async def test_a_description_that_changes_is_ranked_by_from_the_next_refresh(tmp_path: Path) -> None:
-    async with served(tmp_path, GIT, CLOCK) as (gateway, _):
-        before = (await gateway._introspection.live_tools()).digest
+async def test_a_description_that_is_edited_is_ranked_by_at_once(tmp_path: Path) -> None:
+    async with served(tmp_path, GIT, CLOCK) as (gateway, client):
+        assert len(await answer(client, "what are the tides")) == 4  # all there are: none fits
         await gateway.reload(GatewayConfig(upstreams=(GIT, CLOCK.model_copy(update={"description": "Tells tides."}))))
-        assert (await gateway._introspection.live_tools()).digest != before
+
+        async def is_found() -> bool:
+            return set(await answer(client, "what are the tides")) == {"clock_now", "clock_convert"}
+
+        await until(is_found, "ranked by")
 
 
 async def test_nothing_secret_reaches_the_graph(tmp_path: Path) -> None:
