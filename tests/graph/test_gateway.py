@@ -10,6 +10,7 @@ from agent_utilities.graph import cypher
 from agent_utilities.graph.base import ToolGraph, ToolRecord, UpstreamRecord, tool_record
 from agent_utilities.graph.matching import match_literally, match_terms, names_of
 from agent_utilities.graph.sync import forget, server_state, server_states, sync
+from tests.graph.conftest import NewGraph
 from tests.graph.records import expected, held, matching_names, record
 from tests.graph.wrapped import Held, Live, patient, running, until
 
@@ -152,6 +153,26 @@ class TestRefresh:
         await graph.write([("MATCH (s:Server {name: 'gw'}) DETACH DELETE s", {})])
         await sync(graph, "gw", [NOW], 2)
         assert [row["name"] for row in await nodes(graph)] == ["gw", "gw/time"]
+
+
+class TestUpgrade:
+    @pytest.mark.parametrize("backend", ["embedded"], indirect=True)
+    async def test_a_file_of_a_release_that_knew_no_gateways_is_used_on(
+        self, graph: ToolGraph, new_graph: NewGraph
+    ) -> None:
+        plain = [record(tool.name, tool.description, tool.tags) for tool in TOOLS]
+        await sync(graph, "gw", plain, 1)
+        for column in ("gateway", "title", "description"):
+            await graph.write([(f"ALTER TABLE Server DROP {column}", {})])
+        await graph.close()
+        again = new_graph()
+        await again.open()
+        assert await matching_names(again, "gw", "hour") == ("time_now",)
+        await sync(again, "gw", TOOLS, 2)
+        assert [row["name"] for row in await nodes(again)] == ["gw", "gw/git", "gw/time"]
+        assert await matching_names(again, "gw", "hour") == ("time_now",)
+        await again.close()
+        await graph.open()
 
 
 class TestStates:
