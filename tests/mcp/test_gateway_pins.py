@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from agent_utilities.mcp.gateway import Gateway, create_gateway
 from agent_utilities.selection.model import NOTHING, NameSet
 from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
+
+pytestmark = pytest.mark.anyio
 
 
 def config(**lazy: bool) -> GatewayConfig:
