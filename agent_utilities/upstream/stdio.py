@@ -63,7 +63,7 @@ class StdioUpstream(ClientTransport):
         """Set once the process has exited or closed a pipe, when calls have no answer to wait for; `exit_text` is set
         before."""
         self.exit_text = ""
-        """How it died, such as `exited with status 3`; empty while it lives."""
+        """How it died, such as `exited with status 3`; empty while it lives, and where it was we who ended it."""
         self.n_garbage = 0
         """Lines on stdout that were no messages."""
         self.first_garbage = ""
@@ -178,7 +178,7 @@ class _Connection:
         finally:
             if self._timer:
                 self._timer.cancel()
-            self._tell("was stopped")
+            self._tell("")
             self._pump.close()
             self._process.close()
         for entry in survivors:
@@ -193,8 +193,9 @@ class _Connection:
         upstream = self._upstream
         if not upstream.died.is_set():
             self._pump.catch_up()
-            upstream.exit_text = "; ".join(filter(None, (exit_text, upstream.garbage_text)))
-            upstream.stderr.note(exit_text)
+            if exit_text:
+                upstream.exit_text = "; ".join(filter(None, (exit_text, upstream.garbage_text)))
+            upstream.stderr.note(exit_text or "was stopped")
             upstream.died.set()
 
 

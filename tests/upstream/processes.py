@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import select
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,19 @@ async def upstream(
     async with ProcessGuard() as guard:
         own = os.environ if environ is None else environ
         yield StdioUpstream(config(*faults, **more), environ=own, stderr=StderrLog(), guard=guard, **bounds)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Return once a condition holds.
+
+    Raises:
+        TimeoutError: it does not come to hold.
+    """
+    for _ in range(int(PATIENCE_S / 0.01)):
+        if condition():
+            return
+        await asyncio.sleep(0.01)
+    raise TimeoutError
 
 
 def wait_until_gone(pid: int) -> None:

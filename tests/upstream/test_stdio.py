@@ -11,7 +11,6 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-import anyio
 import pytest
 from fastmcp import Client
 from fastmcp.client.client import CallToolResult
@@ -20,7 +19,7 @@ from mcp.shared.exceptions import MCPError
 from agent_utilities.upstream import process, stdio
 from agent_utilities.upstream.errors import UpstreamError
 from agent_utilities.upstream.stdio import StdioUpstream
-from tests.upstream.processes import FAULTY_SERVER, PATIENCE_S, is_alive, upstream
+from tests.upstream.processes import FAULTY_SERVER, PATIENCE_S, is_alive, until, upstream
 
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -164,6 +163,13 @@ class TestDeath:
 
 
 class TestEnding:
+    async def test_it_is_told_without_a_word_of_how_since_it_did_not_die(self):
+        async with upstream() as faulty:
+            async with connect(faulty):
+                pass
+            assert faulty.died.is_set()
+            assert faulty.exit_text == ""
+
     @pytest.mark.parametrize(
         "faults",
         [
@@ -222,13 +228,14 @@ class TestEnding:
                 await start_and_end()
             assert len(os.listdir("/proc/self/fd")) == n_before
 
-    async def test_a_start_that_is_cancelled_leaves_nothing(self, tmp_path: Path):
-        pids = tmp_path / "pids"
-        async with upstream("hang-at-start", f"pids={pids}") as faulty:
-            with anyio.move_on_after(0.5):
-                async with connect(faulty):
-                    pass
-        assert [pid for pid in map(int, pids.read_text().split()) if is_alive(pid)] == []
+    async def test_a_start_that_is_cancelled_leaves_nothing(self):
+        async with upstream("hang-at-start", "stderr=here") as faulty:
+            start = asyncio.ensure_future(connect(faulty).__aenter__())
+            await until(lambda: faulty.stderr.last_lines(1) == ["here"])
+            start.cancel()
+            await asyncio.wait([start])
+            assert faulty.pid
+        assert not is_alive(faulty.pid)
 
     async def test_a_task_that_is_cancelled_twice_leaves_nothing(self, tmp_path: Path):
         pids, is_up = tmp_path / "pids", asyncio.Event()
