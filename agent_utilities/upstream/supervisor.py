@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from agent_utilities.upstream.policy import Policy
     from agent_utilities.upstream.relay import Relay
     from agent_utilities.upstream.renewal import Renewal
+    from agent_utilities.upstream.serving import Serving
     from agent_utilities.upstream.snapshot import Snapshot
     from agent_utilities.upstream.stderr_log import StderrLog
 
@@ -139,32 +140,38 @@ class Upstream:
             counts.calls_s += asyncio.get_running_loop().time() - started_s
 
     async def _sent(self, keeper: Keeper, live: Live, call: Call, send: Callable[[Live], Awaitable[T]]) -> T:
-        troubles = self._opener.troubles
+        serving = keeper.serving(live)
+        if serving is None:
+            raise _NotSentError
         try:
             with live.calls.adding(call):
                 async with call.under_way():
                     result = await send(live)
         except NoProgressError:
-            keeper.doubt(live)
-            raise troubles.no_progress() from None
+            serving.doubt()
+            raise self._opener.troubles.no_progress() from None
         except MCPError as error:
-            trouble = http_trouble(error)
-            if trouble is not None and trouble.is_lost:
-                keeper.lost(live)
-                raise _NotSentError from None
-            if trouble is not None:
-                keeper.reached(trouble.cause != "unreachable")
-                raise troubles.error(trouble.cause, trouble.detail) from None
-            if not has_ended(error):
-                keeper.reached(True)
-                raise
-            if keeper.is_stopping:
-                raise troubles.error("stopping", "it was ended in the middle of the call") from None
-            if not call.is_sent:
-                raise _NotSentError from None
-            raise troubles.died(await live.exit_text(), in_call=True) from None
-        keeper.reached(True)
+            raise await self._what_it_means(error, keeper, serving, call) from None
+        serving.reached(True)
         return result
+
+    async def _what_it_means(self, error: MCPError, keeper: Keeper, serving: Serving, call: Call) -> Exception:
+        """Return what an error comes to: the upstream's own is handed on, one of its connection is told by its name."""
+        troubles, trouble = self._opener.troubles, http_trouble(error)
+        if trouble is not None and trouble.is_lost:
+            serving.lose()
+            return _NotSentError()
+        if trouble is not None:
+            serving.reached(trouble.cause != "unreachable")
+            return troubles.error(trouble.cause, trouble.detail)
+        if not has_ended(error):
+            serving.reached(True)
+            return error
+        if keeper.is_stopping:
+            return troubles.error("stopping", "it was ended in the middle of the call")
+        if not call.is_sent:
+            return _NotSentError()
+        return troubles.died(await serving.live.exit_text(), in_call=True)
 
     async def renew(self) -> None:
         """Have the snapshot taken anew, behind."""
@@ -240,7 +247,7 @@ class Upstream:
         return Keeper(self._opener, self._health, self._renewal, self._policy, is_for_all=is_for_all)
 
     def _make_room(self) -> None:
-        unused = next((session for session, keeper in self._isolated.items() if not keeper.n_users), None)
+        unused = next((session for session, keeper in self._isolated.items() if not keeper.users.n), None)
         if unused is None:
             text = f"{len(self._isolated)} sessions have a connection of their own, as many as there may be"
             raise self._opener.troubles.error("refused", text)
