@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Protocol, TypeVar
@@ -21,10 +23,16 @@ from agent_utilities.mcp.upstream_components import UpstreamPrompt, UpstreamReso
 from agent_utilities.mcp.upstream_instructions import Instructions
 from agent_utilities.mcp.upstream_union import Denials, Union, Unions
 from agent_utilities.mcp.upstream_waiting import WaitingCalls
+from agent_utilities.runtime.turns import finish_in_turns
 from agent_utilities.visibility.bounds import Bounds
+from agent_utilities.visibility.steps import finish
+
+logger = logging.getLogger("agent_utilities.gateway")
 
 _C = TypeVar("_C", bound=FastMCPComponent)
 
+_AT_ONCE = 1_000
+"""More components than are looked at without a turn for the event loop: 10 ms."""
 _OF_UPSTREAMS = (UpstreamTool, UpstreamPrompt, UpstreamResource, UpstreamTemplate)
 
 
@@ -50,15 +58,37 @@ class UpstreamProvider(KeptProvider):
         """Calls whose callers are asked in results."""
         self._unions = Unions(denials, self.waiting)
         self._union = Union()
-        self.renew()
+        self._renewing: asyncio.Task[None] | None = None
+        self._is_outdated, self._is_taking = asyncio.Event(), False
+        self._take(finish(self._unions.making(list(upstreams))))
 
     def renew(self, upstream: str | None = None) -> None:
         """Take what the upstreams list now, and tell of what has changed: what `Upstreams` calls as `on_change`.
 
+        Where they list much, it is taken in turns with the event loop, and listed in a moment (law L7).
+
         Args:
             upstream: the name of the one that changed.
         """
-        union = self._unions.of(list(self._upstreams))
+        upstreams = list(self._upstreams)
+        if self._renewing is not None and (self._is_taking or sum(map(_n_listed, upstreams)) > _AT_ONCE):
+            self._is_outdated.set()
+        else:
+            self._take(finish(self._unions.making(upstreams)))
+
+    async def _renew_in_turns(self) -> None:
+        while True:
+            await self._is_outdated.wait()
+            self._is_outdated.clear()
+            self._is_taking = True
+            try:
+                self._take(await finish_in_turns(self._unions.making(list(self._upstreams))))
+            except Exception:
+                logger.exception("what upstreams list could not be taken; what they listed before is still listed")
+            finally:
+                self._is_taking = False
+
+    def _take(self, union: Union) -> None:
         changed = union.changed_lists(self._union)
         self._union = union
         self._tools = tuple(union.tools.values())
@@ -124,9 +154,15 @@ class UpstreamProvider(KeptProvider):
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:
-        """Keep calls that wait for their callers' answers while the server runs."""
+        """While the server runs, keep calls that wait for their callers' answers, and take long lists in turns."""
         async with self.waiting.running():
-            yield
+            self._renewing = asyncio.create_task(self._renew_in_turns())
+            try:
+                yield
+            finally:
+                renewing, self._renewing = self._renewing, None
+                renewing.cancel()
+                await asyncio.wait([renewing])
 
     async def complete(
         self,
@@ -154,3 +190,8 @@ class UpstreamProvider(KeptProvider):
 
 def _of_version(component: _C | None, version: VersionSpec | None) -> _C | None:
     return component if component is not None and (version is None or version.matches(component.version)) else None
+
+
+def _n_listed(upstream: Any) -> int:
+    shot = upstream.snapshot
+    return 0 if shot is None else sum(map(len, (shot.tools, shot.prompts, shot.resources, shot.templates)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -15,6 +15,10 @@ from agent_utilities.upstream.lock import Key, Kind
 from agent_utilities.upstream.names import Names, Namespace
 from agent_utilities.upstream.snapshot import Snapshot
 from agent_utilities.upstream.uris import Uris
+from agent_utilities.visibility.steps import Steps
+
+_A_STEP = 50
+"""Components that are made in one step: a millisecond or two."""
 
 _C = TypeVar("_C")
 _L = TypeVar("_L")
@@ -81,10 +85,12 @@ class _Reached:
         original: Callable[[_L], str],
         here: _Here,
         make: Callable[[Caller, str, _L, str | None], _C],
-    ) -> dict[str, _C]:
-        """Return components by their names here: those of before, where nothing of them has changed."""
-        components: dict[str, _C] = {}
-        for each in listed:
+        into: dict[str, _C],
+    ) -> Steps[None]:
+        """Put components by their names here into a mapping: those of before, where nothing of them has changed."""
+        for n, each in enumerate(listed):
+            if n % _A_STEP == 0:
+                yield
             key = (type(each), original(each))
             name = here.of(self.config.name, key[1])
             if name is None or key in self.made:
@@ -94,8 +100,7 @@ class _Reached:
             if made is None or made[0] != given:
                 made = (given, make(self.caller, *given))
             self.made[key] = made
-            components[name] = made[1]
-        return components
+            into[name] = made[1]
 
 
 class Unions:
@@ -114,32 +119,29 @@ class Unions:
         self._waiting = waiting
         self._reached: Mapping[str, _Reached] = {}
 
-    def of(self, upstreams: Sequence[CalledUpstream]) -> Union:
+    def making(self, upstreams: Sequence[CalledUpstream]) -> Steps[Union]:
         """Return what upstreams list now, in their order; those that are disabled count only for the others' names."""
         namespace = Namespace(upstream.config.name for upstream in upstreams)
-        reached = [
-            self._now(each, each.snapshot, namespace)
-            for each in upstreams
-            if each.config.enabled and each.snapshot is not None
-        ]
-        self._reached = {each.config.name: each for each in reached}
-        tools = Names(namespace, _listed(reached, lambda shot: [tool.name for tool in shot.tools]))
-        prompts = Names(namespace, _listed(reached, lambda shot: [prompt.name for prompt in shot.prompts]))
-        uris = Uris(namespace.prefixes, _listed(reached, lambda shot: [each.uri for each in shot.resources]))
-        templates = Uris(
-            namespace.prefixes, _listed(reached, lambda shot: [each.uri_template for each in shot.templates])
-        )
-        union = Union(
-            {}, {}, {}, {}, (*namespace.notices(), *tools.notices, *prompts.notices, *uris.notices, *templates.notices)
-        )
+        seen = [(each, each.snapshot) for each in upstreams if each.config.enabled]
+        reached = [self._now(each, snapshot, namespace) for each, snapshot in seen if snapshot is not None]
+        tools = Names(namespace, _listed(reached, lambda shot: map(_name, shot.tools)))
+        yield
+        prompts = Names(namespace, _listed(reached, lambda shot: map(_name, shot.prompts)))
+        yield
+        uris = Uris(namespace.prefixes, _listed(reached, lambda shot: map(_uri, shot.resources)))
+        yield
+        templates = Uris(namespace.prefixes, _listed(reached, lambda shot: map(_template, shot.templates)))
+        notices = (*namespace.notices(), *tools.notices, *prompts.notices, *uris.notices, *templates.notices)
+        union = Union({}, {}, {}, {}, notices)
         for each in reached:
             shot = each.snapshot
-            union.tools.update(each.components("tools", shot.tools, _name, tools, UpstreamTool.of))
-            union.prompts.update(each.components("prompts", shot.prompts, _name, prompts, UpstreamPrompt.of))
-            union.resources.update(each.components("resources", shot.resources, _uri, uris, UpstreamResource.of))
-            union.templates.update(
-                each.components("templates", shot.templates, _template, templates, UpstreamTemplate.of)
+            yield from each.components("tools", shot.tools, _name, tools, UpstreamTool.of, union.tools)
+            yield from each.components("prompts", shot.prompts, _name, prompts, UpstreamPrompt.of, union.prompts)
+            yield from each.components("resources", shot.resources, _uri, uris, UpstreamResource.of, union.resources)
+            yield from each.components(
+                "templates", shot.templates, _template, templates, UpstreamTemplate.of, union.templates
             )
+        self._reached = {each.config.name: each for each in reached}
         return union
 
     def instructions(self, usable: Collection[str]) -> Sequence[Instructions]:
@@ -172,5 +174,5 @@ def _template(listed: Any) -> str:
     return str(listed.uri_template)
 
 
-def _listed(reached: Sequence[_Reached], originals: Callable[[Snapshot], Sequence[str]]) -> dict[str, Sequence[str]]:
-    return {each.config.name: originals(each.snapshot) for each in reached}
+def _listed(reached: Sequence[_Reached], originals: Callable[[Snapshot], Iterable[str]]) -> dict[str, Sequence[str]]:
+    return {each.config.name: list(originals(each.snapshot)) for each in reached}

@@ -46,6 +46,8 @@ class Namespace:
     def __init__(self, upstreams: Iterable[str]) -> None:
         self.prefixes: Mapping[str, str] = _prefixes(sorted(set(upstreams)))
         """By upstream, the prefix of its names, without the underscore."""
+        prefixes = self.prefixes.values()
+        self._longer = {each: tuple(f"{x}_" for x in prefixes if x.startswith(f"{each}_")) for each in prefixes}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Namespace) and self.prefixes == other.prefixes
@@ -61,12 +63,9 @@ class Namespace:
         """
         prefix = self.prefixes[upstream]
         plain = f"{prefix}_{name}"
-        if name and _is_plain(plain) and not any(plain.startswith(f"{longer}_") for longer in self._longer(prefix)):
+        if name and _is_plain(plain) and not plain.startswith(self._longer[prefix]):
             return plain
         return _hashed(plain, (upstream, name))
-
-    def _longer(self, prefix: str) -> Iterable[str]:
-        return (other for other in self.prefixes.values() if len(other) > len(prefix))
 
     def notices(self) -> tuple[str, ...]:
         """Return a line for each upstream whose prefix is not its name."""
@@ -145,11 +144,15 @@ def _prefixes(upstreams: Sequence[str]) -> dict[str, str]:
 
 
 def _is_prefix(name: str) -> bool:
-    return 0 < len(name) <= _MAX_PREFIX and _ODD.search(name) is None and _LIKE_HASHED.search(name) is None
+    return 0 < len(name) <= _MAX_PREFIX and _ODD.search(name) is None and not _looks_hashed(name)
 
 
 def _is_plain(name: str) -> bool:
-    return len(name) <= MAX_LENGTH and _ODD.search(name) is None and _LIKE_HASHED.search(name) is None
+    return len(name) <= MAX_LENGTH and _ODD.search(name) is None and not _looks_hashed(name)
+
+
+def _looks_hashed(name: str) -> bool:
+    return name[-_HASH_LENGTH - 1 : -_HASH_LENGTH] == "_" and _LIKE_HASHED.search(name) is not None
 
 
 def _hashed(name: str, original: tuple[str, ...], max_length: int = MAX_LENGTH) -> str:

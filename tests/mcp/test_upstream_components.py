@@ -207,6 +207,21 @@ class TestChanges:
                 await told.wait()
             assert [each.name for each in await client.list_tools()] == ["up_t", "up_u"]
 
+    async def test_of_long_lists_let_the_event_loop_turn(self) -> None:
+        up = upstream("up", "t")
+        provider = UpstreamProvider([up])
+        told = asyncio.Event()
+        provider.on_change(lambda lists: told.set())
+        n_turns = 0
+        async with provider.lifespan(), asyncio.timeout(60):
+            up.snapshot = upstream("up", *(f"t{i}" for i in range(5_000))).snapshot
+            provider.renew("up")
+            while not told.is_set():  # its turns are counted
+                await asyncio.sleep(0)
+                n_turns += 1
+            assert len(await provider.list_tools()) == 5_000
+        assert n_turns > 5
+
     async def test_of_a_disabled_upstream_are_none(self) -> None:
         assert await names(server(upstream("up", "t", config={"enabled": False}), upstream("on", "t"))) == ["on_t"]
 
