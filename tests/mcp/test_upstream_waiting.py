@@ -31,6 +31,12 @@ def gateway() -> Iterator[Served]:
         yield made
 
 
+@pytest.fixture(autouse=True)
+def _no_other_call(gateway: Served) -> None:
+    """Begin with no call under way: a question that may be of two callers' calls is put to neither."""
+    asyncio.run_coroutine_threadsafe(_none_under_way(gateway), gateway.loop).result(LONG_S)
+
+
 class Asked:
     """A caller of 2026-07-28 who answers by hand."""
 
