@@ -10,7 +10,7 @@ from agent_utilities.graph import cypher
 from agent_utilities.graph.base import ToolGraph, ToolRecord, UpstreamRecord, tool_record
 from agent_utilities.graph.matching import match_literally, match_terms, names_of
 from agent_utilities.graph.sync import forget, server_state, server_states, sync
-from tests.graph.conftest import NewGraph
+from tests.graph.conftest import NEO4J_AT_NIGHT, NewGraph
 from tests.graph.records import expected, held, matching_names, record
 from tests.graph.wrapped import Held, Live, patient, running, until
 
@@ -67,6 +67,7 @@ class TestNodes:
         row = (await nodes(graph))[1]
         assert (row["title"], row["description"]) == ("", "Hours and days.")
 
+    @NEO4J_AT_NIGHT
     async def test_slashes_in_names_make_no_two_upstreams_one(self, graph: ToolGraph) -> None:
         await sync(graph, "a/b", [of(UpstreamRecord("c"), "x")], 1)
         await sync(graph, "a", [of(UpstreamRecord("b/c"), "x")], 1)
@@ -86,17 +87,18 @@ class TestMatch:
         assert set(names_of(terms)) == {"git_status", "git_commit", "time_now"}
         assert watched.n_reads == 2
 
-    @pytest.mark.parametrize("query", ["show", "git", "what has", "clock", "hour", "TIME"])
-    async def test_finds_what_the_same_tools_on_one_server_would(self, graph: ToolGraph, query: str) -> None:
+    async def test_finds_what_the_same_tools_on_one_server_would(self, graph: ToolGraph) -> None:
         plain = [tool_record(tool.name, tool.title, tool.description, tool.tags, tool.read_only) for tool in TOOLS]
         await sync(graph, "gw", TOOLS, 1)
         await sync(graph, "plain", plain, 1)
-        assert await matching_names(graph, "gw", query.lower()) == await matching_names(graph, "plain", query.lower())
-        rows = [
-            await graph.read(cypher.MATCH, {"query": query, "server_name": server_name})
-            for server_name in ("gw", "plain")
-        ]
-        assert sorted(row["name"] for row in rows[0]) == sorted(row["name"] for row in rows[1])
+        for query in ("show", "git", "what has", "clock", "hour", "TIME"):
+            found = [await matching_names(graph, server_name, query.lower()) for server_name in ("gw", "plain")]
+            assert found[0] == found[1]
+            rows = [
+                await graph.read(cypher.MATCH, {"query": query, "server_name": server_name})
+                for server_name in ("gw", "plain")
+            ]
+            assert [sorted(row["name"] for row in each) for each in rows] == [sorted(found[0])] * 2
 
     async def test_two_gateways_with_the_same_upstreams_do_not_mix(self, graph: ToolGraph) -> None:
         await sync(graph, "one", [STATUS, NOW], 1)
@@ -106,6 +108,7 @@ class TestMatch:
         await sync(graph, "two", [], 2)
         assert await matching_names(graph, "one", "git") == ("git_status",)
 
+    @NEO4J_AT_NIGHT
     async def test_an_upstream_can_be_asked_alone(self, graph: ToolGraph) -> None:
         await sync(graph, "gw", TOOLS, 1)
         assert await matching_names(graph, "gw/git", "show") == ("git_status",)
@@ -141,6 +144,7 @@ class TestRefresh:
         assert await matching_names(graph, "gw", "git") == ()
         assert await matching_names(graph, "other", "git") == ("git_log",)
 
+    @NEO4J_AT_NIGHT
     async def test_a_gateway_that_becomes_a_plain_server_keeps_no_upstream(self, graph: ToolGraph) -> None:
         await sync(graph, "gw", TOOLS, 1)
         await sync(graph, "gw", [OWN], 2)
@@ -148,6 +152,7 @@ class TestRefresh:
         state = await server_state(graph, "gw")
         assert (state.n_tools, state.nodes) == (1, ())
 
+    @NEO4J_AT_NIGHT
     async def test_what_is_left_without_its_gateway_is_brought_in_again(self, graph: ToolGraph) -> None:
         await sync(graph, "gw", TOOLS, 1)
         await graph.write([("MATCH (s:Server {name: 'gw'}) DETACH DELETE s", {})])
@@ -175,6 +180,7 @@ class TestUpgrade:
         await graph.open()
 
 
+@NEO4J_AT_NIGHT
 class TestStates:
     async def test_a_gateways_counts_all_its_tools_and_is_as_old_as_its_oldest_part(self, graph: ToolGraph) -> None:
         await sync(graph, "gw", TOOLS, 5)
@@ -199,6 +205,7 @@ class TestStates:
         assert told == [("gw", 4, ["gw", "gw/git", "gw/time"]), ("plain", 1, [])]
 
 
+@NEO4J_AT_NIGHT
 class TestForget:
     async def test_a_gateway_with_its_upstreams(self, graph: ToolGraph) -> None:
         await sync(graph, "gw", TOOLS, 1)
@@ -220,6 +227,7 @@ class TestOrchestrator:
             answer = await orchestrator.resolve("has changed", "gw")
             assert (answer.status, set(answer.names)) == ("fresh", {"git_status", "git_commit"})
 
+    @NEO4J_AT_NIGHT
     async def test_sees_an_upstream_that_came(self, graph: ToolGraph) -> None:
         live = Live([NOW])
         orchestrator = patient(graph, live)
