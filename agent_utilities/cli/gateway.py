@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent_utilities.cli.gateway_command import GATEWAY_NAME
 from agent_utilities.errors import InputError
 from agent_utilities.mcp.server_cli import launch
 from agent_utilities.settings import read_settings
@@ -40,6 +41,8 @@ def _gateway(options: GatewayOptions) -> Gateway:
 
     chosen = chosen_config(options.files or (), yes=options.yes)
     tell(chosen.config)
+    if options.name == GATEWAY_NAME and os.environ.get("NEO4J_URI", "").strip():
+        print("note: gateways that share a Neo4j need names of their own: give this one a --name", file=sys.stderr)
     files = ConfigFiles(chosen.files, os.environ, chosen.config, chosen.is_agreed)
     return Gateway(chosen.config, options.name, files=files)
 

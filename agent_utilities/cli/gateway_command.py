@@ -13,6 +13,8 @@ from typer.core import TyperGroup
 
 from agent_utilities.mcp.command_line.options import Options, options_type
 
+GATEWAY_NAME = "gateway"
+"""A gateway's name where none is given."""
 _HELP = """Serve every server of an mcp.json behind one bounded endpoint.
 
 `agent-utilities gateway [FILES]` serves; `agent-utilities gateway serve --help` shows every option of it."""
@@ -70,7 +72,7 @@ class GatewayOptions(Options):
 
     files: Files = None
     yes: Yes = False
-    name: Annotated[str, typer.Option("--name", help="The gateway's name, as clients see it.")] = "gateway"
+    name: Annotated[str, typer.Option("--name", help="The gateway's name, as clients see it.")] = GATEWAY_NAME
 
 
 serve: Callable[..., Any] = gateway_app.command("serve")(options_type(GatewayOptions))
