@@ -73,9 +73,16 @@ def end(find_them: Callable[[], list[Entry]], term_s: float, kill_s: float = KIL
         kill_s: seconds that the kernel gets to end them.
     """
     alive: list[Entry] = []
+    seen: dict[int, Entry] = {}
+
+    def look() -> list[Entry]:
+        """Find those too that were seen by their parents alone, which have ended since."""
+        seen.update((entry.pid, entry) for entry in find_them())
+        return [entry for entry in seen.values() if _is_alive(entry)]
+
     for signal_number, seconds in ((signal.SIGTERM, term_s), (signal.SIGKILL, kill_s)):
         deadline, told = time.monotonic() + seconds, set[int]()
-        while alive := find_them() or _late(find_them):
+        while alive := look() or _late(look):
             for entry in alive:
                 if entry.pid not in told:
                     send(entry, signal_number)
@@ -87,10 +94,10 @@ def end(find_them: Callable[[], list[Entry]], term_s: float, kill_s: float = KIL
     return alive
 
 
-def _late(find_them: Callable[[], list[Entry]]) -> list[Entry]:
+def _late(look: Callable[[], list[Entry]]) -> list[Entry]:
     """Look again: one that was just being started, or started another program, can't be seen for a moment."""
     time.sleep(LATE_S)
-    return find_them()
+    return look()
 
 
 def _wait(entries: list[Entry], deadline: float) -> bool:

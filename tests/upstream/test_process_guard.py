@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -140,6 +140,25 @@ class TestProcesses:
             (found,) = marked_processes.find("mine.")
             assert found.pid == entry.pid
             assert marked_processes.end(lambda: marked_processes.find("mine."), term_s=30) == []
+
+    def test_one_without_a_marker_is_ended_though_it_outlives_its_parent(self):
+        deaf = "trap : TERM; echo $$; while :; do sleep 0.1; done"
+        parent = subprocess.Popen(
+            ["/bin/sh", "-c", 'env -i /bin/sh -c "$1" & wait', "sh", deaf],
+            env={"PATH": os.environ["PATH"], MARKER: "mine.1."},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert parent.stdout
+        child = int(parent.stdout.readline())
+        try:
+            assert marked_processes.end(lambda: marked_processes.find("mine."), term_s=0.2) == []
+            assert not is_alive(child)
+        finally:
+            for pid in (parent.pid, child):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            parent.communicate()
 
 
 class TestAParentThatIsGone:
