@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import Literal
 
 from agent_utilities.errors import AgentUtilitiesError, InputError
@@ -28,5 +29,5 @@ class UpstreamError(AgentUtilitiesError, ConnectionError):
 
     def __init__(self, upstream: str, cause: Cause, detail: str, *, retry_in_s: float | None = None) -> None:
         self.upstream, self.cause, self.detail, self.retry_in_s = upstream, cause, detail, retry_in_s
-        again = f"; tried again in {retry_in_s:.0f} s" if retry_in_s is not None else ""
+        again = f"; tried again in {ceil(retry_in_s)} s" if retry_in_s is not None else ""
         super().__init__(f"upstream {upstream!r} {cause}: {detail}{again}")

@@ -81,6 +81,7 @@ class Keeper:
             self._outcome = asyncio.get_running_loop().create_future()
             self._outcome.add_done_callback(lambda outcome: outcome.cancelled() or outcome.exception())
             self._wake.set()
+        self._opener.hurry()
         return await asyncio.shield(self._outcome)
 
     def serving(self, live: Live) -> Serving | None:

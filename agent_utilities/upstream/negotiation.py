@@ -50,10 +50,17 @@ def _is_final(error: MCPError) -> bool:
 
 
 def has_ended(error: Exception) -> bool:
-    """Whether an error says that the connection has ended, and not what the upstream says."""
-    if not isinstance(error, MCPError) or error.code != mcp_types.CONNECTION_CLOSED:
-        return False
-    return error.message.startswith(("Connection closed", "SSE stream"))
+    """Whether an error says that an answer can't come any more, and not what the upstream says."""
+    return is_closed(error) or (_is_of_transport(error) and str(error).startswith("SSE stream"))
+
+
+def is_closed(error: Exception) -> bool:
+    """Whether an error says that the whole connection has ended."""
+    return _is_of_transport(error) and str(error) == "Connection closed"
+
+
+def _is_of_transport(error: Exception) -> bool:
+    return isinstance(error, MCPError) and error.code == mcp_types.CONNECTION_CLOSED
 
 
 async def _first_to_agree(probe: asyncio.Future[bool], initialize: Callable[[], Awaitable[object]]) -> None:

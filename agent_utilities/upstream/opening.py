@@ -103,6 +103,10 @@ class Opener:
                     raise
                 return await self._otherwise(other, until_s, error)
 
+    def hurry(self) -> None:
+        """Have a try that waits for a place to start go first, since somebody waits for it now."""
+        self._slots.look_again()
+
     async def _otherwise(self, way: _Way, until_s: float, first: UpstreamError) -> tuple[Connection, Live]:
         try:
             opened = await self._once(way, until_s)

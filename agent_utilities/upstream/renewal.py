@@ -14,7 +14,7 @@ from mcp import MCPError
 from agent_utilities.upstream.client_internals import learn_tools
 from agent_utilities.upstream.errors import UpstreamError
 from agent_utilities.upstream.listing import take_snapshot
-from agent_utilities.upstream.negotiation import has_ended
+from agent_utilities.upstream.negotiation import is_closed
 from agent_utilities.upstream.secrets import secrets_of, without_secrets
 
 if TYPE_CHECKING:
@@ -91,6 +91,8 @@ class Renewal:
             while True:
                 live.changed.clear()
                 await self._take(live)
+                if live.ended.is_set():
+                    return
                 listed()
                 wait_s = self._policy.settle_s if self.trouble is None else self._policy.backoff.limit_s
                 since_s = asyncio.get_running_loop().time()
@@ -106,9 +108,11 @@ class Renewal:
             async with asyncio.timeout(config.list_timeout_s):
                 snapshot = await take_snapshot(live, config, self._policy.bounds)
         except Exception as error:
-            if not has_ended(error):  # what ended the connection is for its keeper to say
-                self.trouble = self._troubles.of_listing(error)
-                logger.warning("%s", self.trouble)
+            if is_closed(error):  # why is for the connection's keeper to say
+                await live.ended.wait()
+                return
+            self.trouble = self._troubles.of_listing(error)
+            logger.warning("%s", self.trouble)
             return
         self.trouble, self._is_wanted = None, False
         try:

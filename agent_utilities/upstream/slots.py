@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 
 class StartSlots:
-    """A bounded number of places to start in.
+    """A bounded number of places to start in, a quarter of which is for those that somebody waits for.
 
     One that takes long waits for a network or hangs: it gives its place back after a while, so that no number of
     upstreams that hang delays the others for longer.
@@ -20,6 +20,7 @@ class StartSlots:
 
     def __init__(self, n_slots: int, longest_s: float) -> None:
         self._n_free, self._longest_s = n_slots, longest_s
+        self._n_reserved = max(1, n_slots // 4) if n_slots > 1 else 0
         self._waiting: dict[asyncio.Future[None], Callable[[], bool]] = {}
 
     @asynccontextmanager
@@ -45,12 +46,16 @@ class StartSlots:
             timer.cancel()
             give_back()
 
-    async def _take(self, is_urgent: Callable[[], bool]) -> None:
-        if self._n_free:
+    def look_again(self) -> None:
+        """Give places that are free to those that somebody has begun to wait for."""
+        while (chosen := self._next()) is not None:
             self._n_free -= 1
-            return
+            chosen.set_result(None)
+
+    async def _take(self, is_urgent: Callable[[], bool]) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[turn] = is_urgent
+        self.look_again()
         try:
             await turn
         except asyncio.CancelledError:
@@ -61,10 +66,13 @@ class StartSlots:
             self._waiting.pop(turn, None)
 
     def _free(self) -> None:
+        self._n_free += 1
+        self.look_again()
+
+    def _next(self) -> asyncio.Future[None] | None:
+        """Return whose turn it is; None where there is no place for any that waits."""
         waiting = [turn for turn in self._waiting if not turn.done()]
-        urgent = (turn for turn in waiting if self._waiting[turn]())
-        chosen = next(urgent, None) or next(iter(waiting), None)
-        if chosen is None:
-            self._n_free += 1
-        else:
-            chosen.set_result(None)
+        urgent = next((turn for turn in waiting if self._waiting[turn]()), None)
+        if urgent is not None and self._n_free > 0:
+            return urgent
+        return next(iter(waiting), None) if self._n_free > self._n_reserved else None

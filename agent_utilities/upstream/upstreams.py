@@ -39,7 +39,7 @@ class Upstreams:
         environ: the user's environment.
         store: where snapshots are kept from one run to the next.
         on_change: told the name of an upstream whose snapshot or presence has changed.
-        n_starts: how many are started at once; twice the processors, and at least 4, where None.
+        n_starts: how many are started at once; four times the processors, and at least 8, where None.
         logs: the folder where what upstreams write to stderr is kept; None for memory alone.
         policy: what holds for every upstream.
     """
@@ -57,7 +57,7 @@ class Upstreams:
     ) -> None:
         self._environ, self._store, self._on_change, self._logs = environ, store, on_change, logs
         self._policy = policy or Policy()
-        self._slots = StartSlots(n_starts or max(4, 2 * (os.cpu_count() or 1)), self._policy.slot_s)
+        self._slots = StartSlots(n_starts or max(8, 4 * (os.cpu_count() or 1)), self._policy.slot_s)
         self._guard = ProcessGuard()
         self._start: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]] | None = None
         self._exchanges: dict[str, asyncio.Task[None]] = {}

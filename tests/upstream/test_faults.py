@@ -266,3 +266,22 @@ class TestLists:
             n_lists = record.read_text().count('"tools/list"')
         assert 1 <= n_lists <= 8
         assert gateway.changes.count("bad") == 1
+
+
+class TestEverythingAtOnce:
+    async def test_a_good_one_is_listed_and_called_beside_all_kinds_of_bad_ones(self):
+        faults = [
+            "exits=1",
+            "hang-at-start",
+            "garbage-only",
+            "spin",
+            "hang-at-list",
+            "storm=1000",
+            "stderr-flood=5000000",
+        ]
+        bad = [faulty(f"bad{n}", fault, start_timeout_s=5, list_timeout_s=1) for n, fault in enumerate(faults)]
+        async with running(*bad, faulty("good"), n_starts=2) as gateway:
+            assert await gateway.call("good", "echo", text="hello") == "hello"
+            assert gateway["bad0"].state.name == "starting"
+            await gateway.seen("good")
+            assert gateway["good"].counts.n_failures == 0

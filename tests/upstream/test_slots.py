@@ -97,3 +97,32 @@ async def test_a_place_is_given_back_after_a_while_and_once():
     starts.end("d")
     starts.end("e")
     await asyncio.gather(*starts.tasks.values())
+
+
+async def test_some_places_are_for_those_that_somebody_waits_for():
+    starts = Starts(StartSlots(4, longest_s=3600))
+    for name in "abcd":
+        starts.begin(name)
+    starts.begin("e", is_urgent=True)
+    await settled()
+    assert starts.begun == ["a", "b", "c", "e"]
+    for name in "abcde":
+        starts.end(name)
+    await asyncio.gather(*starts.tasks.values())
+
+
+async def test_one_that_somebody_begins_to_wait_for_goes_first():
+    slots, is_urgent, begun = StartSlots(2, longest_s=3600), False, asyncio.Event()
+
+    async def start() -> None:
+        async with slots.taking(lambda: is_urgent):
+            begun.set()
+
+    async with slots.taking(lambda: False):
+        task = asyncio.create_task(start())
+        await settled()
+        assert not begun.is_set()
+        is_urgent = True
+        slots.look_again()
+        await begun.wait()
+    await task

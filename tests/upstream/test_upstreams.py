@@ -21,8 +21,9 @@ def started(path) -> list[int]:
 
 
 class TestEnding:
-    @pytest.mark.parametrize("n_cancels", [1, 3])
-    @pytest.mark.parametrize("fault", ["hang-at-start", "hang-at-list", "lingers", "wrapper", "spin"])
+    @pytest.mark.parametrize(
+        ("fault", "n_cancels"), [("hang-at-start", 1), ("hang-at-list", 3), ("wrapper", 1), ("spin", 3)]
+    )
     async def test_no_process_is_left_whenever_it_ends(self, tmp_path, fault, n_cancels):
         pids = tmp_path / "pids"
         upstreams = Upstreams(
