@@ -56,6 +56,7 @@ class Gateway(AgentServer):
         **options: Any,
     ) -> None:
         self.config, self._files = config, files
+        self._parent = os.getppid()  # taken early: it may be gone by the time that anything is served
         self._rules = files.rules() if files is not None else OperatorRules()
         lifespan = with_background([self._supervise, self._follow_files], options.pop("lifespan", None))
         options.setdefault("version", installed_version("agent-utilities"))
@@ -79,7 +80,7 @@ class Gateway(AgentServer):
 
     async def run_stdio_async(self, *args: Any, **options: Any) -> None:
         """Serve over stdio until stopped, or until whoever started it is gone; see `FastMCP.run_stdio_async`."""
-        watching = asyncio.create_task(watch_parent(lambda: os.kill(os.getpid(), signal.SIGTERM)))
+        watching = asyncio.create_task(watch_parent(lambda: os.kill(os.getpid(), signal.SIGTERM), self._parent))
         try:
             await super().run_stdio_async(*args, **options)
         finally:
