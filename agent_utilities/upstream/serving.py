@@ -52,13 +52,13 @@ class Serving:
         self._renewal, self._troubles, self._policy = renewal, troubles, policy
         self._since_s = asyncio.get_running_loop().time()
         self._is_listed = renewal is None
-        self._is_lost = self._is_doubted = False
+        self._is_over = self._is_lost = self._is_doubted = False
         self._n_doubts = self._n_unreachable = 0
 
     @property
     def is_usable(self) -> bool:
         """Whether calls may be sent on it."""
-        return not self._is_lost and not self.live.ended.is_set()
+        return not self._is_over and not self._is_lost and not self.live.ended.is_set()
 
     @property
     def up_s(self) -> float:
@@ -91,10 +91,10 @@ class Serving:
             self._renewal.trouble = None
         async with _beside(self._take_snapshots(), self._wake), _beside(self.live.ended.wait(), self._wake):
             while True:
-                if (trouble := await self._what_is_wrong()) is not None:
+                trouble = await self._what_is_wrong()
+                if trouble is not None or not self.is_usable or self._unused_in_s() == 0:
+                    self._is_over = True  # At once: a call that comes while all ends is given the next connection.
                     return trouble
-                if not self.is_usable or self._unused_in_s() == 0:
-                    return None
                 self._wake.clear()
                 try:
                     async with asyncio.timeout(self._unused_in_s()):
