@@ -9,7 +9,7 @@ import signal
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent_utilities.catalog.model import KINDS, entry
 from agent_utilities.mcp.command_line.version import installed_version
@@ -29,6 +29,9 @@ from agent_utilities.upstream.snapshot_store import SnapshotStore
 from agent_utilities.upstream.supervisor import Upstream
 from agent_utilities.upstream.upstreams import Upstreams
 from agent_utilities.visibility.bounds import Bounds
+
+if TYPE_CHECKING:
+    from agent_utilities.mcp.observers.metrics import Metrics
 
 logger = logging.getLogger("agent_utilities.gateway")
 
@@ -142,6 +145,14 @@ class Gateway(AgentServer):
         unseen = [each.config.name for each in self.upstreams if _is_unseen(each)]
         lines = [f"not reached yet, and listed when they are: {', '.join(unseen)}"] if unseen else []
         return [*lines, *self.upstream_provider.notices]
+
+    def made_metrics(self) -> Metrics:
+        """Return the metrics that observe this gateway, and its upstreams in all."""
+        from agent_utilities.mcp.observers.upstream_metrics import UpstreamCollector
+
+        metrics = super().made_metrics()
+        metrics.add(UpstreamCollector(self.upstreams))
+        return metrics
 
     async def caller_instructions(self) -> str | None:
         """Return the gateway's instructions, and those of the upstreams that the present caller may use."""

@@ -265,11 +265,15 @@ class AgentServer(LaunchedServer):
         self.tell_when_started(app)
         return app
 
-    def _metrics(self) -> Metrics:
-        """Return the server's metrics, which observe it from the first application on."""
+    def made_metrics(self) -> Metrics:
+        """Return the metrics that observe this server."""
         from agent_utilities.mcp.observers.metrics import Metrics
 
+        return Metrics(self.operator_bounds)
+
+    def _metrics(self) -> Metrics:
+        """Return the server's metrics, which observe it from the first application on."""
         if self._observing_metrics is None:
-            self._observing_metrics = Metrics(self.operator_bounds)
+            self._observing_metrics = self.made_metrics()
             self.surface.observers.add(self._observing_metrics)
         return self._observing_metrics

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -64,6 +64,9 @@ class CalledUpstream(Protocol):
     @property
     def snapshot(self) -> Snapshot | None:
         """What it last listed, or None where it was never reached."""
+
+    def forget_session(self, session: Hashable) -> None:
+        """End what was started for one session alone, once its calls have ended."""
 
     async def request(
         self,
@@ -219,6 +222,8 @@ class Caller:
         """Send a request for the present caller; return its result, or what he is asked first."""
         context = get_context()
         relay = ServerRelay(context)
+        if self.config.isolate:
+            relay.at_session_end(f"agent-utilities/isolated/{self.config.name}", self._forget_session)
         try:
             if relay.is_modern:
                 return await self._for_modern_caller(context, relay, kind, params)
@@ -230,6 +235,10 @@ class Caller:
             raise UpstreamError(self.config.name, "not MCP", told) from None
         finally:
             await relay.told()
+
+    def _forget_session(self, session: Hashable) -> None:
+        """End what was started for one session alone."""
+        self.upstream.forget_session(session)
 
     async def _for_modern_caller(
         self, context: Context, relay: ServerRelay, kind: Kind, params: Mapping[str, Any]

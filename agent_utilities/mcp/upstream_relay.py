@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from secrets import token_urlsafe
 from typing import Any, TypeVar, cast
@@ -56,6 +56,17 @@ class ServerRelay:
     def session(self) -> Hashable:
         """The caller's connection."""
         return connection_of_session(self._session)
+
+    def at_session_end(self, key: str, forget: Callable[[Hashable], None]) -> None:
+        """Have something called once the caller's session has ended, with what names it.
+
+        Args:
+            key: of what is called: of several calls with one key in one session the first holds.
+            forget: what is called.
+        """
+        connection = connection_of_session(self._session)
+        if connection.state.setdefault(key, forget) is forget:
+            connection.exit_stack.callback(forget, connection)
 
     @property
     def headers(self) -> Mapping[str, str] | None:

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.registry import Collector
 
 from agent_utilities.mcp.observers.base import Observer, ToolsListed
 from agent_utilities.selection.resolution import ANSWERED
@@ -83,6 +84,10 @@ class Metrics(Observer):
             )
             unfit.labels("deny").set_function(partial(names.n_unfit, denies=True))
             unfit.labels("allow").set_function(partial(names.n_unfit, denies=False))
+
+    def add(self, collector: Collector) -> None:
+        """Have a collector's metrics read by everybody who may read these."""
+        self._registry.register(collector)
 
     def served(self, method: str, outcome: str) -> None:
         """Count a request by method (unknown ones as `other`) and outcome: `ok` or `error`."""
