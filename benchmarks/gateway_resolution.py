@@ -31,7 +31,7 @@ from agent_utilities.mcp.lifespan import calm_collector
 from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
 from agent_utilities.upstream.folders import gateway_folder
 from agent_utilities.upstream.snapshot import Snapshot
-from agent_utilities.upstream.snapshot_store import SnapshotStore
+from agent_utilities.upstream.snapshots.snapshot_store import SnapshotStore
 from benchmarks.host_internals import low_level
 from benchmarks.resolution import queries
 from benchmarks.resolution_process import Neo4jServer, neo4j_server

@@ -10,7 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from agent_utilities.upstream.host_files import user_files
+from agent_utilities.upstream.configuration.host_files import user_files
 
 
 class Client(StrEnum):

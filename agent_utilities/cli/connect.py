@@ -77,7 +77,7 @@ def connect_gateway(
         InputError: the config file can't be read or is the client's own, a variable is not set, or the client's file
             can't be added to.
     """
-    from agent_utilities.upstream.config_files import read_config
+    from agent_utilities.upstream.configuration.config_files import read_config
 
     path = _path(client, project)
     if os.path.realpath(file) == os.path.realpath(path):
@@ -162,9 +162,9 @@ def _left_behind(server: str, chosen: Mapping[str, str], environ: Mapping[str, s
 
 def _taken(file: Path, chosen: Mapping[str, str], environ: Mapping[str, str]) -> list[str]:
     """Return the variables of this shell that a config file takes, and that its client does not give it."""
-    from agent_utilities.upstream.config_files import read_unfilled
-    from agent_utilities.upstream.config_text import read_bytes
-    from agent_utilities.upstream.variables import names_in
+    from agent_utilities.upstream.configuration.config_files import read_unfilled
+    from agent_utilities.upstream.configuration.config_text import read_bytes
+    from agent_utilities.upstream.configuration.variables import names_in
 
     taken = set()
     for upstream in read_unfilled(file, read_bytes(file), environ):

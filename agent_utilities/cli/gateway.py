@@ -14,13 +14,13 @@ from agent_utilities.errors import InputError
 from agent_utilities.mcp.server_cli import launch
 from agent_utilities.settings import read_settings
 from agent_utilities.upstream.config import GatewayConfig
-from agent_utilities.upstream.config_files import read_config
-from agent_utilities.upstream.config_search import Found, find_config, searched
-from agent_utilities.upstream.config_watch import ConfigFiles
-from agent_utilities.upstream.consent import agreed_or_refuse, is_config_agreed
+from agent_utilities.upstream.configuration.config_files import read_config
+from agent_utilities.upstream.configuration.config_search import Found, find_config, searched
+from agent_utilities.upstream.configuration.host_files import user_home
 from agent_utilities.upstream.folders import Part, gateway_folder
-from agent_utilities.upstream.host_files import user_home
-from agent_utilities.upstream.stderr_log import read_log
+from agent_utilities.upstream.operator.config_watch import ConfigFiles
+from agent_utilities.upstream.operator.consent import agreed_or_refuse, is_config_agreed
+from agent_utilities.upstream.processes.stderr_log import read_log
 
 if TYPE_CHECKING:
     from agent_utilities.cli.gateway_command import GatewayOptions
@@ -141,7 +141,7 @@ def lock(files: Sequence[Path], *, yes: bool, accepted: Sequence[str], accept_al
     import anyio
 
     from agent_utilities.cli.gateway_lock import lock_gateway, take_snapshots
-    from agent_utilities.upstream.snapshot_store import SnapshotStore
+    from agent_utilities.upstream.snapshots.snapshot_store import SnapshotStore
 
     chosen = chosen_config(files, yes=yes)
     tell(chosen.config)

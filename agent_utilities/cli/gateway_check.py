@@ -18,10 +18,10 @@ from agent_utilities.settings import read_settings
 from agent_utilities.upstream.config import GatewayConfig
 from agent_utilities.upstream.errors import Cause
 from agent_utilities.upstream.folders import gateway_folder
-from agent_utilities.upstream.reaching import reach
-from agent_utilities.upstream.snapshot_store import SnapshotStore
-from agent_utilities.upstream.supervisor import Upstream
-from agent_utilities.upstream.upstreams import Upstreams
+from agent_utilities.upstream.snapshots.snapshot_store import SnapshotStore
+from agent_utilities.upstream.supervision.reaching import reach
+from agent_utilities.upstream.supervision.supervisor import Upstream
+from agent_utilities.upstream.supervision.upstreams import Upstreams
 
 _STYLE = {"ready": "green", "idle": "green", "off": "dim", "failing": "red"}
 _REMEDIES: dict[Cause, str] = {

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from agent_utilities.cli.progress import Steps
 from agent_utilities.upstream.config import GatewayConfig
-from agent_utilities.upstream.lock import Lock, accept, changes, lock_of, named
-from agent_utilities.upstream.lock_file import lock_path, read_lock, write_lock
-from agent_utilities.upstream.lock_text import change_text, visible
-from agent_utilities.upstream.reaching import reach
-from agent_utilities.upstream.snapshot_store import SnapshotStore
-from agent_utilities.upstream.supervisor import Upstream
-from agent_utilities.upstream.upstreams import Upstreams
+from agent_utilities.upstream.operator.lock import Lock, accept, changes, lock_of, named
+from agent_utilities.upstream.operator.lock_file import lock_path, read_lock, write_lock
+from agent_utilities.upstream.operator.lock_text import change_text, visible
+from agent_utilities.upstream.snapshots.snapshot_store import SnapshotStore
+from agent_utilities.upstream.supervision.reaching import reach
+from agent_utilities.upstream.supervision.supervisor import Upstream
+from agent_utilities.upstream.supervision.upstreams import Upstreams
 
 
 async def take_snapshots(config: GatewayConfig, store: SnapshotStore) -> None:

@@ -25,7 +25,7 @@ def login_at(name: str, config: GatewayConfig) -> None:
         InputError: there is no upstream of that name, or none that one logs in at.
         UpstreamError: the login failed.
     """
-    from agent_utilities.upstream.login import log_in
+    from agent_utilities.upstream.http.login import log_in
 
     upstream = _named(name, config)
     print(f"opening a browser for {name}; waiting until you have logged in", file=sys.stderr)

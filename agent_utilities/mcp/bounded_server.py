@@ -21,13 +21,13 @@ from pydantic import ValidationError as PydanticValidationError
 
 from agent_utilities.catalog.model import Catalog, ComponentKind, entry
 from agent_utilities.mcp.fastmcp_internals import HostSeams, as_over_stdio, generation, look_up_resource, tool_of_task
-from agent_utilities.mcp.relayed_error import relayed
 from agent_utilities.mcp.surface.argument_errors import explain_arguments
 from agent_utilities.mcp.surface.components import Component, entry_of, name_of
 from agent_utilities.mcp.surface.foreign_answers import Core, is_response_cache, is_shown, may_answer_lists
 from agent_utilities.mcp.surface.surface import Surface
 from agent_utilities.mcp.surface.verdict import CollectingDecisions, Verdict, verdict_in_force
 from agent_utilities.mcp.surface.visibility_transform import DynamicVisibilityTransform
+from agent_utilities.mcp.upstreams.relayed_error import relayed
 from agent_utilities.visibility.decision import Decision
 
 _A = TypeVar("_A")

@@ -15,19 +15,19 @@ from agent_utilities.catalog.model import KINDS, entry
 from agent_utilities.mcp.command_line.version import installed_version
 from agent_utilities.mcp.lifespan import with_background
 from agent_utilities.mcp.server import AgentServer
-from agent_utilities.mcp.upstream_instructions import joined
-from agent_utilities.mcp.upstream_provider import UpstreamProvider
+from agent_utilities.mcp.upstreams.instructions import joined
+from agent_utilities.mcp.upstreams.provider import UpstreamProvider
 from agent_utilities.selection.model import NOTHING, NameSet, fold
 from agent_utilities.upstream.config import GatewayConfig
-from agent_utilities.upstream.config_files import read_config, read_servers
-from agent_utilities.upstream.config_watch import ConfigFiles
+from agent_utilities.upstream.configuration.config_files import read_config, read_servers
 from agent_utilities.upstream.folders import gateway_folder
-from agent_utilities.upstream.operator_rules import OperatorRules
-from agent_utilities.upstream.process_guard import watch_parent
-from agent_utilities.upstream.reaching import reach
-from agent_utilities.upstream.snapshot_store import SnapshotStore
-from agent_utilities.upstream.supervisor import Upstream
-from agent_utilities.upstream.upstreams import Upstreams
+from agent_utilities.upstream.operator.config_watch import ConfigFiles
+from agent_utilities.upstream.operator.operator_rules import OperatorRules
+from agent_utilities.upstream.processes.process_guard import watch_parent
+from agent_utilities.upstream.snapshots.snapshot_store import SnapshotStore
+from agent_utilities.upstream.supervision.reaching import reach
+from agent_utilities.upstream.supervision.supervisor import Upstream
+from agent_utilities.upstream.supervision.upstreams import Upstreams
 from agent_utilities.visibility.bounds import Bounds
 
 if TYPE_CHECKING:

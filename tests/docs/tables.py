@@ -7,7 +7,7 @@ from pathlib import Path
 
 from agent_utilities.selection.channels import FIELDS, Field
 from agent_utilities.settings import Settings, variable
-from agent_utilities.upstream.config_keys import KEYS
+from agent_utilities.upstream.configuration.config_keys import KEYS
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"

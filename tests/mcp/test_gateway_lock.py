@@ -15,7 +15,7 @@ from agent_utilities.cli.gateway_lock import lock_gateway
 from agent_utilities.errors import InputError
 from agent_utilities.mcp.gateway import Gateway, create_gateway
 from agent_utilities.upstream.folders import gateway_folder
-from agent_utilities.upstream.snapshot_store import SnapshotStore
+from agent_utilities.upstream.snapshots.snapshot_store import SnapshotStore
 from tests.mcp.in_process import ask, listed, web_of
 from tests.upstream.supervised import PATIENCE_S
 

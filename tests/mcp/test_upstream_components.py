@@ -13,7 +13,7 @@ from fastmcp import Client
 from fastmcp.server.transforms import Namespace
 
 from agent_utilities import AgentServer, create_mcp_server
-from agent_utilities.mcp.upstream_provider import UpstreamProvider
+from agent_utilities.mcp.upstreams.provider import UpstreamProvider
 from agent_utilities.upstream.config import ToolOverride, UpstreamConfig
 from agent_utilities.upstream.snapshot import Snapshot
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_utilities.mcp.upstream_instructions import MOST_OF_ALL, MOST_OF_ONE, Instructions, joined
+from agent_utilities.mcp.upstreams.instructions import MOST_OF_ALL, MOST_OF_ONE, Instructions, joined
 
 
 def said(text: str, upstream: str = "up") -> Instructions:

@@ -16,7 +16,7 @@ from agent_utilities.graph.sync import server_state
 from agent_utilities.mcp.gateway import Gateway, create_gateway
 from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
 from agent_utilities.upstream.folders import gateway_folder
-from agent_utilities.upstream.snapshot_store import SnapshotStore
+from agent_utilities.upstream.snapshots.snapshot_store import SnapshotStore
 from tests.graph.wrapped import until
 from tests.upstream.snapshots import config, snapshot, tool
 

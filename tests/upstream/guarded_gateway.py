@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from agent_utilities.upstream.process_guard import ProcessGuard, watch_parent
+from agent_utilities.upstream.processes.process_guard import ProcessGuard, watch_parent
 
 
 async def main() -> None:
@@ -23,8 +23,8 @@ async def main() -> None:
         print(json.dumps({"pid": os.getpid()}), flush=True)
         await watch_parent(lambda: print("gone", flush=True), parent)
         return
-    from agent_utilities.upstream.stderr_log import StderrLog
-    from agent_utilities.upstream.stdio import StdioUpstream
+    from agent_utilities.upstream.processes.stderr_log import StderrLog
+    from agent_utilities.upstream.processes.stdio import StdioUpstream
     from tests.upstream.processes import config
 
     async with AsyncExitStack() as stack:

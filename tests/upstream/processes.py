@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from agent_utilities.upstream.config import UpstreamConfig
-from agent_utilities.upstream.process_guard import ProcessGuard
-from agent_utilities.upstream.stderr_log import StderrLog
-from agent_utilities.upstream.stdio import StdioUpstream
+from agent_utilities.upstream.processes.process_guard import ProcessGuard
+from agent_utilities.upstream.processes.stderr_log import StderrLog
+from agent_utilities.upstream.processes.stdio import StdioUpstream
 
 FAULTY_SERVER = Path(__file__).parent / "faulty_server.py"
 PATIENCE_S = 30.0

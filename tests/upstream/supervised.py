@@ -14,12 +14,12 @@ from typing import Any
 
 import mcp_types
 
-from agent_utilities.upstream.backoff import BackoffRule
 from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
-from agent_utilities.upstream.policy import Policy
-from agent_utilities.upstream.snapshot_store import SnapshotStore
-from agent_utilities.upstream.supervisor import Upstream
-from agent_utilities.upstream.upstreams import Upstreams
+from agent_utilities.upstream.snapshots.snapshot_store import SnapshotStore
+from agent_utilities.upstream.supervision.backoff import BackoffRule
+from agent_utilities.upstream.supervision.policy import Policy
+from agent_utilities.upstream.supervision.supervisor import Upstream
+from agent_utilities.upstream.supervision.upstreams import Upstreams
 
 FAULTY = Path(__file__).parent / "faulty_server.py"
 PATIENCE_S = 30

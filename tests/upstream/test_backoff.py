@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_utilities.upstream.backoff import BackoffRule, Failures
+from agent_utilities.upstream.supervision.backoff import BackoffRule, Failures
 
 RULE = BackoffRule(first_s=1, factor=2, limit_s=8, n_until_open=6, probe_s=100, sustained_s=30, spread=0.25)
 

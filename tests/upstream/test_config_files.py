@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
-from agent_utilities.upstream.config_files import read_config
+from agent_utilities.upstream.configuration.config_files import read_config
 from agent_utilities.upstream.errors import ConfigError
 
 

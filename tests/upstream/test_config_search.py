@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_utilities.upstream.config_search import Found, find_config, searched
-from agent_utilities.upstream.host_files import own_file, user_files
+from agent_utilities.upstream.configuration.config_search import Found, find_config, searched
+from agent_utilities.upstream.configuration.host_files import own_file, user_files
 
 SERVERS = '{"mcpServers": {"git": {"command": "git-mcp"}}}'
 

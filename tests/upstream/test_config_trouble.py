@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_utilities.upstream.config import GatewayConfig
-from agent_utilities.upstream.config_file import MAX_SERVERS
-from agent_utilities.upstream.config_files import read_config
-from agent_utilities.upstream.config_keys import KEYS
-from agent_utilities.upstream.config_text import MAX_BYTES
+from agent_utilities.upstream.configuration.config_file import MAX_SERVERS
+from agent_utilities.upstream.configuration.config_files import read_config
+from agent_utilities.upstream.configuration.config_keys import KEYS
+from agent_utilities.upstream.configuration.config_text import MAX_BYTES
 from agent_utilities.upstream.errors import ConfigError
 
 GOOD = {"command": "git-mcp"}

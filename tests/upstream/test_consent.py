@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_utilities.upstream.config_files import read_config
-from agent_utilities.upstream.config_search import Found
-from agent_utilities.upstream.consent import agree, agreed_or_refuse, is_agreed
-from agent_utilities.upstream.consent_question import question
+from agent_utilities.upstream.configuration.config_files import read_config
+from agent_utilities.upstream.configuration.config_search import Found
 from agent_utilities.upstream.errors import ConfigError
+from agent_utilities.upstream.operator.consent import agree, agreed_or_refuse, is_agreed
+from agent_utilities.upstream.operator.consent_question import question
 
 ENVIRON = {"HOME": "/home/ada", "TOKEN": "ghp_value_of_token", "AWS": "aws_value"}
 

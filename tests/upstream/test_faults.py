@@ -13,10 +13,10 @@ from dataclasses import replace
 import pytest
 
 from agent_utilities.upstream.config import UpstreamConfig
-from agent_utilities.upstream.connection import Live
+from agent_utilities.upstream.connections.connection import Live
 from agent_utilities.upstream.errors import UpstreamError
-from agent_utilities.upstream.policy import ListingBounds, Policy
-from agent_utilities.upstream.snapshot_store import SnapshotStore
+from agent_utilities.upstream.snapshots.snapshot_store import SnapshotStore
+from agent_utilities.upstream.supervision.policy import ListingBounds, Policy
 from tests.upstream.supervised import QUICK, SLOW, Running, faulty, is_alive, running
 
 pytestmark = [pytest.mark.outside, pytest.mark.anyio, pytest.mark.timeout(120)]

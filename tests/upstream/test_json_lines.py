@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
-from agent_utilities.upstream import long_json
-from agent_utilities.upstream.json_lines import LineBuffer, OverlongLine, read_line, too_long
-from agent_utilities.upstream.long_json import read_long_json
+from agent_utilities.upstream.processes import long_json
+from agent_utilities.upstream.processes.json_lines import LineBuffer, OverlongLine, read_line, too_long
+from agent_utilities.upstream.processes.long_json import read_long_json
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

@@ -12,11 +12,11 @@ import pytest
 
 from agent_utilities.cli.gateway_lock import lock_gateway
 from agent_utilities.upstream.config import GatewayConfig
-from agent_utilities.upstream.lock import Key, Lock, LockError, accept, changes, lock_of
-from agent_utilities.upstream.lock_file import lock_path, origin, read_lock, write_lock
-from agent_utilities.upstream.lock_text import change_text, visible
+from agent_utilities.upstream.operator.lock import Key, Lock, LockError, accept, changes, lock_of
+from agent_utilities.upstream.operator.lock_file import lock_path, origin, read_lock, write_lock
+from agent_utilities.upstream.operator.lock_text import change_text, visible
 from agent_utilities.upstream.snapshot import Snapshot
-from agent_utilities.upstream.snapshot_store import SnapshotStore
+from agent_utilities.upstream.snapshots.snapshot_store import SnapshotStore
 from tests.upstream.snapshots import config, snapshot, tool
 
 GIT = config()

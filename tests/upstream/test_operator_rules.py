@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent_utilities.upstream.config import ToolOverride, UpstreamConfig
-from agent_utilities.upstream.operator_rules import denied_by
+from agent_utilities.upstream.operator.operator_rules import denied_by
 
 
 def configured(**rules):

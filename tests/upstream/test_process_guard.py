@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_utilities.upstream import marked_processes
-from agent_utilities.upstream.marked_processes import MARKER, Entry
-from agent_utilities.upstream.process_guard import ProcessGuard
+from agent_utilities.upstream.processes import marked_processes
+from agent_utilities.upstream.processes.marked_processes import MARKER, Entry
+from agent_utilities.upstream.processes.process_guard import ProcessGuard
 from tests.upstream.processes import PATIENCE_S, is_alive, wait_until_gone
 
 pytestmark = pytest.mark.outside

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_utilities.upstream import snapshot_file
-from agent_utilities.upstream.snapshot_store import SnapshotStore
+from agent_utilities.upstream.snapshots import snapshot_file
+from agent_utilities.upstream.snapshots.snapshot_store import SnapshotStore
 from tests.upstream.snapshot_writers import GIT, WHOLE
 
 pytestmark = [

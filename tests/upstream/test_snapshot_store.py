@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from agent_utilities.upstream import snapshot_file, snapshot_store
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.snapshot import Snapshot
-from agent_utilities.upstream.snapshot_store import SnapshotStore
+from agent_utilities.upstream.snapshots import snapshot_file, snapshot_store
+from agent_utilities.upstream.snapshots.snapshot_store import SnapshotStore
 from tests.upstream.snapshots import config, snapshot, tool
 
 ROOT = Path(__file__).parents[2]
@@ -218,7 +218,7 @@ class TestWhereNothingCanBeWritten:
         full = """
 import resource, sys
 from pathlib import Path
-from agent_utilities.upstream.snapshot_store import SnapshotStore
+from agent_utilities.upstream.snapshots.snapshot_store import SnapshotStore
 from tests.upstream.snapshots import config, snapshot, tool
 resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
 store = SnapshotStore(Path(sys.argv[1]))

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from fastmcp import Client
 
-from agent_utilities.upstream import stderr_log
-from agent_utilities.upstream.stderr_log import StderrLog, read_log
+from agent_utilities.upstream.processes import stderr_log
+from agent_utilities.upstream.processes.stderr_log import StderrLog, read_log
 from tests.upstream.processes import PATIENCE_S, upstream
 
 

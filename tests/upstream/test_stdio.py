@@ -16,9 +16,9 @@ from fastmcp import Client
 from fastmcp.client.client import CallToolResult
 from mcp.shared.exceptions import MCPError
 
-from agent_utilities.upstream import process, stdio
 from agent_utilities.upstream.errors import UpstreamError
-from agent_utilities.upstream.stdio import StdioUpstream
+from agent_utilities.upstream.processes import process, stdio
+from agent_utilities.upstream.processes.stdio import StdioUpstream
 from tests.upstream.processes import FAULTY_SERVER, PATIENCE_S, is_alive, until, upstream
 
 PR_SET_CHILD_SUBREAPER = 36

@@ -8,8 +8,8 @@ import os
 import pytest
 
 from agent_utilities.upstream.errors import UpstreamError
-from agent_utilities.upstream.snapshot_store import SnapshotStore
-from agent_utilities.upstream.upstreams import Upstreams
+from agent_utilities.upstream.snapshots.snapshot_store import SnapshotStore
+from agent_utilities.upstream.supervision.upstreams import Upstreams
 from tests.upstream.supervised import QUICK, Running, faulty, gateway_of, is_alive, running
 
 pytestmark = [pytest.mark.outside, pytest.mark.anyio, pytest.mark.timeout(120)]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_utilities.upstream.variables import MAX_LENGTH, Input, VariableError, Variables, names_in
+from agent_utilities.upstream.configuration.variables import MAX_LENGTH, Input, VariableError, Variables, names_in
 
 VARIABLES = Variables(
     environ={"A": "1", "EMPTY": "", "REF": "${A}", "ProgramFiles(x86)": "C:", "MCP_INPUT_GIVEN": "g"},

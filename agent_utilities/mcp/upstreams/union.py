@@ -1,0 +1,178 @@
+"""All that the upstreams of a gateway list, by the names it bears here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+from agent_utilities.mcp.upstreams.calls import CalledUpstream, Caller
+from agent_utilities.mcp.upstreams.components import UpstreamPrompt, UpstreamResource, UpstreamTemplate, UpstreamTool
+from agent_utilities.mcp.upstreams.instructions import Instructions
+from agent_utilities.mcp.upstreams.waiting import WaitingCalls
+from agent_utilities.upstream.config import UpstreamConfig
+from agent_utilities.upstream.names import Names, Namespace
+from agent_utilities.upstream.operator.lock import Key, Kind
+from agent_utilities.upstream.snapshot import Snapshot
+from agent_utilities.upstream.uris import Uris
+from agent_utilities.visibility.steps import Steps
+
+_A_STEP = 50
+"""Components that are made in one step: a millisecond or two."""
+
+_C = TypeVar("_C")
+_L = TypeVar("_L")
+
+Denials = Callable[[UpstreamConfig, Snapshot], Mapping[Key, str]]
+"""Returns which components of an upstream the operator denies, each with the place where he does."""
+
+
+@dataclass(frozen=True, eq=False)
+class Union:
+    """All that the upstreams list.
+
+    Args:
+        tools, prompts: by name here, in the order of config and listing.
+        resources, templates: by URI here, likewise.
+        notices: a line for each component that bears another name than its own, or is left out.
+    """
+
+    tools: dict[str, UpstreamTool] = field(default_factory=dict)
+    prompts: dict[str, UpstreamPrompt] = field(default_factory=dict)
+    resources: dict[str, UpstreamResource] = field(default_factory=dict)
+    templates: dict[str, UpstreamTemplate] = field(default_factory=dict)
+    notices: tuple[str, ...] = ()
+
+    def changed_lists(self, before: Union) -> frozenset[str]:
+        """Return the lists that differ from an earlier union's: `tools`, `prompts`, `resources`."""
+        changed = set()
+        for kind, name in _LISTS.items():
+            now, then = getattr(self, kind), getattr(before, kind)
+            if [*map(id, now.values())] != [*map(id, then.values())]:
+                changed.add(name)
+        return frozenset(changed)
+
+
+_LISTS = {"tools": "tools", "prompts": "prompts", "resources": "resources", "templates": "resources"}
+
+
+class _Here(Protocol):
+    """What tells how a component is called here."""
+
+    def of(self, upstream: str, original: str) -> str | None:
+        """Return its name or URI here, or None where it is left out."""
+
+
+_Given = tuple[str, Any, str | None]
+"""What a component is made of: its name here, what is listed, and where it is denied."""
+
+
+@dataclass(frozen=True)
+class _Reached:
+    """An upstream that was reached, with what it lists and what was made of that: by type and name there."""
+
+    caller: Caller
+    config: UpstreamConfig
+    snapshot: Snapshot
+    denials: Mapping[Key, str]
+    before: Mapping[tuple[type, str], tuple[_Given, Any]]
+    made: dict[tuple[type, str], tuple[_Given, Any]]
+
+    def components(
+        self,
+        kind: Kind,
+        listed: Sequence[_L],
+        original: Callable[[_L], str],
+        here: _Here,
+        make: Callable[[Caller, str, _L, str | None], _C],
+        into: dict[str, _C],
+    ) -> Steps[None]:
+        """Put components by their names here into a mapping: those of before, where nothing of them has changed."""
+        for n, each in enumerate(listed):
+            if n % _A_STEP == 0:
+                yield
+            key = (type(each), original(each))
+            name = here.of(self.config.name, key[1])
+            if name is None or key in self.made:
+                continue
+            given = (name, each, self.denials.get(Key(self.config.name, kind, key[1])))
+            made = self.before.get(key)
+            if made is None or made[0] != given:
+                made = (given, make(self.caller, *given))
+            self.made[key] = made
+            into[name] = made[1]
+
+
+class Unions:
+    """Makes one union after the other. What is listed as before is the component of before.
+
+    So a list of a thousand tools of which one has changed is read in a moment, and one that is listed anew without any
+    change is told to nobody.
+
+    Args:
+        denials: tells what the operator denies.
+        waiting: keeps calls whose callers are asked in results.
+    """
+
+    def __init__(self, denials: Denials, waiting: WaitingCalls) -> None:
+        self._denials = denials
+        self._waiting = waiting
+        self._reached: Mapping[str, _Reached] = {}
+
+    def making(self, upstreams: Sequence[CalledUpstream]) -> Steps[Union]:
+        """Return what upstreams list now, in their order; those that are disabled count only for the others' names."""
+        namespace = Namespace(upstream.config.name for upstream in upstreams)
+        seen = [(each, each.snapshot) for each in upstreams if each.config.enabled]
+        reached = [self._now(each, snapshot, namespace) for each, snapshot in seen if snapshot is not None]
+        tools = Names(namespace, _listed(reached, lambda shot: map(_name, shot.tools)))
+        yield
+        prompts = Names(namespace, _listed(reached, lambda shot: map(_name, shot.prompts)))
+        yield
+        uris = Uris(namespace.prefixes, _listed(reached, lambda shot: map(_uri, shot.resources)))
+        yield
+        templates = Uris(namespace.prefixes, _listed(reached, lambda shot: map(_template, shot.templates)))
+        notices = (*namespace.notices(), *tools.notices, *prompts.notices, *uris.notices, *templates.notices)
+        union = Union({}, {}, {}, {}, notices)
+        for each in reached:
+            shot = each.snapshot
+            yield from each.components("tools", shot.tools, _name, tools, UpstreamTool.of, union.tools)
+            yield from each.components("prompts", shot.prompts, _name, prompts, UpstreamPrompt.of, union.prompts)
+            yield from each.components("resources", shot.resources, _uri, uris, UpstreamResource.of, union.resources)
+            yield from each.components(
+                "templates", shot.templates, _template, templates, UpstreamTemplate.of, union.templates
+            )
+        self._reached = {each.config.name: each for each in reached}
+        return union
+
+    def instructions(self, usable: Collection[str]) -> Sequence[Instructions]:
+        """Return what some of the upstreams, by name, say of themselves."""
+        return [
+            Instructions(name, each.caller.namespace.prefixes[name], each.snapshot.instructions)
+            for name, each in self._reached.items()
+            if name in usable and each.snapshot.instructions and Key(name, "instructions", "") not in each.denials
+        ]
+
+    def _now(self, upstream: CalledUpstream, snapshot: Snapshot, namespace: Namespace) -> _Reached:
+        before = self._reached.get(upstream.config.name)
+        denials = self._denials(upstream.config, snapshot)
+        is_same = before is not None and before.caller.upstream is upstream and before.config == upstream.config
+        if before is None or not is_same or before.caller.namespace != namespace:
+            caller = Caller(upstream, namespace, self._waiting)
+            return _Reached(caller, upstream.config, snapshot, denials, {}, {})
+        return _Reached(before.caller, before.config, snapshot, denials, before.made, {})
+
+
+def _name(listed: Any) -> str:
+    return str(listed.name)
+
+
+def _uri(listed: Any) -> str:
+    return str(listed.uri)
+
+
+def _template(listed: Any) -> str:
+    return str(listed.uri_template)
+
+
+def _listed(reached: Sequence[_Reached], originals: Callable[[Snapshot], Iterable[str]]) -> dict[str, Sequence[str]]:
+    return {each.config.name: list(originals(each.snapshot)) for each in reached}

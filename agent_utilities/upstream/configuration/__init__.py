@@ -1,0 +1,1 @@
+"""What people already have: config files of every host, read into one value."""

@@ -1,0 +1,159 @@
+"""What a config file says: JSON as editors take it, or TOML. The file may be a stranger's, and hold anything."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+from pathlib import Path
+from typing import Any, NoReturn
+
+from agent_utilities.upstream.configuration.shown import shown
+from agent_utilities.upstream.errors import ConfigError
+
+MAX_BYTES = 8 * 1024 * 1024
+"""The largest file that is read. `~/.claude.json`, which keeps a history, is the largest that hosts write."""
+
+MAX_COMMENTED = 1024 * 1024
+"""The longest text whose comments are looked for, in characters: people write those, and programs the long ones."""
+
+_MAX_DEPTH = 64
+_COMMENT_OR_STRING = re.compile(r'"(?:\\.|[^"\\])*+"?|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_COMMA_OR_STRING = re.compile(r'"(?:\\.|[^"\\])*+"?|,(?=\s*[}\]])', re.DOTALL)
+_BRACKET_OR_STRING = re.compile(r'"(?:\\.|[^"\\])*+"?|[\[\]{}]', re.DOTALL)
+
+
+class Table(dict[str, Any]):
+    """An object of a file; of a key that stands twice it has the last value, as JSON readers do."""
+
+    repeated: tuple[str, ...] = ()
+    """The keys that stand in it more than once."""
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return a file's content.
+
+    Raises:
+        ConfigError: there is none, it is no regular file (a folder, a pipe, a device), may not be read, or is too
+            large.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        with open(handle, "rb") as file:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                refuse("no regular file", path, "name a file such as .mcp.json")
+            content = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        refuse("no such file", path, "name the file that has your mcpServers, such as .mcp.json")
+    except (OSError, ValueError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        refuse(f"can't read the file ({reason})", path, "name one that can be read")
+    if len(content) > MAX_BYTES:
+        refuse("too large for a config file", path, f"{MAX_BYTES // 2**20} MiB are the most")
+    return content
+
+
+def parsed(content: bytes, path: Path) -> Table:
+    """Return what a file says.
+
+    JSON may have comments, commas before closing brackets, and a byte order mark, and be in UTF-8, UTF-16 or UTF-32.
+    A file whose name ends in `.toml` is TOML.
+
+    Raises:
+        ConfigError: it is empty, says something else than an object, or is neither; with line and column.
+    """
+    text = _decoded(content, path)
+    if not text.strip():
+        refuse("the file is empty", path, 'write {"mcpServers": {"NAME": {"command": "…"}}}')
+    told = _toml(text, path) if path.suffix == ".toml" else _json(text, path)
+    if not isinstance(told, dict):
+        refuse("no JSON object", path, 'write {"mcpServers": {"NAME": {"command": "…"}}}')
+    return told if isinstance(told, Table) else Table(told)
+
+
+def refuse(what: str, path: Path, hint: str) -> NoReturn:
+    """Refuse a file.
+
+    Raises:
+        ConfigError: always.
+    """
+    raise ConfigError(what, shown(str(path), 1000), "config file", hint)
+
+
+def _decoded(content: bytes, path: Path) -> str:
+    encoding = json.detect_encoding(content)
+    try:
+        return content.decode(encoding).removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        refuse(f"not {encoding.removesuffix('-sig').upper()} at byte {error.start}", path, "save it as UTF-8")
+
+
+def _json(text: str, path: Path) -> Any:
+    try:
+        try:
+            return _loads(text)
+        except (json.JSONDecodeError, RecursionError):  # brackets and quotes in a comment count for nothing
+            if len(text) > MAX_COMMENTED:
+                raise
+            return _loads(_plain(text))
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        refuse(f"not JSON: {error.msg.removesuffix(' at').lower()} at {where}", path, "mend the file there")
+    except RecursionError:
+        refuse("nested too deep", path, f"{_MAX_DEPTH} objects or lists in one another are the most")
+    except ValueError as error:
+        refuse(f"not JSON: {error}", path, "mend the file")
+
+
+def _loads(text: str) -> Any:
+    if _is_deep(text):
+        raise RecursionError
+    return json.loads(text, object_pairs_hook=_table, parse_constant=_no_constant)
+
+
+def _is_deep(text: str) -> bool:
+    depth = 0
+    for found in _BRACKET_OR_STRING.finditer(text):
+        if found[0] in ("{", "["):
+            depth += 1
+            if depth > _MAX_DEPTH:
+                return True
+        elif found[0] in ("}", "]"):
+            depth -= 1
+    return False
+
+
+def _table(pairs: list[tuple[str, Any]]) -> Table:
+    table = Table(pairs)
+    if len(table) < len(pairs):
+        names = [name for name, _ in pairs]
+        counts = dict.fromkeys(names, 0)
+        for name in names:
+            counts[name] += 1
+        table.repeated = tuple(name for name, n in counts.items() if n > 1)
+    return table
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _plain(text: str) -> str:
+    """Return JSON with comments and trailing commas turned to spaces, so that lines and columns stay."""
+
+    def blank(found: re.Match[str]) -> str:
+        return found[0] if found[0].startswith('"') else re.sub(r"[^\n]", " ", found[0])
+
+    return _COMMA_OR_STRING.sub(blank, _COMMENT_OR_STRING.sub(blank, text))
+
+
+def _toml(text: str, path: Path) -> Any:
+    import tomllib
+
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        refuse("nested too deep", path, f"{_MAX_DEPTH} tables or lists in one another are the most")
+    except ValueError as error:
+        refuse(f"not TOML: {str(error)[:80]}", path, "mend the file there")

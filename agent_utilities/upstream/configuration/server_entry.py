@@ -1,0 +1,223 @@
+"""One server's entry in a config file: what it comes to, or all that is wrong with it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from agent_utilities.upstream.config import ToolOverride, Transport, UpstreamConfig
+from agent_utilities.upstream.configuration.config_keys import NOT_DONE, OF_HOSTS_ONLY, Key, by_spelling, fold
+from agent_utilities.upstream.configuration.config_text import Table
+from agent_utilities.upstream.configuration.entry_credentials import Auth
+from agent_utilities.upstream.configuration.entry_reading import Reading, Unusable
+from agent_utilities.upstream.configuration.entry_values import read_value
+from agent_utilities.upstream.configuration.env_file import read_env_file
+from agent_utilities.upstream.configuration.shown import described, shown
+from agent_utilities.upstream.configuration.variables import VariableError, Variables
+from agent_utilities.upstream.errors import ConfigError
+
+MAX_NAME = 128
+"""The longest name of a server, in characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A server as a file has it.
+
+    Args:
+        name: its key.
+        value: what stands there.
+        source: where, such as `.mcp.json: mcpServers.git`.
+    """
+
+    name: str
+    value: object
+    source: str
+
+
+@dataclass(slots=True)
+class Reader:
+    """Reads the entries of one file.
+
+    Args:
+        variables: what fills their variables.
+        folder: what their relative paths are of, and where programs run that name no folder.
+        is_in_seconds: whether `timeout` is in seconds whatever its size.
+        problems: a line for each thing that is wrong is added here.
+        unknown: by key, the sources of the entries that have it, where nobody knows it.
+        notices: a line for each thing that is passed over is added here.
+    """
+
+    variables: Variables
+    folder: Path
+    is_in_seconds: bool
+    problems: list[str] = field(default_factory=list)
+    unknown: dict[str, list[str]] = field(default_factory=dict)
+    notices: list[str] = field(default_factory=list)
+
+    def read(self, entry: Entry) -> UpstreamConfig | None:
+        """Return what an entry comes to; None where something is wrong with it, or it only says that it is off."""
+        n_before = len(self.problems)
+        try:
+            if not isinstance(entry.value, dict):
+                raise Unusable(f"is {described(entry.value)}", 'write an object, such as {"command": "npx"}')
+            _check_name(entry.name)
+            given = self._given(entry.value, entry.source)
+            return self._config(entry, given) if len(self.problems) == n_before else None
+        except (Unusable, VariableError, ConfigError) as error:
+            self._problem(entry.source, error)
+            return None
+
+    def _given(self, value: Mapping[str, Any], source: str) -> dict[str, Any]:
+        """Return what the entry's keys come to, by field."""
+        keyed = self._keyed(value, source)
+        variables = replace(self.variables, keeps_missing=_is_off(value, keyed))
+        given: dict[str, Any] = {}
+        written_as: dict[str, str] = {}
+        for name, key in keyed.items():
+            reading = Reading(key, variables, self.folder, self.is_in_seconds)
+            try:
+                told = read_value(value[name], reading)
+            except (Unusable, VariableError) as error:
+                self._problem(f"{source}.{name}", error)
+                continue
+            if key.field in given and given[key.field] != told:
+                what = f"contradicts {written_as[key.field]!r}"
+                self._problem(f"{source}.{name}", Unusable(what, "leave one of the two out"))
+            given.setdefault(key.field, told)
+            written_as.setdefault(key.field, name)
+            if fold(name) == "httpurl":
+                given.setdefault("is_http", True)
+        return {**given, "keys": written_as}
+
+    def _keyed(self, value: Mapping[str, Any], source: str) -> dict[str, Key]:
+        """Return the known keys that an entry has, by how they are written there; tell of the others."""
+        known, of_hosts, not_done = by_spelling(), {fold(key) for key in OF_HOSTS_ONLY}, _NOT_DONE
+        keyed = {}
+        for name, told in value.items():
+            folded = fold(name)
+            if folded in known:
+                if told is not None:
+                    keyed[name] = known[folded]
+            elif folded in not_done:
+                self.notices.append(shown(f"{source}.{name}: {not_done[folded]}", 1000))
+            elif folded not in of_hosts:
+                self.unknown.setdefault(name, []).append(source)
+        if isinstance(value, Table) and value.repeated:
+            names = ", ".join(value.repeated[:5])
+            self.notices.append(shown(f"{source}: stands twice: {names}; the last one is taken", 1000))
+        return keyed
+
+    def _config(self, entry: Entry, given: dict[str, Any]) -> UpstreamConfig | None:
+        enabled: bool = given.get("enabled", True)
+        transport = _transport(given, enabled)
+        if transport is None:
+            return None
+        fields = {name: given[name] for name in _AS_THEY_ARE if name in given}
+        if transport == "stdio":
+            fields |= self._process(given, shown(entry.source, 1000), enabled)
+        else:
+            fields |= self._address(given)
+        allow, overrides = _tools(given)
+        return UpstreamConfig(
+            name=entry.name,
+            source=shown(entry.source, 1000),
+            transport=transport,
+            enabled=enabled,
+            allow=allow,
+            deny=frozenset(given.get("deny", ())),
+            overrides=overrides,
+            keys={name: given["keys"][name] for name in ("allow", "deny", "tools") if name in given["keys"]},
+            **fields,
+        )
+
+    def _process(self, given: Mapping[str, Any], source: str, enabled: bool) -> dict[str, Any]:
+        program, *arguments = given["command"]
+        if " " in program.strip() and not arguments and "args" not in given and not re.search(r"[/\\]", program):
+            self.notices.append(
+                f"{source}.command: has spaces, and is looked up as one name; write arguments under `args`"
+            )
+        env = dict(given.get("env_names", {}))
+        env_file: str | None = given.get("env_file")
+        if enabled and env_file is not None and not self.variables.keeps_all:
+            env |= read_env_file(Path(env_file))
+        return {
+            "command": program,
+            "args": (*arguments, *given.get("args", ())),
+            "env": env | given.get("env", {}),
+            "env_file": env_file,
+            "cwd": given.get("cwd", str(self.folder)),
+        }
+
+    def _address(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        auth: Auth = given.get("auth", Auth(None))
+        named = {
+            header: self.variables.fill(f"${{env:{name}}}") for header, name in given.get("env_headers", {}).items()
+        }
+        return {
+            "url": given["url"],
+            "headers": {**named, **given.get("headers", {})},
+            "auth": auth.token,
+            "oauth": auth.client,
+        }
+
+    def _problem(self, where: str, error: Unusable | VariableError | ConfigError) -> None:
+        what = f"{error.what}: {error.value!r}" if isinstance(error, ConfigError) else error.what
+        self.problems.append(shown(f"{where}: {what}; {error.hint}", 1000))
+
+
+_AS_THEY_ARE = (
+    "forward_headers", "lazy", "tags", "description", "isolate", "timeout_s", "start_timeout_s", "list_timeout_s",
+    "idle_s",
+)  # fmt: skip
+_NOT_DONE = {fold(key): told for key, told in NOT_DONE.items()}
+
+
+def _check_name(name: str) -> None:
+    if not name.strip() or name != name.strip() or len(name) > MAX_NAME or not name.isprintable() or "," in name:
+        hint = f'write up to {MAX_NAME} letters, digits, `-` or `_`, such as "git"'
+        raise Unusable("the name can't be a toolset's", hint)
+
+
+def _is_off(value: Mapping[str, Any], keyed: Mapping[str, Key]) -> bool:
+    """Whether an entry is switched off, so that a variable which is not set there matters to nobody."""
+    return any(value[name] is (key.kind == "off switch") for name, key in keyed.items() if key.field == "enabled")
+
+
+def _transport(given: Mapping[str, Any], enabled: bool) -> Transport | None:
+    """Return how a server is reached; None where an entry only says that it is off."""
+    named: Transport | None = given.get("transport")
+    has_command, has_url = "command" in given, "url" in given
+    if not has_command and not has_url:
+        if not enabled:
+            return None
+        raise Unusable("has neither a command nor a url", "write the one or the other")
+    if named is None and has_command and has_url:
+        raise Unusable("has a command and a url", "leave one out, or write which holds under `type`")
+    if (named == "stdio" and not has_command) or (named in ("http", "sse") and not has_url):
+        lacks = "command" if named == "stdio" else "url"
+        raise Unusable(f"is of type {named}, and has no {lacks}", f"write the {lacks}, or another type")
+    if named == "sse" and given.get("is_http"):
+        raise Unusable("is of type sse, and httpUrl says http", "leave one of the two out")
+    if named is not None:
+        return named
+    if has_command:
+        return "stdio"
+    return "sse" if not given.get("is_http") and _ends_in_sse(given["url"]) else "http"
+
+
+def _ends_in_sse(url: str) -> bool:
+    return urlsplit(url).path.rstrip("/").endswith("/sse")
+
+
+def _tools(given: Mapping[str, Any]) -> tuple[frozenset[str] | None, Mapping[str, ToolOverride]]:
+    allow, tools = given.get("allow"), given.get("tools", {})
+    if isinstance(tools, tuple):
+        if allow is not None and set(allow) != set(tools):
+            raise Unusable("`tools` is a list, and contradicts the list of what is allowed", "leave one out")
+        allow, tools = tools, {}
+    return (None if allow is None else frozenset(allow)), tools

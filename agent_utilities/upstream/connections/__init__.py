@@ -1,0 +1,1 @@
+"""One connection: made, negotiated, and what its upstream asks and tells while it works."""

@@ -1,0 +1,162 @@
+"""A client's session that hands results on as they come, and says when its connection has ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextvars import ContextVar
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Self
+
+import anyio
+import mcp_types
+from anyio import TASK_STATUS_IGNORED
+from anyio.abc import TaskStatus
+from mcp import ClientSession
+from mcp.shared.dispatcher import CallOptions, ProgressFnT
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from mcp.shared.message import ClientMessageMetadata, SessionMessage
+from mcp.shared.transport_context import TransportContext
+
+from agent_utilities.upstream.connections.calls import Call, present_call
+from agent_utilities.upstream.connections.listed_items import FIELDS, Kind
+from agent_utilities.upstream.relay import Relay
+
+_page: ContextVar[dict[str, Any] | None] = ContextVar("agent_utilities_upstream_page", default=None)
+_REQUESTS: Mapping[str, type[mcp_types.PaginatedRequest[Any]]] = {
+    "tools/list": mcp_types.ListToolsRequest,
+    "prompts/list": mcp_types.ListPromptsRequest,
+    "resources/list": mcp_types.ListResourcesRequest,
+    "resources/templates/list": mcp_types.ListResourceTemplatesRequest,
+}
+
+
+class UpstreamSession(ClientSession):
+    """A session whose results are relayed: none is held against its tool's output schema."""
+
+    def __init__(self, read_stream: Any, write_stream: Any, **kwargs: Any) -> None:
+        dispatcher = _Dispatcher(read_stream, _MarkingStream(write_stream))
+        self.ended = dispatcher.ended
+        """Set once nothing comes from the upstream any more."""
+        super().__init__(dispatcher=dispatcher, **kwargs)
+
+    async def validate_tool_result(self, name: str, result: mcp_types.CallToolResult) -> None:
+        """Take it as it is: whoever asked for it judges it."""
+
+    async def list_page(self, kind: Kind, cursor: str | None) -> Mapping[str, Any]:
+        """Return a page of a listing as it came, its items unjudged.
+
+        Args:
+            kind: what is listed.
+            cursor: of the page; None for the first.
+
+        Raises:
+            MCPError: it was answered with an error.
+            ValidationError: it was answered with what is no page.
+        """
+        params = mcp_types.PaginatedRequestParams(cursor=cursor) if cursor is not None else None
+        token = _page.set({})
+        try:
+            await self.send_request(_REQUESTS[kind.method](params=params), mcp_types.Result)
+            return _page.get() or {}
+        finally:
+            _page.reset(token)
+
+
+class _Dispatcher(JSONRPCDispatcher[TransportContext]):
+    """Hears the progress of the present call, and gives a page of a listing past the session's judgement."""
+
+    def __init__(self, read_stream: Any, write_stream: Any) -> None:
+        super().__init__(read_stream, write_stream)
+        self.ended = asyncio.Event()
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None, **related: Any
+    ) -> dict[str, Any]:
+        """Send a request, and return its result as it came; of a page that `list_page` takes, all but the items."""
+        call = present_call()
+        if call is not None:
+            opts = {**(opts or {})}
+            opts["on_progress"] = _heard(call, opts.get("on_progress"))
+            if call.relay is not None:
+                params = _with_capabilities(params, call.relay)
+        raw = await super().send_raw_request(method, params, opts, **related)
+        page, field = _page.get(), FIELDS.get(method)
+        if page is None or field is None or not isinstance(raw.get(field), list):
+            return raw
+        page.update(raw)
+        return {**raw, field: []}
+
+    async def run(self, *args: Any, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+        """Receive until the connection ends."""
+        try:
+            await super().run(*args, task_status=task_status)
+        finally:
+            self.ended.set()
+
+
+def _with_capabilities(params: Mapping[str, Any] | None, relay: Relay) -> Mapping[str, Any] | None:
+    """Return a request's params, such that they tell what the caller's client offers where they tell what ours does.
+
+    Upstreams of 2026-07-28 are told with each request, and ask nothing that isn't offered.
+    """
+    meta = (params or {}).get("_meta")
+    if params is None or not isinstance(meta, Mapping) or mcp_types.CLIENT_CAPABILITIES_META_KEY not in meta:
+        return params
+    offered = relay.capabilities or mcp_types.ClientCapabilities()
+    told = offered.model_dump(by_alias=True, mode="json", exclude_none=True)
+    return {**params, "_meta": {**meta, mcp_types.CLIENT_CAPABILITIES_META_KEY: told}}
+
+
+def _heard(call: Call, on_progress: ProgressFnT | None) -> ProgressFnT:
+    """Return what hears progress: of the call, and of whoever sends it and wants to hear of it himself."""
+    if on_progress is None:
+        return call.progress
+
+    async def both(progress: float, total: float | None, message: str | None) -> None:
+        call.move_on()
+        await on_progress(progress, total, message)
+
+    return both
+
+
+def _with_headers(item: SessionMessage, headers: Mapping[str, str]) -> SessionMessage:
+    """Return a message that an HTTP transport sends with these headers, beside those of the protocol."""
+    metadata = item.metadata
+    if metadata is not None and not isinstance(metadata, ClientMessageMetadata):
+        return item
+    known = metadata if metadata is not None else ClientMessageMetadata()
+    return SessionMessage(item.message, replace(known, headers={**headers, **(known.headers or {})}))
+
+
+class _MarkingStream:
+    """Gives the transport what the present call sends, with its caller's headers that cross, and marks it as sent."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    async def send(self, item: SessionMessage, /) -> None:
+        call = present_call()
+        if call is None:
+            await self._inner.send(item)
+            return
+        was_sent, call.is_sent = call.is_sent, True
+        try:
+            await self._inner.send(_with_headers(item, call.headers) if call.headers else item)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            call.is_sent = was_sent
+            raise
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        result: bool | None = await self._inner.__aexit__(kind, error, traceback)
+        return result

@@ -1,0 +1,146 @@
+"""The older HTTP+SSE transport: one stream that is read, and a POST for each message that is sent."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Unpack
+
+import anyio
+import httpx2
+import mcp_types
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from fastmcp.client.transports import SSETransport
+from fastmcp.client.transports.base import SessionKwargs, TransportOptions
+from mcp import ClientSession, MCPError
+from mcp.shared.message import ClientMessageMetadata, SessionMessage
+
+from agent_utilities.upstream.http.http_client import UpstreamHttpClient
+from agent_utilities.upstream.http.http_errors import HttpTrouble, trouble_of_status
+from agent_utilities.upstream.http.streamable_http import MAX_EVENT_BYTES
+
+_MAX_REDIRECTS = 5
+
+
+class SseUpstream(SSETransport):
+    """Connects by HTTP+SSE; headers and login are FastMCP's.
+
+    The SDK's own client ends at events over 1 MiB, and leaves a call without an answer whose POST failed.
+    """
+
+    @asynccontextmanager
+    async def connect_session(
+        self, *, transport_options: TransportOptions | None = None, **session_kwargs: Unpack[SessionKwargs]
+    ) -> AsyncIterator[ClientSession]:
+        """Give a session that is not yet initialized."""
+        options = transport_options or TransportOptions()
+        client = UpstreamHttpClient(headers=self.headers, auth=self.auth, is_answered_there=False)
+        async with client, _opened(client, self.url) as response, _streams(client, response) as streams:
+            async with options.session_class(*streams, **session_kwargs) as session:
+                yield session
+
+
+@asynccontextmanager
+async def _streams(
+    client: httpx2.AsyncClient, response: httpx2.Response
+) -> AsyncIterator[
+    tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
+]:
+    """Give what is read and what is written as messages, once it is known where they go."""
+    read_send, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    write, write_receive = anyio.create_memory_object_stream[SessionMessage](0)
+    async with read_send, read, write, write_receive, anyio.create_task_group() as group:
+        address = await group.start(_read, response, read_send)
+        group.start_soon(_Posts(client, read_send).run, str(address), write_receive)
+        yield read, write
+        group.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def _opened(client: httpx2.AsyncClient, url: str) -> AsyncIterator[httpx2.Response]:
+    """Open the stream, following redirects that stay where the headers are meant for."""
+    request = client.build_request("GET", url, headers={"accept": "text/event-stream", "cache-control": "no-store"})
+    for _ in range(_MAX_REDIRECTS):
+        response = await client.send(request, stream=True, follow_redirects=False)
+        follow = response.next_request
+        if follow is None or _origin(follow.url) != _origin(request.url):
+            break
+        await response.aclose()
+        request = follow
+    try:
+        if not response.is_success:
+            raise _error(trouble_of_status(response.status_code, False, b""))
+        yield response
+    finally:
+        await response.aclose()
+
+
+def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port
+
+
+def _error(trouble: HttpTrouble) -> MCPError:
+    return MCPError.from_error_data(trouble.as_error())
+
+
+async def _read(
+    response: httpx2.Response,
+    messages: MemoryObjectSendStream[SessionMessage | Exception],
+    *,
+    task_status: anyio.abc.TaskStatus[httpx2.URL],
+) -> None:
+    """Read events until the stream ends, and give the address that messages go to once it is told."""
+    is_started = False
+    async with messages:
+        try:
+            async for event in httpx2.EventSource(response, max_event_size=MAX_EVENT_BYTES):
+                if event.event == "endpoint" and not is_started:
+                    address = response.url.join(event.data)
+                    if _origin(address) != _origin(response.url):
+                        raise _error(HttpTrouble("not MCP", "it wants its messages at another host"))
+                    is_started = True
+                    task_status.started(address)
+                elif event.event == "message" and event.data:
+                    try:
+                        message = mcp_types.jsonrpc_message_adapter.validate_json(event.data, by_name=False)
+                    except ValueError as error:
+                        await messages.send(error)
+                        continue
+                    await messages.send(SessionMessage(message))
+        except (httpx2.TransportError, anyio.BrokenResourceError):
+            pass
+    if not is_started:
+        raise _error(HttpTrouble("not MCP", "it did not say where its messages go"))
+
+
+class _Posts:
+    """Sends messages, requests beside each other, and answers those that do not arrive."""
+
+    def __init__(self, client: httpx2.AsyncClient, answers: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
+        self._client, self._answers = client, answers
+
+    async def run(self, address: str, messages: MemoryObjectReceiveStream[SessionMessage]) -> None:
+        """Send what comes, to this address, until no more does."""
+        async with messages, anyio.create_task_group() as group:
+            async for message in messages:
+                if isinstance(message.message, mcp_types.JSONRPCRequest):
+                    group.start_soon(self._send, address, message)
+                else:
+                    await self._send(address, message)
+
+    async def _send(self, address: str, message: SessionMessage) -> None:
+        body = message.message.model_dump(by_alias=True, mode="json", exclude_unset=True)
+        metadata = message.metadata
+        headers = metadata.headers if isinstance(metadata, ClientMessageMetadata) else None
+        response = await self._client.post(address, json=body, headers=headers)
+        if response.is_success or not isinstance(message.message, mcp_types.JSONRPCRequest):
+            return
+        try:
+            error = mcp_types.JSONRPCError.model_validate_json(response.content).error
+        except ValueError:
+            error = trouble_of_status(response.status_code, False, response.content).as_error()
+        answer = mcp_types.JSONRPCError(jsonrpc="2.0", id=message.message.id, error=error)
+        try:
+            await self._answers.send(SessionMessage(answer))
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            return

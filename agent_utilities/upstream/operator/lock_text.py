@@ -1,0 +1,88 @@
+"""Changes as a person reads them on a terminal: a diff in which no character can hide or act."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator
+from difflib import unified_diff
+
+from agent_utilities.upstream.operator.lock import Change, Definition
+
+MAX_LINES = 2_000
+MAX_LINE = 2_000
+_ENDS = re.compile(r"(?<=[.!?;]) +(?=\S)")
+_UNSEEN = {
+    0x034F,
+    0x115F,
+    0x1160,
+    0x17B4,
+    0x17B5,
+    0x2800,
+    0x3164,
+    0xFFA0,
+    *range(0xFE00, 0xFE10),
+    *range(0xE0100, 0xE01F0),
+}
+"""Characters that are shown as nothing, though their category tells of letters, marks or symbols."""
+_UNSEEN_CATEGORIES = {"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"}
+
+
+def visible(text: str) -> str:
+    """Return a text with each character that acts on a terminal, or can't be seen, spelled as `<U+202E>`."""
+    return "".join(f"<U+{ord(character):04X}>" if _is_unseen(character) else character for character in text)
+
+
+def change_text(change: Change) -> str:
+    """Return a change as lines: what and of which component, then a diff of what a model reads."""
+    lines = [visible(f"{change.what}: {change.key}")]
+    before, after = (_lines(definition) for definition in (change.before, change.after))
+    if change.before is None or change.after is None:
+        sign, shown = ("+", after) if change.before is None else ("-", before)
+        lines += [f"  {sign} {line}" for line in shown[:MAX_LINES]]
+    else:
+        diff = unified_diff(before[:MAX_LINES], after[:MAX_LINES], n=2, lineterm="")
+        lines += ["  ..." if line.startswith("@@") else f"  {line[0]} {line[1:]}" for line in list(diff)[2:]]
+    n_more = max(len(before), len(after)) - MAX_LINES
+    if n_more > 0:
+        lines.append(f"  NOT SHOWN: {n_more} more lines; read them before you accept this")
+    if told := _foreign(change):
+        lines.append(f"  not ASCII, and not there before: {told}")
+    return "\n".join(lines)
+
+
+def _lines(definition: Definition | None) -> list[str]:
+    """Return a definition's lines: texts by sentence, schemas by line of JSON with keys in order."""
+    lines: list[str] = []
+    for name, value in (definition or {}).items():
+        if isinstance(value, str):
+            sentences = [part for line in value.split("\n") for part in _ENDS.split(line)]
+            lines += [f"{name}: {sentences[0]}", *(f"    {sentence}" for sentence in sentences[1:])]
+        else:
+            text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
+            lines += f"{name}: {text}".split("\n")
+    return [part for line in lines for part in _folded(visible(line))]
+
+
+def _folded(line: str) -> Iterator[str]:
+    yield line[:MAX_LINE]
+    for start in range(MAX_LINE, len(line), MAX_LINE):
+        yield f"    {line[start : start + MAX_LINE]}"
+
+
+def _foreign(change: Change) -> str:
+    """Name the characters that are new and not ASCII: some look just like a letter that was there."""
+    texts = (json.dumps(definition or {}, ensure_ascii=False) for definition in (change.before, change.after))
+    before, after = (Counter(character for character in text if character > "\x7f") for text in texts)
+    new = sorted((after - before) if change.before is not None else after)
+    named = [f"U+{ord(character):04X} {unicodedata.name(character, 'unnamed')}" for character in new[:10]]
+    return ", ".join(named) + (f" and {len(new) - 10} more" if len(new) > 10 else "")
+
+
+def _is_unseen(character: str) -> bool:
+    if " " <= character <= "~":
+        return False
+    category = unicodedata.category(character)
+    return category in _UNSEEN_CATEGORIES or category == "Zs" or ord(character) in _UNSEEN

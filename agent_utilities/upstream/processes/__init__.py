@@ -1,0 +1,1 @@
+"""Servers over stdio: found, started, read, and ended with all that they started."""

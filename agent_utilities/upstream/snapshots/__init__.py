@@ -1,0 +1,1 @@
+"""Snapshots on disk, with no secret in them."""

@@ -1,0 +1,1 @@
+"""Keeping upstreams: started when needed, tried again in measure, listed behind, ended together."""

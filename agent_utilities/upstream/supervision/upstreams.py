@@ -1,0 +1,180 @@
+"""All upstreams of a gateway: kept apart, started so many at once, reloaded and ended together."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import os
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent_utilities.upstream.processes.process_guard import ProcessGuard
+from agent_utilities.upstream.processes.stderr_log import StderrLog
+from agent_utilities.upstream.supervision.opening import Opener
+from agent_utilities.upstream.supervision.policy import Policy
+from agent_utilities.upstream.supervision.renewal import Renewal
+from agent_utilities.upstream.supervision.slots import StartSlots
+from agent_utilities.upstream.supervision.supervisor import Upstream
+from agent_utilities.upstream.supervision.troubles import Troubles
+
+if TYPE_CHECKING:
+    from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
+    from agent_utilities.upstream.snapshots.snapshot_store import SnapshotStore
+
+_BEHIND = {"source", "allow", "deny", "lazy", "tags", "description", "timeout_s", "idle_s", "overrides"} | {
+    "start_timeout_s",
+    "list_timeout_s",
+    "forward_headers",
+}
+"""What of a config may change without the connection being another."""
+
+
+class Upstreams:
+    """All upstreams of a gateway.
+
+    Args:
+        config: every upstream that is configured.
+        environ: the user's environment.
+        store: where snapshots are kept from one run to the next.
+        on_change: told the name of an upstream whose snapshot or presence has changed.
+        n_starts: how many are started at once; four times the processors, and at least 8, where None.
+        logs: the folder where what upstreams write to stderr is kept; None for memory alone.
+        policy: what holds for every upstream.
+    """
+
+    def __init__(
+        self,
+        config: GatewayConfig,
+        *,
+        environ: Mapping[str, str],
+        store: SnapshotStore,
+        on_change: Callable[[str], None],
+        n_starts: int | None = None,
+        logs: Path | None = None,
+        policy: Policy | None = None,
+    ) -> None:
+        self._environ, self._store, self._on_change, self._logs = environ, store, on_change, logs
+        self._policy = policy or Policy()
+        self._slots = StartSlots(n_starts or max(8, 4 * (os.cpu_count() or 1)), self._policy.slot_s)
+        self._guard = ProcessGuard()
+        self._start: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]] | None = None
+        self._exchanges: dict[str, asyncio.Task[None]] = {}
+        self._upstreams = {one.name: self._made(one) for one in config.upstreams}
+
+    def __iter__(self) -> Iterator[Upstream]:
+        return iter(tuple(self._upstreams.values()))
+
+    def __getitem__(self, name: str) -> Upstream:
+        return self._upstreams[name]
+
+    def __len__(self) -> int:
+        return len(self._upstreams)
+
+    def get(self, name: str) -> Upstream | None:
+        """Return the upstream of that name, None where there is none."""
+        return self._upstreams.get(name)
+
+    def forget_session(self, session: Any) -> None:
+        """End what was started for one session alone.
+
+        Args:
+            session: as its relay names it.
+        """
+        for upstream in self:
+            upstream.forget_session(session)
+
+    async def run(self, started: asyncio.Event | None = None) -> None:
+        """Supervise until cancelled; every process has ended then.
+
+        Args:
+            started: set once calls are taken.
+        """
+        context = contextvars.copy_context()
+        async with self._guard, asyncio.TaskGroup() as group:
+
+            def start(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+                return group.create_task(work, context=context.copy())
+
+            self._start = start
+            try:
+                for upstream in self:
+                    upstream.run(start)
+                if started is not None:
+                    started.set()
+                await asyncio.get_running_loop().create_future()
+            finally:
+                self._start = None
+
+    async def reload(self, config: GatewayConfig) -> None:
+        """Take another config: what is unchanged in it keeps its connections.
+
+        One that is gone, or another by its config, ends its calls behind; its successor starts once it has ended.
+
+        Args:
+            config: every upstream that is configured now.
+        """
+        before, self._upstreams = self._upstreams, {}
+        changed: list[str] = []
+        for wanted in config.upstreams:
+            present = before.get(wanted.name)
+            if present is not None and _is_same_connection(present.config, wanted):
+                del before[wanted.name]
+                if present.config != wanted:
+                    present.config = wanted
+                    changed.append(wanted.name)
+                self._upstreams[wanted.name] = present
+                continue
+            self._upstreams[wanted.name] = self._made(wanted)
+            self._upstreams[wanted.name].is_coming = self._start is not None
+            changed.append(wanted.name)
+        if self._start is not None:
+            for name in {**before, **dict.fromkeys(changed)}:
+                work = self._exchange(name, before.get(name), self._upstreams.get(name), self._exchanges.get(name))
+                self._exchanges[name] = task = self._start(work)
+                task.add_done_callback(partial(self._exchanged, name))
+        for name in {**dict.fromkeys(changed), **before}:
+            self._on_change(name)
+
+    def _exchanged(self, name: str, task: asyncio.Task[None]) -> None:
+        if self._exchanges.get(name) is task:
+            del self._exchanges[name]
+
+    async def _exchange(
+        self, name: str, before: Upstream | None, after: Upstream | None, former: asyncio.Task[None] | None
+    ) -> None:
+        """End one upstream and begin another, which may want the first one's port."""
+        if former is not None:
+            await asyncio.wait([former])
+        if before is not None:
+            await before.stop()
+        if after is not None and after is self._upstreams.get(name) and self._start is not None:
+            if not after.is_running:
+                after.run(self._start)
+
+    def _made(self, config: UpstreamConfig) -> Upstream:
+        stderr = StderrLog(self._logs / f"{config.name}.log" if self._logs is not None else None)
+        troubles = Troubles(config, stderr)
+        renewal = Renewal(
+            self._store.load(config),
+            policy=self._policy,
+            troubles=troubles,
+            save=self._store.save,
+            on_change=lambda: self._on_change(config.name),
+        )
+        opener = Opener(
+            troubles,
+            environ=self._environ,
+            stderr=stderr,
+            guard=self._guard,
+            slots=self._slots,
+            policy=self._policy,
+        )
+        return Upstream(opener, renewal, stderr, self._policy)
+
+
+def _is_same_connection(one: UpstreamConfig, other: UpstreamConfig) -> bool:
+    """Whether two configs differ in nothing that a connection is made with."""
+    fields = set(type(one).model_fields) - _BEHIND
+    return all(getattr(one, field) == getattr(other, field) for field in fields)
