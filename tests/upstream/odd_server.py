@@ -1,5 +1,7 @@
-"""A server of the older era that makes its own of a question that it does not know: `python odd_server.py WHAT`.
+"""A server that makes its own of a question that it does not know: `python odd_server.py WHAT`.
 
+`bare`: of the newer era, whose results say nothing of their kind, nor how long they hold. `slow`: of both eras, it
+reads nothing until both were tried, and keeps to a handshake. The others are of the older era.
 `silent`: no answer. `exits`: its process ends. `invalid`: an error of another kind. `empty`: an empty result.
 """
 
@@ -7,12 +9,16 @@ from __future__ import annotations
 
 import json
 import sys
+from itertools import chain
 from typing import Any
 
 
 def answer(message: dict[str, Any], what: str) -> dict[str, Any] | None:
     """Return what a request is answered with; None for nothing."""
     method = message["method"]
+    if method == "server/discover" and what in ("bare", "slow"):
+        discovered = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "resultType": "complete"}
+        return {"result": {**discovered, "ttlMs": 0, "cacheScope": "private"}}
     if method == "initialize":
         info = {"name": "odd", "version": "1"}
         return {"result": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}}
@@ -27,7 +33,8 @@ def answer(message: dict[str, Any], what: str) -> dict[str, Any] | None:
     return None if what == "silent" else {"error": {"code": -32602, "message": "Invalid request parameters"}}
 
 
-for line in sys.stdin:
+early = [sys.stdin.readline() for _ in range(2 if sys.argv[1] == "slow" else 0)]
+for line in chain(early, sys.stdin):
     received = json.loads(line)
     if "id" in received and (told := answer(received, sys.argv[1])) is not None:
         print(json.dumps({"jsonrpc": "2.0", "id": received["id"], **told}), flush=True)

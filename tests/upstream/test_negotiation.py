@@ -39,6 +39,22 @@ async def test_a_server_of_the_newer_era_is_spoken_to_in_it():
         assert gateway["plain"].snapshot.server_info["name"] == "plain"
 
 
+async def test_a_server_of_the_newer_era_that_leaves_out_what_its_results_are_is_understood():
+    async with running(script("odd", "odd_server.py", "bare")) as gateway:
+        assert await gateway.call("odd", "hello") == "hello"
+        await gateway.seen("odd")
+        assert [tool.name for tool in gateway["odd"].snapshot.tools] == ["hello"]
+        assert gateway["odd"].snapshot.protocol_version == LATEST_MODERN_VERSION
+
+
+async def test_a_server_of_both_eras_that_starts_slowly_is_spoken_to_as_it_was_last_agreed():
+    async with running(script("odd", "odd_server.py", "slow"), policy=replace(QUICK, probe_s=0.1)) as gateway:
+        assert await gateway.call("odd", "hello") == "hello"
+        await gateway.seen("odd")
+        assert [tool.name for tool in gateway["odd"].snapshot.tools] == ["hello"]
+        assert gateway["odd"].snapshot.protocol_version == "2025-06-18"
+
+
 async def test_a_server_that_has_become_one_of_the_older_era_is_still_reached():
     store, config = SnapshotStore(None), script("odd", "odd_server.py", "invalid")
     async with running(config, store=store) as gateway:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import mcp_types
 from mcp import ClientSession, MCPError
@@ -21,7 +22,8 @@ async def negotiate(session: ClientSession, known_version: str | None, *, probe_
         session: a connection that nothing was sent on yet.
         known_version: what was agreed on the last time; None where nothing was.
         probe_s: seconds that a probe for the newer era is waited for alone. Servers that know nothing of it may be
-            silent, so the older era's handshake goes out beside the probe then, and whichever is answered holds.
+            silent, so the older era's handshake goes out beside the probe then. One that has only started slowly
+            answers both; it is spoken to in the older era then, since many keep to a handshake that they have made.
 
     Raises:
         MCPError: the upstream refused both.
@@ -36,8 +38,11 @@ async def negotiate(session: ClientSession, known_version: str | None, *, probe_
     probe = asyncio.ensure_future(_discover(session))
     try:
         await asyncio.wait([probe], timeout=probe_s)
-        if not (probe.done() and probe.result()):
-            await _first_to_agree(probe, session.initialize)
+        discovered = probe.result() if probe.done() else None
+        if discovered is None:
+            discovered = await _first_to_agree(probe, session.initialize, probe_s)
+        if discovered is not None:
+            session.adopt(discovered)
     finally:
         probe.cancel()
         await asyncio.gather(probe, return_exceptions=True)
@@ -63,21 +68,30 @@ def _is_of_transport(error: Exception) -> bool:
     return isinstance(error, MCPError) and error.code == mcp_types.CONNECTION_CLOSED
 
 
-async def _first_to_agree(probe: asyncio.Future[bool], initialize: Callable[[], Awaitable[object]]) -> None:
+async def _first_to_agree(
+    probe: asyncio.Future[mcp_types.DiscoverResult | None],
+    initialize: Callable[[], Awaitable[object]],
+    handshake_s: float,
+) -> mcp_types.DiscoverResult | None:
+    """Return what was discovered; None where a handshake was made, which waits that long behind the probe's answer."""
     handshake = asyncio.ensure_future(initialize())
     try:
-        while not handshake.done() and not (probe.done() and probe.result()):
-            waiting = [future for future in (probe, handshake) if not future.done()]
-            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        if not (probe.done() and probe.result()):
-            await handshake
+        both: list[asyncio.Future[Any]] = [probe, handshake]
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        if not handshake.done():
+            await asyncio.wait([handshake], timeout=handshake_s if probe.result() is not None else None)
+        discovered = probe.result() if probe.done() else None
+        if discovered is not None and (not handshake.done() or handshake.exception() is not None):
+            return discovered
+        await handshake
+        return None
     finally:
         handshake.cancel()
         await asyncio.gather(handshake, return_exceptions=True)
 
 
-async def _discover(session: ClientSession) -> bool:
-    """Adopt the newer era where the upstream knows it, and say whether it does."""
+async def _discover(session: ClientSession) -> mcp_types.DiscoverResult | None:
+    """Return what the upstream tells where it knows the newer era, else None."""
     version = LATEST_MODERN_VERSION
     for _ in range(2):
         try:
@@ -89,16 +103,15 @@ async def _discover(session: ClientSession) -> bool:
                 raise
             other = _newest_of_both(error)
             if other is None or other == version:
-                return False
+                return None
             version = other
             continue
         except (ValidationError, KeyError):
-            return False
+            return None
         if not any(known in result.supported_versions for known in MODERN_PROTOCOL_VERSIONS):
-            return False
-        session.adopt(result)
-        return True
-    return False
+            return None
+        return result
+    return None
 
 
 def _newest_of_both(error: MCPError) -> str | None:

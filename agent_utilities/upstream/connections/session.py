@@ -30,6 +30,8 @@ _REQUESTS: Mapping[str, type[mcp_types.PaginatedRequest[Any]]] = {
     "resources/list": mcp_types.ListResourcesRequest,
     "resources/templates/list": mcp_types.ListResourceTemplatesRequest,
 }
+_UNSAID: Mapping[str, Any] = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+"""What a result of 2026-07-28 means that doesn't say it: such a server is understood, as SDKs of before take it."""
 
 
 class UpstreamSession(ClientSession):
@@ -82,6 +84,8 @@ class _Dispatcher(JSONRPCDispatcher[TransportContext]):
             if call.relay is not None:
                 params = _with_capabilities(params, call.relay)
         raw = await super().send_raw_request(method, params, opts, **related)
+        if _is_modern(params):
+            raw = {**_UNSAID, **raw}
         page, field = _page.get(), FIELDS.get(method)
         if page is None or field is None or not isinstance(raw.get(field), list):
             return raw
@@ -94,6 +98,11 @@ class _Dispatcher(JSONRPCDispatcher[TransportContext]):
             await super().run(*args, task_status=task_status)
         finally:
             self.ended.set()
+
+
+def _is_modern(params: Mapping[str, Any] | None) -> bool:
+    meta = (params or {}).get("_meta")
+    return isinstance(meta, Mapping) and mcp_types.PROTOCOL_VERSION_META_KEY in meta
 
 
 def _with_capabilities(params: Mapping[str, Any] | None, relay: Relay) -> Mapping[str, Any] | None:
