@@ -12,7 +12,8 @@ At start:   exits=STATUS  fails=N:FILE (exits N times, counted in FILE, then wor
 Ending:     lingers (ignores SIGTERM and the end of stdin)  ignores-eof (ignores only the end of stdin)
 Output:     garbage-before  garbage-between  garbage-glued  garbage-only  stderr-flood=BYTES  stderr=TEXT
 Pipes:      closes-stdin  closes-stdout  stops-reading (each: after the handshake)
-Lists:      hang-at-list  tools=N  list-bytes=N  twice  bad-schema  storm=N (list_changed, so many a second)
+Lists:      hang-at-list[=KIND]  refuses-list=KIND (answers it with an error)
+            tools=N  list-bytes=N  twice  bad-schema  storm=N (list_changed, so many a second)
 Calls:      hang-at-call  die-in-call  spin-at-call
 Records:    pids=FILE (a line for each process)  record=FILE (a line for each message received)
 """
@@ -133,8 +134,10 @@ class Server:
             self.send({"id": message["id"], "result": result})
 
     def result(self, method: str, params: Message) -> Message:
-        if method.endswith("/list") and "hang-at-list" in FAULTS:
+        if method.endswith("/list") and FAULTS.get("hang-at-list") in ("", method.removesuffix("/list")):
             hang()
+        if method.removesuffix("/list") == FAULTS.get("refuses-list"):
+            raise Refused(-32603, "connect ECONNREFUSED")
         if method == "initialize":
             return handshake(params)
         if method == "tools/list":

@@ -241,6 +241,30 @@ class TestLists:
         assert len(names) == len(set(names))
         assert re.search("listed more than once; the first is taken", snapshot.problems[0])
 
+    @pytest.mark.parametrize("kind", ["prompts", "resources", "resources/templates"])
+    @pytest.mark.parametrize("fault", ["refuses-list", "hang-at-list"])
+    async def test_one_list_that_fails_costs_no_tool(self, fault, kind):
+        timeouts = {"list_timeout_s": 1.0} if fault == "hang-at-list" else {}
+        async with beside_a_good_one(faulty("bad", f"{fault}={kind}", **timeouts)) as gateway:
+            await gateway.seen("bad")
+            await gateway.seen("good")
+            snapshot, good = gateway["bad"].snapshot, gateway["good"].snapshot
+            assert await gateway.call("bad", "echo", text="hello") == "hello"
+        assert snapshot.tools == good.tools
+        assert len(snapshot.problems) == 1
+        assert gateway["bad"].counts.n_failures == 0
+
+    async def test_one_list_that_fails_later_keeps_what_it_was(self):
+        store = SnapshotStore(None)
+        async with running(faulty("bad"), store=store) as gateway:
+            await gateway.at_rest("bad")
+            before = gateway["bad"].snapshot
+        config = faulty("bad", "refuses-list=prompts")
+        store.save(before.model_copy(update={"config_digest": config.digest, "taken_at_s": 1.0}))
+        async with running(config, store=store) as gateway:
+            await gateway.until(lambda: gateway["bad"].snapshot.taken_at_s > 1)
+            assert gateway["bad"].snapshot.prompts == before.prompts != ()
+
     async def test_a_schema_that_is_none_costs_that_tool_alone(self):
         async with beside_a_good_one(faulty("bad", "bad-schema")) as gateway:
             await gateway.seen("bad")

@@ -108,7 +108,7 @@ KEYS: tuple[Key, ...] = (
     Key("start_timeout_s", ("startTimeoutSeconds", "start_timeout_s", "startup_timeout_sec"), "seconds", "Seconds until"
         " it has answered its first request.", ("Codex: startup_timeout_sec",)),
     Key("start_timeout_s", ("startup_timeout_ms",), "milliseconds", "The same, in milliseconds.", ("Codex",)),
-    Key("list_timeout_s", ("listTimeoutSeconds", "list_timeout_s"), "seconds", "Seconds that listing all it has may"
+    Key("list_timeout_s", ("listTimeoutSeconds", "list_timeout_s"), "seconds", "Seconds that each of its lists may"
         " take."),
     Key("idle_s", ("idleSeconds", "idle_s"), "seconds", "Seconds without a call after which it is stopped."),
 )  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Any
 
 import mcp_types
 from mcp import MCPError
+from pydantic import ValidationError
 
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.connections.client_internals import learn_tools
@@ -22,37 +23,41 @@ from agent_utilities.upstream.connections.listed_items import (
     Kind,
     parsed,
 )
+from agent_utilities.upstream.connections.negotiation import has_ended
+from agent_utilities.upstream.http.http_errors import http_trouble
 from agent_utilities.upstream.snapshot import Snapshot
 from agent_utilities.upstream.supervision.policy import ListingBounds
 
 _N_PROBLEMS = 100
 
 
-async def take_snapshot(live: Live, config: UpstreamConfig, bounds: ListingBounds) -> Snapshot:
+async def take_snapshot(
+    live: Live, config: UpstreamConfig, bounds: ListingBounds, before: Snapshot | None = None
+) -> Snapshot:
     """Return all that an upstream lists now. Of what it has no capability for, it is not asked.
+
+    A list other than of its tools that it fails to give costs none of the others: as such servers are, that need a
+    database to say what resources they have, and none for their tools.
 
     Args:
         live: the connection to it.
         config: the upstream's.
         bounds: how much is taken; what is left out is told in `problems`.
+        before: what it listed the last time, which holds on where a list fails now.
 
     Raises:
-        MCPError: it answers with an error.
+        TimeoutError: listing its tools takes longer than it may.
+        MCPError: it answers with an error, or the connection has ended.
         ValidationError: it answers with what is no listing.
     """
     has = live.server_capabilities
-    listing = _Listing(live, bounds)
+    listing = _Listing(live, bounds, config.list_timeout_s)
     tools = await listing.all(TOOL) if has.tools else ()
     if live.is_modern:
         await learn_tools(live.session, tools)
-    prompts = await listing.all(PROMPT) if has.prompts else ()
-    resources = await listing.all(RESOURCE) if has.resources else ()
-    try:
-        templates = await listing.all(TEMPLATE) if has.resources else ()
-    except MCPError as error:  # many that have resources know nothing of templates
-        if error.code != mcp_types.METHOD_NOT_FOUND:
-            raise
-        templates = ()
+    prompts = await listing.of(PROMPT, before.prompts if before is not None else ()) if has.prompts else ()
+    resources = await listing.of(RESOURCE, before.resources if before is not None else ()) if has.resources else ()
+    templates = await listing.of(TEMPLATE, before.templates if before is not None else ()) if has.resources else ()
     problems = listing.problems
     if len(problems) > _N_PROBLEMS:
         problems[_N_PROBLEMS:] = [f"{len(problems) - _N_PROBLEMS} more that could not be taken"]
@@ -78,14 +83,36 @@ class _Listing:
     Args:
         live: the connection to it.
         bounds: how much is taken.
+        timeout_s: seconds that listing one kind may take.
     """
 
-    def __init__(self, live: Live, bounds: ListingBounds) -> None:
-        self._live, self._bounds = live, bounds
+    def __init__(self, live: Live, bounds: ListingBounds, timeout_s: float) -> None:
+        self._live, self._bounds, self._timeout_s = live, bounds, timeout_s
         self.problems: list[str] = []
+
+    async def of(self, kind: Kind, before: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return all components of a kind; what it listed before, and a line in `problems`, where it fails to list."""
+        try:
+            return await self.all(kind)
+        except TimeoutError:
+            why = f"that took over {self._timeout_s:g} s"
+        except ValidationError as error:
+            why = f"it answers with what is none, {error.error_count()} errors"
+        except MCPError as error:
+            if has_ended(error) or http_trouble(error) is not None:
+                raise
+            if error.code == mcp_types.METHOD_NOT_FOUND:  # many that have resources know nothing of templates
+                return ()
+            why = f"it answers with an error: {error.message}"
+        self.problems.append(f"{kind.name}s could not be listed, {why}"[:300])
+        return before
 
     async def all(self, kind: Kind) -> tuple[Any, ...]:
         """Return all components of a kind, in the upstream's order; of two with one name the first."""
+        async with asyncio.timeout(self._timeout_s):
+            return await self._all(kind)
+
+    async def _all(self, kind: Kind) -> tuple[Any, ...]:
         taken = _Taken(kind, self._bounds, self.problems)
         cursor: str | None = None
         seen: set[str] = set()

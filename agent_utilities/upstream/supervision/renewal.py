@@ -105,8 +105,7 @@ class Renewal:
     async def _take(self, live: Live) -> None:
         config = self._troubles.config
         try:
-            async with asyncio.timeout(config.list_timeout_s):
-                snapshot = await take_snapshot(live, config, self._policy.bounds)
+            snapshot = await take_snapshot(live, config, self._policy.bounds, self.snapshot)
         except Exception as error:
             if is_closed(error):  # why is for the connection's keeper to say
                 await live.ended.wait()
