@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -161,3 +163,32 @@ class TestRenewing:
         async with running(config, store=store) as gateway:
             await gateway.until(lambda: gateway["faulty"].snapshot.taken_at_s > 1.0)
             assert gateway.changes == []
+
+
+FIRST_STARTS = """
+import asyncio, os
+from agent_utilities.upstream.config import UpstreamConfig
+from agent_utilities.upstream.snapshot_store import SnapshotStore
+from agent_utilities.upstream.upstreams import Upstreams
+from tests.upstream.supervised import faulty, gateway_of
+
+async def main():
+    url = {"source": "test", "url": "http://127.0.0.1:9/", "start_timeout_s": 20}
+    others = [UpstreamConfig(name=kind, transport=kind, **url) for kind in ("http", "sse")]
+    configs = gateway_of(*others, *(faulty(f"stdio{n}") for n in range(4)))
+    upstreams = Upstreams(configs, environ=os.environ, store=SnapshotStore(None), on_change=lambda _: None)
+    running = asyncio.create_task(upstreams.run())
+    while any(each.state.name in ("unseen", "starting") for each in upstreams):
+        await asyncio.sleep(0.01)
+    print([each.state.cause for each in upstreams])
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+asyncio.run(main())
+"""
+
+
+async def test_transports_of_every_kind_are_first_imported_at_once():
+    command = [sys.executable, "-c", FIRST_STARTS]
+    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=100, check=True)
+    assert done.stdout.strip() == str(["unreachable", "unreachable", None, None, None, None]), done.stderr

@@ -133,7 +133,8 @@ class Opener:
     async def _once(self, way: _Way, until_s: float) -> tuple[Connection, Live]:
         config = self.troubles.config.model_copy(update={"transport": way.transport})
         # What a transport needs takes a second to import, which the event loop has no time for.
-        await asyncio.to_thread(import_module, module_of(config))
+        async with self._slots.importing:
+            await asyncio.to_thread(import_module, module_of(config))
         transport = transport_of(config, environ=self._environ, stderr=self._stderr, guard=self._guard)
         connection = Connection(transport, way.version, probe_s=self._policy.probe_s, close_s=self._policy.close_s)
         try:

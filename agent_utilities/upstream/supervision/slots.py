@@ -22,6 +22,8 @@ class StartSlots:
         self._n_free, self._longest_s = n_slots, longest_s
         self._n_reserved = max(1, n_slots // 4) if n_slots > 1 else 0
         self._waiting: dict[asyncio.Future[None], Callable[[], bool]] = {}
+        self.importing = asyncio.Lock()
+        """Held by a start that imports what it needs: threads that import the same packages at once can deadlock."""
 
     @asynccontextmanager
     async def taking(self, is_urgent: Callable[[], bool]) -> AsyncIterator[None]:
