@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 
 from agent_utilities.upstream.relay import Relay
 
 _present: ContextVar[Call | None] = ContextVar("agent_utilities_upstream_call", default=None)
+
+
+N_UNTOLD = 256
+"""How much that an upstream tells of a call waits for its caller to read; of more, the oldest is dropped."""
 
 
 class NoProgressError(Exception):
@@ -34,6 +40,8 @@ class Call:
     is_sent: bool = False
     _deadline: asyncio.Timeout | None = field(default=None, init=False)
     _n_questions: int = field(default=0, init=False)
+    _untold: deque[Callable[[], Awaitable[None]]] = field(default_factory=lambda: deque(maxlen=N_UNTOLD), init=False)
+    _is_telling: bool = field(default=False, init=False)
 
     def move_on(self) -> None:
         """Count its time from now: the upstream has shown that it works on it."""
@@ -54,9 +62,29 @@ class Call:
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Hand progress on to the caller, as a sign that the upstream works on it."""
-        self.move_on()
         if self.relay is not None:
-            await self.relay.progress(progress, total, message)
+            await self.tell(partial(self.relay.progress, progress, total, message))
+        else:
+            self.move_on()
+
+    async def tell(self, told: Callable[[], Awaitable[None]]) -> None:
+        """Tell the caller something of the call, in its order, which shows that the upstream works on it.
+
+        An upstream may tell more than its caller reads: neither its other calls nor our memory may suffer from that.
+
+        Args:
+            told: tells it; not called where there is too much to tell.
+        """
+        self.move_on()
+        self._untold.append(told)
+        if self._is_telling:
+            return
+        self._is_telling = True
+        try:
+            while self._untold:
+                await self._untold.popleft()()
+        finally:
+            self._is_telling = False
 
     @asynccontextmanager
     async def under_way(self) -> AsyncIterator[None]:

@@ -50,8 +50,7 @@ class Questions:
         """Hand a log message on; it is dropped where it is nobody's alone."""
         if (asked := self._calls.asked()) is not None:
             call, relay = asked
-            call.move_on()
-            await relay.log(params)
+            await call.tell(lambda: relay.log(params))
 
 
 def _refusal(what: str) -> mcp_types.ErrorData:
