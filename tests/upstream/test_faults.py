@@ -273,6 +273,14 @@ class TestLists:
         assert {tool.name for tool in good.tools} <= {tool.name for tool in snapshot.tools}
         assert re.search(r"^tool '.*' is left out: .*", snapshot.problems[0])
 
+    async def test_a_schema_nested_too_deep_costs_that_tool_alone(self):
+        async with beside_a_good_one(faulty("bad", "deep-schema")) as gateway:
+            await gateway.seen("bad")
+            await gateway.seen("good")
+            snapshot, good = gateway["bad"].snapshot, gateway["good"].snapshot
+        assert snapshot.tools == good.tools
+        assert snapshot.problems[0].startswith("tool 'deep' is left out: ")
+
     async def test_a_change_is_taken_over(self):
         async with beside_a_good_one(faulty("bad")) as gateway:
             await gateway.seen("bad")

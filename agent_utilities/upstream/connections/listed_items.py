@@ -67,10 +67,10 @@ def parsed(kind: Kind, raw: Mapping[str, Any], version: str) -> tuple[list[Item]
         try:
             validate_server_result(kind.method, version, {**raw, kind.field: [item]})
             component = kind.model.model_validate(item, by_name=False)
-        except ValidationError as error:
+            n_bytes = len(component.model_dump_json(by_alias=True, exclude_none=True))
+        except (ValueError, RecursionError) as error:  # a schema may be nested deeper than can be written
             problems.append(_why_not(kind, item, error))
         else:
-            n_bytes = len(component.model_dump_json(by_alias=True, exclude_none=True))
             items.append(Item(_key(component), component, n_bytes))
     return items, problems
 
@@ -83,8 +83,10 @@ def _key(component: Component) -> str:
     return component.name
 
 
-def _why_not(kind: Kind, item: object, error: ValidationError) -> str:
+def _why_not(kind: Kind, item: object, error: Exception) -> str:
     name = item.get("name") if isinstance(item, dict) else None
+    if not isinstance(error, ValidationError):
+        return f"{kind.name} {name!r} is left out: {error}"[:300]
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     where = ".".join(str(part) for part in first["loc"] if not isinstance(part, int) and part != kind.field)
     return f"{kind.name} {name!r} is left out: {where}{': ' if where else ''}{first['msg']}"[:300]
