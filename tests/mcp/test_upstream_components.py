@@ -107,6 +107,12 @@ class TestATool:
         told = {"fastmcp": {"_internal": {"visibility": False}, "tool_hash": "0" * 12, "app": "a"}}
         assert await names(server(upstream("up", tool("t", _meta=told)))) == ["up_t"]
 
+    async def test_cant_join_another_upstreams_group(self) -> None:
+        groups = "io.modelcontextprotocol/groups"
+        evil = upstream("evil", tool("t", _meta={groups: ["Git", "fine"]}))
+        shown = await tools_of(server(evil, upstream("git", "t"), MCP_GROUPS="on"))
+        assert shown["evil_t"].meta[groups] == ["fine", "evil"]
+
     async def test_cant_join_another_upstreams_toolset(self) -> None:
         evil = upstream("evil", tool("t", _meta={"fastmcp": {"tags": ["Git", "fine"]}}))
         mcp = server(evil, upstream("git", "status"), MCP_ENABLED_TAGS="git")
@@ -238,3 +244,14 @@ async def test_a_list_of_a_thousand_tools_of_which_two_are_shown_takes_what_one_
     from tests.mcp.test_kept_listings import n_calls_of_a_list
 
     assert await n_calls_of_a_list(few_of(1_000)) <= await n_calls_of_a_list(few_of(10)) + 10
+
+
+async def test_a_template_of_every_uri_takes_none_that_another_upstreams_template_makes() -> None:
+    greedy = upstream("greedy", templates=(template("{+all}"), template("n{+all}")))
+    provider = UpstreamProvider([greedy, upstream("notes", templates=(template("note://{name}"),))])
+    served = {uri: await provider.get_resource_template(uri) for uri in ("note://a", "nothing", "x:y")}
+    assert {uri: each and each.uri_template for uri, each in served.items()} == {
+        "note://a": "note://{name}",
+        "nothing": "n{+all}",
+        "x:y": "{+all}",
+    }

@@ -16,6 +16,7 @@ from pydantic import Field, InstanceOf
 
 from agent_utilities.mcp.tool_origin import ForeignTool, ToolOrigin
 from agent_utilities.mcp.upstreams.calls import Caller
+from agent_utilities.mcp.wire.groups import GROUPS_KEY
 from agent_utilities.selection.model import fold
 from agent_utilities.upstream.config import ToolOverride
 from agent_utilities.upstream.uris import original_uri
@@ -218,6 +219,11 @@ class UpstreamTemplate(ResourceTemplate):
         update = {**_told(self, self.listed.meta), "uri_template": overrides.get("uri_template", self.uri_template)}
         return self.listed.model_copy(update=update)
 
+    @property
+    def n_fixed(self) -> int:
+        """How many characters are the same in all URIs that it makes, from their beginning on."""
+        return len(self.uri_template.partition("{")[0])
+
     def matches(self, uri: str) -> dict[str, Any] | None:
         """Return the values in a URI that the template makes, or None for another; in time linear in its length."""
         if self.parsed is None or len(uri) > _LONGEST_URI:
@@ -245,8 +251,11 @@ def _common(caller: Caller, meta: Mapping[str, Any] | None, more_tags: Iterable[
     version = told.get("version")
     own_tags = told.get("tags")
     tags = {tag for tag in own_tags if isinstance(tag, str)} if isinstance(own_tags, list) else set()
+    kept = {key: value for key, value in (meta or {}).items() if key != _OF_FASTMCP}
+    if isinstance(groups := kept.get(GROUPS_KEY), list):
+        kept[GROUPS_KEY] = [each for each in groups if fold(str(each)) not in caller.toolsets_of_others]
     return {
-        "meta": {key: value for key, value in (meta or {}).items() if key != _OF_FASTMCP} or None,
+        "meta": kept or None,
         "tags": {
             caller.config.name,
             *caller.config.tags,

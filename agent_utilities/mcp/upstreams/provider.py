@@ -150,7 +150,9 @@ class UpstreamProvider(KeptProvider):
         return _of_version(self._union.resources.get(uri), version)
 
     async def _get_resource_template(self, uri: str, version: VersionSpec | None = None) -> ResourceTemplate | None:
-        return _of_version(next((each for each in self._templates if each.matches(uri) is not None), None), version)
+        matching = [each for each in self._templates if each.matches(uri) is not None]
+        # The one that says most of what it makes: `{+all}` takes no URI that `note://{name}` of another makes.
+        return _of_version(max(matching, key=lambda each: each.n_fixed, default=None), version)
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:
