@@ -23,6 +23,7 @@ _RUN = pytest.StashKey[environment.Run]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--nightly", action="store_true", help="also run long soaks and 100,000-case runs")
+    parser.addoption("--behind-gateway", action="store_true", help="put a gateway before the servers that tests start")
     parser.addoption("--fast", action="store_true", help="run only what needs no socket and no process of its own")
 
 
