@@ -4,6 +4,7 @@ The tools, prompts and resources bear the names that the suite asks for. `build`
 makers, so whatever one passes and the other doesn't is the maker's doing.
 
     python fixture_server.py bare|factory PORT
+    python fixture_server.py gateway PORT URL       a gateway in front of one that is served at a URL
 
 It serves streamable HTTP at `/mcp`; port 0 takes a free one, which uvicorn's line on stderr names.
 """
@@ -600,8 +601,14 @@ def _add_prompts(mcp: FastMCP[Any]) -> None:
         return [word for word in words if word.startswith(argument.value)]
 
 
+def _gateway(url: str) -> FastMCP[Any]:
+    from tests.upstream.behind import gateway_before
+
+    return gateway_before({"url": url}, "conformance-fixture", version="1.0")
+
+
 if __name__ == "__main__":
-    maker, port = sys.argv[1:]
-    if maker not in FACTORIES:
+    maker, port, *served_at = sys.argv[1:]
+    if maker not in FACTORIES and not served_at:
         sys.exit(f"unknown maker {maker!r}: one of {', '.join(FACTORIES)}")
-    serve(build(FACTORIES[maker]), int(port))
+    serve(_gateway(served_at[0]) if served_at else build(FACTORIES[maker]), int(port))
