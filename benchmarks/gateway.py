@@ -27,7 +27,7 @@ from benchmarks.gateway_load import loads, many_files
 from benchmarks.gateway_measures import (
     WAYS,
     broken_files,
-    first_starts,
+    few_starts,
     lists_and_calls,
     real_files,
     resident_mib,
@@ -74,10 +74,9 @@ def run_starts(plan: Plan, folder: Path, results: GatewayResults) -> None:
     results.n_tools, results.slowest = files.n_tools, slowest_server_s(files, 1 + plan.n_peers)
     for way in WAYS:
         results.warm[way] = warm_starts(CLOSE, way, files, plan.n_starts)
-        # mcp-hub serves no stdio.
-        peers: tuple[Kind, ...] = ("proxy", "proxy-legacy", "mcp-hub") if way == "http" else ("proxy", "proxy-legacy")
-        results.beside[way] = warm_starts(peers, way, files, plan.n_peers)
-    results.first = first_starts(("bare", "ours", "mcp-hub", "proxy", "proxy-legacy"), files, plan.n_peers)
+    # These keep nothing from one start to the next, and mcp-hub serves no stdio.
+    results.beside["stdio"] = few_starts(("proxy", "proxy-legacy"), "stdio", files, plan.n_peers)
+    results.first = few_starts(("bare", "ours", "mcp-hub", "proxy", "proxy-legacy"), "http", files, plan.n_peers)
 
 
 def run_calls(plan: Plan, folder: Path, results: GatewayResults) -> None:
@@ -93,7 +92,7 @@ def run_calls(plan: Plan, folder: Path, results: GatewayResults) -> None:
 def run_memory(plan: Plan, folder: Path, results: GatewayResults) -> None:
     """Measure resident memory before 14 upstreams."""
     files = real_files(folder / "memory", 2)
-    results.resident_mib = resident_mib(("bare", "ours", "mcp-hub"), files, plan.n_peers)
+    results.resident_mib = resident_mib(("bare", "ours", "ours, no graph", "mcp-hub"), files, plan.n_peers)
 
 
 def run_load(plan: Plan, folder: Path, results: GatewayResults) -> None:

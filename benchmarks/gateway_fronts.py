@@ -20,9 +20,11 @@ from tests.upstream.gateway_process import GATEWAY
 from tests.upstream.real_servers import mcp_hub
 from tests.wire.http_raw import RawHttp
 from tests.wire.processes import HttpProcess
-from tests.wire.wires import Access, Caller, WireName
+from tests.wire.wires import Caller, LegacyCaller, ModernCaller
 
-Kind = Literal["bare", "bare again", "ours", "kept", "proxy", "proxy-legacy", "mcp-hub"]
+Kind = Literal["bare", "bare again", "ours", "ours, no graph", "kept", "proxy", "proxy-legacy", "mcp-hub"]
+Wire = Literal["modern", "legacy"]
+_OURS = ("ours", "ours, no graph")
 BESIDE = Path(__file__).with_name("gateway_process.py")
 COMPLETE_S = 60
 _LOOK_AGAIN_S = 0.01
@@ -47,7 +49,7 @@ class Files:
 
 def command(kind: Kind, files: Files) -> list[str]:
     """Return the command line of a contender, without its transport."""
-    if kind == "ours":
+    if kind in _OURS:
         return [*GATEWAY, str(files.config)]
     if kind == "mcp-hub":
         return [*mcp_hub(), "--config", str(files.config)]
@@ -115,19 +117,23 @@ class Front:
 
 
 @contextmanager
-def serving(kind: Kind, files: Files, home: str, wire: WireName = "modern") -> Iterator[Front]:
+def serving(kind: Kind, files: Files, home: str, wire: Wire = "modern") -> Iterator[Front]:
     """Start a contender on HTTP, to be asked over a wire; what it started ends with the block too."""
     with ExitStack() as stack:
         if kind == "mcp-hub":
             front = stack.enter_context(_hub(files, home))
         else:
-            option = ["-t", "http", "-p", "0", "--log-level", "info"] if kind == "ours" else ["--http"]
-            process = HttpProcess([*command(kind, files), *option], environment(home))
+            option = ["-t", "http", "-p", "0", "--log-level", "info"] if kind in _OURS else ["--http"]
+            off = {"MCP_GRAPH": "off", "MCP_RANKER": "off"} if kind == "ours, no graph" else {}
+            process = HttpProcess([*command(kind, files), *option], environment(home) | off)
             stack.callback(process.stop)
             stack.callback(_note_beneath, process.process.pid, stack)
             process.wait()
-            access = stack.enter_context(closing(Access(process.url)))
-            front = Front(kind, process.process.pid, stack.enter_context(access.calling(wire)), process.url)
+            http = stack.enter_context(closing(RawHttp(process.url)))
+            caller: Caller = ModernCaller(http, "", ())
+            if wire == "legacy":
+                caller = stack.enter_context(closing(LegacyCaller(http, "", ())))
+            front = Front(kind, process.process.pid, caller, process.url)
         yield front
 
 

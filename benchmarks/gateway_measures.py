@@ -15,11 +15,10 @@ from typing import Any
 
 from benchmarks.contenders import ContenderError
 from benchmarks.gateway_direct import direct_calls
-from benchmarks.gateway_fronts import Files, Front, Kind, on_stdio, serving
+from benchmarks.gateway_fronts import Files, Front, Kind, Wire, on_stdio, serving
 from benchmarks.measure import Lane, Rounds, Timing, interleave
 from tests.upstream.direct import all_direct, direct
 from tests.upstream.real_servers import real_config
-from tests.wire.wires import WireName
 
 WAYS: tuple[str, ...] = ("stdio", "http")
 
@@ -112,13 +111,13 @@ def warm_starts(kinds: Sequence[Kind], way: str, files: Files, n_rounds: int) ->
     return starts
 
 
-def first_starts(kinds: Sequence[Kind], files: Files, n_rounds: int) -> Starts:
-    """Return the starts, over HTTP, of contenders that find nothing that an earlier run of theirs has left."""
+def few_starts(kinds: Sequence[Kind], way: str, files: Files, n_rounds: int) -> Starts:
+    """Return the starts of contenders that find nothing that an earlier run of theirs has left."""
     starts = Starts(Rounds({kind: [] for kind in kinds}), {})
     for _ in range(n_rounds):
         for kind in kinds:
             with tempfile.TemporaryDirectory(prefix="benchmark-") as home:
-                lane = _start_lane(kind, "http", files, home, starts)
+                lane = _start_lane(kind, way, files, home, starts)
                 starts.rounds.blocks[kind].append(list(lane(1)))
     return starts
 
@@ -146,13 +145,13 @@ def _started(kind: Kind, way: str, files: Files, home: str) -> Iterator[Front]:
         yield front
 
 
-def wire_of(kind: Kind, wire: WireName) -> str:
+def wire_of(kind: Kind, wire: Wire) -> str:
     """Return what a lane of a contender on a wire is called; mcp-hub has one of its own."""
     return kind if kind == "mcp-hub" else f"{kind}/{wire}"
 
 
 def lists_and_calls(
-    kinds: Sequence[Kind], wires: Sequence[WireName], files: Files, budget_s: float
+    kinds: Sequence[Kind], wires: Sequence[Wire], files: Files, budget_s: float
 ) -> tuple[Rounds, Rounds]:
     """Return the timings of lists, and of calls of the echo, over HTTP; all upstreams run."""
     with ExitStack() as stack:

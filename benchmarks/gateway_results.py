@@ -59,9 +59,11 @@ def show(results: GatewayResults, console: Console) -> None:
         console.print(f"left out: {note}", style="yellow", highlight=False)
     tables = []
     for way, starts in results.warm.items():
-        tables.append(_starts(f"warm start over {way} to all {results.n_tools} tools", starts, results.beside[way]))
+        tables.append(_starts(f"warm start over {way} to all {results.n_tools} tools", starts, results.beside.get(way)))
     if results.first.rounds.n:
-        tables.append(_starts("first start ever over http to all tools", results.first))
+        tables.append(
+            _starts("first start ever over http to all tools; others but ours start so every time", results.first)
+        )
     if results.lists.n:
         tables.append(_requests(f"tools/list over HTTP, {results.n_tools} tools", results.lists, results.slow_lists))
         tables.append(_requests("a call of the echo over HTTP", results.calls, results.slow_calls))
