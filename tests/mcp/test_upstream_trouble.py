@@ -31,6 +31,7 @@ def gateway() -> Iterator[Served]:
         script("old", "asking_server.py"),
         script("legacy", "asking_server.py"),
         script("auto", "asking_server.py"),
+        script("asked", "asking_server.py"),
     ) as made:
         yield made
 
@@ -132,13 +133,18 @@ class TestPassedOn:
         assert (error.code, error.message, error.data) == (-32002, "no such resource", {"uri": "ask://ulm/absent"})
 
 
-@both_eras
-async def test_a_cancelled_call_is_cancelled_at_its_upstream(gateway: Served, mode: str) -> None:
-    async with client_of(gateway, mode) as client, asyncio.timeout(LONG_S):
-        call = asyncio.create_task(client.call_tool_mcp(f"{mode}_wait", {}))
-        await client.call_tool_mcp(f"{mode}_waiting", {})
+@pytest.mark.parametrize(
+    ("mode", "upstream", "options"),
+    [("legacy", "legacy", {}), ("auto", "auto", {}), ("auto", "asked", {"roots": ["file:///home"]})],
+)
+async def test_a_cancelled_call_is_cancelled_at_its_upstream(
+    gateway: Served, mode: str, upstream: str, options: dict[str, Any]
+) -> None:
+    async with client_of(gateway, mode, **options) as client, asyncio.timeout(LONG_S):
+        call = asyncio.create_task(client.call_tool_mcp(f"{upstream}_wait", {}))
+        await client.call_tool_mcp(f"{upstream}_waiting", {})
         call.cancel()
-        assert text(await client.call_tool_mcp(f"{mode}_cancelled", {})) == "it was cancelled"
+        assert text(await client.call_tool_mcp(f"{upstream}_cancelled", {})) == "it was cancelled"
         await asyncio.gather(call, return_exceptions=True)
 
 

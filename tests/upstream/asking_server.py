@@ -20,6 +20,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
 
 IS_MODERN = "modern" in sys.argv
+STATE = "was made by the upstream"
 FORM = {"type": "object", "properties": {"name": {"type": "string"}}}
 Context = ServerRequestContext[Any, Any]
 WAITING, CANCELLED = asyncio.Event(), asyncio.Event()
@@ -66,8 +67,8 @@ async def ask(ctx: Context, params: mcp_types.CallToolRequestParams, *names: str
     questions = {name: make(params.arguments or {}) for name, (make, _) in asked.items()}
     if IS_MODERN:
         if params.input_responses is None:
-            return mcp_types.InputRequiredResult(input_requests=questions, request_state="state of the upstream")
-        assert params.request_state == "state of the upstream"
+            return mcp_types.InputRequiredResult(input_requests=questions, request_state=STATE)
+        assert params.request_state == STATE
         return text({name: plain(answer) for name, answer in params.input_responses.items()})
     related = ServerMessageMetadata(related_request_id=ctx.request_id)
     try:

@@ -154,7 +154,8 @@ def _misbehaved(writer: asyncio.StreamWriter, told: str | None) -> bool:
     elif told == "html":
         _send(writer, 200, b"<html>", "text/html")
     elif told == "redirect":
-        _send(writer, 307, b"", location="http://127.0.0.2:9/mcp")
+        port = writer.get_extra_info("sockname")[1]
+        _send(writer, 307, b"", location=f"http://127.0.0.2:{port}/mcp")
     elif told is not None and told.isdigit():
         _send(writer, int(told), b"no")
     else:

@@ -22,14 +22,17 @@ from tests.upstream.processes import PATIENCE_S, is_alive, wait_until_gone
 pytestmark = pytest.mark.outside
 
 GATEWAY = Path(__file__).parent / "guarded_gateway.py"
+OUTER = f"outer-{os.getpid()}."
+"""How the marker begins of whatever a test starts, as if its gateway ran behind another."""
 
 
 @contextmanager
 def gateway(*upstreams: str, under: tuple[str, ...] = ()) -> Iterator[tuple[subprocess.Popen[str], dict[str, int]]]:
-    """Give a gateway whose upstreams are up, and what it has told; it is killed in the end."""
+    """Give a gateway whose upstreams are up, and what it has told; it is killed in the end, with all of it."""
     command = [*under, sys.executable, str(GATEWAY), *upstreams]
+    env = {**os.environ, **ProcessGuard().variables(f"{OUTER}1.", {})}
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True, start_new_session=True
+        command, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True, start_new_session=True, env=env
     )
     try:
         assert process.stdout
@@ -37,6 +40,7 @@ def gateway(*upstreams: str, under: tuple[str, ...] = ()) -> Iterator[tuple[subp
     finally:
         process.kill()
         process.communicate()
+        marked_processes.end(lambda: marked_processes.find(OUTER), 0)
 
 
 def memory_kib(pid: int, field: str) -> int:
@@ -50,14 +54,10 @@ class TestAGatewayThatEnds:
         pids = tmp_path / "pids"
         upstreams = (f"pids={pids}", f"wrapper+lingers+pids={pids}", f"detached-child+ignores-eof+pids={pids}")
         # The marker of a gateway in front is passed on, so that the guard of each finds what the inner one started.
-        outer = (
-            "/usr/bin/env",
-            *(f"{name}={value}" for name, value in ProcessGuard().variables("outer.1.", {}).items()),
-        )
-        with gateway(*upstreams, under=outer) as (process, told):
+        with gateway(*upstreams) as (process, told):
             servers, guard = [*map(int, pids.read_text().split())], told["guard"]
             assert len(servers) == 5
-            assert {entry.pid for entry in marked_processes.find("outer.")} == {*servers, process.pid, guard}
+            assert {entry.pid for entry in marked_processes.find(OUTER)} == {*servers, process.pid, guard}
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 os.kill(guard, number)
             assert os.getsid(guard) != os.getsid(process.pid)
@@ -97,6 +97,11 @@ class TestAGuard:
         assert guard.pid not in (None, first)
         guard.close()
 
+    def test_gives_markers_of_which_none_begins_another(self):
+        guard, other = ProcessGuard(), ProcessGuard()
+        markers = [each.next_marker() for _ in range(12) for each in (guard, other)]
+        assert [sum(each.startswith(marker) for each in markers) for marker in markers] == [1] * len(markers)
+
     def test_that_was_never_started_has_nothing_to_close(self):
         ProcessGuard().close()
 
@@ -131,8 +136,10 @@ class TestProcesses:
         with self.sleeper("mine.1.") as entry:
             earlier = Entry(entry.pid, entry.started - 1, entry.parent)
             marked_processes.send(earlier, signal.SIGKILL)
-            marked_processes.send(entry, signal.SIGSTOP)  # a signal that was sent before would have come before
-            assert is_alive(entry.pid)
+            marked_processes.send(entry, signal.SIGTERM)
+            ended = os.waitid(os.P_PID, entry.pid, os.WEXITED | os.WNOWAIT)
+            assert ended is not None
+            assert ended.si_status == signal.SIGTERM
 
     def test_they_are_found_without_proc_too(self, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(marked_processes, "HAS_PROC", False)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,9 +53,10 @@ class TestWhatIsSaved:
         saved(tmp_path, value=snapshot(GIT, tool("git_log")))
         assert SnapshotStore(tmp_path).load(GIT) == snapshot(GIT, tool("git_log"))
 
-    def test_is_not_another_configs(self, tmp_path: Path) -> None:
-        saved(tmp_path)
-        assert SnapshotStore(tmp_path).load(config(command="other")) is None
+    @pytest.mark.parametrize("is_on_disk", [True, False])
+    @pytest.mark.parametrize("other", [{"command": "other"}, {"args": ("--all",)}])
+    def test_is_not_another_configs(self, tmp_path: Path, other: dict[str, Any], is_on_disk: bool) -> None:
+        assert saved(tmp_path if is_on_disk else None).load(config(**other)) is None
 
     def test_is_not_another_upstreams_that_reads_alike(self, tmp_path: Path) -> None:
         saved(tmp_path, config("a/b"))

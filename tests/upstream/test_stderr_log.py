@@ -76,6 +76,7 @@ class TestFloods:
         log = StderrLog()
         for _ in range(30):
             log.feed(b"x" * 10_000)
+        assert len(log.last_lines(1)[0]) < 3_000
         log.feed(b"\nnext\n")
         cut, following = log.last_lines(9)
         assert cut == "x" * stderr_log.MAX_LINE_CHARACTERS + "..."

@@ -183,9 +183,10 @@ class TestEnding:
     )
     async def test_nothing_of_the_tree_lives_on(self, faults: tuple[str, ...], tmp_path: Path):
         pids = tmp_path / "pids"
-        async with upstream(*faults, f"pids={pids}") as faulty, connect(faulty) as client:
-            await client.call_tool("echo", {"text": "hello"})
-        assert [pid for pid in map(int, pids.read_text().split()) if is_alive(pid)] == []
+        async with upstream(*faults, f"pids={pids}") as faulty:
+            async with connect(faulty) as client:
+                await client.call_tool("echo", {"text": "hello"})
+            assert [pid for pid in map(int, pids.read_text().split()) if is_alive(pid)] == []  # with no guard's help
 
     async def test_a_child_without_the_marker_is_found_by_its_session(self, tmp_path: Path):
         pid = tmp_path / "pid"

@@ -115,11 +115,17 @@ class TestReload:
             assert await gateway.pid("faulty") == pid
 
     async def test_what_is_changed_starts_anew_once_the_former_has_ended(self):
-        async with running(faulty()) as gateway:
+        async with running(faulty("faulty", "ignores-eof")) as gateway:
             pid = await gateway.pid("faulty")
             await gateway.upstreams.reload(gateway_of(faulty("faulty", "stderr=changed")))
             assert await gateway.pid("faulty") != pid
             assert not is_alive(pid)
+
+    async def test_a_key_that_is_exchanged_is_given_to_a_new_process(self):
+        async with running(faulty(env={"API_KEY": "former-0123456789"})) as gateway:
+            await gateway.pid("faulty")
+            await gateway.upstreams.reload(gateway_of(faulty(env={"API_KEY": "present-0123456789"})))
+            assert "present-0123456789" in await gateway.call("faulty", "env")
 
     async def test_a_call_under_way_on_what_is_removed_may_end(self):
         async with running(faulty()) as gateway:
@@ -153,6 +159,14 @@ class TestRenewing:
         async with running(faulty("faulty", fault, list_timeout_s=0.2)) as gateway:
             await gateway["faulty"].renewed()
             assert gateway["faulty"].state.name == "failing"
+
+    async def test_a_secret_that_it_echoes_is_in_no_list(self):
+        async with running(faulty(env={"API_KEY": "former-0123456789"})) as gateway:
+            await gateway.call("faulty", "change", name="former-0123456789")
+            await gateway["faulty"].renewed()
+            snapshot = gateway["faulty"].snapshot
+        assert "former-0123456789" not in str(snapshot)
+        assert "a secret of the config stands in its name" in snapshot.problems[0]
 
     async def test_an_old_snapshot_is_taken_anew_behind(self, tmp_path):
         store, config = SnapshotStore(None), faulty()
