@@ -27,7 +27,7 @@ Wire = Literal["modern", "legacy"]
 _OURS = ("ours", "ours, no graph")
 BESIDE = Path(__file__).with_name("gateway_process.py")
 COMPLETE_S = 60
-_LOOK_AGAIN_S = 0.01
+_LOOK_AGAIN_S = 0.05
 _END_S = 20
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 

@@ -34,7 +34,7 @@ NOT_CARRIED: dict[str, dict[str, str]] = {
     "2025-11-25": {
         "resources-subscribe": "updates of an upstream's resources are not handed on",
         "resources-unsubscribe": "the same",
-        "tools-call-sampling": "an upstream that speaks both eras is spoken to in the newer, in which it can't ask back",
+        "tools-call-sampling": "an upstream that speaks both eras is spoken to in the newer, where it can't ask back",
         "tools-call-elicitation": "the same",
         "elicitation-sep1034-defaults": "the same",
         "elicitation-sep1330-enums": "the same",
