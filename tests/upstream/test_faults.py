@@ -273,8 +273,9 @@ class TestLists:
         assert {tool.name for tool in good.tools} <= {tool.name for tool in snapshot.tools}
         assert re.search(r"^tool '.*' is left out: .*", snapshot.problems[0])
 
-    async def test_a_schema_nested_too_deep_costs_that_tool_alone(self):
-        async with beside_a_good_one(faulty("bad", "deep-schema")) as gateway:
+    @pytest.mark.parametrize("n_levels", [100, 140])
+    async def test_a_schema_nested_too_deep_costs_that_tool_alone(self, n_levels):
+        async with beside_a_good_one(faulty("bad", f"deep-schema={n_levels}")) as gateway:
             await gateway.seen("bad")
             await gateway.seen("good")
             snapshot, good = gateway["bad"].snapshot, gateway["good"].snapshot

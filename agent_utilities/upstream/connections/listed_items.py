@@ -9,6 +9,10 @@ from typing import Any
 import mcp_types
 from mcp_types.methods import validate_server_result
 from pydantic import ValidationError
+from pydantic_core import from_json
+
+_WITHIN = 16
+"""How deep a component stands within a snapshot's or a list's JSON, at most."""
 
 Component = mcp_types.Tool | mcp_types.Prompt | mcp_types.Resource | mcp_types.ResourceTemplate
 
@@ -67,11 +71,12 @@ def parsed(kind: Kind, raw: Mapping[str, Any], version: str) -> tuple[list[Item]
         try:
             validate_server_result(kind.method, version, {**raw, kind.field: [item]})
             component = kind.model.model_validate(item, by_name=False)
-            n_bytes = len(component.model_dump_json(by_alias=True, exclude_none=True))
-        except (ValueError, RecursionError) as error:  # a schema may be nested deeper than can be written
+            written = component.model_dump_json(by_alias=True, exclude_none=True).encode()
+            from_json(_WITHIN * b"[" + written + _WITHIN * b"]")
+        except (ValueError, RecursionError) as error:  # a schema may be nested deeper than can be written, or read
             problems.append(_why_not(kind, item, error))
         else:
-            items.append(Item(_key(component), component, n_bytes))
+            items.append(Item(_key(component), component, len(written)))
     return items, problems
 
 
