@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+
+_VALUE = re.compile(r"\{[^{}]*\}")
 
 
 class Uris:
@@ -20,22 +23,24 @@ class Uris:
         self._by_original: dict[tuple[str, str], str] = {}
         notices: list[str] = []
         holders: dict[str, str] = {}
+        taken: set[str] = set()
         for upstream, originals in listed.items():
             for original in dict.fromkeys(originals):
                 uri = original
-                if (holder := holders.get(original)) is not None:
+                if (holder := holders.get(_shape(original))) is not None and holder != upstream:
                     uri = with_prefix(original, prefixes[upstream])
                     notices.append(
                         f"upstream {upstream!r}: the resource {original!r} is listed as {uri!r}, since upstream"
                         f" {holder!r} has that URI too"
                     )
-                if uri in holders:
+                if uri in taken or holders.get(_shape(uri), upstream) != upstream:
                     notices.append(
                         f"upstream {upstream!r}: the resource {original!r} is left out, the URI {uri!r} is taken by"
-                        f" upstream {holders[uri]!r}"
+                        f" upstream {holders[_shape(uri)]!r}"
                     )
                     continue
-                holders[uri] = upstream
+                holders[_shape(uri)] = upstream
+                taken.add(uri)
                 self._by_original[upstream, original] = uri
         self.notices: tuple[str, ...] = tuple(notices)
         """A line for each URI that was changed or left out."""
@@ -43,6 +48,11 @@ class Uris:
     def of(self, upstream: str, original: str) -> str | None:
         """Return the URI of a resource here, or None where it is left out."""
         return self._by_original.get((upstream, original))
+
+
+def _shape(uri: str) -> str:
+    """Return what templates of the same URIs have in common, whatever they call their values."""
+    return _VALUE.sub("{}", uri)
 
 
 def with_prefix(uri: str, prefix: str) -> str:

@@ -255,3 +255,19 @@ async def test_a_template_of_every_uri_takes_none_that_another_upstreams_templat
         "nothing": "n{+all}",
         "x:y": "{+all}",
     }
+
+
+async def test_templates_of_the_same_uris_are_told_apart_whatever_their_values_are_called() -> None:
+    one = upstream("one", templates=(template("note://{a}"), template("note://{+a}")))
+    provider = UpstreamProvider([one, upstream("two", templates=(template("note://{name}"),))])
+    listed = [each.uri_template for each in await provider.list_resource_templates()]
+    assert listed == ["note://{a}", "note://{+a}", "note://two/{name}"]
+    found = await provider.get_resource_template("note://two/x")
+    assert found is not None
+    assert found.uri_template == "note://two/{name}"
+
+
+async def test_a_uri_that_only_looks_like_one_that_was_given_a_prefix_is_left_out() -> None:
+    two = upstream("two", resources=(resource("note://two/a"), resource("note://a")))
+    provider = UpstreamProvider([upstream("one", resources=(resource("note://a"),)), two])
+    assert [str(each.uri) for each in await provider.list_resources()] == ["note://a", "note://two/a"]
