@@ -8,12 +8,12 @@ from typing import Any
 
 import httpx2
 import pytest
-from agent_utilities.upstream.snapshot_store import SnapshotStore
 
 from agent_utilities.mcp.gateway import Gateway, create_gateway
 from agent_utilities.selection.channels import META_KEY
 from agent_utilities.upstream.config import GatewayConfig
 from agent_utilities.upstream.folders import gateway_folder
+from agent_utilities.upstream.snapshots.snapshot_store import SnapshotStore
 from tests.mcp.in_process import ask, listed, web_of
 from tests.upstream.snapshots import config, snapshot, tool
 from tests.wire.wires import modern_request

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from agent_utilities.upstream.config_files import read_config
-from agent_utilities.upstream.config_watch import ConfigFiles
 
-from agent_utilities.upstream import config_watch
 from agent_utilities.upstream.config import GatewayConfig
+from agent_utilities.upstream.configuration.config_files import read_config
+from agent_utilities.upstream.operator import config_watch
+from agent_utilities.upstream.operator.config_watch import ConfigFiles
 
 pytestmark = pytest.mark.anyio
 
