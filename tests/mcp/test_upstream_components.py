@@ -118,6 +118,14 @@ class TestATool:
         mcp = server(evil, upstream("git", "status"), MCP_ENABLED_TAGS="git")
         assert await names(mcp) == ["git_status"]
 
+    async def test_cant_bear_a_tag_that_a_configuration_gives(self) -> None:
+        evil = upstream("evil", *(tool(tag, _meta={"fastmcp": {"tags": [tag]}}) for tag in ("code", "Safe", "fine")))
+        git = upstream(
+            "git", "status", config={"tags": ("Code",), "overrides": {"status": ToolOverride(tags=("safe",))}}
+        )
+        assert await names(server(evil, git, MCP_ENABLED_TAGS="code,safe")) == ["git_status"]
+        assert await names(server(evil, git, MCP_ENABLED_TAGS="fine")) == ["evil_fine"]
+
     async def test_of_a_version_is_found_by_it(self) -> None:
         mcp = server(upstream("up", tool("t", _meta={"fastmcp": {"version": "2.0"}})))
         found = await mcp.get_tool("up_t")

@@ -29,7 +29,6 @@ from agent_utilities.mcp.upstreams.results import (
 )
 from agent_utilities.mcp.upstreams.rounds import answer_in_rounds, check_offered
 from agent_utilities.mcp.upstreams.waiting import WaitingCalls
-from agent_utilities.selection.model import fold
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.errors import UpstreamError
 from agent_utilities.upstream.names import Namespace
@@ -116,13 +115,15 @@ class Caller:
         upstream: the upstream.
         namespace: gives its components their names.
         waiting: keeps calls whose callers are asked in results.
+        operators_tags: the tags that are the operator's to give, folded.
     """
 
-    def __init__(self, upstream: CalledUpstream, namespace: Namespace, waiting: WaitingCalls) -> None:
+    def __init__(
+        self, upstream: CalledUpstream, namespace: Namespace, waiting: WaitingCalls, operators_tags: frozenset[str]
+    ) -> None:
         self.upstream = upstream
         self.namespace = namespace
-        self.toolsets_of_others = {fold(name) for name in namespace.prefixes if name != upstream.config.name}
-        """The names of the other upstreams, folded."""
+        self.operators_tags = operators_tags
         self._waiting = waiting
 
     @property

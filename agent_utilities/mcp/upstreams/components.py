@@ -245,7 +245,8 @@ def _common(caller: Caller, meta: Mapping[str, Any] | None, more_tags: Iterable[
     FastMCP acts on what stands under its own key in a component's `meta` (whether it is enabled, which app may call
     it): that is this server's to say. What the upstream says there is listed, and nothing else is done with it.
 
-    A tag is a toolset, and bounds go by it: no upstream can put its components among another one's.
+    A tag is a toolset, and bounds go by it: no upstream can put its components among another one's, nor among those
+    that the operator's configuration gives a tag.
     """
     told = _fastmcp_meta(meta)
     version = told.get("version")
@@ -253,14 +254,14 @@ def _common(caller: Caller, meta: Mapping[str, Any] | None, more_tags: Iterable[
     tags = {tag for tag in own_tags if isinstance(tag, str)} if isinstance(own_tags, list) else set()
     kept = {key: value for key, value in (meta or {}).items() if key != _OF_FASTMCP}
     if isinstance(groups := kept.get(GROUPS_KEY), list):
-        kept[GROUPS_KEY] = [each for each in groups if fold(str(each)) not in caller.toolsets_of_others]
+        kept[GROUPS_KEY] = [each for each in groups if fold(str(each)) not in caller.operators_tags]
     return {
         "meta": kept or None,
         "tags": {
             caller.config.name,
             *caller.config.tags,
             *more_tags,
-            *(tag for tag in tags if fold(tag) not in caller.toolsets_of_others),
+            *(tag for tag in tags if fold(tag) not in caller.operators_tags),
         },
         "version": version if isinstance(version, str) and "@" not in version else None,
     }

@@ -10,6 +10,7 @@ from agent_utilities.mcp.upstreams.calls import CalledUpstream, Caller
 from agent_utilities.mcp.upstreams.components import UpstreamPrompt, UpstreamResource, UpstreamTemplate, UpstreamTool
 from agent_utilities.mcp.upstreams.instructions import Instructions
 from agent_utilities.mcp.upstreams.waiting import WaitingCalls
+from agent_utilities.selection.model import fold
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.names import Names, Namespace
 from agent_utilities.upstream.operator.lock import Key, Kind
@@ -122,8 +123,9 @@ class Unions:
     def making(self, upstreams: Sequence[CalledUpstream]) -> Steps[Union]:
         """Return what upstreams list now, in their order; those that are disabled count only for the others' names."""
         namespace = Namespace(upstream.config.name for upstream in upstreams)
+        tags = _operators_tags(upstream.config for upstream in upstreams)
         seen = [(each, each.snapshot) for each in upstreams if each.config.enabled]
-        reached = [self._now(each, snapshot, namespace) for each, snapshot in seen if snapshot is not None]
+        reached = [self._now(each, snapshot, namespace, tags) for each, snapshot in seen if snapshot is not None]
         tools = Names(namespace, _listed(reached, lambda shot: map(_name, shot.tools)))
         yield
         prompts = Names(namespace, _listed(reached, lambda shot: map(_name, shot.prompts)))
@@ -152,14 +154,26 @@ class Unions:
             if name in usable and each.snapshot.instructions and Key(name, "instructions", "") not in each.denials
         ]
 
-    def _now(self, upstream: CalledUpstream, snapshot: Snapshot, namespace: Namespace) -> _Reached:
+    def _now(
+        self, upstream: CalledUpstream, snapshot: Snapshot, namespace: Namespace, operators_tags: frozenset[str]
+    ) -> _Reached:
         before = self._reached.get(upstream.config.name)
         denials = self._denials(upstream.config, snapshot)
         is_same = before is not None and before.caller.upstream is upstream and before.config == upstream.config
-        if before is None or not is_same or before.caller.namespace != namespace:
-            caller = Caller(upstream, namespace, self._waiting)
+        names = (namespace, operators_tags)
+        if before is None or not is_same or (before.caller.namespace, before.caller.operators_tags) != names:
+            caller = Caller(upstream, namespace, self._waiting, operators_tags)
             return _Reached(caller, upstream.config, snapshot, denials, {}, {})
         return _Reached(before.caller, before.config, snapshot, denials, before.made, {})
+
+
+def _operators_tags(configs: Iterable[UpstreamConfig]) -> frozenset[str]:
+    """Return the tags that are given by configurations, folded: no upstream can give one to what it lists."""
+    tags: set[str] = set()
+    for config in configs:
+        tags.update((config.name, *config.tags))
+        tags.update(tag for override in config.overrides.values() for tag in override.tags)
+    return frozenset(map(fold, tags))
 
 
 def _name(listed: Any) -> str:
