@@ -146,6 +146,11 @@ class Gateway(AgentServer):
         lines = [f"not reached yet, and listed when they are: {', '.join(unseen)}"] if unseen else []
         return [*lines, *self.upstream_provider.notices]
 
+    @property
+    def settles(self) -> bool:
+        """Whether graph and index are made before any query: no, they weigh more than all else of a gateway."""
+        return False
+
     def made_metrics(self) -> Metrics:
         """Return the metrics that observe this gateway, and its upstreams in all."""
         from agent_utilities.mcp.observers.upstream_metrics import UpstreamCollector

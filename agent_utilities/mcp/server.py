@@ -194,7 +194,7 @@ class AgentServer(LaunchedServer):
 
     async def _keep_tools_known(self) -> None:
         """Keep graph and ranker while the server runs."""
-        self.resolver.settle_s = self._settle_s()
+        self.resolver.settle_s = self.settle_s()
         if self.serves_http:
             await in_daemon_thread(nearest.load)
         try:
@@ -209,7 +209,7 @@ class AgentServer(LaunchedServer):
         """
         return self.auth is None and (self.serves_http or self._watch.is_in_process)
 
-    def _settle_s(self) -> float | None:
+    def settle_s(self) -> float | None:
         """Return how many seconds after the start graph and index are made where no query comes; None for never.
 
         Over stdio few clients ever send a query, so nothing is loaded there before one does.
@@ -218,7 +218,12 @@ class AgentServer(LaunchedServer):
         if effective(operator.selection).query is not None:
             return 0.0
         is_asked_for = operator.settings.graph not in ("auto", "off") or operator.environ.get("NEO4J_URI", "").strip()
-        return _SETTLE_S if self.serves_http or self._has_own_graph or is_asked_for else None
+        return _SETTLE_S if self.settles or self._has_own_graph or is_asked_for else None
+
+    @property
+    def settles(self) -> bool:
+        """Whether graph and index are made though no query has come and nobody has asked for them."""
+        return self.serves_http
 
     # -- HTTP ------------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 import mcp_types
@@ -16,13 +15,11 @@ from pydantic import Field, InstanceOf
 
 from agent_utilities.mcp.tool_origin import ForeignTool, ToolOrigin
 from agent_utilities.mcp.upstreams.calls import Caller
-from agent_utilities.mcp.wire.groups import GROUPS_KEY
-from agent_utilities.selection.model import fold
+from agent_utilities.mcp.upstreams.traits import common, listed_meta, told_of
 from agent_utilities.upstream.config import ToolOverride
 from agent_utilities.upstream.uris import original_uri
 
 _NO_OVERRIDE = ToolOverride()
-_OF_FASTMCP = "fastmcp"
 _MIME_TYPE = "text/plain"
 _LONGEST_URI = 8_192
 _WILDCARD = re.compile(r"\{([^{}?&+#./;*]+)\*\}")
@@ -61,7 +58,7 @@ class UpstreamTool(ForeignTool):
             annotations=listed.annotations,
             execution=listed.execution,
             icons=listed.icons,
-            **_common(caller, listed.meta, override.tags),
+            **common(caller, listed.meta, override.tags),
         )
 
     def to_mcp_tool(self, **overrides: Any) -> mcp_types.Tool:
@@ -74,7 +71,7 @@ class UpstreamTool(ForeignTool):
             "output_schema": self.output_schema,
             "annotations": self.annotations,
             "icons": self.icons,
-            "meta": _listed_meta(self, self.listed.meta),
+            "meta": listed_meta(self, self.listed.meta),
         }
         return self.listed.model_copy(update=update)
 
@@ -115,12 +112,12 @@ class UpstreamPrompt(Prompt):
                 for each in listed.arguments or ()
             ],
             icons=listed.icons,
-            **_common(caller, listed.meta),
+            **common(caller, listed.meta),
         )
 
     def to_mcp_prompt(self, **overrides: Any) -> mcp_types.Prompt:
         """Return the prompt as its upstream lists it, but for its name and tags."""
-        update = {**_told(self, self.listed.meta), "name": overrides.get("name", self.name)}
+        update = {**told_of(self, self.listed.meta), "name": overrides.get("name", self.name)}
         return self.listed.model_copy(update=update)
 
     async def render(self, arguments: dict[str, Any] | None = None) -> PromptResult:
@@ -161,12 +158,12 @@ class UpstreamResource(Resource):
             mime_type=listed.mime_type or _MIME_TYPE,
             annotations=listed.annotations,
             icons=listed.icons,
-            **_common(caller, listed.meta),
+            **common(caller, listed.meta),
         )
 
     def to_mcp_resource(self, **overrides: Any) -> mcp_types.Resource:
         """Return the resource as its upstream lists it, but for its tags, and its URI where another has it."""
-        update = {**_told(self, self.listed.meta), "uri": str(overrides.get("uri", self.uri))}
+        update = {**told_of(self, self.listed.meta), "uri": str(overrides.get("uri", self.uri))}
         return self.listed.model_copy(update=update)
 
     async def read(self) -> ResourceResult:
@@ -211,12 +208,12 @@ class UpstreamTemplate(ResourceTemplate):
             icons=listed.icons,
             security=None,
             parsed=_parse(uri_template),
-            **_common(caller, listed.meta),
+            **common(caller, listed.meta),
         )
 
     def to_mcp_template(self, **overrides: Any) -> mcp_types.ResourceTemplate:
         """Return the template as its upstream lists it, but for its tags, and its URI where another has it."""
-        update = {**_told(self, self.listed.meta), "uri_template": overrides.get("uri_template", self.uri_template)}
+        update = {**told_of(self, self.listed.meta), "uri_template": overrides.get("uri_template", self.uri_template)}
         return self.listed.model_copy(update=update)
 
     @property
@@ -237,55 +234,6 @@ class UpstreamTemplate(ResourceTemplate):
     def reference(self) -> mcp_types.ResourceTemplateReference:
         """What the upstream completes values of it by."""
         return mcp_types.ResourceTemplateReference(type="ref/resource", uri=self.listed.uri_template)
-
-
-def _common(caller: Caller, meta: Mapping[str, Any] | None, more_tags: Iterable[str] = ()) -> dict[str, Any]:
-    """Return what components of every kind are made with.
-
-    FastMCP acts on what stands under its own key in a component's `meta` (whether it is enabled, which app may call
-    it): that is this server's to say. What the upstream says there is listed, and nothing else is done with it.
-
-    A tag is a toolset, and bounds go by it: no upstream can put its components among another one's, nor among those
-    that the operator's configuration gives a tag.
-    """
-    told = _fastmcp_meta(meta)
-    version = told.get("version")
-    own_tags = told.get("tags")
-    tags = {tag for tag in own_tags if isinstance(tag, str)} if isinstance(own_tags, list) else set()
-    kept = {key: value for key, value in (meta or {}).items() if key != _OF_FASTMCP}
-    if isinstance(groups := kept.get(GROUPS_KEY), list):
-        kept[GROUPS_KEY] = [each for each in groups if fold(str(each)) not in caller.operators_tags]
-    return {
-        "meta": kept or None,
-        "tags": {
-            caller.config.name,
-            *caller.config.tags,
-            *more_tags,
-            *(tag for tag in tags if fold(tag) not in caller.operators_tags),
-        },
-        "version": version if isinstance(version, str) and "@" not in version else None,
-    }
-
-
-def _told(component: Any, listed: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return what a transform or the operator may have changed of any component."""
-    return {
-        "title": component.title,
-        "description": component.description,
-        "icons": component.icons,
-        "meta": _listed_meta(component, listed),
-    }
-
-
-def _listed_meta(component: Any, listed: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the `_meta` that a component is listed with: the upstream's, its tags beside it."""
-    meta = {key: value for key, value in (component.meta or {}).items() if key != _OF_FASTMCP}
-    return {**meta, _OF_FASTMCP: {**_fastmcp_meta(listed), "tags": sorted(component.tags)}}
-
-
-def _fastmcp_meta(meta: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    told = (meta or {}).get(_OF_FASTMCP)
-    return told if isinstance(told, Mapping) else {}
 
 
 def _parse(uri_template: str) -> UriTemplate | None:
