@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from agent_utilities.upstream.calls import N_UNTOLD, Call
 
+from agent_utilities.upstream.connections.calls import N_UNTOLD, Call
 from tests.upstream.supervised import Caller
 
 pytestmark = pytest.mark.anyio

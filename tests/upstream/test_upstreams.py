@@ -182,8 +182,8 @@ class TestRenewing:
 FIRST_STARTS = """
 import asyncio, os
 from agent_utilities.upstream.config import UpstreamConfig
-from agent_utilities.upstream.snapshot_store import SnapshotStore
-from agent_utilities.upstream.upstreams import Upstreams
+from agent_utilities.upstream.snapshots.snapshot_store import SnapshotStore
+from agent_utilities.upstream.supervision.upstreams import Upstreams
 from tests.upstream.supervised import faulty, gateway_of
 
 async def main():
