@@ -28,6 +28,7 @@ class Edited:
         folder: where it stands.
         caplog: what is told of edits that are not taken.
         is_agreed: whether the user has agreed to what it says.
+        more: entries beside those of `git` and `time`.
     """
 
     def __init__(
@@ -35,9 +36,10 @@ class Edited:
         folder: Path,
         caplog: pytest.LogCaptureFixture,
         is_agreed: Callable[[GatewayConfig], bool] = lambda config: True,
+        **more: object,
     ) -> None:
         self.file, self._caplog = folder / "mcp.json", caplog
-        self.write("git", "time")
+        self.write("git", "time", **more)
         files = ConfigFiles([self.file], {}, read_config([self.file], {}), is_agreed)
         self._changes = files.changes()
         self._next = asyncio.ensure_future(anext(self._changes))
@@ -53,6 +55,7 @@ class Edited:
         """Return the names of the servers that are taken next."""
         async with asyncio.timeout(PATIENCE_S):
             config, _ = await self._next
+        self._next = asyncio.ensure_future(anext(self._changes))
         return [each.name for each in config.upstreams]
 
     async def refused(self) -> str:
@@ -86,6 +89,19 @@ async def test_a_server_that_cant_be_taken_is_kept_as_it_was_with_all_others(
         assert "mcpServers.time.command" in told
         edited.write("git", "time", "notes")
         assert await edited.taken() == ["git", "time", "notes"]
+    finally:
+        await edited.close()
+
+
+async def test_one_that_could_not_be_taken_from_the_start_holds_up_no_edit_of_the_others(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    edited = Edited(tmp_path, caplog, odd={"command": 7})
+    try:
+        edited.write("git", "notes", odd={"command": 7})
+        assert await edited.taken() == ["git", "notes"]
+        edited.write("git", notes={"command": 8}, odd={"command": 7})
+        assert "mcpServers.notes.command" in await edited.refused()
     finally:
         await edited.close()
 

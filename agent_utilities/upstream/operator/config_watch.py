@@ -54,8 +54,9 @@ class ConfigFiles:
     async def changes(self) -> AsyncIterator[tuple[GatewayConfig, OperatorRules]]:
         """Yield what the files say whenever that has changed, until cancelled.
 
-        A config that can't be read, in which a server can't, or that nobody has agreed to, changes nothing, and a log
-        line says why: a half-finished edit must not take servers away. Nor does a lock that can't be read.
+        A config that can't be read, that has a problem which it did not have before, or that nobody has agreed to,
+        changes nothing, and a log line says why: a half-finished edit must not take servers away. Nor does a lock that
+        can't be read.
         """
         rules = self.rules()
         async for _ in _touched([*self.files, *([self.lock_file] if self.lock_file is not None else ())]):
@@ -75,7 +76,7 @@ class ConfigFiles:
             changed = read_config(self.files, self.environ)
             if changed == self.config:
                 return self.config
-            why = "; ".join(changed.problems)
+            why = "; ".join(problem for problem in changed.problems if problem not in self.config.problems)
             if not why and not self.is_agreed(changed):
                 why = "the file has changed, and nobody has agreed to it yet"
         except InputError as error:
