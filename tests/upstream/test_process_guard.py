@@ -39,8 +39,8 @@ def gateway(*upstreams: str, under: tuple[str, ...] = ()) -> Iterator[tuple[subp
         yield process, json.loads(process.stdout.readline())
     finally:
         process.kill()
+        marked_processes.end(lambda: marked_processes.find(OUTER), 0)  # or what holds its stdout would be waited for
         process.communicate()
-        marked_processes.end(lambda: marked_processes.find(OUTER), 0)
 
 
 def memory_kib(pid: int, field: str) -> int:
