@@ -216,11 +216,6 @@ class UpstreamTemplate(ResourceTemplate):
         update = {**told_of(self, self.listed.meta), "uri_template": overrides.get("uri_template", self.uri_template)}
         return self.listed.model_copy(update=update)
 
-    @property
-    def n_fixed(self) -> int:
-        """How many characters are the same in all URIs that it makes, from their beginning on."""
-        return len(self.uri_template.partition("{")[0])
-
     def matches(self, uri: str) -> dict[str, Any] | None:
         """Return the values in a URI that the template makes, or None for another; in time linear in its length."""
         if self.parsed is None or len(uri) > _LONGEST_URI:

@@ -152,7 +152,9 @@ class UpstreamProvider(KeptProvider):
     async def _get_resource_template(self, uri: str, version: VersionSpec | None = None) -> ResourceTemplate | None:
         matching = [each for each in self._templates if each.matches(uri) is not None]
         # The one that says most of what it makes: `{+all}` takes no URI that `note://{name}` of another makes.
-        return _of_version(max(matching, key=lambda each: each.n_fixed, default=None), version)
+        return _of_version(
+            max(matching, key=lambda each: len(each.uri_template.partition("{")[0]), default=None), version
+        )
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:
