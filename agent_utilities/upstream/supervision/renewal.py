@@ -52,6 +52,7 @@ class Renewal:
         self._policy, self._troubles, self._save, self._on_change = policy, troubles, save, on_change
         self._is_wanted = False
         self._tries: list[asyncio.Future[None]] = []
+        self._begun: list[asyncio.Future[None]] = []
 
     def next_try(self) -> asyncio.Future[None]:
         """Return what is done once it has been taken anew, or could not be."""
@@ -59,11 +60,16 @@ class Renewal:
         return tried
 
     def tried(self) -> None:
-        """Take note that it was taken, or could not be."""
-        waiting, self._tries = self._tries, []
-        for tried in waiting:
+        """Take note that it could not be taken."""
+        self._begun, self._tries = [*self._begun, *self._tries], []
+        self.was_listed()
+
+    def was_listed(self) -> None:
+        """Tell those who waited for the listing that has just ended; who asked while it ran waits for the next."""
+        for tried in self._begun:
             if not tried.done():
                 tried.set_result(None)
+        self._begun = []
 
     def want(self) -> None:
         """Have it taken anew, however young it is."""
@@ -90,6 +96,7 @@ class Renewal:
         async with _told_of_changes(live):
             while True:
                 live.changed.clear()
+                self._begun, self._tries = self._tries, []
                 await self._take(live)
                 if live.ended.is_set():
                     return

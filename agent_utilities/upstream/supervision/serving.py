@@ -127,7 +127,7 @@ class Serving:
     def _listed(self) -> None:
         self._is_listed = True
         if self._renewal is not None and (self._renewal.trouble is None or self._users.are_any_since):
-            self._renewal.tried()
+            self._renewal.was_listed()
         self._wake.set()
 
     def _unused_in_s(self) -> float | None:
