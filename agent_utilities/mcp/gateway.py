@@ -97,7 +97,10 @@ class Gateway(AgentServer):
         """Take what the files say when they change; sessions stay."""
         if self._files is not None:
             async for config, rules in self._files.changes():
-                await self.reload(config, rules)
+                try:
+                    await self.reload(config, rules)
+                except Exception:  # the next edit is followed all the same
+                    logger.exception("the configuration could not be taken")
 
     async def reload(self, config: GatewayConfig, rules: OperatorRules | None = None) -> None:
         """Serve another configuration; upstreams that are the same in it keep their connections, sessions stay.
