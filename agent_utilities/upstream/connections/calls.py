@@ -19,6 +19,10 @@ N_UNTOLD = 256
 """How much that an upstream tells of a call waits for its caller to read; of more, the oldest is dropped."""
 
 
+ASKED_S = 600.0
+"""Seconds that a caller may take to answer; a client that never does holds no call, nor others' questions, for ever."""
+
+
 class NoProgressError(Exception):
     """A call has shown no sign of progress for as long as it may."""
 
@@ -50,10 +54,10 @@ class Call:
 
     @contextmanager
     def asking(self) -> Iterator[None]:
-        """Count no time while the caller is asked: a person may take long."""
+        """Let the call take `ASKED_S` while the caller is asked, since a person may take long."""
         self._n_questions += 1
         if self._deadline is not None and not self._deadline.expired():
-            self._deadline.reschedule(None)
+            self._deadline.reschedule(asyncio.get_running_loop().time() + max(self.timeout_s, ASKED_S))
         try:
             yield
         finally:
