@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Literal
 
@@ -27,8 +27,11 @@ class LaunchedServer(BoundedServer):
         surface, name, instructions, options: as for `BoundedServer`.
     """
 
+    toolsets_to_come: Callable[[], Collection[str]]
+    """Returns toolsets that are configured, and whose components are not known yet."""
+
     def __init__(self, surface: Surface, name: str | None, instructions: str | None, **options: Any) -> None:
-        self.operator_bounds = OperatorBounds(self, lambda: self.told_at_start())
+        self.operator_bounds = OperatorBounds(self, lambda: self.told_at_start(), lambda: self.toolsets_to_come())
         self._address: str | None = None
         super().__init__(surface, name, instructions, **options)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from fastmcp.server.providers import Provider
@@ -18,7 +18,7 @@ from fastmcp.server.providers.fastmcp_provider import FastMCPProvider
 from fastmcp.server.providers.local_provider import LocalProvider
 from fastmcp.server.transforms import Namespace, ToolTransform, Transform
 
-from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind, Entry
+from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind, Entry, entry
 from agent_utilities.errors import SelectionError
 from agent_utilities.mcp.bounded_server import BoundedServer
 from agent_utilities.mcp.fastmcp_internals import as_over_stdio, inner_provider
@@ -43,10 +43,16 @@ class OperatorBounds:
     Args:
         server: the server.
         more_to_tell: returns what else is said in the line at the start.
+        to_come: returns toolsets whose components are not known yet: names that begin like them are no misspelling.
     """
 
-    def __init__(self, server: BoundedServer, more_to_tell: Callable[[], Sequence[str]] = tuple) -> None:
-        self._server, self._more_to_tell = server, more_to_tell
+    def __init__(
+        self,
+        server: BoundedServer,
+        more_to_tell: Callable[[], Iterable[str]] = tuple,
+        to_come: Callable[[], Iterable[str]] = tuple,
+    ) -> None:
+        self._server, self._more_to_tell, self._to_come = server, more_to_tell, to_come
         self._unfit: tuple[UnfitName, ...] = ()
         self._seen: set[str] = set()
         self._is_told = False
@@ -91,8 +97,9 @@ class OperatorBounds:
         if not any(unfit_names(settings, "operator", tools)):
             return ()
         others = [kind for kind in KINDS if kind != "tool"]
-        there = [*tools, *[entry for kind in others for entry in await entries(self._server, kind)]]
-        hidden = [entry for kid in _mounted(self._server) for kind in KINDS for entry in await entries(kid, kind)]
+        there = [*tools, *[each for kind in others for each in await entries(self._server, kind)]]
+        there += [entry("tool", f"{name}_", tags=[name]) for name in self._to_come()]
+        hidden = [each for kid in _mounted(self._server) for kind in KINDS for each in await entries(kid, kind)]
         found = {"cli": there, "env": [*there, *hidden]}
         return tuple(
             name

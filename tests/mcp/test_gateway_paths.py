@@ -9,7 +9,7 @@ import pytest
 from agent_utilities.mcp.gateway import create_gateway
 from tests.mcp.in_process import ask, listed, web_of
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.outside]
 
 CONFIG = {
     "mcpServers": {

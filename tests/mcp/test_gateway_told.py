@@ -18,7 +18,7 @@ from tests.mcp.in_process import ask, listed, web_of
 from tests.upstream.snapshots import config, snapshot, tool
 from tests.wire.wires import modern_request
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.outside]
 
 ABSENT = {"mcpServers": {name: {"command": "agent-utilities-no-such-program"} for name in ("git", "notion")}}
 GIT = config("git", deny=frozenset({"pu*"}))
@@ -71,3 +71,10 @@ class TestAToolThatItsEntryDenies:
     async def test_is_called_like_one_that_never_was(self, tmp_path: Path) -> None:
         async with web_of(seen_before(tmp_path)) as web:
             assert await called(web, "git_push") == await called(web, "git_pish")
+
+
+async def test_a_deny_of_an_upstream_that_was_never_reached_is_no_misspelling(tmp_path: Path) -> None:
+    denied = {"MCP_DISABLED_TOOLSETS": "notion", "MCP_DISABLED_TOOLS": "gti_*"}
+    gateway = create_gateway(ABSENT, environ=environ(tmp_path, **denied))
+    async with web_of(gateway):
+        assert [name.name for name in gateway.operator_bounds.unfit()] == ["gti_*"]
