@@ -15,6 +15,8 @@ from agent_utilities.upstream.config import GatewayConfig
 from agent_utilities.upstream.configuration.config_files import read_config
 from agent_utilities.upstream.operator import config_watch
 from agent_utilities.upstream.operator.config_watch import ConfigFiles
+from agent_utilities.upstream.operator.lock import lock_of
+from agent_utilities.upstream.operator.lock_file import lock_path, write_lock
 
 pytestmark = pytest.mark.anyio
 
@@ -114,5 +116,20 @@ async def test_an_edit_that_nobody_has_agreed_to_is_not_taken(tmp_path: Path, ca
         assert "nobody has agreed to it yet" in await edited.refused()
         edited.write("git", "notes")
         assert await edited.taken() == ["git", "notes"]
+    finally:
+        await edited.close()
+
+
+async def test_a_lock_that_is_removed_holds_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    locked = lock_path(tmp_path / "mcp.json")
+    write_lock(locked, lock_of([]))
+    edited = Edited(tmp_path, caplog)
+    try:
+        edited.write("git", "notes")
+        assert await edited.taken() == ["git", "notes"]
+        locked.unlink()
+        assert "mcp.lock.json is gone: what it withholds is withheld" in await edited.refused()
+        edited.write("git", "time")
+        assert await edited.taken() == ["git", "time"]
     finally:
         await edited.close()

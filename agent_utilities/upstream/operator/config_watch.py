@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -56,19 +57,29 @@ class ConfigFiles:
 
         A config that can't be read, that has a problem which it did not have before, or that nobody has agreed to,
         changes nothing, and a log line says why: a half-finished edit must not take servers away. Nor does a lock that
-        can't be read.
+        can't be read, or that is gone: an upstream could remove it, and what it withholds would be listed.
+
+        Files are read in a thread: a disk that hangs holds up no request.
         """
-        rules = self.rules()
+        rules = await asyncio.to_thread(self.rules)
         async for _ in _touched([*self.files, *([self.lock_file] if self.lock_file is not None else ())]):
-            config, now = self._read(), rules
-            try:
-                now = self.rules()
-            except InputError as error:
-                logger.error("the lock is kept as it was: %s", error)
+            config, now = await asyncio.to_thread(self._read), await asyncio.to_thread(self._rules_now, rules)
             if config != self.config or now != rules:
                 self.config, rules = config, now
                 logger.info("the configuration has changed: %s", ", ".join(map(str, self.files)))
                 yield config, rules
+
+    def _rules_now(self, before: OperatorRules) -> OperatorRules:
+        """Return the rules with the lock as it is; those of before where it can't be read, or is gone."""
+        try:
+            now = self.rules()
+        except InputError as error:
+            logger.error("the lock is kept as it was: %s", error)
+            return before
+        if before.lock is not None and now.lock is None:
+            logger.error("%s is gone: what it withholds is withheld until the gateway is started again", now.lock_file)
+            return before
+        return now
 
     def _read(self) -> GatewayConfig:
         """Return what the config files say; what they said last where that can't be taken."""
@@ -99,9 +110,13 @@ async def _touched(files: Sequence[Path]) -> AsyncIterator[None]:
     # It wakes on a timeout too: for an edit just before it watched, and for file systems that tell nobody.
     waking = awatch(*folders, recursive=False, step=_SETTLED_MS, rust_timeout=_LOOK_AGAIN_MS, yield_on_timeout=True)
     async for _ in waking:
-        if (stamps := [_stamp(file) for file in files]) != seen:
+        if (stamps := await asyncio.to_thread(_stamps, files)) != seen:
             seen = stamps
             yield
+
+
+def _stamps(files: Sequence[Path]) -> list[tuple[int, int, int] | None]:
+    return [_stamp(file) for file in files]
 
 
 def _stamp(file: Path) -> tuple[int, int, int] | None:
