@@ -20,7 +20,7 @@ from agent_utilities.upstream.configuration.host_files import user_home
 from agent_utilities.upstream.folders import Part, gateway_folder
 from agent_utilities.upstream.operator.config_watch import ConfigFiles
 from agent_utilities.upstream.operator.consent import agreed_or_refuse, is_config_agreed
-from agent_utilities.upstream.processes.stderr_log import read_log
+from agent_utilities.upstream.processes.stderr_log import log_file, logged, read_log
 
 if TYPE_CHECKING:
     from agent_utilities.cli.gateway_command import GatewayOptions
@@ -109,13 +109,13 @@ def show_logs(name: str | None, n_lines: int) -> None:
         InputError: there is no log of that name.
     """
     folder = _folder("logs")
-    there = sorted(path.stem for path in folder.glob("*.log"))
+    there = logged(folder)
     if name is not None and name not in there:
         raise InputError("no log of that server", name, "argument NAME", f"there are: {', '.join(there) or 'none'}")
     for each in [name] if name is not None else there:
         if name is None:
             print(f"== {each}")
-        for line in read_log(folder / f"{each}.log", n_lines):
+        for line in read_log(log_file(folder, each), n_lines):
             print(line)
 
 

@@ -11,7 +11,7 @@ import pytest
 from fastmcp import Client
 
 from agent_utilities.upstream.processes import stderr_log
-from agent_utilities.upstream.processes.stderr_log import StderrLog, read_log
+from agent_utilities.upstream.processes.stderr_log import StderrLog, log_file, logged, read_log
 from tests.upstream.processes import PATIENCE_S, upstream
 
 
@@ -153,3 +153,13 @@ def memory_kib() -> int:
     """Return the memory that this process takes."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 1024
+
+
+def test_a_name_that_is_a_path_stays_in_the_folder(tmp_path: Path) -> None:
+    names = ["../../evil", "a/b", "..", "git", "100%"]
+    folder = tmp_path / "logs"
+    for name in names:
+        log = StderrLog(log_file(folder, name))
+        log.feed(b"said\n")
+    assert {path.parent for path in tmp_path.rglob("*.log")} == {folder}
+    assert logged(folder) == sorted(names)

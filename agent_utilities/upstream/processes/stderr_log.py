@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import quote, unquote
 
 from agent_utilities.upstream.secrets import without
 
@@ -136,6 +137,16 @@ class _LogFile:
                 os.write(descriptor, data)
             finally:
                 os.close(descriptor)
+
+
+def log_file(folder: Path, upstream: str) -> Path:
+    """Return where the log of an upstream is: in the folder, whatever its name is."""
+    return folder / (quote(upstream, safe=" ") + ".log")
+
+
+def logged(folder: Path) -> list[str]:
+    """Return the names of the upstreams that have a log in a folder, sorted."""
+    return sorted(unquote(path.stem) for path in folder.glob("*.log"))
 
 
 def previous(path: Path) -> Path:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_utilities.upstream.processes.process_guard import ProcessGuard
-from agent_utilities.upstream.processes.stderr_log import StderrLog
+from agent_utilities.upstream.processes.stderr_log import StderrLog, log_file
 from agent_utilities.upstream.supervision.opening import Opener
 from agent_utilities.upstream.supervision.policy import Policy
 from agent_utilities.upstream.supervision.renewal import Renewal
@@ -154,7 +154,7 @@ class Upstreams:
                 after.run(self._start)
 
     def _made(self, config: UpstreamConfig) -> Upstream:
-        stderr = StderrLog(self._logs / f"{config.name}.log" if self._logs is not None else None)
+        stderr = StderrLog(log_file(self._logs, config.name) if self._logs is not None else None)
         troubles = Troubles(config, stderr)
         renewal = Renewal(
             self._store.load(config),
