@@ -6,12 +6,12 @@ import json
 import os
 import re
 import shutil
-import tempfile
 from itertools import count
 from pathlib import Path
 from typing import Any, NoReturn
 
 from agent_utilities.errors import InputError
+from agent_utilities.runtime.whole_file import write_whole
 
 
 def add_entry(path: Path, key: str, name: str, entry: dict[str, Any], *, replace: bool) -> Path | None:
@@ -50,7 +50,8 @@ def add_entry(path: Path, key: str, name: str, entry: dict[str, Any], *, replace
     copy = _copied(target) if before is not None else None
     if _read(target) != before:
         _refuse("changed while it was added to", path)
-    _swap(target, after)
+    mode = target.stat().st_mode & 0o7777 if target.exists() else 0o600
+    write_whole(target, after.encode(), mode=mode)
     return copy
 
 
@@ -116,21 +117,6 @@ def _copied(path: Path) -> Path:
         shutil.copy2(path, copy)
         return copy
     raise AssertionError("count ends never")
-
-
-def _swap(path: Path, text: str) -> None:
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with open(handle, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        if path.exists():
-            shutil.copymode(path, name)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
 
 
 def _refuse(what: str, path: Path) -> NoReturn:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 import time
 from collections.abc import Mapping
 from hashlib import blake2b
 from pathlib import Path
 from typing import NoReturn, TextIO
 
+from agent_utilities.runtime.whole_file import write_whole
 from agent_utilities.upstream.config import GatewayConfig
 from agent_utilities.upstream.configuration.config_files import digest
 from agent_utilities.upstream.configuration.config_search import Found
@@ -73,14 +73,7 @@ def agree(path: Path, state_folder: Path, *, content: bytes | None = None) -> No
     text = json.dumps({**told, "agreed_at_s": int(time.time())}, indent=2) + "\n"
     try:
         record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=".agreed.", dir=record.parent)  # which gives it mode 0600
-        try:
-            with open(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-            os.replace(name, record)
-        except BaseException:
-            os.unlink(name)
-            raise
+        write_whole(record, text.encode())
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise ConfigError(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
+from agent_utilities.runtime.whole_file import write_whole
 from agent_utilities.upstream.operator.lock import KINDS, Accepted, Key, Lock, LockError
 
 FORMAT = "agent-utilities lock 1"
@@ -69,23 +69,11 @@ def write_lock(path: Path, lock: Lock) -> None:
     # ASCII alone: characters that can't be seen are spelled out, for whoever reviews the file.
     text = json.dumps({"format": FORMAT, "upstreams": upstreams}, indent=2) + "\n"
     try:
-        _swap(Path(os.path.realpath(path)), text)
+        target = Path(os.path.realpath(path))
+        mode = target.stat().st_mode & 0o777 if target.exists() else 0o644  # it is reviewed and shared, no secret
+        write_whole(target, text.encode(), mode=mode)
     except OSError as error:
         _refuse(f"can't write the lock, {(error.strerror or 'refused').lower()}", "", path, "")
-
-
-def _swap(path: Path, text: str) -> None:
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with open(handle, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, path.stat().st_mode & 0o777 if path.exists() else 0o644)  # it is reviewed and shared, no secret
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
 
 
 def _accepted(entry: Any, path: Path, where: str) -> Accepted:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from agent_utilities.runtime.whole_file import write_whole
 
 if TYPE_CHECKING:
     from agent_utilities.upstream.snapshot import Snapshot
@@ -68,16 +68,8 @@ def write(path: Path, snapshot: Snapshot) -> None:
     """
     body = snapshot.model_dump_json(by_alias=True, exclude_unset=True).encode()
     digest = snapshot.digest
-    handle, name = tempfile.mkstemp(prefix=path.name, suffix=PARTIAL_SUFFIX, dir=path.parent)  # 0600
-    try:
-        with open(handle, "wb") as file:
-            file.write(f"{FORMAT} {_checksum(body + digest.encode())}:{digest}\n".encode() + body)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
+    head = f"{FORMAT} {_checksum(body + digest.encode())}:{digest}\n".encode()
+    write_whole(path, head + body, partial_suffix=PARTIAL_SUFFIX)
 
 
 def _checksum(content: bytes) -> str:
