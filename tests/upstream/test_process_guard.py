@@ -102,6 +102,12 @@ class TestAGuard:
         markers = [each.next_marker() for _ in range(12) for each in (guard, other)]
         assert [sum(each.startswith(marker) for each in markers) for marker in markers] == [1] * len(markers)
 
+    def test_whose_start_comes_after_its_end_starts_nothing(self):
+        guard = ProcessGuard()
+        guard.close()
+        guard.start()
+        assert guard.pid is None
+
     def test_that_was_never_started_has_nothing_to_close(self):
         ProcessGuard().close()
 

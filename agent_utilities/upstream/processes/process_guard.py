@@ -34,6 +34,7 @@ class ProcessGuard:
         self._gateway = f"{secrets.token_hex(8)}."
         self._n_markers = 0
         self._watcher: subprocess.Popen[bytes] | None = None
+        self._is_closed = False
         self._starting = threading.Lock()
 
     def next_marker(self) -> str:
@@ -57,9 +58,9 @@ class ProcessGuard:
         return self._watcher.pid if self._watcher and self._watcher.poll() is None else None
 
     def start(self) -> None:
-        """Start the watcher, unless it runs. May be called from any thread."""
+        """Start the watcher, unless it runs or there is nothing to watch any more. May be called from any thread."""
         with self._starting:
-            if self.pid is not None:
+            if self.pid is not None or self._is_closed:  # a thread may come here after who waited for it has gone
                 return
             _close(self._watcher)  # one that somebody has ended
             arguments = [sys.executable, "-I", "-S", marked_processes.__file__, self._gateway, *_paths_elsewhere()]
@@ -77,6 +78,7 @@ class ProcessGuard:
         """Have the watcher end whatever is left, and itself, and wait for that."""
         with self._starting:
             watcher, self._watcher = self._watcher, None
+            self._is_closed = True
         if watcher is None:
             return
         _close(watcher)
@@ -85,6 +87,7 @@ class ProcessGuard:
             watcher.wait(limit_s + 1)
 
     async def __aenter__(self) -> Self:
+        self._is_closed = False
         return self
 
     async def __aexit__(
