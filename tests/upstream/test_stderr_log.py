@@ -69,6 +69,7 @@ class TestFloods:
         for _ in range(1000):
             log.feed(b"noise\n" * 10_000)
         log.feed(b"the end\n")
+        log.flush(PATIENCE_S)
         assert log.last_lines(1) == ["the end"]
         (told,) = [line for line in read_log(tmp_path / "git.log", 100_000) if "were left out" in line]
         assert 57_000 < int(told.split()[2]) < 59_000
@@ -101,6 +102,7 @@ class TestOnDisk:
     def test_lines_are_read_back_with_their_time(self, tmp_path: Path):
         log = StderrLog(tmp_path / "logs" / "git.log")
         log.feed(b"one\ntwo\n")
+        log.flush(PATIENCE_S)
         (line,) = read_log(tmp_path / "logs" / "git.log", 1)
         time, _, text = line.partition(" ")
         assert text == "two"
@@ -114,6 +116,7 @@ class TestOnDisk:
         log = StderrLog(tmp_path / "git.log", max_bytes=20_000)
         for n in range(5_000):
             log.feed(b"line %d\n" % n)
+        log.flush(PATIENCE_S)
         assert sum(file.stat().st_size for file in tmp_path.iterdir()) <= 20_000
         assert len(list(tmp_path.iterdir())) == 2
         assert [line.partition(" ")[2] for line in read_log(tmp_path / "git.log", 300)] == [
@@ -121,19 +124,37 @@ class TestOnDisk:
         ]
 
     def test_nobody_else_may_read_it(self, tmp_path: Path):
-        StderrLog(tmp_path / "logs" / "git.log").note("started")
+        log = StderrLog(tmp_path / "logs" / "git.log")
+        log.note("started")
+        log.flush(PATIENCE_S)
         assert (tmp_path / "logs").stat().st_mode & 0o077 == 0
         assert (tmp_path / "logs" / "git.log").stat().st_mode & 0o077 == 0
 
     def test_a_link_in_its_place_is_not_followed(self, tmp_path: Path):
         (tmp_path / "git.log").symlink_to(tmp_path / "elsewhere")
-        StderrLog(tmp_path / "git.log").note("started")
+        log = StderrLog(tmp_path / "git.log")
+        log.note("started")
+        log.flush(PATIENCE_S)
         assert not (tmp_path / "elsewhere").exists()
 
     def test_a_disk_that_takes_nothing_is_no_trouble(self):
         log = StderrLog(Path("/proc/nowhere/git.log"))
         log.feed(b"one\n")
+        log.flush(PATIENCE_S)
         assert log.last_lines(1) == ["one"]
+
+    def test_a_disk_that_hangs_holds_up_nobody_and_has_the_last_lines_when_it_goes_on(self, tmp_path: Path):
+        os.mkfifo(path := tmp_path / "git.log")  # to be opened for writing it waits for a reader
+        log = StderrLog(path, max_bytes=20_000)
+        for n in range(1_000):
+            log.feed(b"line %d\n" % n)
+        log.flush(0)
+        numbers = [0]
+        with open(os.open(path, os.O_RDWR)) as disk:  # a writer too, so that nothing ends between two writes
+            while numbers[-1] < 999:
+                numbers.append(int(disk.readline().split()[-1]))
+        assert 300 < len(numbers) < 1_000
+        assert numbers[-300:] == [*range(700, 1_000)]
 
 
 @pytest.mark.outside
@@ -161,5 +182,6 @@ def test_a_name_that_is_a_path_stays_in_the_folder(tmp_path: Path) -> None:
     for name in names:
         log = StderrLog(log_file(folder, name))
         log.feed(b"said\n")
+        log.flush(PATIENCE_S)
     assert {path.parent for path in tmp_path.rglob("*.log")} == {folder}
     assert logged(folder) == sorted(names)

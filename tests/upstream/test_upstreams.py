@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from agent_utilities.upstream.errors import UpstreamError
+from agent_utilities.upstream.snapshots.snapshot_file import file_name
 from agent_utilities.upstream.snapshots.snapshot_store import SnapshotStore
 from agent_utilities.upstream.supervision.upstreams import Upstreams
-from tests.upstream.supervised import QUICK, Running, faulty, gateway_of, is_alive, running
+from tests.upstream.supervised import FAULTY, PATIENCE_S, QUICK, Running, faulty, gateway_of, is_alive, running
 
 pytestmark = [pytest.mark.outside, pytest.mark.anyio, pytest.mark.timeout(120)]
 
@@ -182,6 +185,7 @@ class TestRenewing:
 FIRST_STARTS = """
 import asyncio, os
 from agent_utilities.upstream.config import UpstreamConfig
+from agent_utilities.upstream.snapshots.snapshot_file import file_name
 from agent_utilities.upstream.snapshots.snapshot_store import SnapshotStore
 from agent_utilities.upstream.supervision.upstreams import Upstreams
 from tests.upstream.supervised import faulty, gateway_of
@@ -206,3 +210,43 @@ async def test_transports_of_every_kind_are_first_imported_at_once():
     command = [sys.executable, "-c", FIRST_STARTS]
     done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=100, check=True)
     assert done.stdout.strip() == str(["unreachable", "unreachable", None, None, None, None]), done.stderr
+
+
+class TestADiskThatHangs:
+    async def test_holds_up_nothing_while_another_config_is_taken(self, tmp_path: Path) -> None:
+        other = faulty("other")
+        fifo = tmp_path / "1" / file_name("other", other.digest)  # to be read it waits for a writer
+        fifo.parent.mkdir(mode=0o700)
+        os.mkfifo(fifo)
+        store = SnapshotStore(tmp_path)
+        upstreams = Upstreams(gateway_of(), environ=os.environ, store=store, on_change=lambda name: None)
+        reloading = asyncio.create_task(upstreams.reload(gateway_of(other)))
+        async with asyncio.timeout(PATIENCE_S):
+            os.close(await asyncio.to_thread(os.open, fifo, os.O_WRONLY))  # it goes on, with nothing
+            await reloading
+        assert [each.config.name for each in upstreams] == ["other"]
+        assert upstreams["other"].snapshot is None
+
+    def test_holds_up_no_end_of_the_gateway(self, tmp_path: Path) -> None:
+        environ = {**os.environ, "MCP_GATEWAY_FOLDER": str(tmp_path), "MCP_GRAPH": "off"}
+        command = [sys.executable, str(Path(__file__).with_name("hung_disk_gateway.py")), str(FAULTY)]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, env=environ, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
+            assert process.stdin
+            assert process.stderr
+            while "the disk hangs" not in process.stderr.readline():
+                assert process.poll() is None
+            process.stdin.close()  # its client has gone
+            try:
+                assert process.wait(PATIENCE_S) == 0
+            finally:
+                process.kill()
+
+
+async def test_what_fails_again_for_the_same_cause_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "agent_utilities.upstream")
+    async with running(faulty("bad", "exits=3")) as gateway:
+        await gateway.until(lambda: gateway["bad"].state.n_failures > 3)
+    told = [record.levelname for record in caplog.records if "exited with status 3" in record.getMessage()]
+    assert told[0] == "WARNING"
+    assert {*told[1:]} == {"INFO"}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from agent_utilities.errors import InputError
+from agent_utilities.runtime.threads import in_daemon_thread
 from agent_utilities.upstream.config import GatewayConfig
 from agent_utilities.upstream.configuration.config_files import read_config
 from agent_utilities.upstream.operator.lock_file import lock_path, read_lock
@@ -59,11 +60,11 @@ class ConfigFiles:
         changes nothing, and a log line says why: a half-finished edit must not take servers away. Nor does a lock that
         can't be read, or that is gone: an upstream could remove it, and what it withholds would be listed.
 
-        Files are read in a thread: a disk that hangs holds up no request.
+        Files are read in a thread: a disk that hangs holds up no request, and no stop.
         """
-        rules = await asyncio.to_thread(self.rules)
+        rules = await in_daemon_thread(self.rules)
         async for _ in _touched([*self.files, *([self.lock_file] if self.lock_file is not None else ())]):
-            config, now = await asyncio.to_thread(self._read), await asyncio.to_thread(self._rules_now, rules)
+            config, now = await in_daemon_thread(self._read), await in_daemon_thread(partial(self._rules_now, rules))
             if config != self.config or now != rules:
                 self.config, rules = config, now
                 logger.info("the configuration has changed: %s", ", ".join(map(str, self.files)))
@@ -110,7 +111,7 @@ async def _touched(files: Sequence[Path]) -> AsyncIterator[None]:
     # It wakes on a timeout too: for an edit just before it watched, and for file systems that tell nobody.
     waking = awatch(*folders, recursive=False, step=_SETTLED_MS, rust_timeout=_LOOK_AGAIN_MS, yield_on_timeout=True)
     async for _ in waking:
-        if (stamps := await asyncio.to_thread(_stamps, files)) != seen:
+        if (stamps := await in_daemon_thread(partial(_stamps, files))) != seen:
             seen = stamps
             yield
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote, unquote
 
+from agent_utilities.runtime.threads import start_in_daemon_thread
 from agent_utilities.upstream.secrets import without
 
 MAX_LINES = 200
@@ -20,6 +22,8 @@ MAX_LINE_CHARACTERS = 2000
 """Characters of a line that are kept."""
 RATE_BYTES, BURST_BYTES = 64 * 1024, 512 * 1024
 """Bytes a second that are kept, and how many at once; of what goes over it only the last is."""
+FLUSH_S = 1.0
+"""Seconds that a gateway's end waits for the disk."""
 _TAIL_BYTES = 16 * 1024
 _ESCAPES = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*(?:\x1b\\)?|[ -/]*[0-~])"
@@ -100,6 +104,15 @@ class StderrLog:
         lines = [line for line, is_note in self._lines if with_notes or not is_note]
         return [*lines, *rest][-n:] if n > 0 else []
 
+    def flush(self, limit_s: float = FLUSH_S) -> None:
+        """Wait until the file has all that was kept, for a disk that answers; not to be called on an event loop.
+
+        Args:
+            limit_s: seconds after which it is given up.
+        """
+        if self._file:
+            self._file.flush(limit_s)
+
     def _tell_dropped(self, lines: list[bytes]) -> None:
         if self._n_dropped and lines:
             lines[0] = b"-- %d KiB were left out" % (self._n_dropped // 1024 + 1)  # in place of half a line
@@ -116,19 +129,53 @@ class StderrLog:
 
 
 class _LogFile:
-    """Lines on disk: a file, and the one before it. Trouble with the disk is nobody's trouble."""
+    """Lines on disk: a file, and the one before it. Trouble with the disk is nobody's trouble.
+
+    A thread of its own writes them while there are any, so that a disk that hangs holds up nobody: what comes
+    meanwhile is kept up to the size of a file, then the oldest of it is dropped.
+    """
 
     def __init__(self, path: Path, max_bytes: int) -> None:
         self._path, self._max_bytes = path, max_bytes // 2
-        with suppress(OSError):
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._waiting: deque[bytes] = deque()
+        self._n_waiting = 0
+        self._lock = threading.Lock()
+        self._is_written = threading.Event()
+        self._is_written.set()
 
     def write(self, lines: list[str]) -> None:
         """Add lines, with the time; several gateways may do so."""
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         data = "".join(f"{now} {line}\n" for line in lines).encode(errors="replace")[-self._max_bytes :]
+        with self._lock:
+            self._waiting.append(data)
+            self._n_waiting += len(data)
+            while self._n_waiting > self._max_bytes:
+                self._n_waiting -= len(self._waiting.popleft())
+            if not self._is_written.is_set():
+                return
+            self._is_written.clear()
+        start_in_daemon_thread(self._write_waiting)
+
+    def flush(self, limit_s: float) -> None:
+        """Wait until all is on disk, or could not be brought there."""
+        self._is_written.wait(limit_s)
+
+    def _write_waiting(self) -> None:
+        while True:
+            with self._lock:
+                data = b"".join(self._waiting)
+                self._waiting.clear()
+                self._n_waiting = 0
+                if not data:
+                    self._is_written.set()
+                    return
+            self._append(data)
+
+    def _append(self, data: bytes) -> None:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
         with suppress(OSError):
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with suppress(FileNotFoundError):
                 if self._path.stat().st_size + len(data) > self._max_bytes:
                     self._path.replace(previous(self._path))

@@ -7,10 +7,12 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from mcp import MCPError
 
+from agent_utilities.runtime.threads import in_daemon_thread
 from agent_utilities.upstream.connections.client_internals import learn_tools
 from agent_utilities.upstream.connections.negotiation import is_closed
 from agent_utilities.upstream.errors import UpstreamError
@@ -117,8 +119,8 @@ class Renewal:
             if is_closed(error):  # why is for the connection's keeper to say
                 await live.ended.wait()
                 return
-            self.trouble = self._troubles.of_listing(error)
-            logger.warning("%s", self.trouble)
+            is_news, self.trouble = self.trouble is None, self._troubles.of_listing(error)
+            logger.log(logging.WARNING if is_news else logging.INFO, "%s", self.trouble)
             return
         self.trouble, self._is_wanted = None, False
         try:
@@ -132,7 +134,7 @@ class Renewal:
             self._on_change()
         for problem in snapshot.problems if before is None or before.problems != snapshot.problems else ():
             logger.warning("upstream %r: %s", snapshot.upstream, problem)
-        await asyncio.to_thread(self._save, snapshot)
+        await in_daemon_thread(partial(self._save, snapshot))  # the disk may hang, and a stop must not wait for it
 
 
 async def _is_set(event: asyncio.Event, within_s: float) -> bool:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import logging
 import os
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent_utilities.runtime.threads import in_daemon_thread
 from agent_utilities.upstream.processes.process_guard import ProcessGuard
-from agent_utilities.upstream.processes.stderr_log import StderrLog, log_file
+from agent_utilities.upstream.processes.stderr_log import FLUSH_S, StderrLog, log_file
 from agent_utilities.upstream.supervision.opening import Opener
 from agent_utilities.upstream.supervision.policy import Policy
 from agent_utilities.upstream.supervision.renewal import Renewal
@@ -21,8 +25,13 @@ from agent_utilities.upstream.supervision.troubles import Troubles
 
 if TYPE_CHECKING:
     from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
+    from agent_utilities.upstream.snapshot import Snapshot
     from agent_utilities.upstream.snapshots.snapshot_store import SnapshotStore
 
+logger = logging.getLogger(__name__)
+
+LOAD_S = 5.0
+"""Seconds that taking another config waits for the disk that snapshots are on."""
 _BEHIND = {"source", "allow", "deny", "lazy", "tags", "description", "timeout_s", "idle_s", "overrides"} | {
     "start_timeout_s",
     "list_timeout_s",
@@ -61,7 +70,8 @@ class Upstreams:
         self._guard = ProcessGuard()
         self._start: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]] | None = None
         self._exchanges: dict[str, asyncio.Task[None]] = {}
-        self._upstreams = {one.name: self._made(one) for one in config.upstreams}
+        self._reloading = asyncio.Lock()
+        self._upstreams = {one.name: self._made(one, store.load(one)) for one in config.upstreams}
 
     def __iter__(self) -> Iterator[Upstream]:
         return iter(tuple(self._upstreams.values()))
@@ -92,7 +102,7 @@ class Upstreams:
             started: set once calls are taken.
         """
         context = contextvars.copy_context()
-        async with self._guard, asyncio.TaskGroup() as group:
+        async with self._logs_flushed(), self._guard, asyncio.TaskGroup() as group:
 
             def start(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
                 return group.create_task(work, context=context.copy())
@@ -107,6 +117,14 @@ class Upstreams:
             finally:
                 self._start = None
 
+    @asynccontextmanager
+    async def _logs_flushed(self) -> AsyncIterator[None]:
+        """Wait for the disk at the end, but not for one that hangs."""
+        try:
+            yield
+        finally:
+            await in_daemon_thread(partial(_flush, [each.stderr for each in self]))
+
     async def reload(self, config: GatewayConfig) -> None:
         """Take another config: what is unchanged in it keeps its connections.
 
@@ -115,18 +133,29 @@ class Upstreams:
         Args:
             config: every upstream that is configured now.
         """
+        async with self._reloading:
+            known = await self._known([wanted for wanted in config.upstreams if not self._has(wanted)])
+            self._exchange_all(config, known)
+
+    def _exchange_all(self, config: GatewayConfig, known: Mapping[str, Snapshot | None]) -> None:
+        """Put the upstreams of a config in place of those before.
+
+        Args:
+            config: every upstream that is configured now.
+            known: what those listed last that are new, or reached otherwise than before.
+        """
         before, self._upstreams = self._upstreams, {}
         changed: list[str] = []
         for wanted in config.upstreams:
             present = before.get(wanted.name)
-            if present is not None and _is_same_connection(present.config, wanted):
+            if present is not None and wanted.name not in known:
                 del before[wanted.name]
                 if present.config != wanted:
                     present.config = wanted
                     changed.append(wanted.name)
                 self._upstreams[wanted.name] = present
                 continue
-            self._upstreams[wanted.name] = self._made(wanted)
+            self._upstreams[wanted.name] = self._made(wanted, known[wanted.name])
             self._upstreams[wanted.name].is_coming = self._start is not None
             changed.append(wanted.name)
         if self._start is not None:
@@ -153,11 +182,25 @@ class Upstreams:
             if not after.is_running:
                 after.run(self._start)
 
-    def _made(self, config: UpstreamConfig) -> Upstream:
+    def _has(self, wanted: UpstreamConfig) -> bool:
+        """Whether there is an upstream whose connections a config keeps."""
+        present = self._upstreams.get(wanted.name)
+        return present is not None and _is_same_connection(present.config, wanted)
+
+    async def _known(self, configs: Sequence[UpstreamConfig]) -> dict[str, Snapshot | None]:
+        """Return by name what upstreams last listed; where the disk hangs that is not known."""
+        try:
+            async with asyncio.timeout(LOAD_S):
+                return await in_daemon_thread(lambda: {one.name: self._store.load(one) for one in configs})
+        except TimeoutError:
+            logger.warning("snapshots could not be read within %s s: upstreams are listed once they answer", LOAD_S)
+            return dict.fromkeys(one.name for one in configs)
+
+    def _made(self, config: UpstreamConfig, snapshot: Snapshot | None) -> Upstream:
         stderr = StderrLog(log_file(self._logs, config.name) if self._logs is not None else None)
         troubles = Troubles(config, stderr)
         renewal = Renewal(
-            self._store.load(config),
+            snapshot,
             policy=self._policy,
             troubles=troubles,
             save=self._store.save,
@@ -172,6 +215,12 @@ class Upstreams:
             policy=self._policy,
         )
         return Upstream(opener, renewal, stderr, self._policy)
+
+
+def _flush(logs: Sequence[StderrLog]) -> None:
+    ends_s = time.monotonic() + FLUSH_S
+    for log in logs:
+        log.flush(max(0.0, ends_s - time.monotonic()))
 
 
 def _is_same_connection(one: UpstreamConfig, other: UpstreamConfig) -> bool:
