@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import signal
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -168,7 +169,9 @@ class Gateway(AgentServer):
         return joined(self.instructions, self.upstream_provider.instructions(permitted))
 
     async def know_everything(self) -> None:
-        """Reach every upstream that was never reached, and return when each has answered or failed."""
+        """Reach every upstream that was never reached, and return when each has answered or failed; said on stderr."""
+        if unseen := [each.config.name for each in self.upstreams if _is_unseen(each)]:
+            print(f"asking what was never listed yet: {', '.join(unseen)}", file=sys.stderr)
         await reach(self.upstreams, _is_unseen)
 
 

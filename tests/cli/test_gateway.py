@@ -93,6 +93,13 @@ class TestList:
         assert reasons["fresh_add"] == f"denied in its configuration ({shell.config}: mcpServers.fresh.excludeTools)"
         assert "fresh_echo" in reasons
 
+    def test_says_which_were_not_reached(self, shell: Shell) -> None:
+        shell.write(gone={"command": "no-such-program"})
+        done = shell.run(str(shell.config), "--list")
+        assert "not listed, since never reached: gone" in done.stdout
+        assert "asking what was never listed yet: gone" in done.stderr
+        assert json.loads(shell.run(str(shell.config), "--list", "--json").stdout)["absent"] == ["gone"]
+
 
 class TestLogs:
     def test_show_what_a_server_said(self, shell: Shell) -> None:

@@ -43,12 +43,15 @@ async def print_listing(host: Host, as_json: bool) -> None:
     }
     query = status_text(resolution.status, resolution.cause, resolution.n_left_out)
     unknown = await _unknown(host)
+    absent = list(host.absent(host.surface.unbounded().bounds))
     if as_json:
         body = {"server": host.name, "components": rows, "totals": totals, "query": query, "unknown": unknown}
-        json.dump(body, sys.stdout)
+        json.dump({**body, "absent": absent}, sys.stdout)
         print()
-    else:
-        _print_table(host.name, rows, totals, query, unknown)
+        return
+    _print_table(host.name, rows, totals, query, unknown)
+    if absent:
+        print(f"not listed, since never reached: {', '.join(absent)}")
 
 
 async def _rows(host: Host, kind: ComponentKind, verdict: Verdict) -> list[dict[str, Any]]:

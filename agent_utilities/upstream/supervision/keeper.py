@@ -175,11 +175,12 @@ class Keeper:
             self._fail(trouble(), up_s)
 
     def _fail(self, trouble: UpstreamError, up_s: float) -> None:
+        is_news = self._health.trouble is None or self._health.trouble.cause != trouble.cause
         self._health.failed(trouble, up_s)
         if up_s and self._is_retried:
             self._health.allow_one()
         refusal = self._health.refusal()
-        logger.warning("%s", refusal or trouble)
+        logger.log(logging.WARNING if is_news else logging.INFO, "%s", refusal or trouble)
         self._renewal.tried()
         if not up_s or refusal is not None:
             self._answer(refusal or trouble)
