@@ -7,15 +7,18 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import httpx2
+import mcp_types
 import psutil
 import pytest
 from fastmcp import Client
 
+from agent_utilities.upstream.config import GatewayConfig
 from tests.mcp.gateways import Served, served
-from tests.upstream.supervised import PATIENCE_S, faulty
+from tests.upstream.supervised import PATIENCE_S, faulty, gateway_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside]
 
@@ -30,6 +33,16 @@ async def process_of(client: Client[Any]) -> psutil.Process:
     """Return the upstream's process that a client's calls reach."""
     result = await client.call_tool("own_pid", {})
     return psutil.Process(json.loads(result.content[0].text)["pid"])  # type: ignore[union-attr]
+
+
+async def reload(gateway: Served, config: GatewayConfig) -> None:
+    """Have a gateway serve another config, and return once all of it is listed."""
+    changed = asyncio.Event()
+    gateway.provider.on_change(lambda lists: changed.set())
+    await gateway.gateway.reload(config)
+    while any(upstream.snapshot is None for upstream in gateway.upstreams):
+        await changed.wait()
+        changed.clear()
 
 
 async def test_sessions_have_processes_of_their_own_that_end_with_them(gateway: Served) -> None:
@@ -50,6 +63,27 @@ async def test_a_request_without_a_session_leaves_no_process_behind(gateway: Ser
         with suppress(psutil.NoSuchProcess):  # it has ended already
             process = psutil.Process(json.loads(result.content[0].text)["pid"])  # type: ignore[union-attr]
             await asyncio.to_thread(process.wait, PATIENCE_S)
+
+
+async def test_a_session_that_only_completes_leaves_no_process_behind(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    with served(faulty("own", f"pids={pids}", isolate=True)) as gateway:
+        async with Client(f"{gateway.url}/mcp", mode="legacy") as client:
+            reference = mcp_types.PromptReference(type="ref/prompt", name="own_greet")
+            assert (await client.complete(reference, {"name": "name", "value": "A"})).values == ["A!"]
+            process = psutil.Process(int(pids.read_text().split()[-1]))
+        await asyncio.to_thread(process.wait, PATIENCE_S)
+
+
+async def test_a_session_that_outlives_an_edit_leaves_no_process_behind() -> None:
+    with served(faulty("own", isolate=True)) as gateway:
+        async with Client(f"{gateway.url}/mcp", mode="legacy") as client:
+            first = await process_of(client)
+            edited = gateway_of(faulty("own", isolate=True, env={"EDITED": "1"}))
+            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(reload(gateway, edited), gateway.loop))
+            second = await process_of(client)
+            assert second != first
+        await asyncio.to_thread(second.wait, PATIENCE_S)
 
 
 async def test_metrics_count_upstreams_and_name_none(gateway: Served) -> None:

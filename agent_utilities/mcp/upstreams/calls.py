@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -204,31 +205,39 @@ class Caller:
         snapshot = self.upstream.snapshot
         if snapshot is None or "completions" not in snapshot.capabilities:
             return mcp_types.Completion(values=[])
-        relay = ServerRelay(get_context())
-        params = mcp_types.CompleteRequestParams(
-            ref=reference, argument=argument, context=given, _meta=relay.request_meta
-        )
-
-        async def send(live: Connected) -> mcp_types.CompleteResult:
-            return await live.session.send_request(mcp_types.CompleteRequest(params=params), mcp_types.CompleteResult)
-
         try:
-            return (await self.upstream.request(send, relay, relay.headers)).completion
+            async with self._for_present_caller() as relay:
+                params = mcp_types.CompleteRequestParams(
+                    ref=reference, argument=argument, context=given, _meta=relay.request_meta
+                )
+                request = mcp_types.CompleteRequest(params=params)
+
+                async def send(live: Connected) -> mcp_types.CompleteResult:
+                    return await live.session.send_request(request, mcp_types.CompleteResult)
+
+                return (await self.upstream.request(send, relay, relay.headers)).completion
         except UpstreamError as error:
             raise MCPError.from_error_data(relayed_failure(error).error) from None
+        except RelayedError as error:
+            raise MCPError.from_error_data(error.error) from None
 
     # -- eras ------------------------------------------------------------------------------------------------------
 
     async def _request(self, kind: Kind, **params: Any) -> Any:
         """Send a request for the present caller; return its result, or what he is asked first."""
-        context = get_context()
-        relay = ServerRelay(context)
-        if self.config.isolate:
-            relay.at_session_end(f"agent-utilities/isolated/{self.config.name}", self._forget_session)
-        try:
+        async with self._for_present_caller() as relay:
             if relay.is_modern:
-                return await self._for_modern_caller(context, relay, kind, params)
+                return await self._for_modern_caller(get_context(), relay, kind, params)
             return await self.upstream.request(self._sending(relay, kind, params), relay, relay.headers)
+
+    @asynccontextmanager
+    async def _for_present_caller(self) -> AsyncIterator[ServerRelay]:
+        """Give the present caller's side of one request, for as long as that is under way."""
+        relay = ServerRelay(get_context())
+        if self.config.isolate:
+            relay.at_session_end(self.upstream.forget_session)
+        try:
+            yield relay
         except MCPError as error:
             raise RelayedError(error.error) from None
         except ValidationError as error:
@@ -236,10 +245,6 @@ class Caller:
             raise UpstreamError(self.config.name, "not MCP", told) from None
         finally:
             await relay.told()
-
-    def _forget_session(self, session: Hashable) -> None:
-        """End what was started for one session alone."""
-        self.upstream.forget_session(session)
 
     async def _for_modern_caller(
         self, context: Context, relay: ServerRelay, kind: Kind, params: Mapping[str, Any]

@@ -22,6 +22,8 @@ from agent_utilities.mcp.upstreams.capabilities import offers, refusal
 _R = TypeVar("_R", bound=BaseModel)
 
 _OWN_META = "agent-utilities/"
+_FORGETTING = "agent-utilities/forgetting"
+"""Where a connection's state has what is called at its end."""
 _OF_CONNECTION = frozenset(
     {
         "progressToken",
@@ -57,15 +59,16 @@ class ServerRelay:
         """The caller's connection."""
         return connection_of_session(self._session)
 
-    def at_session_end(self, key: str, forget: Callable[[Hashable], None]) -> None:
+    def at_session_end(self, forget: Callable[[Hashable], None]) -> None:
         """Have something called once the caller's session has ended, with what names it.
 
         Args:
-            key: of what is called: of several calls with one key in one session the first holds.
-            forget: what is called.
+            forget: what is called: once, however often it is given in one session.
         """
         connection = connection_of_session(self._session)
-        if connection.state.setdefault(key, forget) is forget:
+        forgetting = connection.state.setdefault(_FORGETTING, set())
+        if forget not in forgetting:
+            forgetting.add(forget)
             connection.exit_stack.callback(forget, connection)
 
     @property
