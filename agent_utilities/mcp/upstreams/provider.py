@@ -21,7 +21,7 @@ from agent_utilities.mcp.kept_provider import KeptProvider
 from agent_utilities.mcp.surface.components import entry_of
 from agent_utilities.mcp.upstreams.components import UpstreamPrompt, UpstreamResource, UpstreamTemplate, UpstreamTool
 from agent_utilities.mcp.upstreams.instructions import Instructions
-from agent_utilities.mcp.upstreams.union import Denials, Union, Unions
+from agent_utilities.mcp.upstreams.union import Denials, Union, Unions, no_denials
 from agent_utilities.mcp.upstreams.waiting import WaitingCalls
 from agent_utilities.runtime.turns import finish_in_turns
 from agent_utilities.visibility.bounds import Bounds
@@ -51,7 +51,7 @@ class UpstreamProvider(KeptProvider):
         denials: tells what the operator denies; nothing by default.
     """
 
-    def __init__(self, upstreams: ListedUpstreams, denials: Denials = lambda config, snapshot: {}) -> None:
+    def __init__(self, upstreams: ListedUpstreams, denials: Denials = no_denials) -> None:
         super().__init__()
         self._upstreams = upstreams
         self.waiting = WaitingCalls()

@@ -24,7 +24,7 @@ _A_STEP = 50
 _C = TypeVar("_C")
 _L = TypeVar("_L")
 
-Denials = Callable[[UpstreamConfig, Snapshot], Mapping[Key, str]]
+Denials = Callable[[UpstreamConfig, Snapshot], Steps[Mapping[Key, str]]]
 """Returns which components of an upstream the operator denies, each with the place where he does."""
 
 
@@ -125,7 +125,10 @@ class Unions:
         namespace = Namespace(upstream.config.name for upstream in upstreams)
         tags = _operators_tags(upstream.config for upstream in upstreams)
         seen = [(each, each.snapshot) for each in upstreams if each.config.enabled]
-        reached = [self._now(each, snapshot, namespace, tags) for each, snapshot in seen if snapshot is not None]
+        reached: list[_Reached] = []
+        for upstream, snapshot in seen:
+            if snapshot is not None:
+                reached.append((yield from self._now(upstream, snapshot, namespace, tags)))
         tools = Names(namespace, _listed(reached, lambda shot: map(_name, shot.tools)))
         yield
         prompts = Names(namespace, _listed(reached, lambda shot: map(_name, shot.prompts)))
@@ -156,15 +159,21 @@ class Unions:
 
     def _now(
         self, upstream: CalledUpstream, snapshot: Snapshot, namespace: Namespace, operators_tags: frozenset[str]
-    ) -> _Reached:
+    ) -> Steps[_Reached]:
         before = self._reached.get(upstream.config.name)
-        denials = self._denials(upstream.config, snapshot)
+        denials = yield from self._denials(upstream.config, snapshot)
         is_same = before is not None and before.caller.upstream is upstream and before.config == upstream.config
         names = (namespace, operators_tags)
         if before is None or not is_same or (before.caller.namespace, before.caller.operators_tags) != names:
             caller = Caller(upstream, namespace, self._waiting, operators_tags)
             return _Reached(caller, upstream.config, snapshot, denials, {}, {})
         return _Reached(before.caller, before.config, snapshot, denials, before.made, {})
+
+
+def no_denials(config: UpstreamConfig, snapshot: Snapshot) -> Steps[Mapping[Key, str]]:
+    """Deny nothing."""
+    yield from ()
+    return {}
 
 
 def _operators_tags(configs: Iterable[UpstreamConfig]) -> frozenset[str]:

@@ -108,7 +108,7 @@ def lock_of(snapshots: Iterable[Snapshot]) -> Lock:
     """Return the lock that accepts all that upstreams list now."""
     accepted: dict[Key, Accepted] = {}
     for snapshot in snapshots:
-        for key, definition in _definitions(snapshot):
+        for key, definition in definitions(snapshot):
             accepted.setdefault(key, Accepted(sha256_of(definition), definition))
     return Lock(accepted)
 
@@ -121,14 +121,21 @@ def changes(lock: Lock, snapshots: Iterable[Snapshot]) -> list[Change]:
     found: list[Change] = []
     for snapshot in snapshots:
         now: set[Key] = set()
-        for key, definition in _definitions(snapshot):
+        for key, definition in definitions(snapshot):
             now.add(key)
-            before = lock.accepted.get(key)
-            if before is None or before.sha256 != sha256_of(definition):
-                found.append(Change(key, None if before is None else before.definition, definition))
+            if (change := change_of(lock, key, definition)) is not None:
+                found.append(change)
         gone = (key for key in lock.accepted if key.upstream == snapshot.upstream and key not in now)
         found.extend(Change(key, lock.accepted[key].definition, None) for key in gone)
     return found
+
+
+def change_of(lock: Lock, key: Key, definition: Definition) -> Change | None:
+    """Return how a definition is not as it was accepted; None where it is."""
+    before = lock.accepted.get(key)
+    if before is None or before.sha256 != sha256_of(definition):
+        return Change(key, None if before is None else before.definition, definition)
+    return None
 
 
 def accept(lock: Lock, names: Collection[str], snapshots: Sequence[Snapshot]) -> Lock:
@@ -187,7 +194,8 @@ def _short_forms(key: Key) -> tuple[str, ...]:
     return (f"{key.upstream}/{key.name}", f"{key.upstream}_{key.name}") if key.name else ()
 
 
-def _definitions(snapshot: Snapshot) -> Iterator[tuple[Key, Definition]]:
+def definitions(snapshot: Snapshot) -> Iterator[tuple[Key, Definition]]:
+    """Yield what a model reads of each component that is locked, in the upstream's order."""
     kinds: tuple[tuple[Kind, Sequence[BaseModel]], ...] = (
         ("tools", snapshot.tools),
         ("prompts", snapshot.prompts),

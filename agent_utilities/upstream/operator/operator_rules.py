@@ -8,10 +8,14 @@ from pathlib import Path
 
 from agent_utilities.selection.model import fold
 from agent_utilities.upstream.config import UpstreamConfig
-from agent_utilities.upstream.operator.lock import Key, Lock, changes
+from agent_utilities.upstream.operator.lock import Key, Lock, change_of, definitions
 from agent_utilities.upstream.operator.lock_file import origin
 from agent_utilities.upstream.snapshot import Snapshot
 from agent_utilities.visibility.names import pattern_matcher
+from agent_utilities.visibility.steps import Steps
+
+_A_STEP = 50
+"""Components that are judged in one step: a millisecond at most."""
 
 
 def denied_by(config: UpstreamConfig, tool: str) -> str | None:
@@ -57,14 +61,18 @@ class OperatorRules:
     lock: Lock | None = None
     lock_file: Path = Path("lock.json")
 
-    def denials(self, config: UpstreamConfig, snapshot: Snapshot) -> Mapping[Key, str]:
+    def denials(self, config: UpstreamConfig, snapshot: Snapshot) -> Steps[Mapping[Key, str]]:
         """Return which components of an upstream are denied, each with the file and the key that say so."""
         denied = {}
         if self.lock is not None:
-            for change in changes(self.lock, [snapshot]):
-                if change.after is not None:
-                    denied[change.key] = f"{origin(self.lock_file, change.key)}, {change.what} since it was accepted"
-        for tool in snapshot.tools:
+            for n, (key, definition) in enumerate(definitions(snapshot)):
+                if n % _A_STEP == 0:
+                    yield
+                if (change := change_of(self.lock, key, definition)) is not None:
+                    denied[key] = f"{origin(self.lock_file, key)}, {change.what} since it was accepted"
+        for n, tool in enumerate(snapshot.tools):
+            if n % _A_STEP == 0:
+                yield
             if (where := denied_by(config, tool.name)) is not None:
                 denied[Key(config.name, "tools", tool.name)] = where
         return denied

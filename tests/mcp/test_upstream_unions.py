@@ -1,0 +1,32 @@
+"""What all upstreams list is taken in short steps, so that nobody waits while one lists thousands of tools (law L7)."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent_utilities.mcp.upstreams.union import Unions
+from agent_utilities.mcp.upstreams.waiting import WaitingCalls
+from agent_utilities.upstream.operator.lock import lock_of
+from agent_utilities.upstream.operator.operator_rules import OperatorRules
+from agent_utilities.visibility.steps import finish
+from tests.mcp.test_upstream_components import upstream
+from tests.pace import LONGEST, pace
+from tests.visibility.test_steps import longest_s
+
+
+@pytest.mark.parametrize("is_locked", [False, True])
+def test_no_step_is_long_however_many_tools_an_operators_rules_are_asked_of(is_locked: bool) -> None:
+    tools = (f"some_tool_name_{i}" for i in range(5_000))
+    up = upstream("up", *tools, config={"deny": frozenset(f"*_{i}_delete_*" for i in range(8))})
+    assert up.snapshot is not None
+    rules = OperatorRules(lock_of([up.snapshot]) if is_locked else None)
+    unions = Unions(rules.denials, WaitingCalls())
+    finish(unions.making([up]))  # type: ignore[list-item]  # nothing is called
+    # The least of several: what else the machine does must not count.
+    longest = []
+    for _ in range(5):
+        unit = pace()
+        longest.append(longest_s(unions.making([up])) / unit)  # type: ignore[list-item]
+        if min(longest) < LONGEST:
+            break
+    assert min(longest) < LONGEST
