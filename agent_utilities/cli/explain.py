@@ -18,6 +18,7 @@ from rich.table import Table
 
 from agent_utilities.catalog.model import Catalog, entry
 from agent_utilities.errors import AgentUtilitiesError, InputError
+from agent_utilities.mcp.command_line.plain_text import plain
 from agent_utilities.resolution.reasons import reason_text, status_text
 from agent_utilities.selection.channels import field_of
 from agent_utilities.selection.merge import effective, merge
@@ -138,15 +139,16 @@ def _print_one(row: dict[str, Any]) -> None:
 
 
 def _print_table(answer: dict[str, Any]) -> None:
-    console = Console()
+    console = Console(emoji=False)
     rows, selection = answer["tools"], answer["selection"]
-    table = Table(title=f"{answer['server']}: what this caller sees", title_justify="left", header_style="bold")
+    table = Table(title=f"{plain(answer['server'])}: what this caller sees", title_justify="left", header_style="bold")
     for heading in ("tool", "verdict", "why"):
         table.add_column(heading, overflow="fold")
     table.add_column("≈ tokens", justify="right")
     styles = {"visible": "green", "deferred": "yellow", "denied": "red"}
     for row in rows:
-        table.add_row(row["name"], f"[{styles[row['verdict']]}]{row['verdict']}[/]", row["reason"], str(row["tokens"]))
+        verdict = f"[{styles[row['verdict']]}]{row['verdict']}[/]"
+        table.add_row(plain(row["name"]), verdict, plain(row["reason"]), str(row["tokens"]))
     console.print(table)
     shown = sum(row["tokens"] for row in rows if row["verdict"] == "visible")
     query = status_text(selection["status"], selection.get("cause", ""), selection.get("left_out", 0))
@@ -158,4 +160,4 @@ def _print_table(answer: dict[str, Any]) -> None:
     )
     for name, near in selection.get("unknown", {}).items():
         hint = f"; did you mean {near!r}?" if near else ""
-        console.print(f"[yellow]no tool open to callers bears the name {name!r}{hint}[/]", highlight=False)
+        console.print(f"[yellow]{plain(f'no tool open to callers bears the name {name!r}{hint}')}[/]", highlight=False)

@@ -9,11 +9,11 @@ import time
 from dataclasses import asdict, dataclass
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from agent_utilities.catalog.tokens import n_tokens
 from agent_utilities.cli.progress import Steps
+from agent_utilities.mcp.command_line.plain_text import plain
 from agent_utilities.settings import read_settings
 from agent_utilities.upstream.config import GatewayConfig
 from agent_utilities.upstream.errors import Cause
@@ -111,23 +111,23 @@ async def _reach(upstream: Upstream) -> Checked:
 
 
 def _print(rows: list[Checked], config: GatewayConfig) -> None:
-    console = Console()
+    console = Console(emoji=False)
     table = Table("server", "transport", "state", header_style="bold")
     for heading in ("tools", "≈ tokens", "seconds"):
         table.add_column(heading, justify="right")
     for row in rows:
         state = f"[{_STYLE.get(row.state, 'yellow')}]{row.state}[/]"
-        table.add_row(row.server, row.transport, state, str(row.tools), str(row.tokens), f"{row.start_s:.1f}")
+        table.add_row(plain(row.server), row.transport, state, str(row.tools), str(row.tokens), f"{row.start_s:.1f}")
     console.print(table)
     for row in rows:
         if row.wrong:
-            console.print(f"[red]{escape(row.server)}[/]: {escape(row.wrong)}", highlight=False, soft_wrap=True)
+            console.print(f"[red]{plain(row.server)}[/]: {plain(row.wrong)}", highlight=False, soft_wrap=True)
         if row.remedy:
-            console.print(f"  what would mend it: {escape(row.remedy)}", highlight=False, soft_wrap=True)
+            console.print(f"  what would mend it: {plain(row.remedy)}", highlight=False, soft_wrap=True)
     n_tools, n_tokens_in_all = sum(row.tools for row in rows), sum(row.tokens for row in rows)
     n_up = sum(row.state in ("ready", "idle") for row in rows)
     print(f"{n_up} of {len(rows)} upstreams reached: {n_tools} tools, about {n_tokens_in_all} tokens on every turn")
     for problem in config.problems:
-        console.print(f"[red]left out:[/] {escape(problem)}", highlight=False, soft_wrap=True)
+        console.print(f"[red]left out:[/] {plain(problem)}", highlight=False, soft_wrap=True)
     for notice in config.notices:
-        console.print(f"[yellow]note:[/] {escape(notice)}", highlight=False, soft_wrap=True)
+        console.print(f"[yellow]note:[/] {plain(notice)}", highlight=False, soft_wrap=True)

@@ -21,7 +21,7 @@ class Steps:
 
     def __init__(self, total: int) -> None:
         self._total, self._begun = total, 0
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
         console = Console(stderr=True)
         self._bar = Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
         self._task = self._bar.add_task("", total=total)

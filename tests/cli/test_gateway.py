@@ -84,6 +84,12 @@ class TestCheck:
         assert "1 of 1 upstreams reached: 20 tools" in done.stdout
         assert f"left out: {shell.config}: mcpServers.odd.command: " in done.stdout.replace("\n", " ")
 
+    def test_a_name_that_looks_like_markup_costs_none_of_the_others(self, shell: Shell) -> None:
+        shell.write(**{"a[/]b": entry(), "well": entry()})
+        done = shell.run("check", str(shell.config))
+        assert "2 of 2 upstreams reached: 40 tools" in done.stdout
+        assert re.search(r"a\[/\]b +│ stdio +│ (ready|idle) ", done.stdout), done.stdout
+
 
 class TestList:
     def test_sees_servers_that_were_never_reached_and_says_where_a_tool_is_denied(self, shell: Shell) -> None:
@@ -99,6 +105,13 @@ class TestList:
         assert "not listed, since never reached: gone" in done.stdout
         assert "asking what was never listed yet: gone" in done.stderr
         assert json.loads(shell.run(str(shell.config), "--list", "--json").stdout)["absent"] == ["gone"]
+
+    def test_shows_what_servers_say_as_it_is_and_lets_none_of_it_act_on_the_terminal(self, shell: Shell) -> None:
+        shell.write(loud=entry("tag=[/]\x1b[2J"), well=entry())
+        done = shell.run(str(shell.config), "--list")
+        assert re.search(r"loud_tagged +│ tool +│ visible +│ +│ \[/\]\\x1b\[2J, loud ", done.stdout), done.stdout
+        assert "well_echo" in done.stdout
+        assert "\x1b[2J" not in done.stdout
 
 
 class TestLogs:

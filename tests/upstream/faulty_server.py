@@ -13,7 +13,7 @@ Ending:     lingers (ignores SIGTERM and the end of stdin)  ignores-eof (ignores
 Output:     garbage-before  garbage-between  garbage-glued  garbage-only  stderr-flood=BYTES  stderr=TEXT
 Pipes:      closes-stdin  closes-stdout  stops-reading (each: after the handshake)
 Lists:      hang-at-list[=KIND]  refuses-list=KIND (answers it with an error)
-            tools=N  list-bytes=N  twice  bad-schema  deep-schema=N  storm=N (list_changed, so many a second)
+            tools=N  list-bytes=N  twice  bad-schema  deep-schema=N  tag=TEXT  storm=N (list_changed, so many a second)
 Calls:      hang-at-call  die-in-call  spin-at-call
 Records:    pids=FILE (a line for each process)  record=FILE (a line for each message received)
 """
@@ -370,6 +370,8 @@ def listed_faults() -> list[Message]:
         for _ in range(int(FAULTS["deep-schema"])):
             schema = {"type": "object", "properties": {"a": schema}}
         more.append(tool("deep", "") | {"inputSchema": schema})
+    if "tag" in FAULTS:
+        more.append(tool("tagged", "") | {"_meta": {"fastmcp": {"tags": [FAULTS["tag"]]}}})
     return more
 
 

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from agent_utilities.catalog.model import KINDS, ComponentKind
 from agent_utilities.catalog.tokens import n_tokens
+from agent_utilities.mcp.command_line.plain_text import plain
 from agent_utilities.mcp.host import Host
 from agent_utilities.mcp.surface.verdict import Verdict
 from agent_utilities.resolution.reasons import reason_text, reasons_by_name, status_text
@@ -102,8 +103,8 @@ def _cost(tool: Any) -> int:
 def _print_table(
     name: str, rows: list[dict[str, Any]], totals: dict[str, int], query: str, unknown: dict[str, str | None]
 ) -> None:
-    console = Console()
-    table = Table(title=f"{name}: what a caller sees", title_justify="left", header_style="bold")
+    console = Console(emoji=False)
+    table = Table(title=f"{plain(name)}: what a caller sees", title_justify="left", header_style="bold")
     for heading in ("name", "kind", "verdict", "reason", "tags"):
         table.add_column(heading, overflow="fold")
     table.add_column("≈ tokens", justify="right")
@@ -111,7 +112,8 @@ def _print_table(
         style = _STYLE[row["verdict"]]
         tokens = str(row["tokens"]) if row["kind"] == "tool" else ""
         verdict = f"[{style}]{row['verdict']}[/]"
-        table.add_row(row["name"], row["kind"], verdict, row["reason"], ", ".join(row["tags"]), tokens)
+        said = map(plain, (row["reason"], ", ".join(row["tags"])))
+        table.add_row(plain(row["name"]), row["kind"], verdict, *said, tokens)
     console.print(table)
     console.print(
         f"{totals['visible']} of {totals['tools']} tools visible, {totals['permitted']} permitted; "
@@ -121,4 +123,4 @@ def _print_table(
     )
     for given, near in unknown.items():
         hint = f"; did you mean {near!r}?" if near else ""
-        console.print(f"[yellow]no component bears the name {given!r}{hint}[/]", highlight=False)
+        console.print(f"[yellow]{plain(f'no component bears the name {given!r}{hint}')}[/]", highlight=False)
