@@ -95,7 +95,7 @@ class UpstreamConfig(BaseModel):
     start_timeout_s: float = Field(default=60.0, gt=0)
     """Seconds until it has answered its first request."""
     list_timeout_s: float = Field(default=30.0, gt=0)
-    """Seconds that listing all it has may take."""
+    """Seconds that each of its lists may take."""
     idle_s: float = Field(default=600.0, gt=0)
     """Seconds without a call after which it is stopped."""
     overrides: Mapping[str, ToolOverride] = Field(default_factory=dict)

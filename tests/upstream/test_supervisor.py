@@ -92,7 +92,7 @@ class TestSharing:
             pids = {await gateway.pid("faulty", one), await gateway.pid("faulty", other)}
             assert len(pids) == 2
             assert await gateway.pid("faulty", one) in pids
-            gateway.upstreams.forget_session("one")
+            gateway["faulty"].forget_session("one")
             await gateway.until(lambda: sum(map(is_alive, pids)) == 1)
             assert await gateway.pid("faulty", other) in pids
 

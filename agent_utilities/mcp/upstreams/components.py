@@ -15,7 +15,7 @@ from pydantic import Field, InstanceOf
 
 from agent_utilities.mcp.tool_origin import ForeignTool, ToolOrigin
 from agent_utilities.mcp.upstreams.calls import Caller
-from agent_utilities.mcp.upstreams.traits import common, listed_meta, told_of
+from agent_utilities.mcp.upstreams.traits import common, told_of
 from agent_utilities.upstream.config import ToolOverride
 from agent_utilities.upstream.uris import original_uri
 
@@ -64,14 +64,11 @@ class UpstreamTool(ForeignTool):
     def to_mcp_tool(self, **overrides: Any) -> mcp_types.Tool:
         """Return the tool as its upstream lists it, but for its name, its tags and what the operator says of it."""
         update = {
+            **told_of(self, self.listed.meta),
             "name": overrides.get("name", self.name),
-            "title": self.title,
-            "description": self.description,
             "input_schema": self.parameters,
             "output_schema": self.output_schema,
             "annotations": self.annotations,
-            "icons": self.icons,
-            "meta": listed_meta(self, self.listed.meta),
         }
         return self.listed.model_copy(update=update)
 

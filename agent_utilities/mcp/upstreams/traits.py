@@ -46,11 +46,11 @@ def told_of(component: Any, listed: Mapping[str, Any] | None) -> dict[str, Any]:
         "title": component.title,
         "description": component.description,
         "icons": component.icons,
-        "meta": listed_meta(component, listed),
+        "meta": _listed_meta(component, listed),
     }
 
 
-def listed_meta(component: Any, listed: Mapping[str, Any] | None) -> dict[str, Any]:
+def _listed_meta(component: Any, listed: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the `_meta` that a component is listed with: the upstream's, its tags beside it."""
     meta = {key: value for key, value in (component.meta or {}).items() if key != _OF_FASTMCP}
     return {**meta, _OF_FASTMCP: {**_fastmcp_meta(listed), "tags": sorted(component.tags)}}

@@ -28,13 +28,6 @@ N_DAMAGED = 4
 """How many files that were set aside are left to be looked at."""
 
 
-def default_folder() -> Path:
-    """Return the folder of the user's snapshots."""
-    import platformdirs
-
-    return Path(platformdirs.user_cache_dir("agent-utilities")) / "snapshots"
-
-
 class SnapshotStore:
     """One file for each upstream and config digest, shared by processes: each is swapped whole.
 

@@ -86,15 +86,6 @@ class Upstreams:
         """Return the upstream of that name, None where there is none."""
         return self._upstreams.get(name)
 
-    def forget_session(self, session: Any) -> None:
-        """End what was started for one session alone.
-
-        Args:
-            session: as its relay names it.
-        """
-        for upstream in self:
-            upstream.forget_session(session)
-
     async def run(self, started: asyncio.Event | None = None) -> None:
         """Supervise until cancelled; every process has ended then.
 
