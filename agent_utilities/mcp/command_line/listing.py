@@ -52,7 +52,8 @@ async def print_listing(host: Host, as_json: bool) -> None:
         return
     _print_table(host.name, rows, totals, query, unknown)
     if absent:
-        print(f"not listed, since never reached: {', '.join(absent)}")
+        console = Console(emoji=False)
+        console.print(f"not listed, since never reached: {plain(', '.join(absent))}", highlight=False, soft_wrap=True)
 
 
 async def _rows(host: Host, kind: ComponentKind, verdict: Verdict) -> list[dict[str, Any]]:
