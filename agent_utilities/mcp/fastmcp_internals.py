@@ -100,6 +100,17 @@ def whole_lifespan(server: FastMCP[Any]) -> AbstractAsyncContextManager[None]:
     return server._lifespan_manager()
 
 
+def make_session_state(server: FastMCP[Any]) -> None:
+    """Make what a server keeps its sessions' state in, `FastMCP._state_store`, with the packages that it takes.
+
+    Why: FastMCP imports them in the first request that lists anything, some 400 modules. A thread that imports what
+    reaches upstreams needs the same ones, and two threads that import one package can deadlock: Python ends that with
+    an error in either.
+    Ends when: FastMCP imports them with its server, or its client does without them.
+    """
+    _ = server._state_store
+
+
 async def look_up_resource(server: FastMCP[Any], uri: str) -> tuple[Resource | None, bool]:
     """Return a resource that the caller may read, and whether one exists at all, `FastMCP._lookup_resource`.
 

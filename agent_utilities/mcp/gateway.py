@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_utilities.catalog.model import KINDS, entry
 from agent_utilities.mcp.command_line.version import installed_version
+from agent_utilities.mcp.fastmcp_internals import make_session_state
 from agent_utilities.mcp.lifespan import with_background
 from agent_utilities.mcp.server import AgentServer
 from agent_utilities.mcp.upstreams.instructions import joined
@@ -92,6 +93,7 @@ class Gateway(AgentServer):
             await asyncio.gather(watching, return_exceptions=True)
 
     async def _supervise(self) -> None:
+        make_session_state(self)
         await self.upstreams.run()
 
     async def _follow_files(self) -> None:

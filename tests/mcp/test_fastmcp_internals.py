@@ -80,6 +80,7 @@ def test_the_private_names_are_these():
         "_remove_component",
         "_server",
         "_started",
+        "_state_store",
     }
 
 
@@ -95,6 +96,11 @@ class TestEachIsWhereItIsLookedFor:
         assert not fastmcp_internals.is_started(server)
         async with Client(server):
             assert fastmcp_internals.is_started(server)
+
+    async def test_a_server_keeps_what_its_sessions_state_is_kept_in(self):
+        server: FastMCP[Any] = FastMCP("s")
+        fastmcp_internals.make_session_state(server)
+        assert server._state_store is server._state_store
 
     async def test_a_servers_whole_lifespan_can_be_entered_twice(self):
         entered: list[str] = []
