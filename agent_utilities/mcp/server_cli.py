@@ -150,6 +150,7 @@ def _serve(server: Launchable, options: Options) -> None:
     calm_collector()
     common: dict[str, Any] = {"show_banner": False, "log_level": options.log_level.upper()}
     if options.transport is Transport.STDIO:
+        _end_stdin_by_signals()
         server.run(transport="stdio", **common)
         return
     from agent_utilities.runtime.hosts import is_loopback
@@ -157,6 +158,18 @@ def _serve(server: Launchable, options: Options) -> None:
     if not is_loopback(options.host) and server.auth is None:
         _warn_open(options.host, options.port)
     server.run(transport=options.transport.wire, host=options.host, port=options.port, **common)
+
+
+def _end_stdin_by_signals() -> None:
+    """Have SIGTERM and Ctrl-C end a server as the end of its input does, for which it may wait in a thread."""
+    if sys.platform == "win32":  # which can't wait for pipes
+        return
+    from agent_utilities.runtime.endable_stdin import EndableStdin
+
+    stdin = EndableStdin()
+    signal.signal(signal.SIGTERM, lambda *_: stdin.end())
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # it may be ignored, as in the background
+        signal.signal(signal.SIGINT, lambda *_: stdin.end())
 
 
 def _log_to_stderr(level: LogLevel) -> None:
