@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
@@ -27,8 +28,11 @@ from agent_utilities.mcp.command_line.options import (
 from agent_utilities.mcp.command_line.version import installed_version
 
 if TYPE_CHECKING:  # the command line is read before anything of FastMCP is loaded
+    from types import FrameType
+
     from agent_utilities.mcp.host import Host
     from agent_utilities.resolution.resolver import Resolver
+    from agent_utilities.runtime.endable_stdin import EndableStdin
 
     class Launchable(Host, Protocol):
         """What the command line needs of the server that it launches."""
@@ -150,8 +154,10 @@ def _serve(server: Launchable, options: Options) -> None:
     calm_collector()
     common: dict[str, Any] = {"show_banner": False, "log_level": options.log_level.upper()}
     if options.transport is Transport.STDIO:
-        _end_stdin_by_signals()
+        stdin = _stdin_that_signals_end()
         server.run(transport="stdio", **common)
+        if stdin is not None and stdin.ended_by == signal.SIGINT:
+            raise KeyboardInterrupt
         return
     from agent_utilities.runtime.hosts import is_loopback
 
@@ -160,16 +166,26 @@ def _serve(server: Launchable, options: Options) -> None:
     server.run(transport=options.transport.wire, host=options.host, port=options.port, **common)
 
 
-def _end_stdin_by_signals() -> None:
-    """Have SIGTERM and Ctrl-C end a server as the end of its input does, for which it may wait in a thread."""
+def _stdin_that_signals_end() -> EndableStdin | None:
+    """Have SIGTERM and Ctrl-C end a server as the end of its input does, for which it may wait in a thread.
+
+    A second signal ends it wherever it is: in a start that hangs, or in a lifespan that does not end.
+    """
     if sys.platform == "win32":  # which can't wait for pipes
-        return
+        return None
     from agent_utilities.runtime.endable_stdin import EndableStdin
 
     stdin = EndableStdin()
-    signal.signal(signal.SIGTERM, lambda *_: stdin.end())
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # it may be ignored, as in the background
-        signal.signal(signal.SIGINT, lambda *_: stdin.end())
+    for number in (signal.SIGTERM, signal.SIGINT):
+        before = signal.getsignal(number)
+        if callable(before):  # Ctrl-C may be ignored, as in the background
+            signal.signal(number, partial(_end_stdin, stdin, before))
+    return stdin
+
+
+def _end_stdin(stdin: EndableStdin, before: Callable[[int, FrameType | None], Any], number: int, _: object) -> None:
+    stdin.end(number)
+    signal.signal(number, before)
 
 
 def _log_to_stderr(level: LogLevel) -> None:

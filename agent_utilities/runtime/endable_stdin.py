@@ -18,6 +18,8 @@ class EndableStdin:
     """
 
     def __init__(self) -> None:
+        self.ended_by: int | None = None
+        """The signal that ended it first, or None."""
         self._source = os.dup(0)
         reads, self._sink = os.pipe()
         os.dup2(reads, 0)
@@ -26,8 +28,13 @@ class EndableStdin:
         self._woken, self._wake = os.pipe()
         threading.Thread(target=self._hand_on, name="stdin", daemon=True).start()
 
-    def end(self) -> None:
-        """End it, whatever else comes; a signal handler may call it, and call it again."""
+    def end(self, number: int) -> None:
+        """End it, whatever else comes; a signal handler may call it, and call it again.
+
+        Args:
+            number: the signal's.
+        """
+        self.ended_by = self.ended_by or number
         os.write(self._wake, b".")
 
     def _hand_on(self) -> None:

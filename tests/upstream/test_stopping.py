@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.upstream.gateway_process import GATEWAY, environ
-from tests.upstream.processes import wait_until_gone
+from tests.upstream.processes import PATIENCE_S, wait_until_gone
 from tests.upstream.supervised import FAULTY
 from tests.wire.wires import StdioCaller, jsonrpc
 
@@ -23,6 +23,24 @@ HOST = "import subprocess, sys; child = subprocess.Popen(sys.argv[1:]); print(ch
 
 HEEDING = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
 """Runs a command that heeds Ctrl-C."""
+
+
+HANGING = """
+import asyncio, contextlib, sys, threading
+from agent_utilities import create_mcp_server
+
+@contextlib.asynccontextmanager
+async def lifespan(server):
+    print("starting", file=sys.stderr, flush=True)
+    while "stdin" in {thread.name for thread in threading.enumerate()}:
+        await asyncio.sleep(0.01)
+    print("its input was ended by a signal", file=sys.stderr, flush=True)
+    await asyncio.Event().wait()
+    yield
+
+create_mcp_server("hanging", lifespan=lifespan).cli()
+"""
+"""A server whose start never ends."""
 
 
 def started(folder: Path, *before: str) -> subprocess.Popen[bytes]:
@@ -44,8 +62,10 @@ def upstream_of(caller: StdioCaller) -> int:
     return int(json.loads(caller.ask("tools/call", {"name": "one_pid"}).result["content"][0]["text"])["pid"])
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_by_a_signal_in_the_middle_of_a_call_ends_it_and_its_server(tmp_path: Path, number: signal.Signals) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_by_a_signal_in_the_middle_of_a_call_ends_it_and_its_server(
+    tmp_path: Path, number: signal.Signals, code: int
+) -> None:
     with started(tmp_path) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -56,7 +76,7 @@ def test_by_a_signal_in_the_middle_of_a_call_ends_it_and_its_server(tmp_path: Pa
         process.stdin.flush()
         process.send_signal(number)
         try:
-            assert process.wait(20) == 0
+            assert process.wait(PATIENCE_S) == code
         finally:
             process.kill()
         wait_until_gone(upstream)
@@ -76,3 +96,22 @@ def test_by_the_end_of_its_host_alone_ends_it_and_its_server(tmp_path: Path) -> 
             if Path(f"/proc/{gateway}").exists():
                 os.kill(gateway, signal.SIGKILL)
         wait_until_gone(upstream)
+
+
+def test_a_second_signal_ends_a_start_that_hangs(tmp_path: Path) -> None:
+    script = tmp_path / "hanging.py"
+    script.write_text(HANGING)
+    command = [sys.executable, str(script), "-t", "stdio"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, env=environ(tmp_path), stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stderr is not None
+        while "starting" not in process.stderr.readline():
+            assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        while "ended by" not in process.stderr.readline():
+            assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        try:
+            assert process.wait(PATIENCE_S) == 0
+        finally:
+            process.kill()
