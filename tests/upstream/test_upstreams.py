@@ -7,11 +7,14 @@ import logging
 import os
 import subprocess
 import sys
+import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from agent_utilities.upstream.errors import UpstreamError
+from agent_utilities.upstream.snapshot import Snapshot
 from agent_utilities.upstream.snapshots.snapshot_file import file_name
 from agent_utilities.upstream.snapshots.snapshot_store import SnapshotStore
 from agent_utilities.upstream.supervision.upstreams import Upstreams
@@ -226,6 +229,34 @@ class TestADiskThatHangs:
             await reloading
         assert [each.config.name for each in upstreams] == ["other"]
         assert upstreams["other"].snapshot is None
+
+    async def test_that_goes_on_has_what_was_being_written_when_the_gateway_ended(self, tmp_path: Path) -> None:
+        fifo = tmp_path / "disk"  # to be opened for writing it waits for a reader
+        os.mkfifo(fifo)
+
+        class SlowStore(SnapshotStore):
+            is_writing = threading.Event()
+
+            def save(self, snapshot: Snapshot) -> None:
+                self.is_writing.set()
+                os.close(os.open(fifo, os.O_WRONLY))
+                super().save(snapshot)
+
+        store = SlowStore(tmp_path)
+        upstreams = Upstreams(
+            gateway_of(faulty()),
+            environ=os.environ,
+            store=store,
+            on_change=lambda name: None,
+            policy=replace(QUICK, disk_s=PATIENCE_S),
+        )
+        running = asyncio.create_task(upstreams.run())
+        assert await asyncio.to_thread(store.is_writing.wait, PATIENCE_S)
+        running.cancel()
+        await asyncio.sleep(0)
+        os.close(await asyncio.to_thread(os.open, fifo, os.O_RDONLY))
+        await asyncio.wait([running])
+        assert SnapshotStore(tmp_path).load(faulty()) is not None
 
     def test_holds_up_no_end_of_the_gateway(self, tmp_path: Path) -> None:
         environ = {**os.environ, "MCP_GATEWAY_FOLDER": str(tmp_path), "MCP_GRAPH": "off"}

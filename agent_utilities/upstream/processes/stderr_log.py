@@ -22,8 +22,6 @@ MAX_LINE_CHARACTERS = 2000
 """Characters of a line that are kept."""
 RATE_BYTES, BURST_BYTES = 64 * 1024, 512 * 1024
 """Bytes a second that are kept, and how many at once; of what goes over it only the last is."""
-FLUSH_S = 1.0
-"""Seconds that a gateway's end waits for the disk."""
 _TAIL_BYTES = 16 * 1024
 _ESCAPES = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*(?:\x1b\\)?|[ -/]*[0-~])"
@@ -104,7 +102,7 @@ class StderrLog:
         lines = [line for line, is_note in self._lines if with_notes or not is_note]
         return [*lines, *rest][-n:] if n > 0 else []
 
-    def flush(self, limit_s: float = FLUSH_S) -> None:
+    def flush(self, limit_s: float) -> None:
         """Wait until the file has all that was kept, for a disk that answers; not to be called on an event loop.
 
         Args:

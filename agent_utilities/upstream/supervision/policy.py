@@ -38,6 +38,7 @@ class Policy:
         settle_limit_s: the same, of an upstream that goes on telling of changes.
         ping_s: seconds that one has to answer a ping after a call that it did not answer.
         close_s: seconds that ending a connection may take, before it is ended by force.
+        disk_s: seconds that an end waits for what is being written, and a reload for snapshots to be read.
         grace_s: seconds that calls under way have to end, of an upstream that is configured away.
         n_isolated: sessions at once that have a connection of their own.
         n_unreachable: calls in a row that did not get through, after which the connection counts as failed.
@@ -53,6 +54,7 @@ class Policy:
     settle_limit_s: float = 30.0
     ping_s: float = 10.0
     close_s: float = 10.0
+    disk_s: float = 1.0
     grace_s: float = 10.0
     n_isolated: int = 64
     n_unreachable: int = 3

@@ -129,12 +129,21 @@ class Renewal:
             logger.exception("upstream %r: its snapshot could not be kept", config.name)
 
     async def _keep(self, snapshot: Snapshot) -> None:
+        """Keep a snapshot, and list by it; a stop waits for the disk, but not for one that hangs."""
+        saving = asyncio.ensure_future(in_daemon_thread(partial(self._save, snapshot)))
+        try:
+            await self._list_by(snapshot)
+            await asyncio.shield(saving)
+        except BaseException:
+            await asyncio.wait([saving], timeout=self._policy.disk_s)
+            raise
+
+    async def _list_by(self, snapshot: Snapshot) -> None:
         before, self.snapshot = self.snapshot, snapshot
         if before is None or await asyncio.to_thread(_differs, before, snapshot):
             self._on_change()
         for problem in snapshot.problems if before is None or before.problems != snapshot.problems else ():
             logger.warning("upstream %r: %s", snapshot.upstream, problem)
-        await in_daemon_thread(partial(self._save, snapshot))  # the disk may hang, and a stop must not wait for it
 
 
 async def _is_set(event: asyncio.Event, within_s: float) -> bool:
