@@ -162,7 +162,7 @@ def lists_and_calls(
                 front = fronts[wire_of(kind, wire)] = stack.enter_context(serving(kind, files, home, wire))
                 front.complete(_expected(kind, files))
                 front.echo()
-        listing = {name: _timed(front, front.n_tools) for name, front in fronts.items() if front.kind != "kept"}
+        listing = {name: _timed(front, front.list_tools) for name, front in fronts.items() if front.kind != "kept"}
         lists = interleave(listing, budget_s=budget_s, block_s=0.3)
         calling: dict[str, Lane] = {name: _timed(front, front.echo) for name, front in fronts.items()}
         server = json.loads(files.config.read_text(encoding="utf-8"))["mcpServers"]["everything"]
@@ -189,7 +189,7 @@ def slow_lists_and_calls(kinds: Sequence[Kind], files: Files, n_times: int) -> t
     for kind in kinds:
         with tempfile.TemporaryDirectory(prefix="benchmark-") as home, serving(kind, files, home, "legacy") as front:
             front.complete(_expected(kind, files))
-            lists.blocks[kind] = [list(_timed(front, front.n_tools)(1)) for _ in range(n_times)]
+            lists.blocks[kind] = [list(_timed(front, front.list_tools)(1)) for _ in range(n_times)]
             calls.blocks[kind] = [list(_timed(front, front.echo)(1)) for _ in range(n_times)]
     return lists, calls
 
@@ -202,7 +202,7 @@ def resident_mib(kinds: Sequence[Kind], files: Files, n_rounds: int) -> dict[str
             with tempfile.TemporaryDirectory(prefix="benchmark-") as home, serving(kind, files, home) as front:
                 front.complete(files.n_tools)
                 for _ in range(5):
-                    front.n_tools()
+                    front.list_tools()
                 front.echo()
                 found[kind].append(front.rss_kib() / 1024)
     return found
@@ -240,7 +240,7 @@ def _try_broken(kind: Kind, files: Files, broken: Broken) -> None:
         broken.first_s.append(time.perf_counter() - started)
         # A first call starts the upstream.
         front.echo()
-        for ask, seconds in ((front.n_tools, broken.list_s), (front.echo, broken.call_s)):
+        for ask, seconds in ((front.list_tools, broken.list_s), (front.echo, broken.call_s)):
             started = time.perf_counter()
             ask()
             seconds.append(time.perf_counter() - started)

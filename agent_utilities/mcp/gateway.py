@@ -78,6 +78,7 @@ class Gateway(AgentServer):
             store=SnapshotStore(gateway_folder("snapshots", operator.settings.gateway_folder)),
             logs=gateway_folder("logs", operator.settings.gateway_folder),
             on_change=lambda upstream: self.upstream_provider.renew(upstream),
+            before_import=lambda: make_session_state(self),
         )
         self.upstream_provider = UpstreamProvider(self.upstreams, lambda *of: self._rules.denials(*of))
         self.add_provider(self.upstream_provider)
@@ -93,7 +94,6 @@ class Gateway(AgentServer):
             await asyncio.gather(watching, return_exceptions=True)
 
     async def _supervise(self) -> None:
-        make_session_state(self)
         await self.upstreams.run()
 
     async def _follow_files(self) -> None:

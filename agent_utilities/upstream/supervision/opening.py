@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from mcp import MCPError
@@ -132,9 +131,7 @@ class Opener:
 
     async def _once(self, way: _Way, until_s: float) -> tuple[Connection, Live]:
         config = self.troubles.config.model_copy(update={"transport": way.transport})
-        # What a transport needs takes a second to import, which the event loop has no time for.
-        async with self._slots.importing:
-            await asyncio.to_thread(import_module, module_of(config))
+        await self._slots.import_module(module_of(config))
         transport = transport_of(config, environ=self._environ, stderr=self._stderr, guard=self._guard)
         connection = Connection(transport, way.version, probe_s=self._policy.probe_s, close_s=self._policy.close_s)
         try:

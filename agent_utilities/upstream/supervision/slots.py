@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from importlib import import_module
 
 
 class StartSlots:
@@ -16,14 +17,24 @@ class StartSlots:
     Args:
         n_slots: how many there are.
         longest_s: seconds after which a place is given back.
+        before_import: called on the event loop before anything is imported for a start.
     """
 
-    def __init__(self, n_slots: int, longest_s: float) -> None:
+    def __init__(self, n_slots: int, longest_s: float, before_import: Callable[[], None] = lambda: None) -> None:
+        self._before_import = before_import
         self._n_free, self._longest_s = n_slots, longest_s
         self._n_reserved = max(1, n_slots // 4) if n_slots > 1 else 0
         self._waiting: dict[asyncio.Future[None], Callable[[], bool]] = {}
-        self.importing = asyncio.Lock()
-        """Held by a start that imports what it needs: threads that import the same packages at once can deadlock."""
+        self._importing = asyncio.Lock()
+
+    async def import_module(self, name: str) -> None:
+        """Import what a start needs, which takes a second that the event loop has no time for.
+
+        One at a time: threads that import the same packages at once can deadlock.
+        """
+        async with self._importing:
+            self._before_import()
+            await asyncio.to_thread(import_module, name)
 
     @asynccontextmanager
     async def taking(self, is_urgent: Callable[[], bool]) -> AsyncIterator[None]:

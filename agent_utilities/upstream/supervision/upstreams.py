@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_utilities.runtime.threads import in_daemon_thread
 from agent_utilities.upstream.processes.process_guard import ProcessGuard
-from agent_utilities.upstream.processes.stderr_log import FLUSH_S, StderrLog, log_file
+from agent_utilities.upstream.processes.stderr_log import StderrLog, log_file
 from agent_utilities.upstream.supervision.opening import Opener
 from agent_utilities.upstream.supervision.policy import Policy
 from agent_utilities.upstream.supervision.renewal import Renewal
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-LOAD_S = 5.0
-"""Seconds that taking another config waits for the disk that snapshots are on."""
 _BEHIND = {"source", "allow", "deny", "lazy", "tags", "description", "timeout_s", "idle_s", "overrides"} | {
     "start_timeout_s",
     "list_timeout_s",
@@ -51,6 +49,7 @@ class Upstreams:
         n_starts: how many are started at once; four times the processors, and at least 8, where None.
         logs: the folder where what upstreams write to stderr is kept; None for memory alone.
         policy: what holds for every upstream.
+        before_import: called on the event loop before a thread imports what reaches an upstream.
     """
 
     def __init__(
@@ -63,10 +62,12 @@ class Upstreams:
         n_starts: int | None = None,
         logs: Path | None = None,
         policy: Policy | None = None,
+        before_import: Callable[[], None] = lambda: None,
     ) -> None:
         self._environ, self._store, self._on_change, self._logs = environ, store, on_change, logs
         self._policy = policy or Policy()
-        self._slots = StartSlots(n_starts or max(8, 4 * (os.cpu_count() or 1)), self._policy.slot_s)
+        n_slots = n_starts or max(8, 4 * (os.cpu_count() or 1))
+        self._slots = StartSlots(n_slots, self._policy.slot_s, before_import)
         self._guard = ProcessGuard()
         self._start: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]] | None = None
         self._exchanges: dict[str, asyncio.Task[None]] = {}
@@ -114,7 +115,7 @@ class Upstreams:
         try:
             yield
         finally:
-            await in_daemon_thread(partial(_flush, [each.stderr for each in self]))
+            await in_daemon_thread(partial(_flush, [each.stderr for each in self], self._policy.disk_s))
 
     async def reload(self, config: GatewayConfig) -> None:
         """Take another config: what is unchanged in it keeps its connections.
@@ -181,10 +182,10 @@ class Upstreams:
     async def _known(self, configs: Sequence[UpstreamConfig]) -> dict[str, Snapshot | None]:
         """Return by name what upstreams last listed; where the disk hangs that is not known."""
         try:
-            async with asyncio.timeout(LOAD_S):
+            async with asyncio.timeout(limit_s := self._policy.disk_s):
                 return await in_daemon_thread(lambda: {one.name: self._store.load(one) for one in configs})
         except TimeoutError:
-            logger.warning("snapshots could not be read within %s s: upstreams are listed once they answer", LOAD_S)
+            logger.warning("snapshots could not be read within %s s: upstreams are listed once they answer", limit_s)
             return dict.fromkeys(one.name for one in configs)
 
     def _made(self, config: UpstreamConfig, snapshot: Snapshot | None) -> Upstream:
@@ -208,8 +209,8 @@ class Upstreams:
         return Upstream(opener, renewal, stderr, self._policy)
 
 
-def _flush(logs: Sequence[StderrLog]) -> None:
-    ends_s = time.monotonic() + FLUSH_S
+def _flush(logs: Sequence[StderrLog], limit_s: float) -> None:
+    ends_s = time.monotonic() + limit_s
     for log in logs:
         log.flush(max(0.0, ends_s - time.monotonic()))
 
