@@ -80,8 +80,12 @@ class Front:
         """List its tools."""
         self._caller.ask("tools/list")
 
-    def complete(self, n_tools: int) -> None:
+    def complete(self, n_tools: int, *, has_broken: bool = False) -> None:
         """Return once that many tools are listed, and no server is said to be absent: one may list more to a gateway.
+
+        Args:
+            n_tools: how many the servers that work have.
+            has_broken: whether others stay absent.
 
         Raises:
             ContenderError: they are not, in time.
@@ -90,7 +94,8 @@ class Front:
         while True:
             result = self._caller.ask("tools/list").result
             n_listed = len(result["tools"])
-            if n_listed >= n_tools and not result.get("_meta", {}).get(META_KEY, {}).get("absent"):
+            absent = result.get("_meta", {}).get(META_KEY, {}).get("absent")
+            if n_listed >= n_tools and (has_broken or not absent):
                 return
             if time.monotonic() > until:
                 raise ContenderError(f"{self.kind}: {n_listed} of {n_tools} tools after {COMPLETE_S} s")

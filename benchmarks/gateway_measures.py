@@ -236,7 +236,7 @@ def with_broken(kinds: Sequence[Kind], files: Files, n_rounds: int) -> dict[str,
 def _try_broken(kind: Kind, files: Files, broken: Broken) -> None:
     started = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="benchmark-") as home, serving(kind, files, home, "legacy") as front:
-        front.complete(files.n_tools)
+        front.complete(files.n_tools, has_broken=True)
         broken.first_s.append(time.perf_counter() - started)
         # A first call starts the upstream.
         front.echo()
