@@ -26,9 +26,17 @@ class CallerSelection(TypedDict, total=False):
     read_only: bool
     query: str
     top_k: int
+    tool_search: str
+    pin: Sequence[str]
+    active: Sequence[str] | str
+    initial_k: int
+    search_k: int
+    search_turns: int
+    max_active: int
+    max_tools: int
 
 
-_HEADER_STEMS = {"tools": "enabled_tools", "tags": "enabled_tags"}
+_HEADER_STEMS = {"tools": "enabled_tools", "tags": "enabled_tags", "pin": "pinned_tools"}
 """Where headers have a clearer name."""
 
 
@@ -92,7 +100,7 @@ def _texts(selection: CallerSelection) -> Iterator[tuple[str, str]]:
             yield key, str(value)
         elif isinstance(value, str):
             yield key, value
-        elif isinstance(value, Sequence):
+        elif isinstance(value, Sequence) and (value or key != "active"):
             yield key, _joined(key, value)
 
 

@@ -11,8 +11,9 @@ from agent_utilities.selection.meaning import Meaning, joined_words, meaning_of
 from agent_utilities.selection.model import CHANNELS, Channel, FieldName
 from agent_utilities.selection.nearest import nearest
 
-ValueKind = Literal["names", "tags", "flag", "text", "count"]
-"""How a value is read: comma-separated names or tags, a boolean, free text, a positive integer."""
+ValueKind = Literal["names", "tags", "flag", "text", "count", "number", "threshold", "active"]
+"""How a value is read: comma-separated names or tags, a boolean, free text, a positive integer, one from 0 up; when
+tools are deferred; which of them are active."""
 
 META_KEY = "agent-utilities/selection"
 """The key of `_meta`: in a request the caller's selection, in a list's result what was decided."""
@@ -45,6 +46,7 @@ class Field:
         preferred: the stem that docs and hints use, for channels where it is not the first. A request's `_meta` is
             spelled as the URL query is.
         help: one sentence for `--help` and the docs.
+        channels: those that it can be given in.
     """
 
     name: FieldName
@@ -52,9 +54,12 @@ class Field:
     stems: tuple[str, ...]
     help: str
     preferred: Mapping[Channel, str] = field(default_factory=dict, hash=False)
+    channels: tuple[Channel, ...] = CHANNELS
 
     def spellings(self, channel: Channel) -> tuple[str, ...]:
-        """Return the spellings of this field in a channel, the preferred one first."""
+        """Return the spellings of this field in a channel, the preferred one first; none where it can't be given."""
+        if channel not in self.channels:
+            return ()
         first = self.preferred.get("query" if channel == "meta" else channel, self.stems[0])
         return tuple(spelled(stem, channel) for stem in sorted(self.stems, key=lambda stem: stem != first))
 
@@ -104,6 +109,31 @@ FIELDS: tuple[Field, ...] = (
     Field("read_only", "flag", ("read_only", "readonly"), "Permit only tools annotated readOnlyHint: true."),
     Field("query", "text", ("query", "q", "search"), "Show the permitted tools that fit these words.", {"query": "q"}),
     Field("top_k", "count", ("top_k",), "Show at most this many tools."),
+    Field(
+        "tool_search",
+        "threshold",
+        ("tool_search",),
+        "Defer tools, to be found by tool_search: on, off, auto (more than 50), auto:N. The operator's off is final.",
+    ),
+    Field(
+        "pins",
+        "names",
+        ("pinned_tools", "pin"),
+        "Never defer these tools; channels add up.",
+        {"cli": "pin", "query": "pin"},
+    ),
+    Field(
+        "active",
+        "active",
+        ("active",),
+        "Deferred tools to show besides: the value of active that a result told.",
+        channels=("query", "header", "meta"),
+    ),
+    Field("initial_k", "count", ("initial_k",), "Show at most this many of what answers the first query (30)."),
+    Field("search_k", "count", ("search_k",), "Add at most this many with each later query (10)."),
+    Field("search_turns", "number", ("search_turns",), "Add nothing after this many queries (7); 0 defers nothing."),
+    Field("max_active", "number", ("max_active",), "Keep at most this many loaded tools (24); 0 for any number."),
+    Field("max_tools", "count", ("max_tools",), "List at most this many tools, the rest is deferred."),
 )
 
 
@@ -185,6 +215,8 @@ def _misspelt(words: str) -> tuple[Meaning, ...]:
 def _suggestion(meaning: Meaning, words: str, own: str, channel: Channel) -> str | None:
     """Return the spelling of a field that is nearest to what was written, of the object that was written of."""
     row = next(row for row in FIELDS if row.name == meaning.field)
+    if channel not in row.channels:
+        return None
     stems = [stem for stem in row.stems if spelled(stem, channel) != own]
     of_object = [stem for stem in stems if stem.endswith(meaning.of)] or stems
     stem = nearest(words, of_object, 0)

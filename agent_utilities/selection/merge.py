@@ -6,9 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from hashlib import blake2b
+from operator import or_
 
+from agent_utilities.activation.active import Active
+from agent_utilities.activation.active_text import united
+from agent_utilities.activation.deferral import OFF, Threshold
 from agent_utilities.selection.model import (
     CHANNELS,
+    NO_NAMES,
     NOTHING,
     SIDES,
     FieldName,
@@ -22,6 +27,16 @@ from agent_utilities.selection.model import (
 
 _CALLER = tuple(channel for channel in CHANNELS if SIDES[channel] == "caller")
 _OPERATOR = tuple(channel for channel in CHANNELS if SIDES[channel] == "operator")
+SEARCHING: tuple[FieldName, ...] = (
+    "tool_search",
+    "active",
+    "initial_k",
+    "search_k",
+    "search_turns",
+    "max_active",
+    "max_tools",
+)
+"""The preferences of tool search, but for pins."""
 
 
 def merge(*selections: Selection) -> Selection:
@@ -58,6 +73,10 @@ def _unite_values(first: Value, second: Value) -> Value:
             return min(first, second)
         case tuple(), tuple():
             return tuple(dict.fromkeys(first + second))
+        case Active(), Active():
+            return united(first, second)
+        case Threshold(), Threshold():
+            return OFF if OFF in (first, second) else max(first, second, key=lambda threshold: threshold.over or 0)
     raise TypeError(f"settings of one field differ in type: {first!r}, {second!r}")
 
 
@@ -73,6 +92,8 @@ class Effective:
         read_only: set where any channel that holds asks for it.
         query: the user's words, a preference.
         top_k: how many tools to show, a preference.
+        pins: what is never deferred; every one of them holds.
+        searching: the other settings of tool search that hold, in the order of `SEARCHING`.
         configured: whether denies that components bring along from the operator's configuration hold too.
     """
 
@@ -83,12 +104,15 @@ class Effective:
     read_only: Setting | None = None
     query: Setting | None = None
     top_k: Setting | None = None
+    pins: tuple[Setting, ...] = ()
+    searching: tuple[tuple[FieldName, Setting], ...] = ()
     configured: bool = False
 
     @cached_property
     def _hash(self) -> int:
         lists = (self.allow_tools, self.allow_tags, self.deny_tools, self.deny_tags)
-        return hash((lists, self.read_only, self.query, self.top_k, self.configured))
+        preferences = (self.query, self.top_k, self.pins, self.searching)
+        return hash((lists, self.read_only, preferences, self.configured))
 
     def __hash__(self) -> int:
         """Return a hash that is made once: every list looks its decision up by it."""
@@ -114,7 +138,7 @@ class Effective:
     @cached_property
     def bounds_only(self) -> Effective:
         """The same bounds without preferences: what `decide` reads, so that a memo of it knows no more."""
-        return replace(self, query=None, top_k=None)
+        return replace(self, query=None, top_k=None, pins=(), searching=())
 
     @property
     def top_k_value(self) -> int | None:
@@ -126,13 +150,24 @@ class Effective:
         """The query as one text, or None."""
         return " ".join(self.query.value) if self.query and isinstance(self.query.value, tuple) else None
 
+    @property
+    def pinned(self) -> NameSet:
+        """What is never deferred."""
+        return reduce(or_, (setting.value for setting in self.pins if isinstance(setting.value, NameSet)), NO_NAMES)
+
+    @cached_property
+    def search_values(self) -> dict[FieldName, Value]:
+        """The values of the other settings of tool search that hold, by field."""
+        return {name: setting.value for name, setting in self.searching}
+
 
 def effective(selection: Selection, policy: Policy = "narrow") -> Effective:
     """Return what a merged selection comes to.
 
     Denies and read-only add up over all channels (law L2). Allow-lists: within a side the higher channel replaces
     the lower; across the trust boundary both sides' lists hold, so a caller only narrows (law L3). Under
-    `override` the highest channel's allow-list holds alone. Preferences follow plain order in either policy.
+    `override` the highest channel's allow-list holds alone. Preferences follow plain order in either policy, but that
+    pins add up and the operator's `tool_search=off` is final.
 
     Args:
         selection: operator's and caller's settings together.
@@ -148,18 +183,24 @@ def effective(selection: Selection, policy: Policy = "narrow") -> Effective:
         settings = (highest(field, side) for side in sides)
         return tuple(setting for setting in settings if setting is not None)
 
-    def denied(field: FieldName) -> tuple[Setting, ...]:
+    def every(field: FieldName) -> tuple[Setting, ...]:
         return tuple(given[slot] for c in CHANNELS if (slot := (field, c)) in given)
+
+    def searching(field: FieldName) -> Setting | None:
+        kills = (given[slot] for c in _OPERATOR if (slot := (field, c)) in given and given[slot].value == OFF)
+        return next(kills, None) or highest(field, CHANNELS)
 
     by_side = (highest("read_only", side) for side in (_OPERATOR, _CALLER))
     return Effective(
         allow_tools=allowed("allow_tools"),
         allow_tags=allowed("allow_tags"),
-        deny_tools=denied("deny_tools"),
-        deny_tags=denied("deny_tags"),
+        deny_tools=every("deny_tools"),
+        deny_tags=every("deny_tags"),
         read_only=next((s for s in by_side if s is not None and s.value is True), None),
         query=highest("query", CHANNELS),
         top_k=highest("top_k", CHANNELS),
+        pins=every("pins"),
+        searching=tuple((name, setting) for name in SEARCHING if (setting := searching(name)) is not None),
     )
 
 

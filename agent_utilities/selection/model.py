@@ -9,10 +9,29 @@ from functools import cached_property
 from sys import getsizeof
 from typing import Literal
 
+from agent_utilities.activation.active import Active
+from agent_utilities.activation.deferral import Threshold
+
 Channel = Literal["env", "cli", "query", "header", "meta"]
 Side = Literal["operator", "caller"]
 Policy = Literal["narrow", "override"]
-FieldName = Literal["allow_tools", "deny_tools", "allow_tags", "deny_tags", "read_only", "query", "top_k"]
+FieldName = Literal[
+    "allow_tools",
+    "deny_tools",
+    "allow_tags",
+    "deny_tags",
+    "read_only",
+    "query",
+    "top_k",
+    "tool_search",
+    "pins",
+    "active",
+    "initial_k",
+    "search_k",
+    "search_turns",
+    "max_active",
+    "max_tools",
+]
 
 CHANNELS: tuple[Channel, ...] = ("env", "cli", "query", "header", "meta")
 """Lowest first: within a side the later channel replaces the earlier one. `meta` is the `_meta` of one MCP request."""
@@ -63,7 +82,7 @@ class NameSet:
 NO_NAMES = NameSet()
 """Names nothing."""
 
-Value = NameSet | bool | int | tuple[str, ...]
+Value = NameSet | bool | int | tuple[str, ...] | Threshold | Active
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +90,8 @@ class Setting:
     """One field's value from one channel.
 
     Args:
-        value: `NameSet` for tools and tags, `bool` for read-only, a tuple of texts for the query, `int` for top_k.
+        value: `NameSet` for tools and tags, `bool` for read-only, a tuple of texts for the query, `int` for numbers,
+            `Threshold` for tool search, `Active` for the active set.
         origins: the spellings it came by, such as `("header x-mcp-enabled-tools",)`, sorted.
         side: which side of the trust boundary gave it.
     """
@@ -83,8 +103,11 @@ class Setting:
     @property
     def n_bytes(self) -> int:
         """About how many bytes it takes, the texts in it counted."""
-        texts: Iterable[str] = self.value if isinstance(self.value, tuple) else ()
         n_bytes = 300
+        texts: Iterable[str] = self.value if isinstance(self.value, tuple) else ()
+        if isinstance(self.value, Active):
+            texts = self.value.names
+            n_bytes = 500 + 16 * len(self.value.names)
         if isinstance(self.value, NameSet):
             n_bytes += getsizeof(self.value.names) + getsizeof(self.value.toolsets)
             texts = (*self.value.names, *self.value.toolsets)

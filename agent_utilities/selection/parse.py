@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import parse_qsl, quote, unquote_to_bytes
 
 from agent_utilities.errors import SelectionError
 from agent_utilities.selection.channels import FIELDS, META_KEY, Field, field_of, near_miss
 from agent_utilities.selection.merge import merge
-from agent_utilities.selection.model import NOTHING, SIDES, Channel, NameSet, Selection, Setting, Value, fold
+from agent_utilities.selection.model import NOTHING, SIDES, Channel, NameSet, Selection, Setting
+from agent_utilities.selection.values import read_value
 
 MAX_BYTES = 8192
 """The most bytes of selection values that one channel may give."""
@@ -24,10 +24,7 @@ MAX_KEYS = 512
 
 _ENV_PREFIX = re.compile(r"(X[-_])?MCP[-_]", re.IGNORECASE)
 _ENCODED = re.compile(r"utf-8'[a-z0-9-]*'((?:%[0-9a-f]{2}|[!#$&+.^_`|~0-9a-z-])*)", re.IGNORECASE | re.ASCII)
-_TRUE = frozenset({"1", "true", "yes", "on"})
-_FALSE = frozenset({"0", "false", "no", "off"})
 _SHOWN_KEY = 40
-_COUNT = re.compile(r"[0-9]{1,9}")
 _LABEL: dict[Channel, str] = {"env": "env", "cli": "option", "query": "query", "header": "header", "meta": "_meta"}
 
 
@@ -112,15 +109,15 @@ def _meta_text(value: object, field: Field, source: str) -> str:
     """Return a JSON value as the text that the other channels would hold."""
     if isinstance(value, str):
         return value
-    if field.kind == "flag" and isinstance(value, bool):
+    if field.kind in ("flag", "threshold") and isinstance(value, bool):
         return "true" if value else "false"
-    if field.kind == "count" and isinstance(value, int) and not isinstance(value, bool):
+    if field.kind in ("count", "number") and isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    if field.kind in ("names", "tags") and isinstance(value, list):
+    if field.kind in ("names", "tags", "active") and isinstance(value, list):
         for name in value:
             if not isinstance(name, str) or "," in name or not name.strip():
                 raise SelectionError("not a name", name, source, "names are text, not blank, and have no comma")
-        return ",".join(value) or "none"
+        return ",".join(value) or ("" if field.kind == "active" else "none")
     raise SelectionError("of the wrong type", value, source, _WANTED[field.kind])
 
 
@@ -130,6 +127,9 @@ _WANTED = {
     "flag": "give true or false",
     "count": "give a whole number from 1 up, such as 5",
     "text": "give text",
+    "number": "give a whole number from 0 up, such as 5",
+    "threshold": 'give "on", "off", "auto" or "auto:N"',
+    "active": "give a list of names, or the value of active as a result told it",
 }
 
 
@@ -208,7 +208,7 @@ def read_pairs(pairs: Iterable[tuple[str, str]], channel: Channel, origin: str =
         n_bytes += len(value.encode("utf-8", "surrogatepass"))
         if n_bytes > MAX_BYTES:
             raise SelectionError("too long", value, source, f"give at most {MAX_BYTES} bytes in one channel")
-        read = _value(value, field, key, source)
+        read = read_value(value, field, key, source)
         if read is not None:
             settings.append(Selection((((field.name, channel), Setting(read, (source,), SIDES[channel])),)))
     merged = merge(*settings)
@@ -216,57 +216,6 @@ def read_pairs(pairs: Iterable[tuple[str, str]], channel: Channel, origin: str =
         if isinstance(setting.value, NameSet):
             _check_counts(setting.value, name, ", ".join(setting.origins))
     return merged
-
-
-def _value(text: str, field: Field, key: str, source: str) -> Value | None:
-    """Return the value of one spelling, or None for blank, which means not set."""
-    _check_characters(text, field, source)
-    text = text.strip()
-    if not text:
-        return None
-    match field.kind:
-        case "names" | "tags":
-            return _names(text, field, toolsets="toolsets" in key.lower(), source=source)
-        case "flag":
-            return _flag(text, source)
-        case "count":
-            return _count(text, source)
-        case "text":
-            return (text,)
-
-
-def _check_characters(text: str, field: Field, source: str) -> None:
-    refused = ("Cc", "Cs") if field.kind == "text" else ("Cc", "Cs", "Cf")
-    if text.isascii() and text.isprintable():
-        return
-    for character in text:
-        if unicodedata.category(character) in refused:
-            what = f"control character U+{ord(character):04X}"
-            raise SelectionError(what, text.encode("unicode_escape").decode(), source, "remove it")
-
-
-def _names(text: str, field: Field, *, toolsets: bool, source: str) -> NameSet:
-    names = frozenset(fold(part.strip()) for part in text.split(",") if part.strip())
-    if not names:
-        raise SelectionError("no name between the commas", text, source, "give names, or none for nothing")
-    # A tool without tags has a name but no tag, so `*` is everything for names only.
-    every = {"all"} if field.kind == "tags" else {"all", "*"}
-    everything = not names.isdisjoint(every)
-    names -= {*every, "none"}
-    return NameSet(frozenset(), names, everything) if toolsets else NameSet(names, frozenset(), everything)
-
-
-def _flag(text: str, source: str) -> bool:
-    lowered = text.lower()
-    if lowered not in _TRUE | _FALSE:
-        raise SelectionError("not true or false", text, source, "use true or false")
-    return lowered in _TRUE
-
-
-def _count(text: str, source: str) -> int:
-    if not _COUNT.fullmatch(text) or int(text) == 0:
-        raise SelectionError("not a positive integer", text, source, "use a whole number from 1 up, such as 5")
-    return int(text)
 
 
 def _check_counts(names: NameSet, name: str, source: str) -> None:

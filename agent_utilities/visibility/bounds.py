@@ -16,6 +16,7 @@ from agent_utilities.visibility.steps import Steps
 
 RuleName = Literal["configured", "denied_tool", "denied_tag", "not_read_only", "not_allowed_tool", "not_allowed_tag"]
 
+_DENIES: frozenset[RuleName] = frozenset(("configured", "denied_tool", "denied_tag"))
 _TEXT: dict[RuleName, str] = {
     "configured": "denied in its configuration",
     "denied_tool": "denied by name",
@@ -91,6 +92,10 @@ class Bounds:
             if rule.refuses(entry):
                 return _configured(entry.denied_by) if entry.denied_by and rule.name == "configured" else rule
         return None
+
+    def denies(self, entry: Entry) -> bool:
+        """Whether a deny refuses an entry, whatever else is or isn't allowed."""
+        return any(rule.name in _DENIES and rule.refuses(entry) for rule in self.rules)
 
     def judging(self, catalog: Catalog) -> Steps[Refusals]:
         """Return for each entry of a catalog the rule that refuses it, the operator's first, or None.

@@ -52,6 +52,21 @@ class Decision:
         """Whether the whole catalog is visible, in its order."""
         return self.visible == tuple(range(len(self.catalog)))
 
+    @property
+    def defers(self) -> bool:
+        """Whether only pins and active tools are visible, besides what answers the query."""
+        return self.preferences.deferral.defers(len(self.permitted))
+
+    @cached_property
+    def permitted_names(self) -> frozenset[str]:
+        """The names of the permitted entries."""
+        return frozenset(self.catalog.entries[i].name for i in self.permitted)
+
+    @cached_property
+    def visible_names(self) -> frozenset[str]:
+        """The names of the visible entries."""
+        return frozenset(self.catalog.entries[i].name for i in self.visible)
+
     @cached_property
     def deferred(self) -> tuple[int, ...]:
         """The indexes of the entries that are permitted and not visible, in catalog order."""
@@ -94,7 +109,7 @@ class Decision:
     def denied_names(self) -> frozenset[str]:
         """The names of which nothing is permitted."""
         entries = self.catalog.entries
-        return frozenset(entry.name for entry in entries) - {entries[i].name for i in self.permitted}
+        return frozenset(entry.name for entry in entries) - self.permitted_names
 
     @cached_property
     def permitted_keys(self) -> frozenset[tuple[str, str | None]]:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from sys import getsizeof
 
+from agent_utilities.activation.active import NOTHING_ACTIVE, Active
+from agent_utilities.activation.deferral import NO_DEFERRAL, OFF, Deferral, Threshold
 from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import NO_NAMES, NameSet
 from agent_utilities.selection.resolution import UNRESOLVED, Resolution
@@ -23,20 +25,23 @@ class Preferences:
         resolution: the answer to them.
         top_k: the most tools that answer the query, or without one the most tools; None where nobody says.
         pins: tools that are always visible where they are permitted.
-        active: names of deferred tools that were made visible, in the order they came.
-        defers: whether only pins, what answers the query, and active tools are shown; the rest stays callable.
+        active: deferred tools that were made visible.
+        deferral: when only pins and active tools are shown, and what answers the query; the rest stays callable.
+        n_attached: where tools are deferred, the most to show of those that answer the query and are not active yet.
     """
 
     query: str | None = None
     resolution: Resolution = UNRESOLVED
     top_k: int | None = None
     pins: NameSet = NO_NAMES
-    active: tuple[str, ...] = ()
-    defers: bool = False
+    active: Active = NOTHING_ACTIVE
+    deferral: Deferral = NO_DEFERRAL
+    n_attached: int = 0
 
     @cached_property
     def _hash(self) -> int:
-        return hash((self.query, self.resolution, self.top_k, self.pins, self.active, self.defers))
+        asked = (self.query, self.resolution, self.top_k)
+        return hash((asked, self.pins, self.active, self.deferral, self.n_attached))
 
     def __hash__(self) -> int:
         """Return a hash that is made once: every list looks its decision up by it."""
@@ -45,7 +50,8 @@ class Preferences:
     @property
     def n_bytes(self) -> int:
         """About how many bytes it takes."""
-        return 300 + 2 * getsizeof(self.query or "") + 250 * len(self.resolution.tools)
+        n_names = len(self.active.names) + len(self.active.loaded)
+        return 300 + 2 * getsizeof(self.query or "") + 250 * len(self.resolution.tools) + 80 * n_names
 
     @property
     def most_shown(self) -> int | None:
@@ -55,21 +61,46 @@ class Preferences:
     @cached_property
     def unanswered(self) -> Preferences:
         """The same without the query's words and the answer to them: equal for every query."""
-        if self.query is None and self.resolution == UNRESOLVED:
+        if self.query is None and self.resolution == UNRESOLVED and not self.n_attached:
             return self
-        return replace(self, query=None if self.query is None else "", resolution=UNRESOLVED)
+        return replace(self, query=None if self.query is None else "", resolution=UNRESOLVED, n_attached=0)
+
+    @cached_property
+    def undeferred(self) -> Preferences:
+        """The same where nothing is deferred."""
+        if self.deferral == NO_DEFERRAL:
+            return self
+        return replace(self, active=NOTHING_ACTIVE, deferral=NO_DEFERRAL, n_attached=0)
 
 
 NO_PREFERENCES = Preferences()
 """Shows everything permitted."""
 
 
-def preferences_of(effective: Effective, resolution: Resolution = UNRESOLVED, pins: NameSet = NO_NAMES) -> Preferences:
+def preferences_of(
+    effective: Effective,
+    resolution: Resolution = UNRESOLVED,
+    pins: NameSet = NO_NAMES,
+    *,
+    by_default: Threshold = OFF,
+    can_search: bool = True,
+) -> Preferences:
     """Return the preferences among the settings that hold.
 
     Args:
         effective: the settings.
         resolution: the answer to their query; `off` before it is asked.
-        pins: tools that the operator pinned.
+        pins: tools that the operator pinned otherwise.
+        by_default: when tools are deferred where nobody says.
+        can_search: whether the caller may use `tool_search`, without which nothing is deferred.
     """
-    return Preferences(effective.query_text, resolution, effective.top_k_value, pins)
+    values = effective.search_values
+    threshold = values.get("tool_search", by_default)
+    deferral = NO_DEFERRAL
+    active = NOTHING_ACTIVE
+    if can_search and isinstance(threshold, Threshold) and threshold.over is not None:
+        numbers = {name: value for name, value in values.items() if isinstance(value, int)}
+        deferral = Deferral(threshold.over, **numbers)
+        active = value if isinstance(value := values.get("active"), Active) else active
+        pins |= effective.pinned
+    return Preferences(effective.query_text, resolution, effective.top_k_value, pins, active, deferral)

@@ -30,5 +30,7 @@ def asked_digest(caller: Selection) -> str:
     Origins do not count, so that a header and a query parameter of one value are equal.
     """
     own = effective(caller)
-    asked = (own.bounds_digest, own.query_text, own.top_k_value)
+    asked: tuple[object, ...] = (own.bounds_digest, own.query_text, own.top_k_value)
+    if own.pins or own.searching:  # one that asks for nothing of tool search reads as it did before there was any
+        asked += (own.pinned.spelled(), sorted(own.search_values.items()))
     return blake2b(repr(asked).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

@@ -56,20 +56,19 @@ def with_tables(text: str) -> str:
 
 
 def _title(field: Field) -> str:
-    return {
-        "allow_tools": "allow tools",
-        "deny_tools": "deny tools",
-        "allow_tags": "allow tags",
-        "deny_tags": "deny tags",
-        "read_only": "read-only",
-        "query": "query (preference)",
-        "top_k": "top_k (preference)",
-    }[field.name]
+    title = {"read_only": "read-only", "top_k": "top_k"}.get(field.name, field.name.replace("_", " "))
+    is_bound = field.name in ("allow_tools", "deny_tools", "allow_tags", "deny_tags", "read_only")
+    return title if is_bound else f"{title} (preference)"
 
 
 def _cells(field: Field) -> str:
-    preferred = [field.spellings(channel)[0] for channel in ("env", "cli", "query", "header")]
-    return " | ".join([*(f"`{spelling}`" for spelling in preferred), ", ".join(f"`{stem}`" for stem in field.stems)])
+    preferred = [field.spellings(channel)[:1] for channel in ("env", "cli", "query", "header")]
+    return " | ".join(
+        [
+            *(f"`{spelling[0]}`" if spelling else "" for spelling in preferred),
+            ", ".join(f"`{stem}`" for stem in field.stems),
+        ]
+    )
 
 
 if __name__ == "__main__":

@@ -105,14 +105,18 @@ class Asked:
 def settings_in(draw: st.DrawFn, channels: tuple[Channel, ...] = CHANNELS) -> Spelled:
     """One setting in one of some channels, by any of its spellings."""
     channel = draw(st.sampled_from(channels))
-    row = draw(st.sampled_from(FIELDS))
+    row = draw(st.sampled_from([row for row in FIELDS if channel in row.channels]))
     key = draw(st.sampled_from(row.spellings(channel)))
     if row.kind in ("names", "tags"):
         text = draw(name_lists)
     elif row.kind == "flag":
         text = draw(st.sampled_from(["true", "false", "1", "0", "ON"]))
-    elif row.kind == "count":
+    elif row.kind in ("count", "number"):
         text = str(draw(st.integers(1, 9)))
+    elif row.kind == "threshold":
+        text = draw(st.sampled_from(["off", "on", "auto", "auto:2"]))
+    elif row.kind == "active":
+        text = draw(st.sampled_from(["git_log", "git_log,tail_log", "+git_log;turns=1;of=01234567"]))
     else:
         text = draw(st.sampled_from(["logs", "git history", "日本"]))
     if channel == "query":

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent_utilities.activation.active import Active
+from agent_utilities.activation.deferral import AUTO
 from agent_utilities.selection.channels import FIELDS, META_KEY, field_of, is_selection_header, near_miss, spellings
 from agent_utilities.selection.model import CHANNELS, Channel, NameSet, Selection
 from agent_utilities.selection.parse import read_cli, read_env, read_meta, read_request
@@ -30,8 +32,14 @@ FOREIGN_HEADERS = [
     "sec-fetch-mode", "access-control-allow-headers", "x-amzn-trace-id", "last-event-id", "if-none-match", "via",
 ]  # fmt: skip
 EVERY = [(channel, key, field) for channel in CHANNELS for key, field in spellings(channel)]
-TEXT = {"names": "git_log", "tags": "read", "flag": "true", "text": "some words", "count": "3"}
-READ = {"tags": NameSet(frozenset({"read"})), "flag": True, "text": ("some words",), "count": 3}
+TEXT = {
+    "names": "git_log", "tags": "read", "flag": "true", "text": "some words", "count": "3", "number": "0",
+    "threshold": "auto", "active": "git_log",
+}  # fmt: skip
+READ = {
+    "tags": NameSet(frozenset({"read"})), "flag": True, "text": ("some words",), "count": 3, "number": 0,
+    "threshold": AUTO, "active": Active(("git_log",), ("git_log",)),
+}  # fmt: skip
 
 
 def read(channel: Channel, key: str, text: str) -> Selection:
@@ -77,11 +85,19 @@ class TestSpellings:
     def test_a_name_that_one_channel_knows_is_known_in_all(self):
         style = {"env": "MCP_{}", "cli": "--{}", "query": "{}", "meta": "{}", "header": "x-mcp-{}"}
         stems = {channel: {normal(key, channel) for key, _ in spellings(channel)} for channel in CHANNELS}
-        assert {len(known) for known in stems.values()} == {len(set.union(*stems.values()))}
+        everywhere = {stem for field in FIELDS for stem in field.stems}
+        assert {channel: everywhere - known for channel, known in stems.items()} == {
+            "env": {"active"},
+            "cli": {"active"},
+            "query": set(),
+            "header": set(),
+            "meta": set(),
+        }
         assert all(style[channel].partition("{")[0] == key[: style[channel].index("{")] for channel, key, _ in EVERY)
 
-    def test_every_field_has_every_channel(self):
-        assert all(field.spellings(channel) for field in FIELDS for channel in CHANNELS)
+    def test_every_field_has_every_channel_but_what_only_a_request_can_know(self):
+        lacking = {(field.name, channel) for field in FIELDS for channel in CHANNELS if not field.spellings(channel)}
+        assert lacking == {("active", "env"), ("active", "cli")}
 
 
 def normal(key: str, channel: Channel) -> str:
@@ -130,7 +146,7 @@ class TestWhatSoundsLikeABound:
             for stem in field.stems:
                 key = case(style.format(stem.replace("_", join)))
                 # A preference by itself is a common word; written as another channel's it is somebody else's.
-                is_bound = field.name not in ("query", "top_k")
+                is_bound = field.name in ("allow_tools", "deny_tools", "allow_tags", "deny_tags", "read_only")
                 if is_bound and (channel != "header" or "mcp" in key.lower()) and is_read(channel, key):
                     if known_as(channel, key) != {field.name}:
                         wrong.append((channel, key, known_as(channel, key)))

@@ -8,6 +8,8 @@ from itertools import permutations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_utilities.activation.active import Active
+from agent_utilities.activation.deferral import NO_DEFERRAL, Deferral
 from agent_utilities.catalog.model import Catalog, entry
 from agent_utilities.selection.merge import effective
 from agent_utilities.selection.model import NO_NAMES, NameSet
@@ -19,7 +21,11 @@ from agent_utilities.visibility.revision import revision
 
 NAMES = ["tail_log", "search_logs", "rotate_log", "delete_log", "git_log"]
 CATALOG = Catalog(tuple(entry("tool", name, tags={name.rpartition("_")[2]}) for name in NAMES))
-DEFERRED = Preferences(defers=True)
+DEFERRED = Preferences(deferral=Deferral(over=0), n_attached=30)
+
+
+def loaded(*names: str) -> Active:
+    return Active(names, names)
 
 
 def decided(preferences: Preferences, denied: str = "") -> Decision:
@@ -37,7 +43,7 @@ def names(*given_names: str) -> NameSet:
 
 class TestWithoutDeferral:
     def test_pins_and_active_tools_change_nothing(self):
-        assert shown(Preferences(pins=names("git_log"), active=("delete_log",))) == NAMES
+        assert shown(Preferences(pins=names("git_log"), active=loaded("delete_log"))) == NAMES
 
     def test_top_k_of_a_query_is_fifteen_where_nobody_says(self):
         assert (Preferences(query="x").most_shown, Preferences().most_shown) == (15, None)
@@ -60,44 +66,44 @@ class TestDeferral:
             "git_log",
         ]
 
-    def test_what_answers_the_query_is_shown_in_catalog_order_and_cut_by_top_k(self):
+    def test_what_answers_the_query_is_shown_in_catalog_order_and_no_more_than_may_be_attached(self):
         answer = Resolution.of_names("fresh", ["git_log", "tail_log", "delete_log"])
-        assert shown(replace(DEFERRED, query="x", resolution=answer, top_k=2)) == ["tail_log", "git_log"]
+        assert shown(replace(DEFERRED, query="x", resolution=answer, n_attached=2)) == ["tail_log", "git_log"]
 
-    def test_pins_do_not_count_against_top_k(self):
+    def test_pins_do_not_count_against_what_may_be_attached(self):
         answer = Resolution.of_names("fresh", ["git_log"])
-        preferences = replace(DEFERRED, query="x", resolution=answer, top_k=1, pins=names("tail_log"))
+        preferences = replace(DEFERRED, query="x", resolution=answer, n_attached=1, pins=names("tail_log"))
         assert shown(preferences) == ["tail_log", "git_log"]
 
     def test_an_unanswered_query_shows_no_more_than_pins_and_active_tools(self):
-        preferences = replace(DEFERRED, query="x", resolution=Resolution("unavailable"), active=("git_log",))
+        preferences = replace(DEFERRED, query="x", resolution=Resolution("unavailable"), active=loaded("git_log"))
         assert shown(preferences) == ["git_log"]
 
     def test_active_tools_are_appended_in_the_order_they_came(self):
-        assert shown(replace(DEFERRED, pins=names("search_logs"), active=("git_log", "tail_log"))) == [
+        assert shown(replace(DEFERRED, pins=names("search_logs"), active=loaded("git_log", "tail_log"))) == [
             "search_logs",
             "git_log",
             "tail_log",
         ]
 
     def test_a_tool_that_is_pinned_and_active_stands_once_among_the_pins(self):
-        assert shown(replace(DEFERRED, pins=names("git_log"), active=("tail_log", "git_log"))) == [
+        assert shown(replace(DEFERRED, pins=names("git_log"), active=loaded("tail_log", "git_log"))) == [
             "git_log",
             "tail_log",
         ]
 
     def test_a_denied_tool_is_shown_neither_as_pin_nor_as_active(self):
-        preferences = replace(DEFERRED, pins=names("delete_log"), active=("delete_log", "git_log"))
+        preferences = replace(DEFERRED, pins=names("delete_log"), active=loaded("delete_log", "git_log"))
         assert shown(preferences, denied="delete_log") == ["git_log"]
 
     def test_an_active_name_that_no_tool_bears_is_passed_over(self):
-        assert shown(replace(DEFERRED, active=("gone", "git_log"))) == ["git_log"]
+        assert shown(replace(DEFERRED, active=loaded("gone", "git_log"))) == ["git_log"]
 
 
 class TestAllShown:
     def test_a_list_of_all_tools_in_another_order_is_not_the_catalog_as_it_is(self):
         for order in permutations(NAMES):
-            decision = decided(replace(DEFERRED, active=order))
+            decision = decided(replace(DEFERRED, active=loaded(*order)))
             assert decision.shows_all is (list(order) == NAMES)
 
 
@@ -111,8 +117,9 @@ PREFERENCES = st.builds(
     ),
     top_k=st.sampled_from([None, 1, 2, 9]),
     pins=st.sampled_from([NO_NAMES, names("git_log"), names("*_log"), NameSet(everything=True)]),
-    active=st.lists(st.sampled_from([*NAMES, "gone"]), max_size=4).map(tuple),
-    defers=st.booleans(),
+    active=st.lists(st.sampled_from([*NAMES, "gone"]), max_size=4).map(lambda given: loaded(*dict.fromkeys(given))),
+    deferral=st.sampled_from([NO_DEFERRAL, Deferral(over=0), Deferral(over=2), Deferral(over=0, max_tools=4)]),
+    n_attached=st.integers(0, 3),
 )
 DENIED = st.sampled_from(["", "delete_log", "*_log", "all"])
 
@@ -131,14 +138,15 @@ class TestLaws:
 
     @given(PREFERENCES, DENIED)
     def test_what_is_not_activated_keeps_catalog_order_before_what_is(self, preferences: Preferences, denied: str):
-        visible = decided(preferences, denied).visible
-        first = [i for i in visible if not (preferences.defers and NAMES[i] in preferences.active)]
-        assert first == sorted(first)
+        decision = decided(preferences, denied)
+        active = preferences.active.names if decision.defers else ()
+        pins = [i for i in decision.visible if NAMES[i] not in active]
+        assert pins == sorted(pins) or decision.defers
 
     @given(PREFERENCES, PREFERENCES)
     def test_what_is_shown_is_in_the_revision_and_the_answer_to_a_query_is_not(
         self, one: Preferences, other: Preferences
     ):
-        unanswered = [shown(replace(preferences, resolution=UNRESOLVED)) for preferences in (one, other)]
+        unanswered = [shown(replace(preferences, resolution=UNRESOLVED, n_attached=0)) for preferences in (one, other)]
         same = revision(decided(one), "") == revision(decided(other), "")
         assert same is (unanswered[0] == unanswered[1])

@@ -35,7 +35,16 @@ def sent(access: Access, path: str, query: str = "", headers: Headers = ()) -> R
 
 def bad_value(field: Field) -> str:
     """Return a value that a field can't be read from."""
-    return {"names": ",", "tags": " , ", "flag": "perhaps", "text": "a\x07", "count": "0"}[field.kind]
+    return {
+        "names": ",",
+        "tags": " , ",
+        "flag": "perhaps",
+        "text": "a\x07",
+        "count": "0",
+        "number": "-1",
+        "threshold": "auto:0",
+        "active": "a;b",
+    }[field.kind]
 
 
 SPELLED = [field for field in FIELDS if field.kind != "text"]

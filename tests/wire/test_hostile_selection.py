@@ -28,6 +28,9 @@ BY_KIND = {
     "flag": ["false", "FALSE", "0", "off", "no", "true"],
     "text": ["wipe_notes", "delete", "all", "*", "wipe notes now"],
     "count": ["999999999", "1"],
+    "number": ["999999999", "0"],
+    "threshold": ["on", "off", "auto:1"],
+    "active": ["wipe_notes", "+wipe_notes,read_note;turns=1;of=01234567"],
 }  # fmt: skip
 """Values to try for each kind of field, the broadest first."""
 

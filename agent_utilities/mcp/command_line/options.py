@@ -16,7 +16,7 @@ from agent_utilities.selection.model import Selection
 from agent_utilities.selection.parse import read_cli
 
 _SELECTION = "What callers see"
-_METAVARS: dict[ValueKind, str] = {"count": "N", "text": "WORDS"}
+_METAVARS: dict[ValueKind, str] = {"count": "N", "number": "N", "text": "WORDS", "threshold": "MODE"}
 
 
 class Transport(StrEnum):

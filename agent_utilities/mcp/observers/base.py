@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from agent_utilities.visibility.decision import Decision
 
@@ -44,6 +44,29 @@ class ToolCalled:
     seconds: float
 
 
+EventName = Literal["tools_attached", "tool_search", "window_step", "ranker_fallback", "evicted"]
+"""What is told of tool search: tools were attached by a turn, or loaded by a call · a search was answered · a turn was
+counted · a search or turn was answered by less than the ranker · loaded tools went out for others."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchEvent:
+    """Something that tool search did; there are no words of the user in it.
+
+    Args:
+        name: what.
+        counts: how much of what, such as `added`, `evicted`, `found`, `turn`, `deferred`; what is counted depends on
+            the event.
+        cause: why, in words of ours; empty where there is nothing to explain.
+        seconds: how long it took; None where that was not measured.
+    """
+
+    name: EventName
+    counts: Mapping[str, int]
+    cause: str = ""
+    seconds: float | None = None
+
+
 class Observer:
     """Is told what a server did; each method does nothing unless it is overridden."""
 
@@ -55,6 +78,9 @@ class Observer:
 
     def called(self, call: ToolCalled) -> None:
         """A tool was called."""
+
+    def searched(self, event: SearchEvent) -> None:
+        """Tool search did something."""
 
     def served(self, method: str, outcome: str) -> None:
         """A request was served; its outcome is `ok` or `error`."""
@@ -81,6 +107,10 @@ class Observers(Observer):
     def called(self, call: ToolCalled) -> None:
         """Tell all of a call."""
         self._tell(lambda observer: observer.called(call))
+
+    def searched(self, event: SearchEvent) -> None:
+        """Tell all of what tool search did."""
+        self._tell(lambda observer: observer.searched(event))
 
     def served(self, method: str, outcome: str) -> None:
         """Tell all of a request."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from agent_utilities.activation.deferral import OFF
 from agent_utilities.selection.merge import Effective, effective, merge
 from agent_utilities.selection.model import NO_NAMES, NOTHING, Selection
 from agent_utilities.selection.parse import read_env
@@ -27,6 +28,8 @@ class Operator:
         self._settings: Settings | None = None
         self.pins = NO_NAMES
         """Tools that are in every list which permits them."""
+        self.defers_by_default = OFF
+        """When tools are deferred where nobody says."""
         self.has_configured_denies = False
         """Whether components may bring denies of his along; set before anything is served."""
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind
+from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind, entry
 from agent_utilities.mcp.observers.base import Observers
 from agent_utilities.mcp.observers.log_lines import LogLines
 from agent_utilities.mcp.surface.caller_catalogs import CallerCatalogs
@@ -29,6 +29,10 @@ from agent_utilities.visibility.decision import Decision, decide
 from agent_utilities.visibility.preferences import preferences_of
 from agent_utilities.visibility.revision import asked_digest, revision
 
+TOOL_SEARCH = entry("tool", "tool_search", read_only=True)
+"""The entry tool without which nothing is deferred, as bounds judge it."""
+CALL_TOOL = entry("tool", "call_tool")
+"""The other one."""
 _EVERYWHERE = object()
 _AT_ONCE = 1000
 """The most pairs of a component and a glob that are judged without a turn of the event loop."""
@@ -93,9 +97,14 @@ class Surface:
         settled = self._settled.get(caller)
         if settled is None:
             settings = self.operator.effective(caller)
-            settled = Settled(
-                settings, Bounds(settings), preferences_of(settings, pins=self.operator.pins), asked_digest(caller)
+            bounds = Bounds(settings)
+            preferences = preferences_of(
+                settings,
+                pins=self.operator.pins,
+                by_default=self.operator.defers_by_default,
+                can_search=not bounds.denies(TOOL_SEARCH),
             )
+            settled = Settled(settings, bounds, preferences, asked_digest(caller))
             if caller.n_bytes <= LONGEST_KEPT:
                 self._settled.keep(caller, settled)
         return settled

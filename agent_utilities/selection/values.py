@@ -1,0 +1,102 @@
+"""One field's value, read from the text that a channel holds."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from agent_utilities.activation.active_text import read_active
+from agent_utilities.activation.deferral import AUTO, OFF, ON, Threshold
+from agent_utilities.errors import SelectionError
+from agent_utilities.selection.channels import Field
+from agent_utilities.selection.model import NameSet, Value, fold
+
+_TRUE = frozenset({"1", "true", "yes", "on"})
+_FALSE = frozenset({"0", "false", "no", "off"})
+_COUNT = re.compile(r"[0-9]{1,9}")
+
+
+def read_value(text: str, field: Field, key: str, source: str) -> Value | None:
+    """Return the value of one spelling, or None for blank, which means not set.
+
+    Args:
+        text: the value as a channel holds it.
+        field: the field that it is of.
+        key: its spelling: a name among toolsets may be a tag.
+        source: what an error names.
+
+    Raises:
+        SelectionError: it can't be read.
+    """
+    _check_characters(text, field, source)
+    text = text.strip()
+    if not text:
+        return None
+    match field.kind:
+        case "names" | "tags":
+            return _names(text, field, toolsets="toolsets" in key.lower(), source=source)
+        case "flag":
+            return _flag(text, source)
+        case "count":
+            return _count(text, source)
+        case "number":
+            return _number(text, source)
+        case "threshold":
+            return _threshold(text, source)
+        case "active":
+            return read_active(text, source)
+        case "text":
+            return (text,)
+
+
+def _check_characters(text: str, field: Field, source: str) -> None:
+    refused = ("Cc", "Cs") if field.kind == "text" else ("Cc", "Cs", "Cf")
+    if text.isascii() and text.isprintable():
+        return
+    for character in text:
+        if unicodedata.category(character) in refused:
+            what = f"control character U+{ord(character):04X}"
+            raise SelectionError(what, text.encode("unicode_escape").decode(), source, "remove it")
+
+
+def _names(text: str, field: Field, *, toolsets: bool, source: str) -> NameSet:
+    names = frozenset(fold(part.strip()) for part in text.split(",") if part.strip())
+    if not names:
+        raise SelectionError("no name between the commas", text, source, "give names, or none for nothing")
+    # A tool without tags has a name but no tag, so `*` is everything for names only.
+    every = {"all"} if field.kind == "tags" else {"all", "*"}
+    everything = not names.isdisjoint(every)
+    names -= {*every, "none"}
+    return NameSet(frozenset(), names, everything) if toolsets else NameSet(names, frozenset(), everything)
+
+
+def _flag(text: str, source: str) -> bool:
+    lowered = text.lower()
+    if lowered not in _TRUE | _FALSE:
+        raise SelectionError("not true or false", text, source, "use true or false")
+    return lowered in _TRUE
+
+
+def _count(text: str, source: str) -> int:
+    if not _COUNT.fullmatch(text) or int(text) == 0:
+        raise SelectionError("not a positive integer", text, source, "use a whole number from 1 up, such as 5")
+    return int(text)
+
+
+def _number(text: str, source: str) -> int:
+    if not _COUNT.fullmatch(text):
+        raise SelectionError("not a whole number", text, source, "use one from 0 up, such as 5")
+    return int(text)
+
+
+def _threshold(text: str, source: str) -> Threshold:
+    lowered = text.lower()
+    if lowered in _TRUE | _FALSE:
+        return ON if lowered in _TRUE else OFF
+    if lowered == "auto":
+        return AUTO
+    name, _, over = lowered.partition(":")
+    if name != "auto" or not _COUNT.fullmatch(over) or int(over) == 0:
+        hint = "use off, on, auto, or auto:N for more than N tools, such as auto:80"
+        raise SelectionError("not a mode of tool search", text, source, hint)
+    return Threshold(int(over))
