@@ -1,0 +1,145 @@
+"""What a search asks for, and what of the tools found comes in full."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_utilities.catalog.search_result import (
+    DEFAULT_RESULTS,
+    FULL_TOKENS,
+    MAX_RESULTS,
+    Select,
+    Words,
+    chosen,
+    nearest_names,
+    parse_query,
+)
+from agent_utilities.catalog.tokens import n_tokens
+from agent_utilities.errors import InputError
+from agent_utilities.selection.resolution import RankedTool
+
+
+def definition(name: str, n_characters: int = 100) -> dict[str, Any]:
+    return {"name": name, "description": "x" * n_characters, "inputSchema": {"type": "object"}}
+
+
+def catalog(n_tools: int, n_characters: int = 100) -> dict[str, dict[str, Any]]:
+    return {f"tool_{i}": definition(f"tool_{i}", n_characters) for i in range(n_tools)}
+
+
+def ranked(*names: str) -> list[RankedTool]:
+    return [RankedTool(name, 1.0) for name in names]
+
+
+class TestQuery:
+    def test_words_are_taken_as_they_are_without_the_space_around_them(self) -> None:
+        assert parse_query("  read a file\n") == Words("read a file")
+
+    def test_select_names_tools_in_the_order_given_each_once(self) -> None:
+        assert parse_query("select: b, a,b ,") == Select(("b", "a"))
+
+    def test_select_is_read_in_any_case(self) -> None:
+        assert parse_query("Select:A") == Select(("A",))
+
+    def test_select_within_words_is_a_word(self) -> None:
+        assert parse_query("how to select: rows") == Words("how to select: rows")
+
+    @pytest.mark.parametrize("query", ["", " \n", "select:", "select: , ,"])
+    def test_what_asks_for_nothing_is_refused_with_what_would_do(self, query: str) -> None:
+        with pytest.raises(InputError, match=r"from tool_search: query\); (say in a few words|name tools)"):
+            parse_query(query)
+
+    def test_25_names_are_loaded_at_once_and_no_more(self) -> None:
+        names = [f"t{i}" for i in range(MAX_RESULTS)]
+        assert parse_query("select:" + ",".join(names)) == Select(tuple(names))
+        with pytest.raises(InputError, match=r"'26 names'.*at most 25"):
+            parse_query("select:" + ",".join([*names, "one_more"]))
+
+    def test_8_kib_are_read_and_no_more(self) -> None:
+        assert parse_query("é" * 4096) == Words("é" * 4096)
+        with pytest.raises(InputError, match="too long"):
+            parse_query("é" * 4096 + "e")
+
+    def test_half_a_surrogate_is_no_trouble(self) -> None:
+        assert parse_query("\ud800") == Words("\ud800")
+
+
+class TestChosen:
+    def test_a_number_asked_for_comes_in_full_whatever_it_costs(self) -> None:
+        definitions = catalog(12, 4000)
+        assert chosen(ranked(*definitions), definitions, 12) == (tuple(definitions), ())
+
+    def test_without_a_number_the_best_come_in_full_and_the_rest_of_ten_by_name(self) -> None:
+        definitions = catalog(12, 1000)
+        full, more = chosen(ranked(*definitions), definitions, None)
+        assert full + more == tuple(definitions)[:DEFAULT_RESULTS]
+        assert full == ("tool_0", "tool_1", "tool_2")
+
+    def test_small_definitions_come_in_full_all_ten(self) -> None:
+        definitions = catalog(12, 10)
+        assert chosen(ranked(*definitions), definitions, None) == (tuple(definitions)[:10], ())
+
+    def test_one_comes_in_full_though_it_alone_costs_more(self) -> None:
+        definitions = catalog(3, 40_000)
+        assert chosen(ranked(*definitions), definitions, None) == (("tool_0",), ("tool_1", "tool_2"))
+
+    def test_a_small_one_behind_a_big_one_is_not_preferred_to_it(self) -> None:
+        definitions = {"a": definition("a"), "big": definition("big", 40_000), "c": definition("c")}
+        assert chosen(ranked("a", "big", "c"), definitions, None) == (("a",), ("big", "c"))
+
+    def test_what_has_no_definition_is_neither_given_nor_named_nor_counted(self) -> None:
+        definitions = catalog(3)
+        assert chosen(ranked("denied", *definitions), definitions, 3) == (tuple(definitions), ())
+
+    def test_a_tool_found_twice_comes_once(self) -> None:
+        definitions = catalog(2)
+        assert chosen(ranked("tool_0", "tool_0", "tool_1"), definitions, 2) == (("tool_0", "tool_1"), ())
+
+    def test_nothing_found_is_nothing(self) -> None:
+        assert chosen([], catalog(3), None) == ((), ())
+
+    @pytest.mark.parametrize("max_results", [0, -1, 26])
+    def test_a_number_out_of_bounds_is_refused(self, max_results: int) -> None:
+        with pytest.raises(InputError, match="from 1 to 25"):
+            chosen([], {}, max_results)
+
+    @given(st.lists(st.integers(0, 5000), max_size=30))
+    def test_what_comes_in_full_is_the_longest_beginning_within_the_tokens_or_one(self, sizes: list[int]) -> None:
+        definitions = {f"t{i}": definition(f"t{i}", size) for i, size in enumerate(sizes)}
+        full, more = chosen(ranked(*definitions), definitions, None)
+        assert full + more == tuple(definitions)[:DEFAULT_RESULTS]
+        spent = sum(n_tokens(definitions[name]) for name in full)
+        assert spent <= FULL_TOKENS or len(full) == 1
+        if more:
+            assert spent + n_tokens(definitions[more[0]]) > FULL_TOKENS
+
+
+class TestNearest:
+    NAMES = ("git_log", "git_diff", "zone_read", "zone_write", "git_log_graph", "send_mail")
+
+    def test_a_misspelt_name_has_the_name_meant_first(self) -> None:
+        assert nearest_names("git_lgo", self.NAMES)[0] == "git_log"
+
+    def test_a_name_but_for_a_letter_comes_before_what_has_a_part_in_common(self) -> None:
+        names = ("server3_create_1", "server3_create_2", "server3_create_3", "server3_read_7")
+        assert nearest_names("server3_raed_7", names)[0] == "server3_read_7"
+
+    def test_words_have_the_names_that_bear_them(self) -> None:
+        assert set(nearest_names("Zone", self.NAMES)) == {"zone_read", "zone_write"}
+
+    def test_there_are_at_most_three(self) -> None:
+        assert len(nearest_names("tool", [f"tool_{i}" for i in range(9)])) == 3
+
+    def test_ties_come_in_alphabetical_order_whatever_order_the_names_have(self) -> None:
+        names = [f"tool_{i}" for i in range(9)]
+        assert nearest_names("tool", reversed(names)) == nearest_names("tool", names) == ("tool_0", "tool_1", "tool_2")
+
+    def test_nothing_near_is_nothing(self) -> None:
+        assert nearest_names("qqqqqqqq", self.NAMES) == ()
+
+    def test_nothing_at_all_is_near_nothing(self) -> None:
+        assert nearest_names("***", self.NAMES) == ()
