@@ -62,13 +62,31 @@ class CatalogIndex:
             cause: why the ranking is less than it could be; empty where it isn't.
             is_temporary: whether that may be over at the next request.
         """
-        ranked = [
+        answer = combined_answer(question, literal, self._ranked_tools(ranking), ranking.n_claimed)
+        why_none = "" if answer.tools else _why_none(ranking)
+        return replace(answer, cause=", ".join(filter(None, (cause, why_none))), is_temporary=is_temporary)
+
+    def best_tools(
+        self, question: Question, limit: int, ranking: Ranking, cause: str, *, is_temporary: bool = False
+    ) -> Resolution:
+        """Return the best of the tools ranked, whether or not they are said to answer; tools that are named first.
+
+        Args:
+            question: what was asked.
+            limit: the most to name.
+            ranking: of the tools in scope.
+            cause: why the ranking is less than it could be; empty where it isn't.
+            is_temporary: whether that may be over at the next request.
+        """
+        tools = tuple(self._ranked_tools(ranking)[: max(0, limit)])
+        causes = ", ".join(filter(None, (cause, _why_none(ranking))))
+        return Resolution("ranked" if tools else "no_match", tools, causes, is_temporary=is_temporary)
+
+    def _ranked_tools(self, ranking: Ranking) -> list[RankedTool]:
+        return [
             RankedTool(self.names[place], score, words)
             for place, score, words in zip(ranking.indexes, ranking.scores, ranking.matched, strict=True)
         ]
-        answer = combined_answer(question, literal, ranked, ranking.n_claimed)
-        why_none = "" if answer.tools else _why_none(ranking)
-        return replace(answer, cause=", ".join(filter(None, (cause, why_none))), is_temporary=is_temporary)
 
 
 def _why_none(ranking: Ranking) -> str:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -18,6 +19,7 @@ from agent_utilities.resolution.deadlines import for_vectors
 from agent_utilities.runtime.bounded_cache import BoundedCache
 from agent_utilities.runtime.deadline import Deadline
 from agent_utilities.runtime.threads import in_daemon_thread
+from agent_utilities.selection.resolution import Resolution
 
 logger = logging.getLogger("agent_utilities.ranking")
 
@@ -31,6 +33,15 @@ _LATE_BYTES = 2 << 20
 
 _Asked = tuple[str, str, str, int]
 """Version of the index, query, digest of the scope, and the most to rank."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranked:
+    """A ranking, why it is less than it could be, and whether the next one may be more."""
+
+    ranking: Ranking
+    cause: str
+    is_temporary: bool = False
 
 
 class CatalogRanker:
@@ -54,7 +65,8 @@ class CatalogRanker:
         self._improvable = asyncio.Event()
         self.settled = asyncio.Event()
         """Set while the index of what was offered last is as good as it gets for now."""
-        self._first_index_made = asyncio.Event()
+        self.first_try_done = asyncio.Event()
+        """Set once the first index was made, or could not be."""
         self._index: CatalogIndex | None = None
         self._n_swaps = 0
         self._late: BoundedCache[_Asked, Future[Ranking]] = BoundedCache(_LATE_BYTES, _weigh)
@@ -93,9 +105,13 @@ class CatalogRanker:
     async def wait_for_index(self, deadline: Deadline) -> None:
         """Wait for the first index where one is under way, no longer than the deadline."""
         if self._offered is not None:
-            with suppress(TimeoutError):
-                async with deadline.timeout():
-                    await self._first_index_made.wait()
+            await self.wait_for_first_try(deadline)
+
+    async def wait_for_first_try(self, deadline: Deadline) -> None:
+        """Wait until there is an index or none can be had for now, offered or not yet, no longer than the deadline."""
+        with suppress(TimeoutError):
+            async with deadline.timeout():
+                await self.first_try_done.wait()
 
     async def wait_until_settled(self) -> None:
         """Wait until the index is as good as it gets for now, where one is under way."""
@@ -129,6 +145,7 @@ class CatalogRanker:
                 logger.exception("can't index the tools; what was indexed before is used on")
             else:
                 self._swap(digest, documents, index, index)
+            self.first_try_done.set()
             if self._better is None:
                 self._settle()
             else:
@@ -167,7 +184,6 @@ class CatalogRanker:
         lacks_vectors = self._better is not None and bool(documents) and (best is lexical or bool(best.cause))
         names = tuple(document.name for document in documents)
         self._index = CatalogIndex(str(self._n_swaps), digest, names, lexical, best, lacks_vectors)
-        self._first_index_made.set()
         logger.info("index of %d tools is ready%s", len(documents), f" ({best.cause})" if best.cause else "")
 
     # -- answering -----------------------------------------------------------------------------------------------
@@ -175,8 +191,34 @@ class CatalogRanker:
     async def rank(self, question: Question, deadline: Deadline) -> Ranked | None:
         """Rank the tools in scope; by words alone where vectors take too long. See `ToolRanker`."""
         index = self._index
-        if index is None:
+        ranked = await self._try_ranking(index, question, deadline) if index is not None else None
+        if index is None or ranked is None:
             return None
+        return partial(
+            index.answer, question, ranking=ranked.ranking, cause=ranked.cause, is_temporary=ranked.is_temporary
+        )
+
+    async def search(self, question: Question, limit: int, deadline: Deadline) -> Resolution | None:
+        """Return the best tools in scope, best first; by words alone where vectors take too long.
+
+        It never fails, never waits past the deadline and blocks nothing.
+
+        Args:
+            question: what is asked.
+            limit: the most to name.
+            deadline: until when it is waited for.
+
+        Returns:
+            None where it can't rank.
+        """
+        index = self._index
+        ranked = await self._try_ranking(index, question, deadline) if index is not None else None
+        if index is None or ranked is None:
+            return None
+        return index.best_tools(question, limit, ranked.ranking, ranked.cause, is_temporary=ranked.is_temporary)
+
+    async def _try_ranking(self, index: CatalogIndex, question: Question, deadline: Deadline) -> _Ranked | None:
+        """Return a ranking of the tools in scope; None where there is none by the deadline, for whatever reason."""
         try:
             return await self._rank_from(index, question, deadline)
         except TimeoutError:
@@ -185,23 +227,22 @@ class CatalogRanker:
             logger.exception("can't rank; tools that bear the query's words are shown")
         return None
 
-    async def _rank_from(self, index: CatalogIndex, question: Question, deadline: Deadline) -> Ranked:
+    async def _rank_from(self, index: CatalogIndex, question: Question, deadline: Deadline) -> _Ranked:
         permitted = index.permitted(question.scope)
         limit = _N_RANKED + (question.limit or 0)
         rank_by_words = partial(index.lexical.rank, question.query, permitted=permitted, limit=limit)
         if index.lexical is index.best:
             async with deadline.timeout():
                 ranking = await _in(self._threads, rank_by_words)
-            return partial(index.answer, question, ranking=ranking, cause=_cause(index, ranking))
+            return _Ranked(ranking, _cause(index, ranking))
         try:
             ranking = await self._rank_by_vectors(index, question, permitted, limit, for_vectors(deadline))
         except TimeoutError:
             async with deadline.timeout():
                 ranking = await _in(self._threads_for_words, rank_by_words)
-            return partial(index.answer, question, ranking=ranking, cause=BY_WORDS, is_temporary=True)
+            return _Ranked(ranking, BY_WORDS, is_temporary=True)
         cause = _cause(index, ranking)
-        is_temporary = bool(cause) and not index.lacks_vectors
-        return partial(index.answer, question, ranking=ranking, cause=cause, is_temporary=is_temporary)
+        return _Ranked(ranking, cause, is_temporary=bool(cause) and not index.lacks_vectors)
 
     async def _rank_by_vectors(
         self, index: CatalogIndex, question: Question, permitted: Sequence[int] | None, limit: int, deadline: Deadline

@@ -259,6 +259,10 @@ class DynamicToolOrchestrator:
             async with deadline.timeout():
                 await self.first_try_done.wait()
 
+    def open_now(self) -> None:
+        """Open the graph and list the tools without waiting for the server to settle; waits for neither."""
+        self._refresher.open_now()
+
     def refresh(self, server_name: str, *, is_change: bool = False) -> None:
         """Start `refresh_cached_tools` behind everything, at most one a server; see `Refresher.start`."""
         self._refresher.start(self._flights.group, server_name, is_change=is_change)

@@ -12,11 +12,14 @@ from typing import Any
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.graph.backends import graph_backend
 from agent_utilities.graph.base import ToolGraph, ToolRecord
+from agent_utilities.graph.query_text import normalise
+from agent_utilities.resolution.answer import Question, unavailable
 from agent_utilities.resolution.catalog_ranker import CatalogRanker
 from agent_utilities.resolution.deadlines import Limits, for_first_fill
 from agent_utilities.resolution.opening import open_catalog_ranker
 from agent_utilities.resolution.orchestrator import DynamicToolOrchestrator
 from agent_utilities.resolution.scope import CallerScope
+from agent_utilities.resolution.tool_search import ToolSearch
 from agent_utilities.runtime.cache_budget import cache_bytes
 from agent_utilities.runtime.deadline import Deadline
 from agent_utilities.selection.resolution import UNRESOLVED, Resolution
@@ -65,6 +68,7 @@ class Resolver:
         self._settings, self._environ = settings, environ
         self._given_graph = graph
         self._ranker: CatalogRanker | None = None
+        self._search: ToolSearch | None = None
         self.orchestrator: DynamicToolOrchestrator | None = None
         self.limits = Limits()
         """What background work may take; `settle_s` of it is set here, when the server runs."""
@@ -99,11 +103,7 @@ class Resolver:
             None where queries are not resolved.
         """
         deadline = Deadline.after(self._settings().graph_deadline_ms / 1000)
-        if self._asked is not None and self._opened is not None:
-            self._asked.set()
-            with suppress(TimeoutError):
-                async with deadline.timeout():
-                    await self._opened.wait()
+        await self._open_for_query(deadline)
         orchestrator = self.orchestrator
         if orchestrator is None:
             return None
@@ -112,6 +112,47 @@ class Resolver:
         if orchestrator.cause is not None and self._ranker is not None:
             await self._ranker.wait_for_index(for_first_fill(deadline))
         return deadline
+
+    async def _open_for_query(self, deadline: Deadline) -> None:
+        """Have graph and ranker made, where that waits for a query, and wait until they are there."""
+        if self._asked is not None and self._opened is not None:
+            self._asked.set()
+            with suppress(TimeoutError):
+                async with deadline.timeout():
+                    await self._opened.wait()
+
+    async def wait_to_search(self, deadline: Deadline) -> None:
+        """Wait for the first index where one is being made, or is to be made for this search, up to a deadline."""
+        await self._open_for_query(deadline)
+        if self.orchestrator is not None and self._ranker is not None:
+            self.orchestrator.open_now()
+            await self._ranker.wait_for_first_try(deadline)
+
+    async def search(self, query: str, scope: CallerScope | None, limit: int, deadline: Deadline) -> Resolution:
+        """Return the best tools in scope for a query, best first; never fails, never waits past the deadline.
+
+        Whether they are said to answer is not asked: see `ToolSearch`. A scope that is not known permits nothing.
+
+        Args:
+            query: the user's words.
+            scope: the tools that the caller may use; None before they are known.
+            limit: the most to name.
+            deadline: until when to wait, for the first index too.
+
+        Returns:
+            `ranked`, or `no_match` where no tool shares anything with the query; `off` where nothing was asked, or
+            queries are off; `unavailable` with the cause where there is no ranker, or it has not answered in time.
+        """
+        if not query.strip():
+            return UNRESOLVED
+        await self.wait_to_search(deadline)
+        if self.orchestrator is None:
+            return Resolution(cause="queries are off")
+        if self._search is None:
+            return unavailable("no ranker")
+        if scope is None:
+            return unavailable("no index yet")
+        return await self._search.find(Question(query, normalise(query), scope, limit), limit, deadline)
 
     # -- in the background ---------------------------------------------------------------------------------------
 
@@ -182,6 +223,8 @@ class Resolver:
             return False
         settings = self._settings()
         self._ranker = open_catalog_ranker(settings)
+        if self._ranker is not None:
+            self._search = ToolSearch(self._ranker, cache_bytes(settings.cache_mb, "searches"))
         self.orchestrator = DynamicToolOrchestrator(
             graph,
             self._records,
@@ -198,14 +241,20 @@ class Resolver:
         assert self.orchestrator is not None
         try:
             async with asyncio.TaskGroup() as group:
-                if self._ranker is not None:
+                if self._ranker is not None and self._search is not None:
+                    self._search.flights.group = group
                     group.create_task(self._ranker.run())
                 group.create_task(self.orchestrator.run(self._name()))
         finally:
-            self.orchestrator = self._ranker = None
+            self.orchestrator = self._ranker = self._search = None
 
     async def _records(self, server_name: str) -> Sequence[ToolRecord]:
-        tools = await self._introspect()
+        try:
+            tools = await self._introspect()
+        except Exception:
+            if self._ranker is not None:
+                self._ranker.first_try_done.set()
+            raise
         if self._ranker is not None:
             self._ranker.offer(tools.digest, tools.documents)
         return tools.records

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import Literal
 
-Memo = Literal["requests", "settled", "decisions", "resolution"]
+Memo = Literal["requests", "settled", "decisions", "resolution", "searches"]
 
-_SHARES: dict[Memo, float] = {"requests": 0.06, "settled": 0.10, "decisions": 0.26, "resolution": 0.20}
+_SHARES: dict[Memo, float] = {
+    "requests": 0.06,
+    "settled": 0.10,
+    "decisions": 0.26,
+    "resolution": 0.17,
+    "searches": 0.03,
+}
 """The rest is for what a ranker's index remembers: views of what callers may use, vectors of requests, late answers.
 That is bounded where the index is made, at 24 MiB together."""
 

@@ -1,0 +1,83 @@
+"""Tools by the words that they share with a query."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_utilities.ranking.plain_words import plain_matches
+from tests.ranking.strategies import texts
+
+ROWS = (
+    ("git_log", "", "List commits, newest first."),
+    ("git_status", "Working tree", "Show what changed."),
+    ("readFile", "", "Return the text of a file."),
+    ("delete_folder", "", "Remove a directory, and each file of the LOG in it."),
+    ("查询天气", "", "查询一个城市的天气预报"),
+)
+
+
+def names(query: str, limit: int = 10) -> list[str]:
+    return [name for name, _ in plain_matches(query, ROWS, limit)]
+
+
+class TestOrder:
+    def test_a_tool_with_more_of_the_words_comes_first(self) -> None:
+        assert names("commits in the git log") == ["git_log", "git_status", "delete_folder"]
+
+    def test_of_equals_the_one_comes_first_whose_name_has_more_of_the_words(self) -> None:
+        assert names("folder file") == ["delete_folder", "readFile"]
+
+    def test_of_full_equals_the_first_in_the_catalog_comes_first(self) -> None:
+        assert names("git") == ["git_log", "git_status"]
+
+    def test_a_tool_named_by_the_whole_query_comes_first_though_others_share_more(self) -> None:
+        rows = (("list_log_files", "", "all"), ("log_files", "", ""), ("LOG_FILES_OLD", "", "list log files"))
+        assert plain_matches(" Log_Files ", rows, 10)[0] == ("log_files", 1.0)
+
+    def test_no_more_are_named_than_asked_for(self) -> None:
+        assert (names("git", 1), names("git", 0)) == (["git_log"], [])
+
+
+class TestWords:
+    def test_names_are_read_as_the_words_they_are_made_of(self) -> None:
+        assert names("file") == ["readFile", "delete_folder"]
+
+    def test_capitals_do_not_matter(self) -> None:
+        assert names("WORKING Tree") == ["git_status"]
+
+    def test_a_title_is_read(self) -> None:
+        assert names("tree") == ["git_status"]
+
+    def test_scripts_without_spaces_are_read_in_pairs(self) -> None:
+        assert names("城市天气") == ["查询天气"]
+
+    def test_words_that_say_nothing_find_nothing_beside_words_that_do(self) -> None:
+        assert names("what is in a commit of the") == []
+
+    def test_words_that_say_nothing_are_searched_for_where_there_are_no_others(self) -> None:
+        assert plain_matches("who am i", (("who_am_i", "", ""), ("ls", "", "")), 5) == (("who_am_i", 1.0),)
+
+
+class TestScores:
+    def test_a_score_is_the_share_of_the_words_that_stand_in_the_tool(self) -> None:
+        assert plain_matches("git commits tomorrow", ROWS, 1) == (("git_log", round(2 / 3, 6)),)
+
+    def test_nothing_shared_finds_nothing(self) -> None:
+        assert plain_matches("book a flight", ROWS, 5) == ()
+
+    def test_a_blank_query_finds_nothing(self) -> None:
+        assert plain_matches(" \t", ROWS, 5) == ()
+
+    @given(st.lists(st.tuples(texts, texts), max_size=12), texts)
+    def test_tools_that_are_not_given_move_nothing(self, rows: list[tuple[str, str]], query: str) -> None:
+        every = [(f"git_{place}", title, description) for place, (title, description) in enumerate(rows)]
+        given_rows = every[::2]
+        found = [match for match in plain_matches(query, every, 12) if int(match[0].removeprefix("git_")) % 2 == 0]
+        assert list(plain_matches(query, given_rows, 12)) == found
+
+    @given(st.lists(st.tuples(texts, texts, texts), max_size=12), texts)
+    def test_scores_never_rise_and_lie_between_0_and_1(self, rows: list[tuple[str, str, str]], query: str) -> None:
+        scores = [score for _, score in plain_matches(query, rows, 12)]
+        assert scores == sorted(scores, reverse=True)
+        assert all(0 < score <= 1 for score in scores)
