@@ -148,6 +148,23 @@ def fitting(active: Active, room: int | None) -> tuple[str, ...]:
     return tuple(name for name in active.names if name in kept)
 
 
+def bounded(active: Active, deferral: Deferral, room: int | None = None) -> Active:
+    """Return what of a set that a caller brought may be: no more than turns and loads could have made of it.
+
+    The first that turns attached stay, and the most recently used of what was loaded.
+    """
+    most = deferral.initial_k + deferral.search_k * max(0, deferral.search_turns - 1)
+    if (room_to_attach := deferral.room_to_attach(room)) is not None:
+        most = min(most, room_to_attach)
+    attached = active.attached[:most]
+    n_loaded = _most_loaded(deferral, len(attached), room)
+    loaded = active.loaded if n_loaded is None else active.loaded[max(0, len(active.loaded) - n_loaded) :]
+    if len(attached) + len(loaded) < len(active.names):
+        kept = frozenset((*attached, *loaded))
+        active = replace(active, names=tuple(name for name in active.names if name in kept), loaded=loaded)
+    return active
+
+
 def _kept_and_evicted(
     active: Active, loaded: Sequence[str], most: int | None
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -49,22 +49,26 @@ class BoundedServer(HostSeams):
 
     def __init__(self, surface: Surface, name: str | None, instructions: str | None, **options: Any) -> None:
         self.surface = surface
-        self._visibility = DynamicVisibilityTransform(surface, self.author_injected_tools)
+        self._visibility = DynamicVisibilityTransform(surface, self.author_injected_tools, self.entry_tool)
         self._has_completions = False
         self._kept: tuple[_Generations, Sequence[Tool]] | None = None
         super().__init__(name, instructions, **options)
+
+    async def entry_tool(self, name: str) -> Tool | None:
+        """Return a tool by which the present caller gets at deferred ones, or None."""
+        return None
 
     def note_listed(self, kind: ComponentKind, catalog: Catalog) -> None:
         """Take note of the catalog of a whole listing."""
 
     @property
     def middleware(self) -> list[Middleware]:
-        """The author's FastMCP middleware; without a response cache for callers that select.
+        """The author's FastMCP middleware; without a response cache where callers select, or tools are deferred.
 
-        Its keys know nothing of selections: it would answer one caller with another's list.
+        Its keys know nothing of selections and sessions: it would answer one caller with another's list.
         """
         verdict = verdict_in_force()
-        if verdict is None or not verdict.by_caller:
+        if verdict is None or not (verdict.by_caller or verdict.preferences.deferral.over is not None):
             return self._author_middleware
         return [middleware for middleware in self._author_middleware if not is_response_cache(middleware)]
 
@@ -76,8 +80,6 @@ class BoundedServer(HostSeams):
     def transforms(self) -> list[Transform]:
         """All transforms, the visibility transform outermost: it judges the names that callers see."""
         return [*super().transforms, self._visibility]
-
-    # -- listing and reading ---------------------------------------------------------------------------------------
 
     async def list_tools(self, *, run_middleware: bool = True) -> Sequence[Tool]:
         """Return the visible tools; see `FastMCP.list_tools`."""

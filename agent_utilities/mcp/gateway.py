@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent_utilities.activation.deferral import AUTO
 from agent_utilities.catalog.model import KINDS, entry
 from agent_utilities.mcp.command_line.version import installed_version
 from agent_utilities.mcp.fastmcp_internals import make_session_state
@@ -70,6 +71,7 @@ class Gateway(AgentServer):
         super().__init__(name, instructions, environ=environ, lifespan=lifespan, **options)
         operator = self.surface.operator
         operator.has_configured_denies = True
+        operator.defers_by_default = AUTO
         self.surface.pin(_pins(config))
         self.toolsets_to_come = self._toolsets_to_come
         self.upstreams = Upstreams(
@@ -168,7 +170,7 @@ class Gateway(AgentServer):
     async def caller_instructions(self) -> str | None:
         """Return the gateway's instructions, and those of the upstreams that the present caller may use."""
         permitted = [component for kind in KINDS for component in await self.components(kind)]
-        return joined(self.instructions, self.upstream_provider.instructions(permitted))
+        return await self.with_deferred(joined(self.instructions, self.upstream_provider.instructions(permitted)))
 
     async def know_everything(self) -> None:
         """Reach every upstream that was never reached, and return when each has answered or failed; said on stderr."""

@@ -10,6 +10,7 @@ from fastmcp.tools.base import Tool
 from fastmcp.utilities.components import FastMCPComponent
 
 from agent_utilities.catalog.model import Catalog, ComponentKind
+from agent_utilities.mcp.search_session import SessionView
 from agent_utilities.mcp.surface.surface import Surface
 from agent_utilities.mcp.surface.verdict import Verdict
 from agent_utilities.selection.model import Selection
@@ -29,7 +30,7 @@ class Host(Protocol):
         """The server's name, as clients see it."""
         ...
 
-    async def verdict(self, caller: Selection, *, lists_tools: bool) -> Verdict:
+    async def verdict(self, caller: Selection, *, lists_tools: bool, view: SessionView | None = None) -> Verdict:
         """Return the verdict for one request of a caller, its query resolved where tools are listed."""
         ...
 

@@ -19,24 +19,20 @@ from agent_utilities.catalog.model import Catalog, ComponentKind
 from agent_utilities.graph.base import ToolGraph
 from agent_utilities.mcp.command_line.version import NO_VERSION
 from agent_utilities.mcp.fastmcp_internals import is_started, low_level_server
-from agent_utilities.mcp.introspection import Introspection
-from agent_utilities.mcp.launched_server import HostOriginProtection, LaunchedServer
+from agent_utilities.mcp.launched_server import HostOriginProtection
 from agent_utilities.mcp.lifespan import with_background
+from agent_utilities.mcp.resolving_server import ResolvingServer
 from agent_utilities.mcp.routes.http import selection_middleware, sse_routes
 from agent_utilities.mcp.routes.json_routes import json_routes
-from agent_utilities.mcp.surface.surface import Surface
-from agent_utilities.mcp.surface.verdict import Verdict
+from agent_utilities.mcp.surface.verdict import verdict_in_force
 from agent_utilities.mcp.wire.changes import Changes
 from agent_utilities.mcp.wire.middleware import WireMiddleware
 from agent_utilities.mcp.wire.parameter_headers import header_schema
 from agent_utilities.mcp.wire.request import RequestReader
 from agent_utilities.mcp.wire.watching import Watch
-from agent_utilities.resolution.resolver import Resolver
 from agent_utilities.runtime.threads import in_daemon_thread
 from agent_utilities.selection import nearest
 from agent_utilities.selection.merge import effective
-from agent_utilities.selection.model import Selection
-from agent_utilities.selection.resolution import UNRESOLVED, Resolution
 from agent_utilities.visibility.bounds import Bounds
 
 if TYPE_CHECKING:
@@ -45,7 +41,7 @@ if TYPE_CHECKING:
 _SETTLE_S = 1.0
 
 
-class AgentServer(LaunchedServer):
+class AgentServer(ResolvingServer):
     """A `FastMCP` server whose surface every launch and every request can cut down.
 
     Made by `create_mcp_server`, or as FastMCP's own by `from_openapi` and `from_fastapi`. Everything FastMCP offers
@@ -57,7 +53,6 @@ class AgentServer(LaunchedServer):
     """
 
     changes: Changes
-    resolver: Resolver
 
     def __init__(
         self,
@@ -68,30 +63,22 @@ class AgentServer(LaunchedServer):
         graph: ToolGraph | None = None,
         **options: Any,
     ) -> None:
-        surface = Surface(environ)
         self.serves_http = False
         self.toolsets_to_come: Callable[[], Collection[str]] = tuple
         """Returns toolsets that no component bears yet and that a path may name all the same."""
         self._has_own_graph = graph is not None
         self._observing_metrics: Metrics | None = None
-        self._introspection = Introspection(self, surface, on_news=lambda: self.resolver.refresh())
-        self.resolver = Resolver(
-            lambda: self.name,
-            self._introspection.live_tools,
-            lambda: surface.operator.settings,
-            lambda: surface.operator.environ,
-            graph,
-        )
-        self.changes = Changes(self, on_tools=self.resolver.refresh, knows_lists=self._knows_lists)
+        self.changes = Changes(self, on_tools=lambda: self.resolver.refresh(), knows_lists=self._knows_lists)
         self._watch = Watch(self.changes.note_component, self.changes.note, self.changes.note)
         lifespan = options.pop("lifespan", None)
         jobs = [self.changes.run, self._keep_tools_known]
-        super().__init__(surface, name, instructions, lifespan=with_background(jobs, lifespan), **options)
+        lifespan = with_background(jobs, lifespan)
+        super().__init__(name, instructions, environ, graph, lifespan=lifespan, **options)
         sdk = low_level_server(self)
         if options.get("version") is None:
             sdk.version = NO_VERSION  # FastMCP would give its own.
         sdk.middleware.append(WireMiddleware(self))
-        sdk.get_tool_input_schema = partial(header_schema, surface)
+        sdk.get_tool_input_schema = partial(header_schema, self.surface)
         sdk.add_request_handler("subscriptions/listen", mcp_types.SubscriptionsListenRequestParams, self.changes.listen)
 
     @classmethod
@@ -119,27 +106,6 @@ class AgentServer(LaunchedServer):
 
     # -- what a request is told ------------------------------------------------------------------------------------
 
-    async def verdict(self, caller: Selection, *, lists_tools: bool) -> Verdict:
-        """Return the verdict for one request of a caller, its query resolved where tools are listed."""
-        verdict = self.surface.verdict(caller, shapes_lists=lists_tools)
-        if lists_tools and verdict.preferences.query is not None:
-            verdict = self.surface.resolved(verdict, await self._resolve(verdict))
-        return verdict
-
-    async def _resolve(self, verdict: Verdict) -> Resolution:
-        """Return the answer to a verdict's query; never fails, and waits no longer than the deadline."""
-        query = verdict.preferences.query
-        if query is None or (deadline := await self.resolver.wait_for_tools()) is None:
-            return UNRESOLVED
-        scope = await self._introspection.scope(verdict)
-        return await self.resolver.resolve(query, scope, verdict.preferences.most_shown, deadline)
-
-    async def resolve_once(self, verdict: Verdict) -> Resolution:
-        """Return the answer to a verdict's query where no server runs, after graph and index were made for it."""
-        if verdict.preferences.query is None:
-            return UNRESOLVED
-        return await self.resolver.run_once(lambda: self._resolve(verdict))
-
     def absent(self, bounds: Bounds) -> Sequence[str]:
         """Return what a caller may learn of that should be listed, and is not known yet; a server's own all is."""
         return ()
@@ -149,7 +115,14 @@ class AgentServer(LaunchedServer):
 
     async def caller_instructions(self) -> str | None:
         """Return what the present caller is told of the server for models; None where it is what everybody is."""
-        return None
+        return await self.with_deferred(self.instructions)
+
+    async def with_deferred(self, instructions: str | None) -> str | None:
+        """Return instructions, and after them what is deferred for the present caller, if anything is."""
+        verdict = verdict_in_force()
+        if verdict is None or not self.tool_search.may_defer(verdict):
+            return instructions
+        return "\n\n".join(filter(None, (instructions, await self.tool_search.text(verdict)))) or None
 
     def cache_hint(self, method: str) -> CacheHint | None:
         """Return what the author says of how long a list may be kept."""

@@ -155,6 +155,11 @@ class Effective:
         """What is never deferred."""
         return reduce(or_, (setting.value for setting in self.pins if isinstance(setting.value, NameSet)), NO_NAMES)
 
+    @property
+    def is_searched_by_caller(self) -> bool:
+        """Whether it was a caller who asked that tools be deferred."""
+        return any(name == "tool_search" and setting.side == "caller" for name, setting in self.searching)
+
     @cached_property
     def search_values(self) -> dict[FieldName, Value]:
         """The values of the other settings of tool search that hold, by field."""

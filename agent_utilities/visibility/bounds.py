@@ -93,9 +93,21 @@ class Bounds:
                 return _configured(entry.denied_by) if entry.denied_by and rule.name == "configured" else rule
         return None
 
-    def denies(self, entry: Entry) -> bool:
-        """Whether a deny refuses an entry, whatever else is or isn't allowed."""
-        return any(rule.name in _DENIES and rule.refuses(entry) for rule in self.rules)
+    def permits_entry_tool(self, tool: Entry, *, by_caller: bool) -> bool:
+        """Whether a tool by which others are found may be listed: what it reaches is bounded tool by tool.
+
+        A deny refuses it. Where it is there because a caller asked for it, so does every bound of the operator's; what
+        the operator himself asked for needs no naming in his own allow-list.
+
+        Args:
+            tool: the tool, as an entry.
+            by_caller: whether it was a caller who asked for it.
+        """
+        return not any(
+            rule.refuses(tool)
+            for rule in self.rules
+            if rule.name in _DENIES or (by_caller and rule.setting.side == "operator")
+        )
 
     def judging(self, catalog: Catalog) -> Steps[Refusals]:
         """Return for each entry of a catalog the rule that refuses it, the operator's first, or None.

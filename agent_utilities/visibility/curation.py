@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent_utilities.activation.active import fitting, turn, within
+from agent_utilities.activation.active import Active, fitting, turn, within
 from agent_utilities.catalog.model import Entry
-from agent_utilities.selection.model import NameSet
+from agent_utilities.selection.model import NO_NAMES
 from agent_utilities.visibility.names import name_matcher
 from agent_utilities.visibility.preferences import Preferences
 
@@ -29,26 +29,42 @@ def curate(permitted: Sequence[int], entries: Sequence[Entry], preferences: Pref
     return _shown_of_deferred(permitted, entries, preferences)
 
 
+def pinned(permitted: Sequence[int], entries: Sequence[Entry], preferences: Preferences) -> tuple[int, ...]:
+    """Return the indexes of the permitted entries that are never deferred, as far as a list has room for them."""
+    if preferences.pins == NO_NAMES:
+        return ()
+    matches = name_matcher(preferences.pins)
+    return tuple(i for i in permitted if matches(entries[i]))[: preferences.deferral.room(0)]
+
+
+def active_after(permitted: Sequence[int], entries: Sequence[Entry], preferences: Preferences) -> Active:
+    """Return the active set of a list in which tools are deferred: with what answers its query, if that is a new turn.
+
+    Without what is not permitted and without pins, neither of which count.
+    """
+    pins = frozenset(pinned(permitted, entries, preferences))
+    others = [i for i in permitted if i not in pins]
+    active = within(preferences.active, frozenset([entries[i].name for i in others]))
+    if preferences.query is None or not preferences.n_attached:
+        return active
+    attached = [entries[i].name for i in _answering(others, entries, preferences, preferences.n_attached) or ()]
+    if not attached:
+        return active
+    return turn(active, preferences.query, attached, preferences.deferral, preferences.deferral.room(len(pins))).active
+
+
 def _shown_of_deferred(permitted: Sequence[int], entries: Sequence[Entry], preferences: Preferences) -> tuple[int, ...]:
-    deferral = preferences.deferral
-    pinned = _pinned(permitted, entries, preferences.pins)
-    if (most := deferral.room(0)) is not None:
-        pinned = pinned[:most]
-    room = deferral.room(len(pinned))
-    by_name: dict[str, list[int]] = {}
-    shown = frozenset(pinned)
+    pins = pinned(permitted, entries, preferences)
+    active = active_after(permitted, entries, preferences)
+    if not active.names:
+        return pins
+    shown = fitting(active, preferences.deferral.room(len(pins)))
+    places: dict[str, list[int]] = {name: [] for name in shown}
+    is_pinned = frozenset(pins)
     for i in permitted:
-        if i not in shown:
-            by_name.setdefault(entries[i].name, []).append(i)
-    active = within(preferences.active, by_name)
-    answering = [
-        entries[i].name
-        for i in _answering(permitted, entries, preferences, preferences.n_attached) or ()
-        if i not in shown
-    ]
-    if preferences.query is not None and answering:
-        active = turn(active, preferences.query, list(dict.fromkeys(answering)), deferral, room).active
-    return (*pinned, *(i for name in fitting(active, room) for i in by_name[name]))
+        if (same := places.get(entries[i].name)) is not None and i not in is_pinned:
+            same.append(i)
+    return (*pins, *(i for name in shown for i in places[name]))
 
 
 def _shown_without_deferral(
@@ -70,8 +86,3 @@ def _answering(
     rank = preferences.resolution.ranks
     ranked = sorted((rank[entries[i].name], i) for i in permitted if entries[i].name in rank)
     return tuple(sorted(i for _, i in ranked[: preferences.most_shown if limit is None else limit]))
-
-
-def _pinned(permitted: Sequence[int], entries: Sequence[Entry], pins: NameSet) -> tuple[int, ...]:
-    matches = name_matcher(pins)
-    return tuple(i for i in permitted if matches(entries[i]))

@@ -8,13 +8,14 @@ from functools import cached_property
 from hashlib import blake2b
 from operator import itemgetter
 
+from agent_utilities.activation.active import Active
 from agent_utilities.catalog.model import Catalog, Entry
 from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import NameSet, Side
 from agent_utilities.selection.nearest import nearest
 from agent_utilities.selection.resolution import Status
 from agent_utilities.visibility.bounds import Bounds, Refusals
-from agent_utilities.visibility.curation import curate
+from agent_utilities.visibility.curation import active_after, curate
 from agent_utilities.visibility.names import fitting_any
 from agent_utilities.visibility.preferences import NO_PREFERENCES, Preferences
 from agent_utilities.visibility.steps import Steps, finish
@@ -56,6 +57,11 @@ class Decision:
     def defers(self) -> bool:
         """Whether only pins and active tools are visible, besides what answers the query."""
         return self.preferences.deferral.defers(len(self.permitted))
+
+    @cached_property
+    def active(self) -> Active:
+        """The active set of the list, where tools are deferred: as a caller may bring it back."""
+        return active_after(self.permitted, self.catalog.entries, self.preferences)
 
     @cached_property
     def permitted_names(self) -> frozenset[str]:

@@ -115,6 +115,11 @@ class CatalogReader:
             self._rows = {row.traits.key: row for row in rows}
         return snapshot
 
+    def components_of(self, catalog: Catalog) -> Sequence[Any]:
+        """Return the components that a catalog was read from, in its order; empty where that was long ago."""
+        known = (*((self._last[1],) if self._last is not None else ()), *self._snapshots.values())
+        return next((each.components for each in known if each.catalog.digest == catalog.digest), ())
+
     def is_current(self, snapshot: Snapshot, components: Sequence[Any], indexes: Iterable[int]) -> bool:
         """Whether components still bear what bounds judge as they did when they were read."""
         return all(bearing_of(self._kind, components[i]) == snapshot.traits[i].bearing for i in indexes)

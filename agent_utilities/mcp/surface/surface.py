@@ -102,7 +102,7 @@ class Surface:
                 settings,
                 pins=self.operator.pins,
                 by_default=self.operator.defers_by_default,
-                can_search=not bounds.denies(TOOL_SEARCH),
+                can_search=bounds.permits_entry_tool(TOOL_SEARCH, by_caller=settings.is_searched_by_caller),
             )
             settled = Settled(settings, bounds, preferences, asked_digest(caller))
             if caller.n_bytes <= LONGEST_KEPT:
@@ -263,6 +263,10 @@ class Surface:
     def has_disabled(self, kind: ComponentKind, components: Sequence[Any]) -> bool:
         """Whether any component of a listing is disabled by its author."""
         return self._readers[kind].read(components).has_disabled
+
+    def components_of(self, kind: ComponentKind, catalog: Catalog) -> Sequence[Any]:
+        """Return the components that a catalog was read from, in its order; empty where that was long ago."""
+        return self._readers[kind].components_of(catalog)
 
     def known(self, kind: ComponentKind) -> frozenset[str] | None:
         """Return every name and tag of a kind that the operator permits of what the present caller was last listed.

@@ -6,6 +6,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from agent_utilities.catalog.model import ComponentKind
+from agent_utilities.mcp.search_session import SessionView
 from agent_utilities.selection.merge import Effective
 from agent_utilities.visibility.bounds import Bounds, Refusals
 from agent_utilities.visibility.decision import Decision
@@ -25,6 +26,7 @@ class Verdict:
         shapes_lists: whether the preferences apply: only where tools are listed to a caller.
         by_caller: whether the caller gave any setting.
         asked: digest of what the caller alone asked for.
+        view: the session that keeps the caller's active set; None where each request brings its own.
         judgements: by a catalog's digest, what the bounds come to on it, for as long as the request lasts.
     """
 
@@ -36,6 +38,7 @@ class Verdict:
     by_caller: bool = False
     asked: str = ""
     judgements: dict[str, Refusals] = field(default_factory=dict)
+    view: SessionView | None = None
 
     def preferences_for(self, kind: ComponentKind) -> Preferences:
         """Return what is to be shown of a kind of component: preferences are of listed tools only."""

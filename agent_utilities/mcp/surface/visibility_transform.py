@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from secrets import token_hex
 from typing import Any, TypeVar
 
@@ -35,6 +35,10 @@ _MANY = 300
 """More components than can be read at once without keeping the event loop from its other tasks."""
 
 
+async def _none(name: str) -> Tool | None:
+    return None
+
+
 class DynamicVisibilityTransform(Transform):
     """Lists what is visible and serves what is permitted (law L1).
 
@@ -44,11 +48,18 @@ class DynamicVisibilityTransform(Transform):
     Args:
         surface: the surface that decides.
         injected: returns the tools that `ToolInjectionMiddleware` adds: they are of the catalog too.
+        entry_tool: returns the tool of a name by which the present caller gets at deferred ones, or None.
     """
 
-    def __init__(self, surface: Surface, injected: Callable[[], Sequence[Tool]] = tuple) -> None:
+    def __init__(
+        self,
+        surface: Surface,
+        injected: Callable[[], Sequence[Tool]] = tuple,
+        entry_tool: Callable[[str], Awaitable[Tool | None]] = _none,
+    ) -> None:
         self._surface = surface
         self._injected = injected
+        self._entry_tool = entry_tool
 
     async def list_tools(self, tools: Sequence[Tool]) -> Sequence[Tool]:
         """Return the visible tools."""
@@ -72,7 +83,7 @@ class DynamicVisibilityTransform(Transform):
     async def get_tool(self, name: str, call_next: GetToolNext, *, version: VersionSpec | None = None) -> Tool | None:
         """Return a tool if it is permitted, visible or not."""
         tool: Tool | None = await self._permitted("tool", name, call_next, version)
-        return tool
+        return await self._entry_tool(name) if tool is None else tool
 
     async def get_prompt(
         self, name: str, call_next: GetPromptNext, *, version: VersionSpec | None = None

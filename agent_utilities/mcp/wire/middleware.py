@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from dataclasses import replace
 from typing import Any, Protocol
 
 import mcp_types
@@ -19,10 +20,13 @@ from agent_utilities.mcp.fastmcp_internals import connection_of
 from agent_utilities.mcp.host import Host
 from agent_utilities.mcp.observers.base import ToolCalled, ToolsListed
 from agent_utilities.mcp.surface.verdict import CollectingDecisions, Verdict
+from agent_utilities.mcp.tool_search.calls import Call
+from agent_utilities.mcp.tool_search.tool_search import ToolSearch
 from agent_utilities.mcp.wire.changes import Changes
 from agent_utilities.mcp.wire.groups import add_groups
 from agent_utilities.mcp.wire.parameter_headers import refuse_headers
 from agent_utilities.mcp.wire.request import selection_of
+from agent_utilities.mcp.wire.session_view import session_view
 from agent_utilities.mcp.wire.summary import summarise
 from agent_utilities.selection.channels import META_KEY
 from agent_utilities.selection.merge import merge
@@ -45,6 +49,7 @@ class WireHost(Host, Protocol):
     """What the wire asks of a server besides."""
 
     changes: Changes
+    tool_search: ToolSearch
 
     def cache_hint(self, method: str) -> CacheHint | None:
         """Return what the author says of how long a list may be kept."""
@@ -79,7 +84,8 @@ class WireMiddleware:
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         if ctx.request_id is None:
             return await call_next(ctx)
-        verdict = await self._host.verdict(_selection(ctx), lists_tools=ctx.method == "tools/list")
+        view = session_view(ctx)
+        verdict = await self._host.verdict(_selection(ctx), lists_tools=ctx.method == "tools/list", view=view)
         self._take_note(ctx, verdict)
         with self._host.surface.under_verdict(verdict):
             try:
@@ -136,14 +142,19 @@ class WireMiddleware:
         was_listed = surface.catalogs.of_caller("tool") is not None
         tied_to = await surface.revision(await self._host.catalog("tool"), verdict)
         trace.get_current_span().set_attribute("agent_utilities.revision", tied_to)
-        name = str(params.get("name"))
+        call = await self._host.tool_search.called(params, verdict) if ToolSearch.may_defer(verdict) else Call(params)
+        if call.is_wrapped:
+            ctx = replace(ctx, params=call.params)
+        name = call.name
         logger.info("tools/call name=%r revision=%s", name, tied_to)
         if not was_listed:
-            refuse_headers(surface, ctx.request, params)
+            refuse_headers(surface, ctx.request, call.params)
         started, ok = time.perf_counter(), False
         try:
             result = await call_next(ctx)
             ok = _is_ok(result)
+            if call.is_wrapped and not ok and isinstance(result, dict):
+                return await self._host.tool_search.explained(call, result)
             return result
         finally:
             surface.observers.called(ToolCalled(name, tied_to, ok, time.perf_counter() - started))

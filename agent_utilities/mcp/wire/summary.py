@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from agent_utilities.activation.active_text import written
 from agent_utilities.catalog.model import KINDS, ComponentKind
 from agent_utilities.mcp.host import Host
 from agent_utilities.mcp.surface.verdict import Verdict
@@ -27,7 +28,8 @@ async def summarise(host: Host, verdict: Verdict, kind: ComponentKind, decided: 
     Returns:
         `revision`, `permitted`, `visible`, `status`; `cause` where the query was answered less than it could be;
         `ranked` names of visible tools, best first, where it was answered, and `left_out` how many more answer it;
-        `unknown` names that the caller gave, each with the nearest; `absent` upstreams that were never reached yet.
+        `unknown` names that the caller gave, each with the nearest; `absent` upstreams that were never reached yet;
+        where tools are deferred `deferred`, how many, and `active`, the value by which a later request shows the same.
     """
     decision = decided or await host.surface.decide_in_turns(kind, await host.catalog(kind), verdict)
     resolution = verdict.preferences.resolution
@@ -46,6 +48,9 @@ async def summarise(host: Host, verdict: Verdict, kind: ComponentKind, decided: 
             summary["left_out"] = resolution.n_left_out
     if verdict.by_caller and (unknown := await unknown_names(host, decision, kind)):
         summary["unknown"] = unknown
+    if kind == "tool" and decision.defers:
+        summary["deferred"] = len(decision.deferred)
+        summary["active"] = written(decision.active)
     if absent := host.absent(verdict.bounds):
         summary["absent"] = list(absent)
     return summary

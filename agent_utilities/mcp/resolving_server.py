@@ -1,0 +1,145 @@
+"""A server that resolves callers' queries on its tools, defers them, and lets them be searched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from typing import Any
+
+from fastmcp.tools.base import Tool
+
+from agent_utilities.graph.base import ToolGraph
+from agent_utilities.mcp.introspection import Introspection
+from agent_utilities.mcp.launched_server import LaunchedServer
+from agent_utilities.mcp.search_session import SessionView
+from agent_utilities.mcp.surface.foreign_answers import may_answer_lists
+from agent_utilities.mcp.surface.surface import Surface
+from agent_utilities.mcp.surface.verdict import CollectingDecisions, Verdict, verdict_in_force
+from agent_utilities.mcp.tool_origin import origin_of
+from agent_utilities.mcp.tool_search.tool_search import ToolSearch
+from agent_utilities.resolution.resolver import Resolver
+from agent_utilities.resolution.scope import CallerScope
+from agent_utilities.runtime.deadline import Deadline
+from agent_utilities.selection.model import Selection
+from agent_utilities.selection.resolution import UNRESOLVED, Resolution
+
+_SEARCH_S = 10.0
+"""Seconds that a search waits at most: a model waits for its result, and the first one makes the index."""
+
+
+class ResolvingServer(LaunchedServer):
+    """Holds a verdict whose query is resolved, and whose deferred tools can be found.
+
+    Args:
+        environ: the environment to read the operator's selection and settings from; the process's by default.
+        graph: the graph that queries are resolved on; the configured one where None.
+        name, instructions, options: as for `LaunchedServer`.
+    """
+
+    def __init__(
+        self,
+        name: str | None,
+        instructions: str | None,
+        environ: Mapping[str, str] | None,
+        graph: ToolGraph | None,
+        **options: Any,
+    ) -> None:
+        surface = Surface(environ)
+        self._introspection = Introspection(self, surface, on_news=lambda: self.resolver.refresh())
+        self.resolver = Resolver(
+            lambda: self.name,
+            self._introspection.live_tools,
+            lambda: surface.operator.settings,
+            lambda: surface.operator.environ,
+            graph,
+        )
+        self.tool_search = ToolSearch(self)
+        super().__init__(surface, name, instructions, **options)
+
+    async def verdict(self, caller: Selection, *, lists_tools: bool, view: SessionView | None = None) -> Verdict:
+        """Return the verdict for one request of a caller, its query resolved where tools are listed.
+
+        Args:
+            caller: his selection.
+            lists_tools: whether its preferences choose what is listed.
+            view: the session that keeps his active set; None where each request brings its own.
+        """
+        verdict = self.surface.verdict(caller, shapes_lists=lists_tools)
+        if self.tool_search.may_defer(verdict):
+            return await self.tool_search.prepared(verdict, view)
+        if lists_tools and verdict.preferences.query is not None:
+            verdict = self.surface.resolved(verdict, await self._resolve(verdict))
+        return verdict
+
+    async def _resolve(self, verdict: Verdict) -> Resolution:
+        return await self.resolution_of(verdict, verdict.preferences.most_shown)
+
+    async def resolution_of(self, verdict: Verdict, limit: int | None) -> Resolution:
+        """Return the answer to a verdict's query; never fails, and waits no longer than the deadline.
+
+        Args:
+            verdict: holds the query, and what may answer it.
+            limit: the most tools to name; None for all.
+        """
+        query = verdict.preferences.query
+        if query is None or (deadline := await self.resolver.wait_for_tools()) is None:
+            return UNRESOLVED
+        scope = await self._introspection.scope(verdict)
+        return await self.resolver.resolve(query, scope, limit, deadline)
+
+    async def search_result_of(self, verdict: Verdict, query: str, names: frozenset[str], limit: int) -> Resolution:
+        """Return the best of some tools for a query, whether or not they answer it; never fails.
+
+        Args:
+            verdict: permits the tools.
+            query: the words.
+            names: the tools to search; the whole scope of the verdict where it is as many.
+            limit: the most to name.
+        """
+        deadline = Deadline.after(_SEARCH_S)
+        await self.resolver.wait_to_search(deadline)
+        scope = await self._introspection.scope(verdict)
+        if scope is not None and len(names) != len(permitted := scope.names()):
+            digest = blake2b("\n".join(sorted(names)).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+            scope = CallerScope(f"{scope.digest}:{digest}", lambda: permitted & names)
+        return await self.resolver.search(query, scope, limit, deadline)
+
+    async def resolve_once(self, verdict: Verdict) -> Resolution:
+        """Return the answer to a verdict's query where no server runs, after graph and index were made for it."""
+        if verdict.preferences.query is None:
+            return UNRESOLVED
+        return await self.resolver.run_once(lambda: self._resolve(verdict))
+
+    # -- tools that are deferred -------------------------------------------------------------------------------------
+
+    async def list_tools(self, *, run_middleware: bool = True) -> Sequence[Tool]:
+        """Return the visible tools, before them the entry tools where any is deferred; see `FastMCP.list_tools`."""
+        verdict = verdict_in_force()
+        if (
+            verdict is None
+            or verdict.surface is not self.surface
+            or not verdict.shapes_lists
+            or not self.tool_search.may_defer(verdict)
+        ):
+            return await super().list_tools(run_middleware=run_middleware)
+        with CollectingDecisions(verdict) as decisions:
+            listed = await super().list_tools(run_middleware=run_middleware)
+        decision = decisions.get("tool")
+        if decision is None:
+            return listed
+        return [*await self.tool_search.entry_tools(decision, verdict), *listed]
+
+    async def entry_tool(self, name: str) -> Tool | None:
+        """Return the entry tool of a name for the present caller, or None."""
+        return await self.tool_search.entry_tool(name)
+
+    async def searchable_tools(self) -> Sequence[Tool] | None:
+        """Return the permitted tools as the author's middleware leaves them; None where none of it reads lists."""
+        if not any(may_answer_lists(each, "tool") for each in self.middleware):
+            return None
+        return await super().list_tools()
+
+    def server_of(self, tool: Any) -> str:
+        """Return the name of the server that a tool comes from; empty for the server's own."""
+        origin = origin_of(tool, self)
+        return origin.server.name if origin.is_upstream or origin.server.name != self.name else ""

@@ -1,0 +1,102 @@
+"""The entry tools: `tool_search` and `call_tool`, listed while anything is deferred, written for each caller."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fastmcp.exceptions import ToolError
+from fastmcp.tools.base import Tool, ToolResult
+from mcp_types import ToolAnnotations
+from pydantic import Field
+
+from agent_utilities.catalog.entry_texts import (
+    CALL_TOOL_DESCRIPTION,
+    CALL_TOOL_SCHEMA,
+    TOOL_SEARCH_DESCRIPTION,
+    TOOL_SEARCH_SCHEMA,
+)
+
+TOOL_SEARCH, CALL_TOOL = "tool_search", "call_tool"
+ALIASES = frozenset({"mcp_load", "ToolSearch", "search_tools"})
+"""Names by which other hosts know `tool_search`: calls of them are answered, and they are never listed."""
+_OTHERWISE = "mcp_"
+"""What the name begins with where the caller has a tool of that name himself."""
+
+Answer = Callable[[Mapping[str, Any]], Awaitable[ToolResult]]
+
+
+class EntryTool(Tool):
+    """A tool that is the server's own way to the others."""
+
+    answer: Answer = Field(exclude=True)
+    """What it does with its arguments."""
+
+    async def run(self, arguments: dict[str, Any]) -> ToolResult:
+        """Answer a call."""
+        return await self.answer(arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class EntryNames:
+    """The names of the entry tools for one caller: those that he has tools of his own by are left to these.
+
+    Args:
+        search: that of `tool_search`.
+        call: that of `call_tool`; None where a bound denies it.
+        aliases: further names that calls of `tool_search` may have.
+    """
+
+    search: str
+    call: str | None
+    aliases: frozenset[str]
+
+    def is_search(self, name: str) -> bool:
+        """Whether a call's name is that of `tool_search`."""
+        return name == self.search or name in self.aliases
+
+
+def entry_names(permitted: frozenset[str], *, can_call: bool) -> EntryNames:
+    """Return the names of the entry tools for a caller.
+
+    Args:
+        permitted: the names of the tools that he may use.
+        can_call: whether no bound denies him `call_tool`.
+    """
+    call = _free(CALL_TOOL, permitted) if can_call else None
+    return EntryNames(_free(TOOL_SEARCH, permitted), call, ALIASES - permitted)
+
+
+def _free(name: str, taken: frozenset[str]) -> str:
+    while name in taken:
+        name = _OTHERWISE + name
+    return name
+
+
+def search_tool(name: str, told: str, answer: Answer) -> Tool:
+    """Return `tool_search` as one caller is listed it.
+
+    Args:
+        name: its name for him.
+        told: what is deferred for him.
+        answer: what it does.
+    """
+    return EntryTool(
+        name=name,
+        description=f"{TOOL_SEARCH_DESCRIPTION} {told}".rstrip(),
+        parameters=dict(TOOL_SEARCH_SCHEMA),
+        annotations=ToolAnnotations(read_only_hint=True),
+        answer=answer,
+    )
+
+
+def call_tool(name: str) -> Tool:
+    """Return `call_tool` as it is listed; a call of it that names a tool is that tool's before it gets here."""
+
+    async def refuse(arguments: Mapping[str, Any]) -> ToolResult:
+        given = arguments.get("name")
+        what = "'name' is missing" if given is None else f"'name' is {given!r}"
+        raise ToolError(f"wrong arguments for {name}: {what}; give the name of a tool, and its arguments as an object")
+
+    return EntryTool(name=name, description=CALL_TOOL_DESCRIPTION, parameters=dict(CALL_TOOL_SCHEMA), answer=refuse)

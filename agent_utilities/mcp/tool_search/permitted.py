@@ -1,0 +1,68 @@
+"""What a caller may use, as tool search needs to know it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from agent_utilities.activation.deferral import Deferral
+from agent_utilities.mcp.surface.verdict import Verdict
+from agent_utilities.mcp.tool_search.base import SearchHost
+from agent_utilities.selection.resolution import Resolution
+from agent_utilities.visibility.curation import pinned
+from agent_utilities.visibility.decision import Decision
+from agent_utilities.visibility.preferences import Preferences
+
+
+@dataclass(frozen=True, eq=False)
+class Permitted:
+    """The tools that are permitted to one caller, whatever is shown of them.
+
+    Args:
+        decision: on what he was last listed, no preference read.
+        preferences: his preferences.
+    """
+
+    decision: Decision
+    preferences: Preferences
+
+    @property
+    def deferral(self) -> Deferral:
+        """When tools are deferred for him."""
+        return self.preferences.deferral
+
+    @property
+    def defers(self) -> bool:
+        """Whether they are."""
+        return self.deferral.defers(len(self.decision.permitted))
+
+    @cached_property
+    def pinned(self) -> frozenset[str]:
+        """The names that are never deferred."""
+        entries = self.decision.catalog.entries
+        return frozenset(entries[i].name for i in pinned(self.decision.permitted, entries, self.preferences))
+
+    @cached_property
+    def not_pinned(self) -> frozenset[str]:
+        """The names that may be deferred and active."""
+        return self.decision.permitted_names - self.pinned if self.pinned else self.decision.permitted_names
+
+    @cached_property
+    def room(self) -> int | None:
+        """The most names that may be active; None for any number."""
+        return None if self.deferral.max_tools is None else self.deferral.room(len(self.pinned))
+
+    def answering(self, resolution: Resolution, limit: int) -> list[str]:
+        """Return the names of the best tools that answer a query and may be attached, in catalog order."""
+        if not resolution.answered:
+            return []
+        best = frozenset([name for name in resolution.names if name in self.not_pinned][:limit])
+        entries = self.decision.catalog.entries
+        return list(dict.fromkeys(entries[i].name for i in self.decision.permitted if entries[i].name in best))
+
+
+async def permitted_of(host: SearchHost, verdict: Verdict) -> Permitted:
+    """Return what a verdict permits of what its caller was last listed."""
+    bounds_alone = replace(verdict, shapes_lists=False)
+    catalog = await host.catalog("tool")
+    return Permitted(await host.surface.decide_in_turns("tool", catalog, bounds_alone), verdict.preferences)

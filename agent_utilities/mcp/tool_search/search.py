@@ -1,0 +1,215 @@
+"""Answering a search: words or names in, tools with their definitions out, loaded where there is a session."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fastmcp.exceptions import ToolError
+from fastmcp.tools.base import Tool, ToolResult
+
+from agent_utilities.activation.active import Change, load
+from agent_utilities.activation.active_text import written
+from agent_utilities.catalog.search_result import Select, chosen, n_results, nearest_names, parse_query
+from agent_utilities.errors import InputError
+from agent_utilities.mcp.observers.base import SearchEvent
+from agent_utilities.mcp.surface.verdict import Verdict
+from agent_utilities.mcp.tool_search.base import SearchHost
+from agent_utilities.mcp.tool_search.entry_tools import EntryNames
+from agent_utilities.mcp.tool_search.found import Found
+from agent_utilities.mcp.tool_search.permitted import Permitted, permitted_of
+from agent_utilities.mcp.tool_search.turns import Turns
+from agent_utilities.ranking.plain_words import plain_matches
+from agent_utilities.selection.model import fold
+from agent_utilities.selection.resolution import RankedTool
+
+_KEYS = frozenset({"query", "max_results", "server"})
+_NAME_LISTS = ("names", "tools", "tool_names")
+"""How other hosts' load tools take names."""
+_NOT_RANKED = ("off", "unavailable")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The arguments of a search.
+
+    Args:
+        query: words, or `select:` and names.
+        max_results: the most tools to give; None where the caller leaves it open.
+        server: the server or toolset to search; None for all.
+    """
+
+    query: str
+    max_results: int | None = None
+    server: str | None = None
+
+
+def read_arguments(arguments: Mapping[str, Any]) -> Asked:
+    """Return the arguments of a search.
+
+    Raises:
+        InputError: one is missing, unknown or of the wrong type.
+    """
+    given = {key: value for key, value in arguments.items() if value is not None}
+    for key in _NAME_LISTS:
+        names = given.pop(key, None)
+        if isinstance(names, list) and all(isinstance(name, str) for name in names):
+            given.setdefault("query", f"select:{','.join(names)}")
+        elif names is not None:
+            raise InputError("not a list of names", names, f"tool_search: {key}", "give query instead")
+    if unknown := sorted(given.keys() - _KEYS):
+        raise InputError("no such argument", unknown[0], "tool_search", "it takes query, max_results and server")
+    query, server, most = given.get("query"), given.get("server"), given.get("max_results")
+    if not isinstance(query, str):
+        raise InputError("no words to search for", query, "tool_search: query", "give words, or select:a,b")
+    if server is not None and not isinstance(server, str):
+        raise InputError("not a server's name", server, "tool_search: server", "give one, or leave it out")
+    if most is not None and (not isinstance(most, int) or isinstance(most, bool)):
+        raise InputError("not a whole number", most, "tool_search: max_results", "use one from 1 to 25")
+    n_results(most)
+    return Asked(query, most, server or None)
+
+
+class Searches:
+    """Answers `tool_search` for callers.
+
+    Args:
+        host: the server.
+        turns: keeps what is active.
+    """
+
+    def __init__(self, host: SearchHost, turns: Turns) -> None:
+        self._host, self._turns = host, turns
+
+    async def answer(self, arguments: Mapping[str, Any], verdict: Verdict, names: EntryNames) -> ToolResult:
+        """Return the result of a search.
+
+        Raises:
+            ToolError: its arguments can't be read, or there is no such server for this caller.
+        """
+        started = time.perf_counter()
+        permitted = await permitted_of(self._host, verdict)
+        try:
+            found = await self._found(read_arguments(arguments), verdict, permitted, names)
+        except InputError as error:
+            raise ToolError(str(error)) from None
+        counts = {"found": len(found.definitions) + len(found.more), "loaded": len(found.activated)}
+        counts |= {"evicted": len(found.evicted), "deferred": found.n_deferred}
+        event = SearchEvent("tool_search", counts, found.cause, time.perf_counter() - started)
+        self._host.surface.observers.searched(event)
+        return found.result()
+
+    async def _found(self, asked: Asked, verdict: Verdict, permitted: Permitted, names: EntryNames) -> Found:
+        searched = await self._searched(asked, permitted)
+        parsed = parse_query(asked.query)
+        cause = ""
+        if isinstance(parsed, Select):
+            ranked: Sequence[RankedTool] = [RankedTool(name) for name in parsed.names if name in searched]
+            most: int | None = len(parsed.names)
+        else:
+            most = asked.max_results
+            limit = n_results(most)
+            ranked, cause = await self._ranked(parsed.text, verdict, permitted, searched, limit)
+        tools = {tool.name: tool for each in ranked if (tool := await self._tool(each.name, searched)) is not None}
+        definitions = {name: _definition(tool) for name, tool in tools.items()}
+        full, more = chosen(ranked, definitions, most)
+        change = await self._loaded(verdict, permitted, full)
+        wanted = parsed.names if isinstance(parsed, Select) else ()
+        unknown = {name: nearest_names(name, searched) for name in wanted if name not in definitions}
+        return Found(
+            definitions=[definitions[name] for name in full],
+            more=[definitions[name] for name in more],
+            scores={each.name: each.score for each in ranked if each.score is not None},
+            activated=change.added if verdict.view is not None else (),
+            evicted=change.evicted,
+            n_deferred=len(permitted.not_pinned) - self._n_visible(verdict, permitted),
+            active=written(change.active),
+            unknown=unknown,
+            nearest=() if full or unknown else nearest_names(asked.query, searched),
+            cause=cause,
+            call=names.call,
+        )
+
+    def _n_visible(self, verdict: Verdict, permitted: Permitted) -> int:
+        active = verdict.preferences.active if verdict.view is None else verdict.view.session.active
+        return sum(name in permitted.not_pinned for name in active.names)
+
+    async def _loaded(self, verdict: Verdict, permitted: Permitted, full: Sequence[str]) -> Change:
+        """Load what is given in full: into the session, or into the value that a stateless caller may bring."""
+        if verdict.view is not None:
+            return await self._turns.loaded(verdict.view, list(full), permitted)
+        names = [name for name in full if name in permitted.not_pinned]
+        return load(verdict.preferences.active, names, permitted.deferral, permitted.room)
+
+    async def _searched(self, asked: Asked, permitted: Permitted) -> dict[str, Tool | None]:
+        """Return the names to search among, with their tools where these are known already.
+
+        Raises:
+            InputError: there is no such server for this caller.
+        """
+        listed = await self._host.searchable_tools()
+        searched: dict[str, Tool | None]
+        if listed is None:
+            searched = dict.fromkeys(sorted(permitted.decision.permitted_names))
+        else:
+            searched = {tool.name: tool for tool in listed if tool.name in permitted.decision.permitted_names}
+        if asked.server is None:
+            return searched
+        of_server = self._names_of(asked.server, permitted)
+        if not (kept := {name: tool for name, tool in searched.items() if name in of_server}):
+            near = ", ".join(nearest_names(asked.server, self._servers(permitted)))
+            hint = f"did you mean {near}?" if near else "leave it out to search all"
+            raise InputError("no such server", asked.server, "tool_search: server", hint)
+        return kept
+
+    def _names_of(self, server: str, permitted: Permitted) -> frozenset[str]:
+        wanted, entries = fold(server), permitted.decision.catalog.entries
+        components = self._host.surface.components_of("tool", permitted.decision.catalog)
+        named = {
+            entries[i].name
+            for i in permitted.decision.permitted
+            if wanted in entries[i].tags or (components and fold(self._host.server_of(components[i])) == wanted)
+        }
+        return frozenset(named)
+
+    def _servers(self, permitted: Permitted) -> frozenset[str]:
+        """Return the servers and tags of what the caller may use."""
+        decision = permitted.decision
+        components = self._host.surface.components_of("tool", decision.catalog)
+        servers = {self._host.server_of(components[i]) for i in decision.permitted} if components else set()
+        tags = {tag for i in decision.permitted for tag in decision.catalog.entries[i].tags}
+        return frozenset((servers | tags) - {""})
+
+    async def _ranked(
+        self, text: str, verdict: Verdict, permitted: Permitted, searched: Mapping[str, Tool | None], limit: int
+    ) -> tuple[Sequence[RankedTool], str]:
+        """Return the best tools for some words, and why that is less than it could be."""
+        resolution = await self._host.search_result_of(verdict, text, frozenset(searched), limit)
+        if resolution.status not in _NOT_RANKED:
+            return [tool for tool in resolution.tools if tool.name in searched][:limit], resolution.cause
+        cause = resolution.cause or "not ranked"
+        self._host.surface.observers.searched(SearchEvent("ranker_fallback", {}, cause))
+        decision = permitted.decision
+        components = self._host.surface.components_of("tool", decision.catalog)
+        rows = [
+            (components[i].name, components[i].title or "", components[i].description or "")
+            if components
+            else (decision.catalog.entries[i].name, "", "")
+            for i in decision.permitted
+            if decision.catalog.entries[i].name in searched
+        ]
+        return [RankedTool(name, score) for name, score in plain_matches(text, rows, limit)], cause
+
+    async def _tool(self, name: str, searched: Mapping[str, Tool | None]) -> Tool | None:
+        return searched[name] or await self._host.get_tool(name)
+
+
+def _definition(tool: Tool) -> dict[str, Any]:
+    """Return a tool as a model is given it."""
+    listed = tool.to_mcp_tool(name=tool.name)
+    definition: dict[str, Any] = {"name": listed.name}
+    if listed.description:
+        definition["description"] = listed.description
+    return {**definition, "inputSchema": listed.input_schema}

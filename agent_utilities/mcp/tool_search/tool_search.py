@@ -1,0 +1,138 @@
+"""Tool search on one server: what is deferred for a caller, and the tools by which he gets at it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from cachetools import LRUCache
+from fastmcp.tools.base import Tool, ToolResult
+
+from agent_utilities.catalog.topics import DeferredTool, deferred_text
+from agent_utilities.mcp.search_session import SessionView
+from agent_utilities.mcp.surface.surface import CALL_TOOL
+from agent_utilities.mcp.surface.verdict import Verdict, verdict_in_force
+from agent_utilities.mcp.tool_search.base import SearchHost
+from agent_utilities.mcp.tool_search.calls import Call, unwrapped, with_schema
+from agent_utilities.mcp.tool_search.entry_tools import EntryNames, call_tool, entry_names, search_tool
+from agent_utilities.mcp.tool_search.permitted import Permitted, permitted_of
+from agent_utilities.mcp.tool_search.search import Searches
+from agent_utilities.mcp.tool_search.turns import Turns
+from agent_utilities.visibility.decision import Decision
+
+_N_TEXTS = 64
+
+
+class ToolSearch:
+    """Defers tools where that is asked for, and brings them back.
+
+    Args:
+        host: the server.
+    """
+
+    def __init__(self, host: SearchHost) -> None:
+        self._host = host
+        self._turns = Turns(host)
+        self._searches = Searches(host, self._turns)
+        self._texts: LRUCache[tuple[str, frozenset[str]], str] = LRUCache(_N_TEXTS)
+
+    @staticmethod
+    def may_defer(verdict: Verdict) -> bool:
+        """Whether any of this concerns a request."""
+        return verdict.preferences.deferral.over is not None
+
+    async def prepared(self, verdict: Verdict, view: SessionView | None) -> Verdict:
+        """Return a verdict that knows what is active; see `Turns.prepared`."""
+        return await self._turns.prepared(verdict, view)
+
+    async def turn_later(self, verdict: Verdict, view: SessionView) -> None:
+        """Count the words of a request that lists nothing as a turn; see `Turns.turn_later`."""
+        await self._turns.turn_later(replace(verdict, view=view))
+
+    # -- what is told ------------------------------------------------------------------------------------------------
+
+    async def text(self, verdict: Verdict) -> str | None:
+        """Return what a caller is told of what is deferred for him; None where nothing is."""
+        permitted = await permitted_of(self._host, verdict)
+        return self._text(permitted, self._names(permitted, verdict)) if permitted.defers else None
+
+    def _text(self, permitted: Permitted, names: EntryNames) -> str:
+        """Return the text for a caller: of all that may be deferred, so that it stays while tools are activated."""
+        key = permitted.decision.permitted_digest, permitted.pinned
+        if (text := self._texts.get(key)) is None:
+            decision = permitted.decision
+            components = self._host.surface.components_of("tool", decision.catalog)
+            tools = [
+                DeferredTool(
+                    entry.name,
+                    self._host.server_of(components[i]) if components else "",
+                    tuple(sorted(entry.tags)),
+                )
+                for i in decision.permitted
+                if (entry := decision.catalog.entries[i]).name in permitted.not_pinned
+            ]
+            text = self._texts[key] = deferred_text(tools, len(permitted.not_pinned), search=names.search)
+        return text
+
+    # -- entry tools ---------------------------------------------------------------------------------------------------
+
+    async def entry_tools(self, decision: Decision, verdict: Verdict) -> list[Tool]:
+        """Return the entry tools of a list; none where nothing is deferred.
+
+        Args:
+            decision: what the list was made by.
+            verdict: the verdict it was made under.
+        """
+        if not decision.defers or not decision.deferred:
+            return []
+        permitted = Permitted(decision, verdict.preferences)
+        names = self._names(permitted, verdict)
+        search = search_tool(names.search, self._text(permitted, names), self._answer)
+        return [search, *([call_tool(names.call)] if names.call is not None else [])]
+
+    async def entry_tool(self, name: str) -> Tool | None:
+        """Return the entry tool that a call under the verdict in force names, or None."""
+        verdict = verdict_in_force()
+        if verdict is None or verdict.surface is not self._host.surface or not self.may_defer(verdict):
+            return None
+        permitted = await permitted_of(self._host, verdict)
+        if not permitted.defers:
+            return None
+        names = self._names(permitted, verdict)
+        if names.is_search(name):
+            return search_tool(name, "", self._answer)
+        return call_tool(name) if name == names.call else None
+
+    @staticmethod
+    def _names(permitted: Permitted, verdict: Verdict) -> EntryNames:
+        by_caller = verdict.effective.is_searched_by_caller
+        can_call = verdict.bounds.permits_entry_tool(CALL_TOOL, by_caller=by_caller)
+        return entry_names(permitted.decision.permitted_names, can_call=can_call)
+
+    async def _answer(self, arguments: Mapping[str, Any]) -> ToolResult:
+        verdict = verdict_in_force()
+        assert verdict is not None  # `entry_tool` found the tool by it
+        names = self._names(await permitted_of(self._host, verdict), verdict)
+        return await self._searches.answer(arguments, verdict, names)
+
+    # -- calls -------------------------------------------------------------------------------------------------------
+
+    async def called(self, params: Mapping[str, Any], verdict: Verdict) -> Call:
+        """Return the call that a request makes; a deferred tool that it calls is activated.
+
+        Args:
+            params: the request's.
+            verdict: a prepared one.
+        """
+        permitted = await permitted_of(self._host, verdict)
+        if not permitted.defers:
+            return Call(params)
+        call = unwrapped(params, self._names(permitted, verdict))
+        await self._turns.used(verdict, call.name)
+        return call
+
+    async def explained(self, call: Call, result: dict[str, Any]) -> dict[str, Any]:
+        """Return the result of a failed call by `call_tool`, with the tool's schema where its arguments are wrong."""
+        tool = await self._host.get_tool(call.name)
+        return result if tool is None else with_schema(result, tool, call.params.get("arguments") or {})

@@ -1,0 +1,39 @@
+"""The session that a request belongs to, where its protocol has sessions, and its own way to tell the client."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import mcp_types
+from mcp.server.context import ServerRequestContext
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from agent_utilities.mcp.fastmcp_internals import connection_of
+from agent_utilities.mcp.search_session import SearchSession, SessionView
+from agent_utilities.mcp.wire.bus import LIMIT_S
+
+logger = logging.getLogger("agent_utilities.wire")
+
+_SESSION = "agent-utilities/tool-search"
+"""Where a connection's state has its active set, which ends with it."""
+
+
+def session_view(ctx: ServerRequestContext[Any, Any]) -> SessionView | None:
+    """Return the session of a request; None for 2026-07-28, where no request knows of another."""
+    if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        return None
+    session = connection_of(ctx).state.setdefault(_SESSION, SearchSession())
+
+    async def tell_changed() -> None:
+        """Tell on the call's own stream where it has one, so that it comes before the call's result."""
+        has_stream = ctx.session.can_send_request  # an answer in JSON holds nothing but the answer
+        related = ctx.request_id if has_stream else None
+        try:
+            async with asyncio.timeout(LIMIT_S):
+                await ctx.session.send_notification(mcp_types.ToolListChangedNotification(), related)
+        except TimeoutError:
+            logger.warning("a client read no notice for %s s; its list changed all the same", LIMIT_S)
+
+    return SessionView(session, tell_changed)
