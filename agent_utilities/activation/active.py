@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
@@ -69,7 +69,7 @@ def touch(active: Active, name: str) -> Active:
     """Return a set in which a name is the most recently used of what was loaded."""
     if name not in active.loaded or active.loaded[-1] == name:
         return active
-    return replace(active, loaded=(*(each for each in active.loaded if each != name), name))
+    return replace(active, loaded=(*_without(active.loaded, (name,)), name))
 
 
 def load(active: Active, names: Iterable[str], deferral: Deferral, room: int | None = None) -> Change:
@@ -82,16 +82,14 @@ def load(active: Active, names: Iterable[str], deferral: Deferral, room: int | N
         deferral: holds `max_active`.
         room: the most names that the set may have; None for any number.
     """
-    wanted = tuple(dict.fromkeys(names))
     attached = frozenset(active.attached)
     most = _most_loaded(deferral, len(attached), room)
-    taken = [name for name in wanted if name not in attached][:most]
+    taken = tuple(name for name in dict.fromkeys(names) if name not in attached)[:most]
     # The best is used last, so that it stays the longest.
-    loaded = (*(name for name in active.loaded if name not in taken), *reversed(taken))
+    loaded = (*_without(active.loaded, taken), *reversed(taken))
     kept, evicted = _kept_and_evicted(active, loaded, most)
-    added = tuple(name for name in taken if name not in active.names)
-    stays = tuple(name for name in active.names if name not in evicted)
-    return Change(replace(active, names=(*stays, *added), loaded=kept), added, evicted)
+    added = _without(taken, active.names)
+    return Change(replace(active, names=(*_without(active.names, evicted), *added), loaded=kept), added, evicted)
 
 
 def is_frozen(active: Active, deferral: Deferral) -> bool:
@@ -126,25 +124,37 @@ def turn(active: Active, query: str, names: Sequence[str], deferral: Deferral, r
     """
     if not is_new_turn(active, query, deferral):
         return Change(active)
-    wanted = dict.fromkeys(names)
     most = deferral.room_to_attach(room)
-    free = len(wanted) if most is None else max(0, most - len(active.attached))
+    attached = active.attached
     # What was loaded already stays where it is, and may not be evicted from now on.
-    taken = [name for name in wanted if name not in active.names or name in active.loaded][:free]
-    added = tuple(name for name in taken if name not in active.names)
-    loaded = tuple(name for name in active.loaded if name not in taken)
-    n_attached = len(active.names) + len(added) - len(loaded)
+    taken = _without(tuple(dict.fromkeys(names)), attached)
+    if most is not None:
+        taken = taken[: max(0, most - len(attached))]
+    added = _without(taken, active.names)
+    loaded = _without(active.loaded, taken)
+    n_attached = len(attached) + len(taken)
     kept, evicted = _kept_and_evicted(active, loaded, _most_loaded(deferral, n_attached, room))
-    names = (*(name for name in active.names if name not in evicted), *added)
-    return Change(Active(names, kept, active.n_turns + 1, digest_of_words(query)), added, evicted)
+    stay = (*_without(active.names, evicted), *added)
+    return Change(Active(stay, kept, active.n_turns + 1, digest_of_words(query)), added, evicted)
 
 
-def fitting(active: Active, room: int | None) -> tuple[str, ...]:
-    """Return the names that a list has room for, in the order they came: the last that turns attached go first."""
-    if room is None or len(active.names) <= room:
+def fitting(active: Active, room: int | None, max_active: int = 0) -> tuple[str, ...]:
+    """Return the names that a list may show, in the order they came.
+
+    A caller who brings a set may bring more than was ever handed out. Of what is loaded the most recently used are
+    shown; of what turns attached the last go first.
+
+    Args:
+        active: the set.
+        room: the most names that the list has room for; None for any number.
+        max_active: the most loaded ones among them; 0 for any number.
+    """
+    most = len(active.names) if room is None else room
+    n_loaded = min(len(active.loaded), most, max_active or most)
+    if n_loaded == len(active.loaded) and len(active.names) <= most:
         return active.names
-    loaded = active.loaded[max(0, len(active.loaded) - room) :]
-    kept = frozenset((*loaded, *active.attached[: room - len(loaded)]))
+    loaded = active.loaded[len(active.loaded) - n_loaded :]
+    kept = frozenset((*loaded, *active.attached[: most - n_loaded]))
     return tuple(name for name in active.names if name in kept)
 
 
@@ -170,8 +180,18 @@ def _kept_and_evicted(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the most recently used of what is loaded, and of the names before those that go out for them."""
     kept = tuple(loaded if most is None else loaded[max(0, len(loaded) - most) :])
+    if len(kept) == len(loaded):
+        return kept, ()
     gone = frozenset(loaded) - frozenset(kept)
     return kept, tuple(name for name in active.names if name in gone)
+
+
+def _without(names: tuple[str, ...], others: Collection[str]) -> tuple[str, ...]:
+    """Return names without others, in their order."""
+    if not others or not names:
+        return names
+    gone = frozenset(others)
+    return tuple(name for name in names if name not in gone)
 
 
 def _most_loaded(deferral: Deferral, n_attached: int, room: int | None) -> int | None:

@@ -116,6 +116,14 @@ class Catalog:
         return places
 
     @cached_property
+    def places_by_own_name(self) -> Mapping[str, Sequence[int]]:
+        """The indexes of the entries of each name, as callers see it."""
+        places: dict[str, list[int]] = {}
+        for i, entry in enumerate(self.entries):
+            places.setdefault(entry.name, []).append(i)
+        return places
+
+    @cached_property
     def places_by_tag(self) -> Mapping[str, Sequence[int]]:
         """The indexes of the entries that bear each folded tag."""
         places: dict[str, list[int]] = {}

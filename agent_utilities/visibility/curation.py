@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from agent_utilities.activation.active import Active, fitting, turn, within
-from agent_utilities.catalog.model import Entry
-from agent_utilities.selection.model import NO_NAMES
-from agent_utilities.visibility.names import name_matcher
+from agent_utilities.catalog.model import Catalog
+from agent_utilities.selection.model import NameSet
+from agent_utilities.visibility.names import every_name, matching
 from agent_utilities.visibility.preferences import Preferences
+from agent_utilities.visibility.steps import finish
 
 
-def curate(permitted: Sequence[int], entries: Sequence[Entry], preferences: Preferences) -> tuple[int, ...]:
+def curate(permitted: Sequence[int], catalog: Catalog, preferences: Preferences) -> tuple[int, ...]:
     """Return the indexes of the visible entries: in catalog order, and after them the activated ones as they came.
 
     An answered query shows the tools it names, best first up to `top_k`; where it names none that is permitted, or
@@ -21,68 +22,87 @@ def curate(permitted: Sequence[int], entries: Sequence[Entry], preferences: Pref
 
     Args:
         permitted: indexes of permitted entries, in catalog order.
-        entries: the whole catalog.
+        catalog: the whole catalog.
         preferences: what to show of them.
     """
     if not preferences.deferral.defers(len(permitted)):
-        return _shown_without_deferral(permitted, _answering(permitted, entries, preferences), preferences)
-    return _shown_of_deferred(permitted, entries, preferences)
+        return _shown_without_deferral(permitted, catalog, preferences)
+    return _shown_of_deferred(permitted, catalog, preferences)
 
 
-def pinned(permitted: Sequence[int], entries: Sequence[Entry], preferences: Preferences) -> tuple[int, ...]:
+def pinned(permitted: Sequence[int], catalog: Catalog, preferences: Preferences) -> tuple[int, ...]:
     """Return the indexes of the permitted entries that are never deferred, as far as a list has room for them."""
-    if preferences.pins == NO_NAMES:
-        return ()
-    matches = name_matcher(preferences.pins)
-    return tuple(i for i in permitted if matches(entries[i]))[: preferences.deferral.room(0)]
+    return _pinned(permitted, catalog, preferences.pins)[: preferences.deferral.room(0)]
 
 
-def active_after(permitted: Sequence[int], entries: Sequence[Entry], preferences: Preferences) -> Active:
+def active_after(permitted: Sequence[int], catalog: Catalog, preferences: Preferences) -> Active:
     """Return the active set of a list in which tools are deferred: with what answers its query, if that is a new turn.
 
     Without what is not permitted and without pins, neither of which count.
     """
-    pins = frozenset(pinned(permitted, entries, preferences))
-    others = [i for i in permitted if i not in pins]
-    active = within(preferences.active, frozenset([entries[i].name for i in others]))
-    if preferences.query is None or not preferences.n_attached:
-        return active
-    attached = [entries[i].name for i in _answering(others, entries, preferences, preferences.n_attached) or ()]
-    if not attached:
-        return active
-    return turn(active, preferences.query, attached, preferences.deferral, preferences.deferral.room(len(pins))).active
+    return _active_and_places(permitted, catalog, preferences, pinned(permitted, catalog, preferences))[0]
 
 
-def _shown_of_deferred(permitted: Sequence[int], entries: Sequence[Entry], preferences: Preferences) -> tuple[int, ...]:
-    pins = pinned(permitted, entries, preferences)
-    active = active_after(permitted, entries, preferences)
-    if not active.names:
-        return pins
-    shown = fitting(active, preferences.deferral.room(len(pins)))
-    places: dict[str, list[int]] = {name: [] for name in shown}
-    is_pinned = frozenset(pins)
-    for i in permitted:
-        if (same := places.get(entries[i].name)) is not None and i not in is_pinned:
-            same.append(i)
-    return (*pins, *(i for name in shown for i in places[name]))
+def _shown_of_deferred(permitted: Sequence[int], catalog: Catalog, preferences: Preferences) -> tuple[int, ...]:
+    pins = pinned(permitted, catalog, preferences)
+    active, places = _active_and_places(permitted, catalog, preferences, pins)
+    deferral = preferences.deferral
+    return (*pins, *(i for name in fitting(active, deferral.room(len(pins)), deferral.max_active) for i in places[name]))
 
 
-def _shown_without_deferral(
-    permitted: Sequence[int], answering: tuple[int, ...] | None, preferences: Preferences
-) -> tuple[int, ...]:
-    if answering:
-        return answering
-    is_query_unanswered = preferences.query is not None or answering is not None
-    # It leaves `top_k` nothing to order by.
+def _active_and_places(
+    permitted: Sequence[int], catalog: Catalog, preferences: Preferences, pins: tuple[int, ...]
+) -> tuple[Active, dict[str, list[int]]]:
+    """Return the active set with what the query attaches, and the indexes of the entries that each name in it has."""
+    answer: tuple[str, ...] = ()
+    if preferences.query is not None and preferences.resolution.answered and preferences.n_attached:
+        answer = preferences.resolution.names
+    # Pins are out of it from here on: they count neither as active nor as what answers.
+    places = _places((*preferences.active.names, *answer), permitted, frozenset(pins), catalog)
+    active = within(preferences.active, places)
+    best = [name for name in dict.fromkeys(answer) if name in places][: preferences.n_attached]
+    if preferences.query is not None and best:
+        best.sort(key=lambda name: places[name])
+        room = preferences.deferral.room(len(pins))
+        active = turn(active, preferences.query, best, preferences.deferral, room).active
+    return active, places
+
+
+def _shown_without_deferral(permitted: Sequence[int], catalog: Catalog, preferences: Preferences) -> tuple[int, ...]:
+    resolution, entries = preferences.resolution, catalog.entries
+    if resolution.answered:
+        rank = resolution.ranks
+        ranked = sorted((rank[entries[i].name], i) for i in permitted if entries[i].name in rank)
+        if answering := sorted(i for _, i in ranked[: preferences.most_shown]):
+            return tuple(answering)
+    # An unanswered query leaves `top_k` nothing to order by.
+    is_query_unanswered = preferences.query is not None or resolution.answered
     return tuple(permitted if is_query_unanswered else permitted[: preferences.top_k])
 
 
-def _answering(
-    permitted: Sequence[int], entries: Sequence[Entry], preferences: Preferences, limit: int | None = None
-) -> tuple[int, ...] | None:
-    """Return the indexes of the best tools that answer the query, in catalog order; None where it is not answered."""
-    if not preferences.resolution.answered:
-        return None
-    rank = preferences.resolution.ranks
-    ranked = sorted((rank[entries[i].name], i) for i in permitted if entries[i].name in rank)
-    return tuple(sorted(i for _, i in ranked[: preferences.most_shown if limit is None else limit]))
+def _places(
+    names: Iterable[str], permitted: Sequence[int], pinned: frozenset[int], catalog: Catalog
+) -> dict[str, list[int]]:
+    """Return the indexes of the permitted entries of each name that has any besides pins.
+
+    Looked up by name, since a catalog may be long where a list is short.
+    """
+    is_whole = len(permitted) == len(catalog)
+    among: Container[int] = range(len(catalog)) if is_whole else frozenset(permitted)
+    by_name = catalog.places_by_own_name
+    places: dict[str, list[int]] = {}
+    for name in names:
+        if name in by_name and (own := [i for i in by_name[name] if i in among and i not in pinned]):
+            places[name] = own
+    return places
+
+
+def _pinned(permitted: Sequence[int], catalog: Catalog, pins: NameSet) -> tuple[int, ...]:
+    if pins.everything:
+        return tuple(permitted)
+    named: set[int] = set()
+    for name in finish(matching(every_name(pins), catalog.places_by_name)):
+        named.update(catalog.places_by_name[name])
+    for tag in finish(matching(pins.toolsets, catalog.places_by_tag)):
+        named.update(catalog.places_by_tag[tag])
+    return tuple(sorted(named.intersection(permitted)))

@@ -61,7 +61,7 @@ class Decision:
     @cached_property
     def active(self) -> Active:
         """The active set of the list, where tools are deferred: as a caller may bring it back."""
-        return active_after(self.permitted, self.catalog.entries, self.preferences)
+        return active_after(self.permitted, self.catalog, self.preferences)
 
     @cached_property
     def permitted_names(self) -> frozenset[str]:
@@ -92,7 +92,7 @@ class Decision:
         """
         shown = self.visible
         if self.preferences != (before := self.preferences.unanswered):
-            shown = curate(self.permitted, self.catalog.entries, before)
+            shown = curate(self.permitted, self.catalog, before)
         return self.permitted_digest + ("" if shown == self.permitted else self._digest(shown))
 
     def _digest(self, indexes: tuple[int, ...]) -> str:
@@ -188,7 +188,7 @@ def decide(
         preferences=preferences,
         refusals=refusals,
         permitted=permitted,
-        visible=curate(permitted, catalog.entries, preferences),
+        visible=curate(permitted, catalog, preferences),
         status="no_match" if misses else resolution.status,
     )
 
