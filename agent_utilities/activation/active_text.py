@@ -32,8 +32,12 @@ def read_active(text: str, source: str) -> Active:
     given = _names(listed, source)
     loaded = tuple(name for name, is_attached in given.items() if not is_attached)
     n_turns, words = 0, ""
+    told: set[str] = set()
     for part in parts:
         key, _, value = part.strip().partition("=")
+        if key in told:
+            raise SelectionError("a part of an active value given twice", part, source, _HINT)
+        told.add(key)
         if key == "turns" and _TURNS.fullmatch(value):
             n_turns = int(value)
         elif key == "of" and _WORDS.fullmatch(value):
@@ -45,10 +49,19 @@ def read_active(text: str, source: str) -> Active:
     return Active(tuple(given), loaded, n_turns, words)
 
 
+def check_active_count(n_names: int, source: str) -> None:
+    """Refuse more names than one channel may make active.
+
+    Raises:
+        SelectionError: there are more.
+    """
+    if n_names > MAX_ACTIVE_NAMES:
+        raise SelectionError("too many active tools", f"{n_names} names", source, f"give at most {MAX_ACTIVE_NAMES}")
+
+
 def _names(listed: str, source: str) -> dict[str, bool]:
     """Return the names in a list, in their order, each with whether a turn attached it."""
-    if (n_names := listed.count(",") + 1) > MAX_ACTIVE_NAMES:
-        raise SelectionError("too many active tools", f"{n_names} names", source, f"give at most {MAX_ACTIVE_NAMES}")
+    check_active_count(listed.count(",") + 1, source)
     given: dict[str, bool] = {}
     for each in listed.split(","):
         is_attached = each.strip().startswith("+")
@@ -109,6 +122,6 @@ def united(first: Active, second: Active) -> Active:
     """Return what both of two values of one channel name; turns and words are the first's that has any."""
     names = tuple(dict.fromkeys(first.names + second.names))
     attached = {*first.attached, *second.attached}
-    loaded = tuple(name for name in names if name not in attached)
+    loaded = tuple(name for name in dict.fromkeys(first.loaded + second.loaded) if name not in attached)
     teller = first if first.n_turns or first.words else second
     return Active(names, loaded, teller.n_turns, teller.words)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from agent_utilities.selection.meaning import Meaning, joined_words, meaning_of
 from agent_utilities.selection.model import CHANNELS, Channel, FieldName
@@ -47,6 +47,7 @@ class Field:
             spelled as the URL query is.
         help: one sentence for `--help` and the docs.
         channels: those that it can be given in.
+        instead: the stem of what the other channels have in its place; empty where it can be given in all.
     """
 
     name: FieldName
@@ -55,6 +56,7 @@ class Field:
     help: str
     preferred: Mapping[Channel, str] = field(default_factory=dict, hash=False)
     channels: tuple[Channel, ...] = CHANNELS
+    instead: str = ""
 
     def spellings(self, channel: Channel) -> tuple[str, ...]:
         """Return the spellings of this field in a channel, the preferred one first; none where it can't be given."""
@@ -128,6 +130,7 @@ FIELDS: tuple[Field, ...] = (
         ("active",),
         "Deferred tools to show besides: the value of active that a result told.",
         channels=("query", "header", "meta"),
+        instead="pinned_tools",
     ),
     Field("initial_k", "count", ("initial_k",), "Show at most this many of what answers the first query (30)."),
     Field("search_k", "count", ("search_k",), "Add at most this many with each later query (10)."),
@@ -172,6 +175,28 @@ _LONGEST = max(map(len, _BY_STEM)) + 5
 def field_of(key: str, channel: Channel) -> Field | None:
     """Return the field that a key spells in a channel, or None."""
     return _BY_SPELLING[channel].get(normal_key(key, channel))
+
+
+class Elsewhere(NamedTuple):
+    """A field that a key spells, in a channel in which it can't be given.
+
+    Args:
+        name: the field.
+        hint: where it can be given, and what would do here.
+    """
+
+    name: FieldName
+    hint: str
+
+
+def given_elsewhere(key: str, channel: Channel) -> Elsewhere | None:
+    """Return the field that a key spells where only other channels have it; None for every other key."""
+    own = normal_key(key, channel)
+    for row in FIELDS:
+        if channel not in row.channels and own in (spelled(stem, channel) for stem in row.stems):
+            instead = spelled(row.instead, channel)
+            return Elsewhere(row.name, f"send it as {row.header[0]} or ?{row.query[0]}=, or use {instead} here")
+    return None
 
 
 def is_selection_header(name: str) -> bool:

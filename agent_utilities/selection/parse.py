@@ -6,8 +6,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import parse_qsl, quote, unquote_to_bytes
 
+from agent_utilities.activation.active import Active
+from agent_utilities.activation.active_text import check_active_count
 from agent_utilities.errors import SelectionError
-from agent_utilities.selection.channels import FIELDS, META_KEY, Field, field_of, near_miss
+from agent_utilities.selection.channels import FIELDS, META_KEY, Field, field_of, given_elsewhere, near_miss
 from agent_utilities.selection.merge import merge
 from agent_utilities.selection.model import NOTHING, SIDES, Channel, NameSet, Selection, Setting
 from agent_utilities.selection.values import read_value
@@ -196,19 +198,21 @@ def read_pairs(pairs: Iterable[tuple[str, str]], channel: Channel, origin: str =
         SelectionError: a value can't be read, or a key is a near miss of a known one.
     """
     settings: list[Selection] = []
-    n_bytes = 0
+    n_bytes = n_active = 0
     for key, value in pairs:
         field = field_of(key, channel)
         if field is None:
-            if (meant := near_miss(key, channel)) is not None:
-                source = f"{_LABEL[channel]} {key}"
-                raise SelectionError(f"unknown {_LABEL[channel]} name", key, source, f"did you mean {meant}?")
+            _check_unknown(key, value, channel)
             continue
         source = origin or f"{_LABEL[channel]} {key.lower() if channel == 'header' else key}"
         n_bytes += len(value.encode("utf-8", "surrogatepass"))
         if n_bytes > MAX_BYTES:
             raise SelectionError("too long", value, source, f"give at most {MAX_BYTES} bytes in one channel")
         read = read_value(value, field, key, source)
+        if isinstance(read, Active):
+            # Before they are united: that takes long where each of hundreds of values names a few.
+            n_active += len(read.names)
+            check_active_count(n_active, source)
         if read is not None:
             settings.append(Selection((((field.name, channel), Setting(read, (source,), SIDES[channel])),)))
     merged = merge(*settings)
@@ -216,6 +220,16 @@ def read_pairs(pairs: Iterable[tuple[str, str]], channel: Channel, origin: str =
         if isinstance(setting.value, NameSet):
             _check_counts(setting.value, name, ", ".join(setting.origins))
     return merged
+
+
+def _check_unknown(key: str, value: str, channel: Channel) -> None:
+    """Refuse a key that is no field's here, but is near one, or is one's that another channel has."""
+    label = _LABEL[channel]
+    if (elsewhere := given_elsewhere(key, channel)) is not None:
+        if value.strip():
+            raise SelectionError(f"only callers can give {elsewhere.name}", value, f"{label} {key}", elsewhere.hint)
+    elif (meant := near_miss(key, channel)) is not None:
+        raise SelectionError(f"unknown {label} name", key, f"{label} {key}", f"did you mean {meant}?")
 
 
 def _check_counts(names: NameSet, name: str, source: str) -> None:

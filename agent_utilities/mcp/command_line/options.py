@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Protocol, TypeVar
 import typer
 
 from agent_utilities.mcp.command_line.version import NO_VERSION
-from agent_utilities.selection.channels import Field, ValueKind, near_miss, spellings
+from agent_utilities.selection.channels import Field, ValueKind, given_elsewhere, near_miss, spellings
 from agent_utilities.selection.model import Selection
 from agent_utilities.selection.parse import read_cli
 
@@ -159,8 +159,11 @@ def _annotation(spelling: str, field: Field) -> Any:
 def message_of(error: typer.TyperException) -> str:
     """Return what is wrong with the options; one that is none is told with the one that was probably meant."""
     option = getattr(error, "option_name", None)
-    if hasattr(error, "possibilities") and option and (meant := near_miss(option, "cli")):
-        return f"no such option: {option}; did you mean {meant}?"
+    if hasattr(error, "possibilities") and option:
+        if elsewhere := given_elsewhere(option, "cli"):
+            return f"no such option: {option}; {elsewhere.hint}"
+        if meant := near_miss(option, "cli"):
+            return f"no such option: {option}; did you mean {meant}?"
     return error.format_message()
 
 
