@@ -95,6 +95,8 @@ def preferences_of(
         can_search: whether the caller may use `tool_search`, without which nothing is deferred.
     """
     values = effective.search_values
+    if by_default == OFF and isinstance(most := values.get("max_tools"), int):
+        by_default = Threshold(most)  # who says how long a list may be has the rest deferred
     threshold = values.get("tool_search", by_default)
     deferral = NO_DEFERRAL
     active = NOTHING_ACTIVE

@@ -1,0 +1,342 @@
+"""The settings of tool search: in every channel that has them, the operator's `off` final, pins adding up."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_utilities.activation.active import Active
+from agent_utilities.activation.deferral import AUTO, NO_DEFERRAL, OFF, ON, Deferral, Threshold
+from agent_utilities.errors import SelectionError
+from agent_utilities.selection.channels import FIELDS, META_KEY
+from agent_utilities.selection.merge import SEARCHING, Effective, effective, merge
+from agent_utilities.selection.model import CHANNELS, NOTHING, Channel, FieldName, NameSet, Policy, Selection, Setting
+from agent_utilities.selection.parse import read_cli, read_env, read_meta, read_request
+from agent_utilities.selection.resolution import Resolution
+from agent_utilities.visibility.preferences import Preferences, preferences_of
+from agent_utilities.visibility.revision import asked_digest
+
+CALLERS: tuple[Channel, ...] = ("query", "header", "meta")
+POLICIES: tuple[Policy, ...] = ("narrow", "override")
+VALUES = {
+    "tool_search": {
+        "off": OFF, "OFF": OFF, "false": OFF, "0": OFF, "no": OFF, "on": ON, "true": ON, "1": ON, "yes": ON,
+        "auto": AUTO, "Auto": AUTO, "auto:50": AUTO, "auto:80": Threshold(80), "auto:1": Threshold(1),
+    },
+    "pins": {
+        "git_log,Tail": NameSet(frozenset({"git_log", "tail"})), "none": NameSet(), "all": NameSet(everything=True),
+    },
+    "initial_k": {"1": 1, "30": 30},
+    "search_k": {"1": 1},
+    "search_turns": {"0": 0, "7": 7},
+    "max_active": {"0": 0, "24": 24},
+    "max_tools": {"1": 1, "128": 128},
+    "active": {"git_log,+tail": Active(("git_log", "tail"), ("git_log",))},
+}  # fmt: skip
+REFUSED = {
+    "tool_search": ["auto:0", "auto:", "auto:-1", "auto:many", "auto:9999999999", "maybe", "50", "auto 50", "on,off"],
+    "initial_k": ["0", "-1", "many", "1.5", "1e3", "٣", "9999999999"],
+    "search_k": ["0"],
+    "search_turns": ["-1", "many", "7.0"],
+    "max_active": ["-1", "none"],
+    "max_tools": ["0", "-1"],
+    "active": ["a;b", "a;turns=-1", ";used=0"],
+}
+GIVEN = [(row, channel) for row in FIELDS if row.name in VALUES for channel in row.channels]
+
+
+def key_of(field: FieldName, channel: Channel) -> str:
+    return next(row for row in FIELDS if row.name == field).spellings(channel)[0]
+
+
+def read(channel: Channel, key: str, value: Any) -> Selection:
+    match channel:
+        case "env":
+            return read_env({key: value})
+        case "cli":
+            return read_cli([(key, value)])
+        case "query":
+            return read_request(f"{key}={value.replace('+', '%2B').replace(';', '%3B')}".encode(), ())
+        case "header":
+            return read_request(b"", ((key.encode(), value.encode()),))
+        case "meta":
+            return read_meta({META_KEY: {key: value}})
+
+
+def given_by(field: FieldName, **texts: str) -> Selection:
+    return merge(*(read(channel, key_of(field, channel), text) for channel, text in texts.items()))  # type: ignore[arg-type]
+
+
+def by_meta(**given: Any) -> dict[FieldName, Any]:
+    return {name: setting.value for (name, _), setting in read_meta({META_KEY: given}).slots}
+
+
+def threshold(selection: Selection, policy: Policy = "narrow") -> object:
+    return effective(selection, policy).search_values.get("tool_search")
+
+
+class TestEveryChannel:
+    @pytest.mark.parametrize(("row", "channel"), GIVEN, ids=[f"{row.name}-{channel}" for row, channel in GIVEN])
+    def test_reads_the_same_value(self, row, channel):
+        for text, value in VALUES[row.name].items():
+            for key in row.spellings(channel):
+                assert read(channel, key, text).get(row.name, channel).value == value
+
+    @pytest.mark.parametrize(("row", "channel"), GIVEN, ids=[f"{row.name}-{channel}" for row, channel in GIVEN])
+    def test_refuses_what_it_cannot_read_and_names_the_key(self, row, channel):
+        key = row.spellings(channel)[0]
+        for text in REFUSED.get(row.name, ["a\x00b" if channel != "header" else "*" * 9000]):
+            with pytest.raises(SelectionError) as refused:
+                read(channel, key, text)
+            assert refused.value.source.endswith(key)
+            assert len(str(refused.value)) < 400
+
+    @pytest.mark.parametrize(("row", "channel"), GIVEN, ids=[f"{row.name}-{channel}" for row, channel in GIVEN])
+    def test_takes_a_blank_value_for_not_set(self, row, channel):
+        assert read(channel, row.spellings(channel)[0], "  ") == NOTHING
+
+
+class TestMeta:
+    @pytest.mark.parametrize(
+        ("given", "value"),
+        [
+            ({"tool_search": True}, ON),
+            ({"tool_search": False}, OFF),
+            ({"tool_search": "auto:9"}, Threshold(9)),
+            ({"pin": ["git_log", "Tail"]}, NameSet(frozenset({"git_log", "tail"}))),
+            ({"pinned_tools": []}, NameSet()),
+            ({"initial_k": 5}, 5),
+            ({"search_k": "5"}, 5),
+            ({"search_turns": 0}, 0),
+            ({"max_active": 0}, 0),
+            ({"max_tools": 128}, 128),
+            ({"active": ["git_log", "tail"]}, Active(("git_log", "tail"), ("git_log", "tail"))),
+            ({"active": "+git_log;turns=1"}, Active(("git_log",), (), 1)),
+        ],
+    )
+    def test_takes_json_types(self, given, value):
+        assert list(by_meta(**given).values()) == [value]
+
+    @pytest.mark.parametrize("value", [None, "", []])
+    def test_takes_nothing_for_no_active_tools(self, value):
+        assert by_meta(active=value) == {}
+
+    @pytest.mark.parametrize(
+        ("given", "hint"),
+        [
+            ({"tool_search": 1}, 'give "on", "off", "auto" or "auto:N"'),
+            ({"tool_search": 1.5}, 'give "on", "off", "auto" or "auto:N"'),
+            ({"tool_search": ["on"]}, 'give "on", "off", "auto" or "auto:N"'),
+            ({"pin": 5}, "give a list of names"),
+            ({"pin": {"a": 1}}, "give a list of names"),
+            ({"initial_k": True}, "give a whole number from 1 up"),
+            ({"initial_k": 0}, "use a whole number from 1 up"),
+            ({"search_turns": 1.0}, "give a whole number from 0 up"),
+            ({"search_turns": -1}, "use one from 0 up"),
+            ({"max_active": [1]}, "give a whole number from 0 up"),
+            ({"max_tools": False}, "give a whole number from 1 up"),
+            ({"active": 5}, "or the value of active as a result told it"),
+            ({"active": True}, "or the value of active as a result told it"),
+            ({"active": {"names": []}}, "or the value of active as a result told it"),
+            ({"active": [5]}, "names are text"),
+            ({"active": ["a,b"]}, "have no comma"),
+            ({"active": ["a", None]}, "names are text"),
+        ],
+    )
+    def test_refuses_other_types_and_says_what_would_do(self, given, hint):
+        with pytest.raises(SelectionError, match="_meta") as refused:
+            read_meta({META_KEY: given})
+        assert hint in str(refused.value)
+
+
+class TestKillSwitch:
+    @pytest.mark.parametrize("policy", POLICIES)
+    @pytest.mark.parametrize("operator", [{"env": "off"}, {"cli": "off"}, {"env": "off", "cli": "on"}])
+    @pytest.mark.parametrize("caller", CALLERS)
+    @pytest.mark.parametrize("asked", ["on", "auto", "auto:1", "off"])
+    def test_the_operators_off_is_final(self, policy, operator, caller, asked):
+        assert threshold(given_by("tool_search", **operator, **{caller: asked}), policy) == OFF
+
+    @pytest.mark.parametrize("policy", POLICIES)
+    def test_an_off_in_the_environment_is_not_lifted_by_the_command_line(self, policy):
+        assert threshold(given_by("tool_search", env="off", cli="auto"), policy) == OFF
+
+    @pytest.mark.parametrize("policy", POLICIES)
+    @pytest.mark.parametrize("caller", CALLERS)
+    @pytest.mark.parametrize(("operator", "asked"), [("on", "off"), ("auto", "on"), ("auto:9", "auto:2")])
+    def test_a_caller_chooses_for_itself_otherwise(self, policy, caller, operator, asked):
+        selection = given_by("tool_search", env=operator, **{caller: asked})
+        assert threshold(selection, policy) == threshold(given_by("tool_search", **{caller: asked}))
+
+    @pytest.mark.parametrize("caller", CALLERS)
+    def test_a_caller_chooses_where_the_operator_says_nothing(self, caller):
+        assert threshold(given_by("tool_search", **{caller: "on"})) == ON
+
+    def test_a_callers_off_is_lifted_by_its_higher_channel(self):
+        assert threshold(given_by("tool_search", query="off", header="on")) == ON
+
+    def test_off_leaves_nothing_of_what_else_was_asked(self):
+        selection = merge(
+            read_env({"MCP_TOOL_SEARCH": "off"}),
+            read_request(b"tool_search=on&pin=a&active=b&max_tools=3&initial_k=1", ()),
+        )
+        assert preferences_of(effective(selection), by_default=AUTO) == Preferences()
+
+
+class TestWhichHolds:
+    @pytest.mark.parametrize("field", [name for name in SEARCHING if name not in ("tool_search", "active")])
+    @pytest.mark.parametrize(("lower", "higher"), [(a, b) for i, b in enumerate(CHANNELS) for a in CHANNELS[:i]])
+    def test_the_higher_channels_number(self, field, lower, higher):
+        selection = given_by(field, **{higher: "8", lower: "3"})
+        assert effective(selection).search_values == {field: 8}
+
+    @pytest.mark.parametrize(("lower", "higher"), [("query", "header"), ("query", "meta"), ("header", "meta")])
+    def test_the_higher_channels_active_set(self, lower, higher):
+        selection = given_by("active", **{higher: "new", lower: "old"})
+        assert effective(selection).search_values["active"].names == ("new",)
+
+    @pytest.mark.parametrize("policy", POLICIES)
+    def test_pins_add_up_over_all_channels(self, policy):
+        selection = given_by("pins", **{channel: f"of_{channel}" for channel in CHANNELS})
+        assert effective(selection, policy).pinned.names == {f"of_{channel}" for channel in CHANNELS}
+
+    def test_no_channel_takes_anothers_pins_back(self):
+        assert effective(given_by("pins", env="a", cli="none", meta="none")).pinned.names == {"a"}
+
+    @pytest.mark.parametrize(
+        ("query", "value"),
+        [
+            (b"max_tools=9&max_tools=3", {"max_tools": 3}),
+            (b"tool_search=on&tool_search=off", {"tool_search": OFF}),
+            (b"tool_search=auto:9&tool_search=auto:90", {"tool_search": Threshold(90)}),
+            (b"tool_search=on&tool_search=auto", {"tool_search": AUTO}),
+            (b"active=a&active=b,a", {"active": Active(("a", "b"), ("a", "b"))}),
+        ],
+    )
+    def test_of_two_in_one_channel_the_more_careful_or_both(self, query, value):
+        assert effective(read_request(query, ())).search_values == value
+
+
+VALUE_KINDS = [
+    st.builds(Threshold, st.none() | st.integers(0, 3)),
+    st.builds(
+        lambda names, n_loaded, turns: Active(tuple(names), tuple(reversed(names[:n_loaded])), turns),
+        st.lists(st.sampled_from("abc"), unique=True),
+        st.integers(0, 3),
+        st.integers(0, 1),
+    ),
+]
+
+
+class TestMonoid:
+    @pytest.mark.parametrize("field", ["tool_search", "active"])
+    @given(data=st.data())
+    def test_values_of_one_channel_are_united_in_any_grouping(self, field: FieldName, data: st.DataObject):
+        kind = VALUE_KINDS[field == "active"]
+        x, y, z = (
+            Selection((((field, "query"), Setting(data.draw(kind), (f"query {i}",), "caller")),)) for i in range(3)
+        )
+        assert merge(merge(x, y), z) == merge(x, merge(y, z)) == merge(x, y, z)
+        assert merge(x, NOTHING) == x == merge(NOTHING, x)
+
+    @given(VALUE_KINDS[0], VALUE_KINDS[0])
+    def test_thresholds_do_not_depend_on_their_order(self, one: Threshold, other: Threshold):
+        def merged(*values: Threshold) -> object:
+            slots = [Selection(((("tool_search", "query"), Setting(value, ("q",), "caller")),)) for value in values]
+            return merge(*slots).slots[0][1].value
+
+        assert merged(one, other) == merged(other, one)
+        assert merged(one, one) == one
+
+
+class TestPreferences:
+    def test_hold_every_number_that_was_given(self):
+        query = b"tool_search=auto:9&initial_k=1&search_k=2&search_turns=3&max_active=4&max_tools=5"
+        preferences = preferences_of(effective(read_request(query, ())))
+        assert preferences.deferral == Deferral(9, 1, 2, 3, 4, 5)
+
+    def test_hold_the_active_set_and_the_pins_of_both_sides(self):
+        selection = merge(read_env({"MCP_PINNED_TOOLS": "a"}), read_request(b"tool_search=on&pin=b&active=c", ()))
+        preferences = preferences_of(effective(selection), pins=NameSet(frozenset({"lazy"})))
+        assert (preferences.pins.names, preferences.active.names) == ({"a", "b", "lazy"}, ("c",))
+
+    def test_defer_by_default_where_nobody_says(self):
+        assert preferences_of(Effective(), by_default=AUTO).deferral == Deferral(50)
+
+    def test_defer_nothing_where_nobody_says_and_it_is_not_the_default(self):
+        assert preferences_of(Effective()).deferral == NO_DEFERRAL
+
+    def test_defer_what_a_list_has_no_room_for_where_nobody_says_more(self):
+        preferences = preferences_of(effective(read_request(b"max_tools=9", ())))
+        assert [preferences.deferral.defers(n) for n in (9, 10)] == [False, True]
+
+    @pytest.mark.parametrize("operator", ["off", ""])
+    def test_defer_nothing_where_it_is_off_however_long_a_list_may_be(self, operator):
+        caller = read_request(b"max_tools=9" if operator else b"max_tools=9&tool_search=off", ())
+        selection = merge(read_env({"MCP_TOOL_SEARCH": operator}), caller)
+        assert preferences_of(effective(selection)).deferral == NO_DEFERRAL
+
+    def test_defer_nothing_for_who_may_not_search(self):
+        asked = effective(read_request(b"tool_search=on&active=c", ()))
+        preferences = preferences_of(asked, by_default=AUTO, can_search=False)
+        assert (preferences.deferral, preferences.active) == (NO_DEFERRAL, Active())
+
+    def test_keep_the_answer_whether_or_not_tools_are_deferred(self):
+        answer = Resolution.of_names("fresh", ["a"])
+        for query in (b"q=x&top_k=3", b"q=x&top_k=3&tool_search=on"):
+            preferences = preferences_of(effective(read_request(query, ())), answer)
+            assert (preferences.query, preferences.resolution, preferences.top_k) == ("x", answer, 3)
+
+
+class TestAskedDigest:
+    @pytest.mark.parametrize(
+        ("query", "digest"),
+        [
+            (b"", "3444c73bec9a3c47cd0e6edb4a70e757"),
+            (b"tools=git_log,git_diff&q=what+changed", "8ce24aaca5e2bfb95f48dec7e943aee7"),
+            (b"disabled_tags=write&read_only=true&top_k=5", "0390eb0352f247170b3db65e810859c8"),
+            (b"toolsets=git&tags=read&disabled_tools=rm*&q=%E6%97%A5%E6%9C%AC", "db3ffe150c74f3bd30a8dd32c7224529"),
+        ],
+    )
+    def test_of_who_asks_nothing_of_tool_search_is_what_it_was_before_there_was_any(self, query, digest):
+        assert asked_digest(read_request(query, ())) == digest
+
+    def test_is_another_for_every_setting_and_value(self):
+        asked = [
+            b"", b"tool_search=on", b"tool_search=off", b"tool_search=auto", b"pin=a", b"pin=b", b"active=a",
+            b"active=a,b", b"active=b,a", b"active=%2Ba", b"active=a;turns=1", b"initial_k=3", b"search_k=3",
+            b"search_turns=3", b"max_active=3", b"max_tools=3",
+        ]  # fmt: skip
+        assert len({asked_digest(read_request(query, ())) for query in asked}) == len(asked)
+
+    def test_is_the_same_over_channels(self):
+        for field, text in product(SEARCHING, ["3"]):
+            told = {asked_digest(given_by(field, **{channel: text})) for channel in CALLERS if field != "tool_search"}
+            assert len(told) == (field != "tool_search")
+
+    def test_leaves_out_what_the_operator_gave(self):
+        operator = given_by("max_tools", env="3")
+        assert asked_digest(merge(operator, NOTHING).of("caller")) == asked_digest(NOTHING)
+
+
+class TestActiveOfTheOperator:
+    def test_is_refused_in_the_environment_and_says_who_gives_it_and_what_would_do(self):
+        with pytest.raises(SelectionError) as refused:
+            read_env({"MCP_ACTIVE": "git_log"})
+        assert str(refused.value) == (
+            "only callers can give active: 'git_log' (from env MCP_ACTIVE); "
+            "send it as x-mcp-active or ?active=, or use MCP_PINNED_TOOLS here"
+        )
+
+    @pytest.mark.parametrize("key", ["mcp_active", "MCP-ACTIVE"])
+    def test_is_refused_in_any_case_and_style(self, key):
+        with pytest.raises(SelectionError, match="only callers"):
+            read_env({key: "git_log"})
+
+    @pytest.mark.parametrize("value", ["", "  "])
+    def test_is_passed_over_where_it_is_blank(self, value):
+        assert read_env({"MCP_ACTIVE": value}) == NOTHING
