@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.ranking.base import Index, Ranking
+from agent_utilities.ranking.plain_words import bears
 from agent_utilities.resolution.answer import Question, combined_answer
 from agent_utilities.resolution.scope import CallerScope
 from agent_utilities.runtime.bounded_cache import BoundedCache
@@ -29,6 +31,7 @@ class CatalogIndex:
         lexical: by words, which always works.
         best: by whatever was asked for, as far as it can be had.
         lacks_vectors: whether that is less than what was asked for.
+        documents: its tools, aligned with `names`.
     """
 
     version: str
@@ -37,6 +40,7 @@ class CatalogIndex:
     lexical: Index
     best: Index
     lacks_vectors: bool
+    documents: Sequence[ToolDocument] = ()
     _places_by_scope: BoundedCache[str, tuple[int, ...]] = field(default_factory=_scope_cache)
 
     def permitted(self, scope: CallerScope | None) -> tuple[int, ...] | None:
@@ -62,27 +66,35 @@ class CatalogIndex:
             cause: why the ranking is less than it could be; empty where it isn't.
             is_temporary: whether that may be over at the next request.
         """
-        answer = combined_answer(question, literal, self._ranked_tools(ranking), ranking.n_claimed)
+        answer = combined_answer(question, literal, self._tools(ranking), ranking.n_claimed)
         why_none = "" if answer.tools else _why_none(ranking)
         return replace(answer, cause=", ".join(filter(None, (cause, why_none))), is_temporary=is_temporary)
 
-    def best_tools(
-        self, question: Question, limit: int, ranking: Ranking, cause: str, *, is_temporary: bool = False
-    ) -> Resolution:
-        """Return the best of the tools ranked, whether or not they are said to answer; tools that are named first.
+    def bearing(self, question: Question) -> tuple[int, ...]:
+        """Return the places of the tools in scope that bear a query as it stands; processor work, for a thread."""
+        permitted = self.permitted(question.scope)
+        places = range(len(self.documents)) if permitted is None else permitted
+        return tuple(place for place in places if bears(question.text, self.documents[place]))
+
+    def best_tools(self, limit: int, ranking: Ranking, bearing: Sequence[int]) -> Resolution:
+        """Return the best tools, whether or not they are said to answer.
 
         Args:
-            question: what was asked.
             limit: the most to name.
-            ranking: of the tools in scope.
-            cause: why the ranking is less than it could be; empty where it isn't.
-            is_temporary: whether that may be over at the next request.
+            ranking: of the tools in scope; those named come first in it.
+            bearing: places of those that bear the query as it stands, where none has a word of it: part of a name, or
+                words written together. They come first, the better ranked before the others.
         """
-        tools = tuple(self._ranked_tools(ranking)[: max(0, limit)])
-        causes = ", ".join(filter(None, (cause, _why_none(ranking))))
-        return Resolution("ranked" if tools else "no_match", tools, causes, is_temporary=is_temporary)
+        ranked = {self.names[place]: tool for place, tool in zip(ranking.indexes, self._tools(ranking), strict=True)}
+        literal = frozenset(self.names[place] for place in bearing)
+        tools = (
+            *(tool for name, tool in ranked.items() if name in literal),
+            *(RankedTool(name) for name in map(self.names.__getitem__, bearing) if name not in ranked),
+            *(tool for name, tool in ranked.items() if name not in literal),
+        )[: max(0, limit)]
+        return Resolution("ranked" if tools else "no_match", tools, "" if literal else _why_none(ranking))
 
-    def _ranked_tools(self, ranking: Ranking) -> list[RankedTool]:
+    def _tools(self, ranking: Ranking) -> list[RankedTool]:
         return [
             RankedTool(self.names[place], score, words)
             for place, score, words in zip(ranking.indexes, ranking.scores, ranking.matched, strict=True)

@@ -4,44 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Awaitable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from agent_utilities.catalog.document import ToolDocument
-from agent_utilities.ranking.base import Index, Ranker, Ranking
+from agent_utilities.ranking.base import Index, Ranker
 from agent_utilities.resolution.answer import Question, Ranked
 from agent_utilities.resolution.catalog_index import CatalogIndex
-from agent_utilities.resolution.deadlines import for_vectors
-from agent_utilities.runtime.bounded_cache import BoundedCache
+from agent_utilities.resolution.deadlines import for_index_by_vectors
+from agent_utilities.resolution.timely_ranking import BY_WORDS, TimelyRankings
 from agent_utilities.runtime.deadline import Deadline
 from agent_utilities.runtime.threads import in_daemon_thread
 from agent_utilities.selection.resolution import Resolution
 
 logger = logging.getLogger("agent_utilities.ranking")
 
-BY_WORDS = "ranked by words alone"
-"""What callers are told where vectors were wanted and aren't there; the reason is for the operator's log."""
-
-_N_THREADS = 2
-_N_RANKED = 100
 _RETRY_S = 60.0
-_LATE_BYTES = 2 << 20
 
-_Asked = tuple[str, str, str, int]
-"""Version of the index, query, digest of the scope, and the most to rank."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Ranked:
-    """A ranking, why it is less than it could be, and whether the next one may be more."""
-
-    ranking: Ranking
-    cause: str
-    is_temporary: bool = False
+_T = TypeVar("_T")
 
 
 class CatalogRanker:
@@ -67,12 +50,11 @@ class CatalogRanker:
         """Set while the index of what was offered last is as good as it gets for now."""
         self.first_try_done = asyncio.Event()
         """Set once the first index was made, or could not be."""
+        self._too_long_for = ""
+        """Digest of a catalog whose index by vectors a search has waited for in vain."""
         self._index: CatalogIndex | None = None
         self._n_swaps = 0
-        self._late: BoundedCache[_Asked, Future[Ranking]] = BoundedCache(_LATE_BYTES, _weigh)
-        self._threads = ThreadPoolExecutor(_N_THREADS, "rank")
-        # Of its own, so that words are not kept waiting by a model that hangs.
-        self._threads_for_words = ThreadPoolExecutor(1, "rank-words")
+        self._rankings = TimelyRankings()
 
     @property
     def version(self) -> str:
@@ -113,6 +95,21 @@ class CatalogRanker:
             async with deadline.timeout():
                 await self.first_try_done.wait()
 
+    async def wait_to_search(self, deadline: Deadline) -> None:
+        """Wait for the first index, and a part of the time for what is better than words, if that is being made.
+
+        Who searches waits rather than have less. Where vectors take longer than that, nobody waits for them again.
+        """
+        await self.wait_for_first_try(deadline)
+        offered = self._offered
+        if offered is None or self.settled.is_set() or self._too_long_for == offered[0]:
+            return
+        try:
+            async with for_index_by_vectors(deadline).timeout():
+                await self.settled.wait()
+        except TimeoutError:
+            self._too_long_for = offered[0]
+
     async def wait_until_settled(self) -> None:
         """Wait until the index is as good as it gets for now, where one is under way."""
         if self._offered is not None:
@@ -127,9 +124,7 @@ class CatalogRanker:
                     group.create_task(self._index_by_vectors(self._better))
         finally:
             self._index = None
-            self._late.clear()
-            for threads in (self._threads, self._threads_for_words):
-                threads.shutdown(wait=False, cancel_futures=True)
+            self._rankings.close()
 
     async def _index_by_words(self) -> None:
         while True:
@@ -183,7 +178,7 @@ class CatalogRanker:
         self._n_swaps += 1
         lacks_vectors = self._better is not None and bool(documents) and (best is lexical or bool(best.cause))
         names = tuple(document.name for document in documents)
-        self._index = CatalogIndex(str(self._n_swaps), digest, names, lexical, best, lacks_vectors)
+        self._index = CatalogIndex(str(self._n_swaps), digest, names, lexical, best, lacks_vectors, documents)
         logger.info("index of %d tools is ready%s", len(documents), f" ({best.cause})" if best.cause else "")
 
     # -- answering -----------------------------------------------------------------------------------------------
@@ -191,11 +186,12 @@ class CatalogRanker:
     async def rank(self, question: Question, deadline: Deadline) -> Ranked | None:
         """Rank the tools in scope; by words alone where vectors take too long. See `ToolRanker`."""
         index = self._index
-        ranked = await self._try_ranking(index, question, deadline) if index is not None else None
-        if index is None or ranked is None:
-            return None
+        return None if index is None else await _attempt(self._rank(index, question, deadline))
+
+    async def _rank(self, index: CatalogIndex, question: Question, deadline: Deadline) -> Ranked:
+        timed = await self._rankings.rank(index, question, deadline)
         return partial(
-            index.answer, question, ranking=ranked.ranking, cause=ranked.cause, is_temporary=ranked.is_temporary
+            index.answer, question, ranking=timed.ranking, cause=timed.cause, is_temporary=timed.is_temporary
         )
 
     async def search(self, question: Question, limit: int, deadline: Deadline) -> Resolution | None:
@@ -212,75 +208,23 @@ class CatalogRanker:
             None where it can't rank.
         """
         index = self._index
-        ranked = await self._try_ranking(index, question, deadline) if index is not None else None
-        if index is None or ranked is None:
-            return None
-        return index.best_tools(question, limit, ranked.ranking, ranked.cause, is_temporary=ranked.is_temporary)
+        return None if index is None else await _attempt(self._search(index, question, limit, deadline))
 
-    async def _try_ranking(self, index: CatalogIndex, question: Question, deadline: Deadline) -> _Ranked | None:
-        """Return a ranking of the tools in scope; None where there is none by the deadline, for whatever reason."""
-        try:
-            return await self._rank_from(index, question, deadline)
-        except TimeoutError:
-            logger.warning("ranking took too long; tools that bear the query's words are shown")
-        except Exception:
-            logger.exception("can't rank; tools that bear the query's words are shown")
-        return None
-
-    async def _rank_from(self, index: CatalogIndex, question: Question, deadline: Deadline) -> _Ranked:
-        permitted = index.permitted(question.scope)
-        limit = _N_RANKED + (question.limit or 0)
-        rank_by_words = partial(index.lexical.rank, question.query, permitted=permitted, limit=limit)
-        if index.lexical is index.best:
-            async with deadline.timeout():
-                ranking = await _in(self._threads, rank_by_words)
-            return _Ranked(ranking, _cause(index, ranking))
-        try:
-            ranking = await self._rank_by_vectors(index, question, permitted, limit, for_vectors(deadline))
-        except TimeoutError:
-            async with deadline.timeout():
-                ranking = await _in(self._threads_for_words, rank_by_words)
-            return _Ranked(ranking, BY_WORDS, is_temporary=True)
-        cause = _cause(index, ranking)
-        return _Ranked(ranking, cause, is_temporary=bool(cause) and not index.lacks_vectors)
-
-    async def _rank_by_vectors(
-        self, index: CatalogIndex, question: Question, permitted: Sequence[int] | None, limit: int, deadline: Deadline
-    ) -> Ranking:
-        """Rank by vectors; where that comes too late for this request, keep it for the next one that asks the same.
-
-        Raises:
-            TimeoutError: the deadline passed. A ranking that runs goes on; one that waits for a thread is given up,
-                so that no thread is kept by what nobody waits for.
-        """
-        asked = (index.version, question.query, question.scope.digest if question.scope is not None else "", limit)
-        running = self._late.get(asked)
-        if running is None or _is_lesser(running):
-            rank = partial(index.best.rank, question.query, permitted=permitted, limit=limit)
-            running = self._threads.submit(rank)
-        try:
-            async with deadline.timeout():
-                return await asyncio.shield(asyncio.wrap_future(running))
-        except TimeoutError:
-            if not running.cancel():
-                self._late.keep(asked, running)
-            raise
+    async def _search(self, index: CatalogIndex, question: Question, limit: int, deadline: Deadline) -> Resolution:
+        timed = await self._rankings.rank(index, question, deadline)
+        has_words = any(timed.ranking.matched)
+        bearing = () if has_words else await self._rankings.bearing(index, question, deadline)
+        answer = index.best_tools(limit, timed.ranking, bearing)
+        causes = ", ".join(filter(None, (timed.cause, answer.cause)))
+        return replace(answer, cause=causes, is_temporary=timed.is_temporary)
 
 
-def _is_lesser(ranking: Future[Ranking]) -> bool:
-    """Whether a ranking that was waited for has failed, or is by words for want of vectors."""
-    return ranking.done() and (ranking.exception() is not None or bool(ranking.result().cause))
-
-
-def _weigh(asked: _Asked, ranking: Future[Ranking]) -> int:
-    """Return the most bytes that a ranking may come to."""
-    _, query, _, limit = asked
-    return 1000 + 2 * len(query) + 200 * limit
-
-
-def _cause(index: CatalogIndex, ranking: Ranking) -> str:
-    return BY_WORDS if index.lacks_vectors or ranking.cause else ""
-
-
-async def _in(threads: ThreadPoolExecutor, rank: Callable[[], Ranking]) -> Ranking:
-    return await asyncio.get_running_loop().run_in_executor(threads, rank)
+async def _attempt(answer: Awaitable[_T]) -> _T | None:
+    """Return an answer, or None where it fails or comes too late."""
+    try:
+        return await answer
+    except TimeoutError:
+        logger.warning("ranking took too long; tools that bear the query's words are shown")
+    except Exception:
+        logger.exception("can't rank; tools that bear the query's words are shown")
+    return None

@@ -11,6 +11,7 @@ _GRAPH_SHARE = 0.7
 _RANKING_SHARE = 0.8
 _LEAST_RANKING_S = 0.01
 _VECTORS_SHARE = 0.75
+_INDEX_SHARE = 0.5
 
 
 def for_first_fill(query: Deadline) -> Deadline:
@@ -31,6 +32,11 @@ def for_ranking(query: Deadline) -> Deadline:
 def for_vectors(ranking: Deadline) -> Deadline:
     """Return until when a ranking by vectors may take; the rest is for a ranking by words in its place."""
     return ranking.share(_VECTORS_SHARE)
+
+
+def for_index_by_vectors(search: Deadline) -> Deadline:
+    """Return until when a search waits for vectors of the tools; the rest is for searching, by words if need be."""
+    return search.share(_INDEX_SHARE)
 
 
 @dataclass(frozen=True, slots=True)

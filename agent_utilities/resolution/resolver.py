@@ -126,7 +126,7 @@ class Resolver:
         await self._open_for_query(deadline)
         if self.orchestrator is not None and self._ranker is not None:
             self.orchestrator.open_now()
-            await self._ranker.wait_for_first_try(deadline)
+            await self._ranker.wait_to_search(deadline)
 
     async def search(self, query: str, scope: CallerScope | None, limit: int, deadline: Deadline) -> Resolution:
         """Return the best tools in scope for a query, best first; never fails, never waits past the deadline.

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_utilities.ranking.plain_words import plain_matches
+from agent_utilities.ranking.text import is_content_word, words
 from tests.ranking.strategies import texts
 
 ROWS = (
@@ -81,3 +82,19 @@ class TestScores:
         scores = [score for _, score in plain_matches(query, rows, 12)]
         assert scores == sorted(scores, reverse=True)
         assert all(0 < score <= 1 for score in scores)
+
+    @given(st.lists(st.tuples(texts, texts, texts), max_size=12), texts, st.integers(0, 13))
+    def test_the_best_are_those_of_counting_the_words_of_all(
+        self, rows: list[tuple[str, str, str]], query: str, limit: int
+    ) -> None:
+        wanted = {word for word in words(query) if is_content_word(word)} or set(words(query))
+
+        def key(row: tuple[str, str, str]) -> tuple[bool, int, int]:
+            in_name, in_text = wanted.intersection(words(row[0])), wanted.intersection(words(" ".join(row[1:])))
+            return row[0].casefold() == query.casefold(), len(in_name | in_text), len(in_name)
+
+        ordered = [row[0] for row in sorted(rows, key=key, reverse=True) if wanted and (key(row)[0] or key(row)[1])]
+        assert [name for name, _ in plain_matches(query, rows, limit)] == ordered[:limit]
+
+    def test_a_word_that_holds_the_one_sought_is_not_it(self) -> None:
+        assert plain_matches("log", (("catalog", "", "Blogs and logins"), ("say", "", "a log")), 5) == (("say", 1.0),)
