@@ -22,4 +22,9 @@ def n_tokens(definition: Mapping[str, Any]) -> int:
     """
     for_models = {key: definition[key] for key in _KEYS_FOR_MODELS if key in definition}
     text = json.dumps(for_models, ensure_ascii=False, separators=(",", ":"))
+    return n_text_tokens(text)
+
+
+def n_text_tokens(text: str) -> int:
+    """Return about how many tokens a text takes in a prompt, by the same estimate."""
     return round(len(text.encode("utf-8", "surrogatepass")) / _BYTES_PER_TOKEN)
