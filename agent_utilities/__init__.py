@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from agent_utilities.mcp.server import AgentServer
     from agent_utilities.mcp.server_cli import server_command
     from agent_utilities.mcp.server_factory import create_mcp_server
+    from agent_utilities.router.tool_router import ToolRouter
     from agent_utilities.selection.caller import selection_headers, selection_meta, selection_url
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "SelectionError",
     "SettingsError",
     "ToolGraph",
+    "ToolRouter",
     "__version__",
     "create_gateway",
     "create_mcp_server",
@@ -33,6 +35,7 @@ _HOMES = {
     "SelectionError": "errors",
     "SettingsError": "errors",
     "ToolGraph": "graph.base",
+    "ToolRouter": "router.tool_router",
     "create_gateway": "mcp.gateway",
     "create_mcp_server": "mcp.server_factory",
     "selection_headers": "selection.caller",

@@ -38,8 +38,7 @@ class ToolServer:
 
         The rest speaks of how it is installed, and to whom it is of use, more than of what its tools do.
         """
-        first_sentence, *_ = _SENTENCE_END.split(self.description.strip(), maxsplit=1)
-        return "\n".join(filter(None, (self.title, first_sentence)))[:_N_SERVER_CHARACTERS]
+        return "\n".join(filter(None, (self.title, first_sentence(self.description))))[:_N_SERVER_CHARACTERS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +98,9 @@ class ToolDocument:
         """
         name = " ".join(part for part in (split_identifier(self.read_name), self.title) if part)
         text = "\n".join(part for part in (self.description, *self.hints) if part)
-        first_sentence, *_ = _SENTENCE_END.split(text.strip(), maxsplit=1)
         return {
             "whole": f"{split_identifier(self.server)} {name}: {text}".strip(),
-            "first_sentence": f"{name}: {first_sentence}".strip(),
+            "first_sentence": f"{name}: {first_sentence(text)}".strip(),
             "name": name,
         }
 
@@ -153,6 +151,15 @@ def split_identifier(name: str) -> str:
     'get HTTP Status v 2'
     """
     return " ".join(part for part in _BORDER.split(name) if part)
+
+
+def first_sentence(text: str) -> str:
+    """Return the first sentence or line of a text.
+
+    >>> first_sentence("Reads a file. Large ones are cut.")
+    'Reads a file.'
+    """
+    return _SENTENCE_END.split(text.strip(), maxsplit=1)[0]
 
 
 def _repeats_name(title: str, name: str) -> bool:

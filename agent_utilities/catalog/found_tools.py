@@ -1,0 +1,121 @@
+"""What a search of tools found, as a host is told it and as a model reads it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent_utilities.catalog.document import first_sentence
+from agent_utilities.selection.resolution import RankedTool
+
+_N_TEXT_CHARACTERS = 200
+_N_SCORE_DIGITS = 3
+_FOR_MODELS = ("name", "description", "inputSchema")
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTool:
+    """A tool that a search found.
+
+    Args:
+        definition: as `tools/list` sends it.
+        is_full: whether it comes with its definition, or by name and first sentence only.
+        score: what the ranker gives it; None where it was asked for by name.
+        words: the words of the query that stand in its text.
+    """
+
+    definition: Mapping[str, Any] = field(repr=False)
+    is_full: bool
+    score: float | None = None
+    words: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return str(self.definition["name"])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what a model reads of it."""
+        if self.is_full:
+            told = {key: self.definition[key] for key in _FOR_MODELS if key in self.definition}
+        else:
+            text = first_sentence(self.definition.get("description") or "")
+            told = {"name": self.name, "description": text[:_N_TEXT_CHARACTERS]}
+        return told if self.score is None else {**told, "score": round(self.score, _N_SCORE_DIGITS)}
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """What came of a search.
+
+    Args:
+        query: what was asked for.
+        tools: the tools that come with their definitions, best first.
+        more: further ones, of which only the name and the first sentence is told.
+        activated: names that the search made visible.
+        evicted: names of loaded tools that went out for them.
+        n_deferred: how many tools stay deferred.
+        unknown: names asked for that no permitted tool has, each with the permitted names nearest to it.
+        nearest: where nothing was found, the names nearest to the words.
+        note: what to do with what was found, in a sentence.
+        cause: why the ranking is less than it could be; empty where it isn't.
+    """
+
+    query: str
+    tools: tuple[FoundTool, ...] = ()
+    more: tuple[FoundTool, ...] = ()
+    activated: tuple[str, ...] = ()
+    evicted: tuple[str, ...] = ()
+    n_deferred: int = 0
+    unknown: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    nearest: tuple[str, ...] = ()
+    note: str = ""
+    cause: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all tools found, best first."""
+        return tuple(tool.name for tool in (*self.tools, *self.more))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as JSON takes it, without what there is nothing of."""
+        told: dict[str, Any] = {
+            "tools": [tool.as_dict() for tool in self.tools],
+            "more": [tool.as_dict() for tool in self.more],
+            "activated": list(self.activated),
+            "evicted": list(self.evicted),
+            "unknown": {name: list(nearest) for name, nearest in self.unknown.items()},
+            "nearest": list(self.nearest),
+            "note": self.note,
+            "cause": self.cause,
+        }
+        return {**{key: value for key, value in told.items() if value or key == "tools"}, "deferred": self.n_deferred}
+
+    @property
+    def text(self) -> str:
+        """The same as compact JSON, for a model."""
+        return json.dumps(self.as_dict(), ensure_ascii=False, separators=(",", ":"))
+
+
+def found_tools(
+    names: Iterable[str],
+    definitions: Mapping[str, Mapping[str, Any]],
+    *,
+    is_full: bool,
+    ranked: Sequence[RankedTool] = (),
+) -> tuple[FoundTool, ...]:
+    """Return tools that were found.
+
+    Args:
+        names: theirs, best first.
+        definitions: of every one of them, by name.
+        is_full: whether they come with their definitions.
+        ranked: what the ranker said of them; nothing where they were asked for by name.
+    """
+    by_name = {tool.name: tool for tool in reversed(ranked)}
+    plain = RankedTool("")
+    return tuple(
+        FoundTool(definitions[name], is_full, (tool := by_name.get(name, plain)).score, tool.words) for name in names
+    )

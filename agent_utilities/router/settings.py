@@ -1,0 +1,73 @@
+"""A router's settings, read and refused as the channels of a server read and refuse them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from agent_utilities.activation.active import NOTHING_ACTIVE, Active
+from agent_utilities.activation.deferral import OFF, Deferral, Threshold
+from agent_utilities.errors import SelectionError, SettingsError
+from agent_utilities.selection.channels import field_of
+from agent_utilities.selection.model import NO_NAMES, NameSet, Value
+from agent_utilities.selection.values import read_value
+
+
+@dataclass(frozen=True, slots=True)
+class RouterSettings:
+    """How a router and its children choose.
+
+    Args:
+        pins: tools that are always listed.
+        deferral: when the others are deferred, and how many of them may be active.
+        host_tools: names of the host's own tools, which entry tools must not take.
+    """
+
+    pins: NameSet
+    deferral: Deferral
+    host_tools: frozenset[str] = frozenset()
+
+
+def router_settings(
+    pins: Collection[str] | str, tool_search: str, numbers: Mapping[str, int | None], host_tools: Collection[str]
+) -> RouterSettings:
+    """Return the settings in a router's arguments.
+
+    Args:
+        pins: names of tools, in which `*` stands for any characters.
+        tool_search: `on`, `off`, `auto` or `auto:N`.
+        numbers: the other settings of tool search by name, such as `initial_k`; None is not set.
+        host_tools: names of the host's own tools.
+
+    Raises:
+        SettingsError: one of them can't be meant.
+    """
+    names = _read("pin", pins if isinstance(pins, str) else ",".join(pins))
+    threshold = _read("tool_search", tool_search)
+    values = {name: _read(name, str(number)) for name, number in numbers.items() if number is not None}
+    counts = {name: value for name, value in values.items() if isinstance(value, int)}
+    over = threshold.over if isinstance(threshold, Threshold) else OFF.over
+    pinned = names if isinstance(names, NameSet) else NO_NAMES
+    return RouterSettings(pinned, Deferral(over, **counts), frozenset(host_tools))
+
+
+def brought(active: Active | str) -> Active:
+    """Return the set that a router starts with.
+
+    Raises:
+        SettingsError: it is a malformed value.
+    """
+    if isinstance(active, Active):
+        return active
+    value = _read("active", active)
+    return value if isinstance(value, Active) else NOTHING_ACTIVE
+
+
+def _read(key: str, text: str) -> Value | None:
+    field = field_of(key, "meta")
+    assert field is not None, key
+    source = f"ToolRouter: {'pins' if key == 'pin' else key}"
+    try:
+        return read_value(text, field, key, source)
+    except SelectionError as error:
+        raise SettingsError(error.what, error.value, source, error.hint) from None

@@ -1,0 +1,268 @@
+"""`ToolRouter`: tool search for a Python agent loop, by the same rules as a server's."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial
+from typing import Any, Self
+
+from agent_utilities.activation.active import NOTHING_ACTIVE, Active, Change
+from agent_utilities.activation.active_text import written
+from agent_utilities.catalog.found_tools import SearchResult
+from agent_utilities.catalog.search_result import nearest_names
+from agent_utilities.errors import InputError
+from agent_utilities.ranking.base import Ranker
+from agent_utilities.router.active_tools import ActiveTools
+from agent_utilities.router.arguments import ToolArgumentsError, call_arguments, search_arguments, tells_of_arguments
+from agent_utilities.router.formats import Format, formatted
+from agent_utilities.router.opening import open_better
+from agent_utilities.router.routed_tools import RoutedTools
+from agent_utilities.router.settings import brought, router_settings
+from agent_utilities.router.shared_tools import SharedTools
+from agent_utilities.router.turned import Turned
+from agent_utilities.runtime.threads import in_daemon_thread
+
+_LIST_CHANGED = "notifications/tools/list_changed"
+Call = Callable[[str, dict[str, Any]], Awaitable[Any]]
+
+
+class ToolRouter:
+    """Shows a model the tools that it needs, and lets it find the others.
+
+    Tools that are not pinned are deferred: a message attaches those that answer it, a search loads what it finds, a
+    call of a deferred tool activates it. The list only grows at its end, until loaded tools go out for others. What is
+    active is one value that each step replaces at once, after whatever it waited for: tasks may share a router, and
+    one that is cancelled has changed nothing.
+
+    Args:
+        tools_or_client: MCP tool definitions (`Tool` objects, or mappings with name, description and inputSchema), or
+            a `fastmcp.Client`; one that is not connected is connected by `async with router`.
+        pins: names of tools that are always listed, in which `*` stands for any characters.
+        initial_k: the most tools that the first message attaches.
+        search_k: the most that each later one adds.
+        search_turns: messages after which the set is frozen: only search, load and calls add to it. 0 defers nothing.
+        max_active: the most tools that search, load and calls keep active; 0 for any number.
+        max_tools: the most tools that are listed, entry tools and pins counted; None for any number.
+        tool_search: `on`, `off`, `auto` (defer where there are more than 50), or `auto:N`.
+        ranker: `lexical`, `hybrid` or `embedding`, what embeds as `MCP_EMBEDDINGS` takes it, or a `Ranker`. Words
+            alone rank until its index is made.
+        active: the set to start with, or its value as a server's result told it.
+        host_tools: names of the host's own tools, which are never touched: entry tools take other names than these.
+        call: calls a tool by name and arguments, where no client is given that does.
+
+    Raises:
+        InputError: an argument can't be meant.
+    """
+
+    def __init__(
+        self,
+        tools_or_client: Any,
+        *,
+        pins: Collection[str] | str = (),
+        initial_k: int = 30,
+        search_k: int = 10,
+        search_turns: int = 7,
+        max_active: int = 24,
+        max_tools: int | None = None,
+        tool_search: str = "on",
+        ranker: str | Ranker = "lexical",
+        active: Active | str = NOTHING_ACTIVE,
+        host_tools: Collection[str] = (),
+        call: Call | None = None,
+    ) -> None:
+        numbers = {
+            "initial_k": initial_k,
+            "search_k": search_k,
+            "search_turns": search_turns,
+            "max_active": max_active,
+            "max_tools": max_tools,
+        }
+        settings = router_settings(pins, tool_search, numbers, host_tools)
+        self._shared = SharedTools(tools_or_client, open_better(ranker))
+        self._set = ActiveTools(self._shared, settings, brought(active))
+        self._call = call
+        self._host_tools = settings.host_tools
+
+    # -- the tools -----------------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        """Connect the client, where there is one, and list its tools."""
+        client = self._shared.client
+        if client is not None:
+            if hasattr(client, "__aenter__"):
+                await client.__aenter__()
+            try:
+                await self._shared.refresh()
+            except BaseException:
+                await self.__aexit__(None, None, None)
+                raise
+        return self
+
+    async def __aexit__(self, *failure: Any) -> None:
+        """Give the client back."""
+        if hasattr(self._shared.client, "__aexit__"):
+            await self._shared.client.__aexit__(*failure)
+
+    async def refresh(self) -> None:
+        """List the client's tools anew; where that fails, what was listed before stands, and the error is passed on."""
+        await self._shared.refresh()
+
+    async def heard(self, message: object) -> None:
+        """Take a message from the server: after `tools/list_changed` the next turn or search lists the tools anew.
+
+        For a client's `message_handler`: `Client(url, message_handler=lambda message: router.heard(message))`.
+        """
+        if getattr(message, "method", None) == _LIST_CHANGED:
+            self._shared.changed()
+
+    async def indexed(self) -> None:
+        """Wait until the index is as good as it gets, where more than words rank."""
+        _, index = await self._shared.searchable()
+        await index.complete()
+
+    def knows(self, name: str) -> bool:
+        """Whether a name is an entry tool's or one of the router's tools, and not one of the host's own."""
+        if name in self._host_tools:
+            return False
+        return self._routed.entry.role(name) is not None or self._own_name(name) is not None
+
+    def name_of(self, name: str) -> str:
+        """Return the tool's own name for one that a model knows it under; any other name as it is."""
+        return self._own_name(name) or name
+
+    def _own_name(self, name: str) -> str | None:
+        """Return the name of the tool that a model means; None where it is not one of the router's."""
+        own = self._routed.legal.original(name)
+        return own if own in self._routed.known.definitions and name not in self._host_tools else None
+
+    @property
+    def _routed(self) -> RoutedTools:
+        return self._set.routed
+
+    # -- what is listed ------------------------------------------------------------------------------------------
+
+    def tools(self, format: Format = "mcp") -> list[dict[str, Any]]:
+        """Return what to give the model: entry tools while any tool is deferred, pins, active tools as they came.
+
+        Args:
+            format: `mcp` definitions, `openai` chat completions functions, or `anthropic` tools. The names of the last
+                two are at most 64 letters, digits, `_` and `-`; `name_of` leads back.
+        """
+        routed = self._routed
+        entry = routed.entry.definitions(routed.told) if routed.defers else []
+        return formatted([*entry, *routed.known.copies(routed.listed(self.active))], routed.legal, format)
+
+    @property
+    def active(self) -> Active:
+        """What is active, without tools that are no longer there."""
+        return self._set.active
+
+    @property
+    def active_value(self) -> str:
+        """The same as the value of `x-mcp-active`, `?active=` or `_meta`, by which a server lists the same set."""
+        return written(self.active)
+
+    def child(self, inherit: bool = True) -> ToolRouter:
+        """Return a sub-agent's router: on the same tools and index, its set independent of this one from now on.
+
+        Args:
+            inherit: whether it starts with what is active here and the turns that were taken; else with nothing.
+        """
+        child = copy.copy(self)
+        child._set = self._set.copy(inherit)  # noqa: SLF001 - of its own class
+        return child
+
+    # -- steps ---------------------------------------------------------------------------------------------------
+
+    async def turn(self, message: str) -> Turned:
+        """Attach the tools that answer a message of the user; nothing where it is blank, the last one, or too late.
+
+        Raises:
+            Exception: whatever the client raises, where its tools were never listed.
+        """
+        return await self._set.turn(message)
+
+    async def search(self, query: str, max_results: int | None = None, server: str | None = None) -> SearchResult:
+        """Return the tools that fit some words, or that `select:a,b` names, and activate what comes in full.
+
+        Args:
+            query: what the tools should do, or `select:` and names.
+            max_results: how many come, all in full; None for 10, of which the best come in full within 900 tokens.
+            server: only tools of this server, or with this tag.
+
+        Raises:
+            InputError: the query is blank or too long, or there is no such server.
+        """
+        return await self._set.search(query, max_results, server)
+
+    def touch(self, name: str) -> Change:
+        """Take note of a call: it activates a deferred tool, and makes an active one the most recently used."""
+        own = self._own_name(name)
+        return Change(self.active) if own is None else self._set.load(own)
+
+    async def call(self, name: str, arguments: Mapping[str, Any] | None = None, **options: Any) -> Any:
+        """Call a tool and return its result, after `touch`; results and errors are the tool's own.
+
+        Args:
+            name: of the tool; one that the router does not know is called as it is.
+            arguments: for the tool.
+            options: for the client's `call_tool`, such as `timeout` or `progress_handler`.
+
+        Raises:
+            InputError: there is nothing to call tools with.
+        """
+        self.touch(name)
+        return await self._called(self.name_of(name), dict(arguments or {}), **options)
+
+    async def _called(self, own_name: str, arguments: dict[str, Any], **options: Any) -> Any:
+        if self._call is not None:
+            return await self._call(own_name, arguments, **options)
+        if self._shared.client is None:
+            raise InputError("nothing to call tools with", own_name, "ToolRouter", "give it a client, or call=")
+        return await self._shared.client.call_tool(own_name, arguments, **options)
+
+    async def handle(self, name: str, arguments: Mapping[str, Any] | None = None) -> Any:
+        """Run what a model called: `tool_search`, `call_tool`, their aliases, or a tool.
+
+        Returns:
+            A `SearchResult`, whose `text` is for the model, or the tool's own result.
+
+        Raises:
+            InputError: the name is not known, or the arguments of an entry tool can't be meant; the message is for the
+                model.
+            ToolArgumentsError: arguments do not fit a tool that was not listed; the message has its schema.
+        """
+        if not self.knows(name):
+            raise InputError("not a tool of this router", name, "ToolRouter.handle", "ask router.knows(name) first")
+        given = dict(arguments or {})
+        match self._routed.entry.role(name):
+            case "search":
+                asked = search_arguments(given)
+                return await self.search(asked.query, asked.max_results, asked.server)
+            case "call":
+                return await self._call_named(*call_arguments(given))
+        if self.name_of(name) in self._routed.listed(self.active):
+            return await self.call(name, given)
+        return await self._call_named(name, given)
+
+    async def _call_named(self, name: str, arguments: dict[str, Any]) -> Any:
+        """Call a tool whose schema the model may not have seen."""
+        routed = self._routed
+        if routed.entry.role(name) == "search":
+            return await self.handle(routed.entry.search, arguments)
+        # Here a name means one of these tools, even where the host has one of the same name.
+        own = routed.legal.original(name)
+        definition = routed.known.definitions.get(own)
+        if definition is None:
+            near = await in_daemon_thread(partial(nearest_names, name, routed.known.names))
+            hint = f"did you mean {' or '.join(near)}?" if near else f"find one with {routed.entry.search}"
+            raise InputError("unknown tool", name, routed.entry.call, hint)
+        self._set.load(own)
+        try:
+            return await self._called(own, arguments)
+        except Exception as error:
+            schema = definition["inputSchema"]
+            if tells_of_arguments(error, arguments, schema):
+                raise ToolArgumentsError(own, error, schema) from error
+            raise
