@@ -1,0 +1,175 @@
+"""The context report: what of a server is in an agent's prompt on every turn, and what it costs there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from agent_utilities.catalog.tokens import ESTIMATE, n_tokens
+
+ENTRY_TOOLS = "entry tools"
+"""`tool_search` and `call_tool`, there while something is deferred."""
+PINS = "pins"
+"""Tools that are never deferred."""
+ATTACHED = "attached"
+"""Deferred tools that the words of a turn brought back."""
+ACTIVE = "active"
+"""Deferred tools that search, load or a call brought back."""
+LISTED = "listed"
+"""All visible tools, where none is deferred by tool search."""
+INSTRUCTIONS = "instructions"
+"""What the server says of itself to models."""
+DEFERRED = "deferred"
+"""Tools that are permitted and not visible: what they would cost."""
+SECTIONS = (ENTRY_TOOLS, PINS, ATTACHED, ACTIVE, LISTED, INSTRUCTIONS, DEFERRED)
+"""The sections, in a report's order."""
+_WHILE_DEFERRING = (ENTRY_TOOLS, PINS, ATTACHED, ACTIVE)
+
+Definition = Mapping[str, Any]
+"""A tool as `tools/list` sends it."""
+SectionTool = tuple[str, str, Definition]
+"""A section, the server that a tool in it is from, and the tool."""
+Count = Callable[[Mapping[str, Any] | str], int]
+"""Returns how many tokens a definition or a text takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextRow:
+    """What the tools of one server cost in one section.
+
+    Args:
+        section: one of `SECTIONS`.
+        server: the server that they are from.
+        n_tools: how many they are; 0 for instructions.
+        tokens: what they cost on every turn.
+    """
+
+    section: str
+    server: str
+    n_tools: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class ContextReport:
+    """What of a server is in one caller's prompt.
+
+    Args:
+        rows: in the order of `SECTIONS`, in a section the dearest server first.
+        n_active: how many tools search, load and calls keep active.
+        max_active: the most that they keep; 0 for any number.
+        active_names: the active tools, in the order they came.
+        n_permitted: how many tools the caller may use, entry tools not counted.
+        n_attached: how many the words of turns attached.
+        undeferred_tokens: what the same prompt would cost if nothing were deferred.
+        tokenizer: what counted the tokens, in words.
+    """
+
+    rows: tuple[ContextRow, ...]
+    n_active: int
+    max_active: int
+    active_names: tuple[str, ...]
+    n_permitted: int
+    n_attached: int
+    undeferred_tokens: int
+    tokenizer: str
+
+    @property
+    def total(self) -> int:
+        """What is in the prompt on every turn, in tokens: the sum of all rows but those of deferred tools."""
+        return sum(row.tokens for row in self.rows if row.section != DEFERRED)
+
+    @property
+    def defers(self) -> bool:
+        """Whether tools are deferred by tool search."""
+        return any(row.section in _WHILE_DEFERRING for row in self.rows)
+
+    @property
+    def line(self) -> str:
+        """The state in one line, as hosts show it: "30 of 159 attached, 3 of 24 active"."""
+        if not self.defers:
+            n_listed = sum(row.n_tools for row in self.rows if row.section == LISTED)
+            return f"{n_listed} of {self.n_permitted} listed"
+        of_most = f" of {self.max_active}" if self.max_active else ""
+        return f"{self.n_attached} of {self.n_permitted} attached, {self.n_active}{of_most} active"
+
+    @property
+    def active_line(self) -> str:
+        """The active tools by name: "MCP active: 3/24 (a, b, c)"."""
+        if not self.defers:
+            return "MCP active: no tool search"
+        of_most = f"/{self.max_active}" if self.max_active else ""
+        names = f" ({', '.join(self.active_names)})" if self.active_names else ""
+        return f"MCP active: {self.n_active}{of_most}{names}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all of it as JSON takes it."""
+        return {
+            "line": self.line,
+            "active_line": self.active_line,
+            "total": self.total,
+            "undeferred_tokens": self.undeferred_tokens,
+            "tokenizer": self.tokenizer,
+            "n_permitted": self.n_permitted,
+            "n_attached": self.n_attached,
+            "n_active": self.n_active,
+            "max_active": self.max_active,
+            "active": list(self.active_names),
+            "rows": [asdict(row) for row in self.rows],
+        }
+
+
+def context_report(
+    definitions: Sequence[SectionTool],
+    instructions: str,
+    *,
+    server: str = "",
+    max_active: int = 0,
+    undeferred_instructions: str | None = None,
+    count: Count = n_tokens,
+    tokenizer: str = ESTIMATE,
+) -> ContextReport:
+    """Return what of a server is in a caller's prompt, and what it costs there.
+
+    Args:
+        definitions: every tool that the caller may use, in the order they are listed, each with its section and server;
+            where tools are deferred the entry tools too.
+        instructions: what the caller is told of the server; empty for nothing.
+        server: the server's own name, which the instructions are counted under.
+        max_active: the most tools that search, load and calls keep active; 0 for any number.
+        undeferred_instructions: what the caller would be told if nothing were deferred; the same where None.
+        count: counts tokens.
+        tokenizer: what `count` is, in words.
+
+    Raises:
+        ValueError: a section is none of `SECTIONS`.
+    """
+    costs = [(section, of_server, count(definition)) for section, of_server, definition in definitions]
+    rows = _rows(costs)
+    told = count(instructions) if instructions else 0
+    if told:
+        rows.append(ContextRow(INSTRUCTIONS, server, 0, told))
+    if undeferred_instructions is not None:
+        told = count(undeferred_instructions) if undeferred_instructions else 0
+    active = tuple(str(definition["name"]) for section, _, definition in definitions if section == ACTIVE)
+    return ContextReport(
+        rows=tuple(sorted(rows, key=lambda row: (SECTIONS.index(row.section), -row.tokens, row.server))),
+        n_active=len(active),
+        max_active=max_active,
+        active_names=active,
+        n_permitted=sum(section != ENTRY_TOOLS for section, _, _ in costs),
+        n_attached=sum(section == ATTACHED for section, _, _ in costs),
+        undeferred_tokens=told + sum(tokens for section, _, tokens in costs if section != ENTRY_TOOLS),
+        tokenizer=tokenizer,
+    )
+
+
+def _rows(costs: Iterable[tuple[str, str, int]]) -> list[ContextRow]:
+    """Return a row for each section and server among tools' costs."""
+    by_group: dict[tuple[str, str], list[int]] = {}
+    for section, server, tokens in costs:
+        if section not in SECTIONS:
+            raise ValueError(f"no section of a context: {section!r}; there are {', '.join(SECTIONS)}")
+        by_group.setdefault((section, server), []).append(tokens)
+    return [ContextRow(section, server, len(each), sum(each)) for (section, server), each in by_group.items()]
