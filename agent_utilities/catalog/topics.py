@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from agent_utilities.catalog.bare_words import server_label
 from agent_utilities.catalog.shared_words import SharedWords
-from agent_utilities.catalog.tokens import n_text_tokens
+from agent_utilities.catalog.tokens import n_tokens
 from agent_utilities.catalog.topic_choice import chosen_topics
 
 MAX_TOKENS = 120
@@ -86,9 +86,9 @@ def deferred_text_steps(
 def _text(n_deferred: int, search: str, servers: Sequence[str], topics: Sequence[str]) -> str:
     tools, them = ("tool is", "it") if n_deferred == 1 else ("tools are", "them")
     text = f"{n_deferred} more {tools} deferred; find {them} with {search}."
-    n_left = MAX_TOKENS - n_text_tokens(text)
+    n_left = MAX_TOKENS - n_tokens(text)
     text += _listing("Servers", servers, int(n_left * _SERVERS_SHARE) if topics else n_left, counts_rest=True)
-    return text + _listing("Topics", topics, MAX_TOKENS - n_text_tokens(text), counts_rest=False)
+    return text + _listing("Topics", topics, MAX_TOKENS - n_tokens(text), counts_rest=False)
 
 
 def _listing(label: str, names: Sequence[str], n_tokens: int, *, counts_rest: bool) -> str:
@@ -106,7 +106,7 @@ def _listing(label: str, names: Sequence[str], n_tokens: int, *, counts_rest: bo
         longer = f" {label}: {', '.join([*shown, name])}"
         if counts_rest and (n_rest := len(names) - len(shown) - 1):
             longer += f" and {n_rest} {'other' if n_rest == 1 else 'others'}"
-        if n_text_tokens(f"{longer}.") < n_tokens:
+        if n_tokens(f"{longer}.") < n_tokens:
             shown.append(name)
             text = f"{longer}."
     return text

@@ -22,9 +22,11 @@ from agent_utilities.mcp.fastmcp_internals import is_started, low_level_server
 from agent_utilities.mcp.launched_server import HostOriginProtection
 from agent_utilities.mcp.lifespan import with_background
 from agent_utilities.mcp.resolving_server import ResolvingServer
+from agent_utilities.mcp.routes.context_route import context_route
 from agent_utilities.mcp.routes.http import selection_middleware, sse_routes
 from agent_utilities.mcp.routes.json_routes import json_routes
 from agent_utilities.mcp.surface.verdict import verdict_in_force
+from agent_utilities.mcp.tool_origin import origin_of
 from agent_utilities.mcp.wire.changes import Changes
 from agent_utilities.mcp.wire.middleware import WireMiddleware
 from agent_utilities.mcp.wire.parameter_headers import header_schema
@@ -240,6 +242,7 @@ class AgentServer(ResolvingServer):
         self.guard(app, host_origin_protection, allowed_hosts or (), allowed_origins or ())
         self.serves_http = True
         app.router.routes.extend(json_routes(self, self._metrics()))
+        app.router.routes.append(context_route(self, lambda tool: origin_of(tool, self).server.name))
         self.tell_when_started(app)
         return app
 

@@ -9,7 +9,7 @@ from agent_utilities.catalog.entry_texts import (
     TOOL_SEARCH_DESCRIPTION,
     TOOL_SEARCH_SCHEMA,
 )
-from agent_utilities.catalog.tokens import n_text_tokens, n_tokens
+from agent_utilities.catalog.tokens import n_tokens, n_tokens
 from agent_utilities.catalog.topics import MAX_TOKENS
 
 MOST_TOKENS = 450
@@ -18,7 +18,7 @@ MOST_TOKENS = 450
 def longest_text() -> str:
     """Return as long a text as `deferred_text` may."""
     text = ""
-    while n_text_tokens(f"{text}x") <= MAX_TOKENS:
+    while n_tokens(f"{text}x") <= MAX_TOKENS:
         text += "x"
     return text
 

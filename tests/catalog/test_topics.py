@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_utilities.catalog.bare_words import name_words, server_label
-from agent_utilities.catalog.tokens import n_text_tokens
+from agent_utilities.catalog.tokens import n_tokens
 from agent_utilities.catalog.topics import MAX_TOKENS, DeferredTool, deferred_text, deferred_text_steps
 from tests.pace import LONGEST, pace
 from tests.visibility.test_steps import longest_s
@@ -182,7 +182,7 @@ class TestHostileNames:
     @pytest.mark.parametrize("letter", ["W", "語", "\U00020000", "\n", "\u202e", "\ud800"])
     def test_three_hundred_servers_of_long_names_fit(self, letter: str) -> None:
         tools = [tool for n in range(300) for tool in tools_of(f"{letter * 250}{n}", [f"get_{letter * 250}{n}"] * 2)]
-        assert n_text_tokens(told(tools)) <= MAX_TOKENS
+        assert n_tokens(told(tools)) <= MAX_TOKENS
 
 
 LETTERS = st.text(st.sampled_from("abAB_-. 1\n\x00語ß\u0301\u202e!\"'\\{}é\u3164"), max_size=30)
@@ -205,7 +205,7 @@ TOOLS = st.lists(
 class TestLaws:
     @given(TOOLS, st.integers(1, 10**9))
     def test_it_never_takes_more_than_120_tokens(self, tools: list[DeferredTool], n_deferred: int) -> None:
-        assert n_text_tokens(deferred_text(tools, n_deferred)) <= MAX_TOKENS
+        assert n_tokens(deferred_text(tools, n_deferred)) <= MAX_TOKENS
 
     @given(TOOLS)
     def test_it_is_one_line_of_bare_words(self, tools: list[DeferredTool]) -> None:

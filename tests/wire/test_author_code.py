@@ -144,7 +144,7 @@ class TestCachedAnswers:
 class TestAnotherUsersComponents:
     """What a component's own `auth` keeps from a user reads like what never existed, whoever asked before."""
 
-    @every("path", ["/tools", "/metrics"])
+    @every("path", ["/tools", "/context", "/metrics"])
     def test_the_routes_need_the_token_that_mcp_needs(self, roles: Access, path: str) -> None:
         assert roles.http.get(path).status == 401
 

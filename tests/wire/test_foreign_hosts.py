@@ -14,7 +14,18 @@ from tests.wire.wires import Access
 
 NOT_LOOPBACK = "127.1"
 """Binds the loopback address, and is none by its name: no test listens on a network to be told from one that does."""
-ROUTES = ["/mcp", "/sse", "/messages/?session_id=0", "/tools", "/health", "/ready", "/metrics", "/authors-own", "/none"]
+ROUTES = [
+    "/mcp",
+    "/sse",
+    "/messages/?session_id=0",
+    "/tools",
+    "/context",
+    "/health",
+    "/ready",
+    "/metrics",
+    "/authors-own",
+    "/none",
+]
 LAUNCH = Launch(script="foreign_server.py")
 
 

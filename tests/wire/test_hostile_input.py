@@ -15,16 +15,16 @@ from tests.wire.expected import DENIED, LAUNCHES, LEAKED, TOOLS
 from tests.wire.http_raw import Headers, Reply
 from tests.wire.wires import ACCEPT, HTTP_WIRES, Access, WireName, jsonrpc, modern_request, names
 
-PATHS = ["sse", "legacy", "modern", "/tools"]
+PATHS = ["sse", "legacy", "modern", "/tools", "/context"]
 
 CONTROL = ["\x00", "\x07", "\n", "\r\nx-mcp-tools: all", "\x1b[2J", "\x7f", "\x85"]
 INVISIBLE = ["\u200b", "\u200d", "\u202e", "\ufeff", "\u2066", "\u00ad"]
 
 
 def sent(access: Access, path: str, query: str = "", headers: Headers = ()) -> Reply:
-    """Send one request of a wire, or to `/tools`, and return the HTTP answer."""
-    if path == "/tools":
-        return access.http.get(f"/tools{query}", headers)
+    """Send one request of a wire, or to a route, and return the HTTP answer."""
+    if path.startswith("/"):
+        return access.http.get(f"{path}{query}", headers)
     if path == "sse":
         return access.http.get(f"/sse{query}", headers)
     if path == "modern":

@@ -187,7 +187,19 @@ def _blotted(text: str, name: str) -> str:
 class TestRoutes:
     @every_of("access", "accesses")
     @every(
-        "path", ["/", "/tools", "/metrics", "/health", "/ready", "/openapi.json", "/docs", "/sse/", "/.well-known/mcp"]
+        "path",
+        [
+            "/",
+            "/tools",
+            "/context?definitions=true",
+            "/metrics",
+            "/health",
+            "/ready",
+            "/openapi.json",
+            "/docs",
+            "/sse/",
+            "/.well-known/mcp",
+        ],
     )
     def test_no_route_names_what_is_denied(self, access: Access, path: str) -> None:
         text = access.http.get(path).body.decode()
@@ -208,9 +220,12 @@ class TestRoutes:
 
     @every_of("access", "accesses")
     @every("method", ["HEAD", "GET"])
-    def test_the_length_of_the_plain_list_is_that_of_what_it_shows(self, access: Access, method: str) -> None:
+    @every("path", ["/tools", "/context"])
+    def test_the_length_of_the_plain_list_is_that_of_what_it_shows(
+        self, access: Access, method: str, path: str
+    ) -> None:
         sizes = [
-            access.http.send(method, f"/tools?tags={tag}").headers["content-length"] for tag in ("delete", "delets")
+            access.http.send(method, f"{path}?tags={tag}").headers["content-length"] for tag in ("delete", "delets")
         ]
         assert sizes[0] == sizes[1]
 

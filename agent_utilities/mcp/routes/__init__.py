@@ -1,1 +1,1 @@
-"""HTTP beside MCP: the application put together, and `/tools`, `/health`, `/ready`, `/metrics`."""
+"""HTTP beside MCP: the application put together, and `/tools`, `/context`, `/health`, `/ready`, `/metrics`."""

@@ -16,7 +16,7 @@ from agent_utilities.mcp.wire.request import RequestReader, SelectionMiddleware
 
 
 def selection_middleware(path: str | None, transport: str, reader: RequestReader, host: Host) -> Middleware:
-    """Return the middleware that reads the selection of requests to the MCP paths and `/tools`.
+    """Return the middleware that reads the selection of requests to the MCP paths, `/tools` and `/context`.
 
     Args:
         path: the MCP endpoint's path, or None for FastMCP's own setting.
@@ -26,7 +26,7 @@ def selection_middleware(path: str | None, transport: str, reader: RequestReader
     """
     sse = path if transport == "sse" and path is not None else fastmcp.settings.sse_path
     streamable = path if transport != "sse" and path is not None else fastmcp.settings.streamable_http_path
-    endpoints = Endpoints([fastmcp.settings.message_path], [sse, streamable, "/tools"])
+    endpoints = Endpoints([fastmcp.settings.message_path], [sse, streamable, "/tools", "/context"])
     return Middleware(SelectionMiddleware, endpoints=endpoints, sse_path=sse, reader=reader, known=KnownPaths(host))
 
 

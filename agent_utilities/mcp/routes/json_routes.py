@@ -46,14 +46,15 @@ def json_routes(host: Host, metrics: Metrics) -> list[BaseRoute]:
         return Response(text, headers={"content-type": metrics.content_type})
 
     return [
-        _guarded(host, "/tools", tools),
+        guarded(host, "/tools", tools),
         Route("/health", health),
         Route("/ready", ready),
-        _guarded(host, "/metrics", exposition),
+        guarded(host, "/metrics", exposition),
     ]
 
 
-def _guarded(host: Host, path: str, endpoint: Any) -> Route:
+def guarded(host: Host, path: str, endpoint: Any) -> Route:
+    """Return a route behind the server's auth, where it has any."""
     if host.auth is None:
         return Route(path, endpoint)
     guarded = RequireAuthMiddleware(

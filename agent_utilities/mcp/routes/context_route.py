@@ -1,0 +1,94 @@
+"""`GET /context`: what of the server is in this caller's prompt, and what it costs there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from fastmcp.tools.base import Tool
+from fastmcp.utilities.versions import dedupe_with_versions
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from agent_utilities.catalog.context import ENTRY_TOOLS, LISTED, PINS, SectionTool, context_report
+from agent_utilities.mcp.host import Host
+from agent_utilities.mcp.routes.json_routes import guarded
+from agent_utilities.mcp.surface.surface import CALL_TOOL, TOOL_SEARCH
+from agent_utilities.mcp.surface.verdict import CollectingDecisions, Verdict
+from agent_utilities.mcp.wire.request import selection_of
+from agent_utilities.runtime.turns import in_turns
+from agent_utilities.visibility.decision import Decision
+from agent_utilities.visibility.sections import sections_of
+
+PATH = "/context"
+_ENTRY_NAMES = (TOOL_SEARCH.name, CALL_TOOL.name)
+_FOR_MODELS = ("name", "description", "inputSchema")
+
+
+class ContextHost(Host, Protocol):
+    """What the report asks of a server besides."""
+
+    @property
+    def instructions(self) -> str | None:
+        """What everybody is told of the server."""
+        ...
+
+    async def caller_instructions(self) -> str | None:
+        """Return what the present caller is told of the server for models; None where it is what everybody is."""
+        ...
+
+
+def context_route(host: ContextHost, server_of: Callable[[Tool], str]) -> Route:
+    """Return the route; behind the server's auth, and under the caller's selection, as `/tools` is.
+
+    Args:
+        host: the server.
+        server_of: returns the name of the server that a tool is from.
+    """
+
+    async def context(request: Request) -> Response:
+        verdict = await host.verdict(selection_of(request), lists_tools=True)
+        with host.surface.under_verdict(verdict):
+            tools, decision = await _section_tools(host, verdict, server_of)
+            told = await host.caller_instructions() or host.instructions or ""
+        is_deferring = any(section == ENTRY_TOOLS for section, _, _ in tools)
+        max_active = decision.preferences.deferral.max_active if is_deferring else 0
+        report = context_report(tools, told, server=host.name, max_active=max_active)
+        body = {"server": host.name, **report.as_dict()}
+        if request.query_params.get("definitions") == "true":
+            body |= {"instructions": told, "definitions": [_shown(*tool) for tool in tools]}
+        return JSONResponse(body)
+
+    return guarded(host, PATH, context)
+
+
+async def _section_tools(
+    host: Host, verdict: Verdict, server_of: Callable[[Tool], str]
+) -> tuple[list[SectionTool], Decision]:
+    """Return all that the caller may use: what he is listed, in its order, and after it what is not visible to him."""
+    with CollectingDecisions(verdict) as decisions:
+        listed = _newest(await host.list_tools())
+    with host.surface.under_verdict(replace(verdict, shapes_lists=False)):
+        permitted = _newest(await host.components("tool"))
+    decision = decisions.get("tool") or await host.surface.decide_in_turns("tool", await host.catalog("tool"), verdict)
+    sections = sections_of(decision)
+    # What is listed and not the catalog's is added by the server, or by its author's middleware, and never deferred.
+    by_default = PINS if decision.defers else LISTED
+    shown = frozenset(tool.name for tool in listed)
+    tools: list[SectionTool] = []
+    async for tool in in_turns([*listed, *(tool for tool in permitted if tool.name not in shown)]):
+        section = sections.get(tool.name) or (ENTRY_TOOLS if tool.name in _ENTRY_NAMES else by_default)
+        definition = tool.to_mcp_tool(name=tool.name).model_dump(mode="json", by_alias=True, exclude_none=True)
+        tools.append((section, server_of(tool) or host.name, definition))
+    return tools, decision
+
+
+def _newest(tools: Sequence[Any]) -> list[Tool]:
+    return dedupe_with_versions(list(tools), lambda tool: tool.name)
+
+
+def _shown(section: str, server: str, definition: Any) -> dict[str, Any]:
+    for_models = {key: definition[key] for key in _FOR_MODELS if key in definition}
+    return {"section": section, "server": server, "definition": for_models}
