@@ -96,6 +96,24 @@ def explain(
 
 
 @app.command()
+def context(
+    url: Annotated[str, typer.Argument(help="A running server, such as http://127.0.0.1:8001/mcp?tool_search=on.")],
+    header: Annotated[list[str] | None, typer.Option(help="A header to send, as name=value; may be repeated.")] = None,
+    query: Annotated[
+        list[str] | None, typer.Option(help="A URL query item to send, as key=value; may be repeated.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Count with a model's tokenizer: its name for tiktoken, or a tokenizer.json.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Ask a running server what of it is in an agent's prompt, and what that costs."""
+    from agent_utilities.cli.context import print_context
+
+    print_context(url, _pairs(header, "--header"), _pairs(query, "--query"), model, as_json)
+
+
+@app.command()
 def connect(
     client: Annotated[Client, typer.Argument(help="The client to tell of the server.")],
     name: Annotated[

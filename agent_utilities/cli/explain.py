@@ -7,17 +7,15 @@ bounds are judged by the same pure decision, under the caller's own selection.
 from __future__ import annotations
 
 import json
-import re
 import sys
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
+from urllib.parse import unquote, urlencode
 
-import httpx2
 from rich.console import Console
 from rich.table import Table
 
 from agent_utilities.catalog.model import Catalog, entry
-from agent_utilities.errors import AgentUtilitiesError, InputError
+from agent_utilities.cli.asking import Pairs, ask, server_url
 from agent_utilities.mcp.command_line.plain_text import plain
 from agent_utilities.resolution.reasons import reason_text, status_text
 from agent_utilities.selection.channels import field_of
@@ -28,21 +26,12 @@ from agent_utilities.selection.parse import read_request
 from agent_utilities.selection.path import NO_PATH, PathSelection, parse_path, read_path
 from agent_utilities.visibility.decision import decide
 
-_ENDPOINTS = ("/mcp", "/sse", "/tools")
-_SELECTION = re.compile(r"(?:/mcp|/sse|/tools)((?:/x/[^/]+)?/readonly|/x/[^/]+)$")
-_TIMEOUT_S = 10
-Pairs = list[tuple[str, str]]
-
-
-class ServerError(AgentUtilitiesError):
-    """The server could not be asked, or did not answer as one of ours."""
-
 
 def explain_url(url: str, headers: Pairs, query: Pairs, tool: str | None, as_json: bool) -> None:
     """Print what a caller sees of a server and why.
 
     Args:
-        url: the server's base, `/mcp`, `/sse` or `/tools` URL; a selection in its path or query counts.
+        url: the server's base, `/mcp`, `/sse`, `/tools` or `/context` URL; a selection in its path or query counts.
         headers: headers to send; those that are no selection (authorization) are sent with every question.
         query: further query items.
         tool: say why this one is or isn't there, instead of the table.
@@ -52,12 +41,12 @@ def explain_url(url: str, headers: Pairs, query: Pairs, tool: str | None, as_jso
         InputError: the server refused the selection, or the URL can't be used.
         ServerError: the server could not be asked.
     """
-    base, tail, items = _parted(url)
-    items += query
-    seen = _ask(base + tail, items, headers)
+    server = server_url(url)
+    tools, tail, items = f"{server.base}/tools", server.tail, [*server.query, *query]
+    seen = _ask(tools + tail, items, headers)
     neutral = [pair for pair in headers if field_of(pair[0], "header") is None]
     all_items = [pair for pair in items if field_of(pair[0], "query") is None]
-    open_to_caller = _ask(base, all_items, neutral)
+    open_to_caller = _ask(tools, all_items, neutral)
     path = parse_path([unquote(segment) for segment in tail.split("/")[1:]])
     rows = _rows(open_to_caller["tools"], seen["tools"], path or NO_PATH, items, headers)
     if tool is not None:
@@ -72,34 +61,8 @@ def explain_url(url: str, headers: Pairs, query: Pairs, tool: str | None, as_jso
         _print_table(answer)
 
 
-def _parted(url: str) -> tuple[str, str, Pairs]:
-    """Return the URL of `/tools`, the selection in the path, and the items of the query."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.netloc:
-        raise InputError("not an HTTP URL", url, "argument URL", "give one such as http://127.0.0.1:8001/mcp")
-    found = _SELECTION.search(path := parts.path.rstrip("/"))
-    tail = found[1] if found else ""
-    path = path.removesuffix(tail)
-    for endpoint in _ENDPOINTS:
-        path = path.removesuffix(endpoint)
-    base = urlunsplit((parts.scheme, parts.netloc, f"{path}/tools", "", ""))
-    return base, tail, parse_qsl(parts.query, keep_blank_values=True)
-
-
 def _ask(url: str, query: Pairs, headers: Pairs) -> dict[str, Any]:
-    try:
-        asked = f"{url}?{urlencode(query)}" if query else url
-        response = httpx2.get(asked, headers=[(k, v) for k, v in headers], timeout=_TIMEOUT_S)
-        is_json = response.headers.get("content-type", "").startswith("application/json")
-        body = response.json() if response.status_code in (200, 400, 404) and is_json else {}
-    except (httpx2.HTTPError, httpx2.InvalidURL, UnicodeEncodeError, ValueError) as error:
-        raise ServerError(f"can't ask {url!r}: {error or type(error).__name__}; is the server running?") from None
-    if response.status_code != 200 and isinstance(body.get("error"), dict):
-        raise InputError(**{key: str(body["error"].get(key)) for key in ("what", "value", "source", "hint")})
-    if "tools" not in body:
-        hint = "send --header authorization=…" if response.status_code in (401, 403) else "is it one of ours?"
-        raise ServerError(f"{url!r} answered {response.status_code} without a tool list; {hint}")
-    return dict(body)
+    return ask(url, query, headers, "tools", "a tool list")
 
 
 def _rows(

@@ -53,8 +53,7 @@ def context_route(host: ContextHost, server_of: Callable[[Tool], str]) -> Route:
         with host.surface.under_verdict(verdict):
             tools, decision = await _section_tools(host, verdict, server_of)
             told = await host.caller_instructions() or host.instructions or ""
-        is_deferring = any(section == ENTRY_TOOLS for section, _, _ in tools)
-        max_active = decision.preferences.deferral.max_active if is_deferring else 0
+        max_active = decision.preferences.deferral.max_active if decision.defers else 0
         report = context_report(tools, told, server=host.name, max_active=max_active)
         body = {"server": host.name, **report.as_dict()}
         if request.query_params.get("definitions") == "true":

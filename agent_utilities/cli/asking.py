@@ -1,0 +1,88 @@
+"""Asking a running server's routes, from whatever URL of it a person has at hand."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import httpx2
+
+from agent_utilities.errors import AgentUtilitiesError, InputError
+
+_ENDPOINTS = ("/mcp", "/sse", "/tools", "/context")
+_SELECTION = re.compile(rf"(?:{'|'.join(_ENDPOINTS)})((?:/x/[^/]+)?/readonly|/x/[^/]+)$")
+_TIMEOUT_S = 10
+Pairs = list[tuple[str, str]]
+
+
+class ServerError(AgentUtilitiesError):
+    """The server could not be asked, or did not answer as one of ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerUrl:
+    """A server's URL, taken apart.
+
+    Args:
+        base: the server's own, without an endpoint.
+        tail: the selection in the path, such as `/x/git/readonly`; empty without one.
+        query: the items of the query.
+    """
+
+    base: str
+    tail: str
+    query: tuple[tuple[str, str], ...]
+
+
+def server_url(url: str) -> ServerUrl:
+    """Return a URL taken apart.
+
+    Args:
+        url: the server's base, `/mcp`, `/sse`, `/tools` or `/context` URL.
+
+    Raises:
+        InputError: it is no HTTP URL.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise InputError("not an HTTP URL", url, "argument URL", "give one such as http://127.0.0.1:8001/mcp")
+    found = _SELECTION.search(path := parts.path.rstrip("/"))
+    tail = found[1] if found else ""
+    path = path.removesuffix(tail)
+    for endpoint in _ENDPOINTS:
+        path = path.removesuffix(endpoint)
+    base = urlunsplit((parts.scheme, parts.netloc, path, "", ""))
+    return ServerUrl(base, tail, tuple(parse_qsl(parts.query, keep_blank_values=True)))
+
+
+def ask(url: str, query: Pairs, headers: Pairs, key: str, what: str) -> dict[str, Any]:
+    """Return the JSON that a route answers.
+
+    Args:
+        url: the route's.
+        query: items of the query.
+        headers: headers to send.
+        key: what is in the answer of a server of ours.
+        what: what that is, in words.
+
+    Raises:
+        InputError: the server refused the selection.
+        ServerError: it could not be asked, or is none of ours.
+    """
+    try:
+        asked = f"{url}?{urlencode(query)}" if query else url
+        response = httpx2.get(asked, headers=[(k, v) for k, v in headers], timeout=_TIMEOUT_S)
+        is_json = response.headers.get("content-type", "").startswith("application/json")
+        body = response.json() if response.status_code in (200, 400, 404) and is_json else {}
+    except (httpx2.HTTPError, httpx2.InvalidURL, UnicodeEncodeError, ValueError) as error:
+        raise ServerError(f"can't ask {url!r}: {error or type(error).__name__}; is the server running?") from None
+    if not isinstance(body, dict):
+        body = {}
+    if response.status_code != 200 and isinstance(body.get("error"), dict):
+        raise InputError(**{key: str(body["error"].get(key)) for key in ("what", "value", "source", "hint")})
+    if key not in body:
+        hint = "send --header authorization=…" if response.status_code in (401, 403) else "is it one of ours?"
+        raise ServerError(f"{url!r} answered {response.status_code} without {what}; {hint}")
+    return body

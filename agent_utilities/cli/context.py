@@ -1,0 +1,152 @@
+"""`agent-utilities context`: what of a running server is in an agent's prompt, and what that costs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from agent_utilities.catalog.context import DEFERRED, ContextReport, ContextRow, context_report
+from agent_utilities.cli.asking import Pairs, ServerError, ask, server_url
+from agent_utilities.cli.tokenizer import tokenizer_of
+from agent_utilities.mcp.command_line.plain_text import plain
+
+_STYLES = {
+    "entry tools": "cyan",
+    "pins": "blue",
+    "attached": "green",
+    "active": "magenta",
+    "listed": "green",
+    "instructions": "yellow",
+    DEFERRED: "bright_black",
+}
+_EIGHTHS = "▏▎▍▌▋▊▉█"
+_WIDEST_BAR = 40
+_NARROWEST_BAR = 6
+_LONGEST_NAME = 30
+
+
+def print_context(url: str, headers: Pairs, query: Pairs, model: str | None, as_json: bool) -> None:
+    """Print what of a server is in a caller's prompt.
+
+    Args:
+        url: the server's base, `/mcp`, `/sse`, `/tools` or `/context` URL; a selection in its path or query counts.
+        headers: headers to send; with `mcp-session-id` the report is that session's.
+        query: further query items.
+        model: count with the tokenizer of this model, or of this file, in place of the server's estimate.
+        as_json: print JSON.
+
+    Raises:
+        InputError: the server refused the selection, or the URL or the tokenizer's file can't be used.
+        ServerError: the server could not be asked.
+    """
+    server = server_url(url)
+    tokenizer = tokenizer_of(model) if model is not None else None
+    items = [*server.query, *query, *([("definitions", "true")] if tokenizer else [])]
+    route = f"{server.base}/context{server.tail}"
+    body = ask(route, items, headers, "rows", "a context report")
+    try:
+        report = _report(body)
+        if tokenizer is not None:
+            report = context_report(
+                [(each["section"], each["server"], each["definition"]) for each in body["definitions"]],
+                body["instructions"],
+                server=body["server"],
+                max_active=body["max_active"],
+                undeferred_instructions=body.get("undeferred_instructions"),
+                count=tokenizer.count,
+                tokenizer=tokenizer.name,
+            )
+        name = str(body["server"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise ServerError(f"{route!r} answered with no context report of ours: {error!r}") from None
+    if as_json:
+        json.dump({"server": name, **report.as_dict()}, sys.stdout)
+        print()
+    else:
+        _print(name, report, Console(emoji=False))
+
+
+def _report(body: dict[str, Any]) -> ContextReport:
+    """Return the report that a server answered with.
+
+    Raises:
+        KeyError, TypeError, ValueError: it is none.
+    """
+    return ContextReport(
+        rows=tuple(
+            ContextRow(str(row["section"]), str(row["server"]), int(row["n_tools"]), int(row["tokens"]))
+            for row in body["rows"]
+        ),
+        n_active=int(body["n_active"]),
+        max_active=int(body["max_active"]),
+        active_names=tuple(map(str, body["active"])),
+        n_permitted=int(body["n_permitted"]),
+        n_attached=int(body["n_attached"]),
+        undeferred_tokens=int(body["undeferred_tokens"]),
+        tokenizer=str(body["tokenizer"]),
+    )
+
+
+def _print(name: str, report: ContextReport, console: Console) -> None:
+    title = f"{plain(name)}: what is in this caller's prompt"
+    table = Table(title=title, title_justify="left", header_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("section", no_wrap=True)
+    table.add_column("server", overflow="fold")
+    table.add_column("tools", justify="right", min_width=5)
+    table.add_column("tokens", justify="right", min_width=7)
+    table.add_column("", no_wrap=True)
+    in_prompt = [row for row in report.rows if row.section != DEFERRED]
+    deferred = [row for row in report.rows if row.section == DEFERRED]
+    width = _bar_width(report, console)
+    _add_rows(table, in_prompt, report, width, console)
+    n_tools = sum(row.n_tools for row in in_prompt)
+    table.add_row("in the prompt", "", f"{n_tools:,}", f"{report.total:,}", style="bold", end_section=True)
+    _add_rows(table, deferred, report, width, console)
+    console.print(table)
+    for line in _summary(report):
+        console.print(plain(line), highlight=False)
+
+
+def _add_rows(table: Table, rows: list[ContextRow], report: ContextReport, width: int, console: Console) -> None:
+    """Add rows, each section's name once; all bars of a report are on one scale."""
+    most = max((row.tokens for row in report.rows), default=0)
+    section = ""
+    for i, row in enumerate(rows):
+        style = _STYLES.get(row.section, "")
+        bar = _bar(row.tokens, most, width, in_ascii=console.options.ascii_only)
+        n_tools = f"{row.n_tools:,}" if row.n_tools else ""
+        heading = Text("" if row.section == section else row.section, style)
+        cells = (heading, plain(row.server), n_tools, f"{row.tokens:,}", Text(bar, style))
+        table.add_row(*cells, end_section=i == len(rows) - 1)
+        section = row.section
+
+
+def _bar_width(report: ContextReport, console: Console) -> int:
+    """Return how wide a bar may be, so that servers' names need no second line where that can be; 0 for no bars."""
+    names = max((len(row.server) for row in report.rows), default=0)
+    besides = len("in the prompt") + min(_LONGEST_NAME, max(names, 6)) + len("tools") + 7 + 3 * 5
+    free = console.width - besides
+    return min(_WIDEST_BAR, free) if free >= _NARROWEST_BAR else 0
+
+
+def _bar(value: int, most: int, width: int, *, in_ascii: bool) -> str:
+    """Return a bar; what is not nothing is at least a sliver."""
+    if not value or not width:
+        return ""
+    if in_ascii:
+        return "#" * max(1, round(width * value / most))
+    eighths = max(1, round(8 * width * value / most))
+    return "█" * (eighths // 8) + (_EIGHTHS[eighths % 8 - 1] if eighths % 8 else "")
+
+
+def _summary(report: ContextReport) -> list[str]:
+    saved = 1 - report.total / report.undeferred_tokens if report.undeferred_tokens else 0
+    fewer = f", {100 * saved:.0f} % fewer than the {report.undeferred_tokens:,} of all tools" if saved > 0 else ""
+    active = [report.active_line] if report.active_names else []
+    return [report.line, *active, f"{report.total:,} tokens on every turn{fewer}", f"counted by {report.tokenizer}"]

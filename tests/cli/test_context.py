@@ -1,0 +1,159 @@
+"""Asking a running server what of it is in an agent's prompt, over a real socket."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+from fastmcp import FastMCP
+from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
+from starlette.responses import JSONResponse
+from tokenizers import Tokenizer, models, pre_tokenizers
+
+from tests.mcp.servers import log_server, running
+
+pytestmark = pytest.mark.outside
+
+COMMAND = Path(sys.executable).parent / "agent-utilities"
+
+
+def hub(**options):
+    server = log_server(instructions="Ask before you delete.", **options)
+    kid: FastMCP = FastMCP("a-mounted-server")
+    kid.tool(lambda path: "", name="play", description="Play [red]it[/] back, slowly, from the start. " * 20)
+    server.mount(kid, namespace="kid")
+    return server
+
+
+@pytest.fixture(scope="module")
+def base() -> Iterator[str]:
+    with running(hub()) as url:
+        yield url
+
+
+def context(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8", **environ}
+    return subprocess.run(
+        [COMMAND, "context", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env=env,
+        encoding="utf-8",
+    )
+
+
+def report(*arguments: str):
+    return json.loads(context("--json", *arguments).stdout)
+
+
+class TestJson:
+    @pytest.mark.parametrize("path", ["", "/", "/mcp", "/sse", "/tools", "/context"])
+    def test_is_what_the_route_answers_whatever_url_is_given(self, base, path):
+        assert report(f"{base}{path}") == httpx2.get(f"{base}/context").json()
+
+    def test_is_of_the_selection_in_url_and_options(self, base):
+        assert report(f"{base}/mcp/x/read")["n_permitted"] == 2
+        assert report(base, "--query", "tools=play,tail_log", "--header", "x-mcp-read-only=1")["n_permitted"] == 1
+
+    def test_is_of_the_user_whose_token_is_sent(self):
+        auth = StaticTokenVerifier({"good": {"client_id": "c", "scopes": []}})
+        with running(log_server(auth=auth)) as url:
+            assert report(url, "--header", "authorization=Bearer good")["n_permitted"] == 4
+            assert "send --header authorization=…" in context(url).stderr
+
+
+class TestModel:
+    def test_counts_with_its_tokenizer(self, base, tmp_path):
+        words = Tokenizer(models.WordLevel({"[?]": 0}, unk_token="[?]"))
+        words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+        words.save(str(tmp_path / "tokenizer.json"))
+        told = report(base, "--model", str(tmp_path))
+        assert told["tokenizer"] == f"tokenizers, {tmp_path / 'tokenizer.json'}"
+        assert [row["tokens"] for row in told["rows"] if row["section"] == "instructions"] == [4]
+        assert told["total"] == sum(row["tokens"] for row in told["rows"])
+
+    def test_that_nothing_can_count_for_is_estimated_and_said(self, base):
+        told = report(base, "--model", "no-such-model")
+        assert told["total"] == report(base)["total"]
+        assert told["tokenizer"].startswith("an estimate: bytes of compact JSON / 3.8 (tiktoken ")
+
+
+class TestTable:
+    def test_tells_sections_servers_and_the_total(self, base):
+        lines = context(base).stdout.splitlines()
+        words = [line.split() for line in lines]
+        told = report(base)
+        tokens = {row["server"]: f"{row['tokens']:,}" for row in told["rows"] if row["section"] == "listed"}
+        assert ["listed", "a-mounted-server", "1", tokens["a-mounted-server"]] in [each[:4] for each in words]
+        assert ["logs", "4", tokens["logs"]] in [each[:3] for each in words]
+        assert ["in", "the", "prompt", "5", f"{told['total']:,}"] in words
+        assert lines[-3:] == [
+            "5 of 5 listed",
+            f"{told['total']:,} tokens on every turn",
+            "counted by an estimate: bytes of compact JSON / 3.8",
+        ]
+
+    def test_draws_bars_on_one_scale(self, base):
+        by_server = {
+            words[-4]: words[-1]
+            for line in context(base).stdout.splitlines()
+            if (words := line.split()) and "█" in words[-1]
+        }
+        long, short = len(by_server["a-mounted-server"]), len(by_server["logs"])
+        told = {row["server"]: row["tokens"] for row in report(base)["rows"] if row["section"] == "listed"}
+        assert abs(short / long - told["logs"] / told["a-mounted-server"]) < 0.1
+
+    def test_tells_what_deferring_saves(self, base):
+        text = context(base, "--query", "tools=all", "--query", "top_k=1").stdout
+        told = report(base, "--query", "top_k=1")
+        fewer = round(100 * (1 - told["total"] / told["undeferred_tokens"]))
+        assert f"{told['total']:,} tokens on every turn, {fewer} % fewer than the" in text
+        assert "deferred" in text
+
+    @pytest.mark.parametrize("columns", [50, 80, 120])
+    def test_fits_its_terminal(self, base, columns):
+        lines = context(base, COLUMNS=str(columns)).stdout.splitlines()
+        assert max(map(len, lines)) <= columns
+        assert not any("…" in line for line in lines)
+
+    def test_is_plain_where_the_terminal_is(self, base):
+        assert context(base, PYTHONIOENCODING="ascii").stdout.isascii()
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        ("arguments", "code", "message"),
+        [
+            (["not-a-url"], 2, "not an HTTP URL"),
+            (["http://127.0.0.1:1"], 1, "is the server running?"),
+            (["{base}", "--header", "novalue"], 2, "write it as name=value"),
+            (["{base}", "--query", "top_k=0"], 2, "not a positive integer"),
+            (["{base}/mcp/x/writ"], 2, "did you mean 'write'?"),
+            (["{base}/elsewhere"], 1, "without a context report; is it one of ours?"),
+            (["{base}", "--model", "none.json"], 2, "no such file: 'none.json' (from option --model)"),
+        ],
+    )
+    def test_with_one_line_and_a_code(self, base, arguments, code, message):
+        done = context(*(argument.format(base=base) for argument in arguments))
+        assert (done.returncode, done.stderr.count("\n")) == (code, 1)
+        assert message in done.stderr
+
+    def test_where_a_route_of_the_authors_answers_with_something_else(self):
+        server = log_server()
+
+        @server.custom_route("/context", methods=["GET"])
+        async def mine(request):
+            return JSONResponse({"server": "logs", "rows": [1]})
+
+        with running(server) as url:
+            done = context(url)
+        assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+        assert "answered with no context report of ours" in done.stderr
