@@ -53,10 +53,13 @@ counted · a search or turn was answered by less than the ranker · loaded tools
 class SearchEvent:
     """Something that tool search did; there are no words of the user in it.
 
+    Counts are of what the caller may use. A tool that becomes visible is counted as `added` of `tools_attached`, one
+    that goes out as `evicted` of `evicted`. A `tool_search` that it was for tells both too, as `loaded` and `evicted`.
+
     Args:
         name: what.
-        counts: how much of what, such as `added`, `evicted`, `found`, `turn`, `deferred`; what is counted depends on
-            the event.
+        counts: how much of what: `added`, `loaded`, `evicted`, `found`, `deferred`, `turn`, in the order in which they
+            are to be told; which there are depends on the event.
         cause: why, in words of ours; empty where there is nothing to explain.
         seconds: how long it took; None where that was not measured.
     """

@@ -9,7 +9,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
-from agent_utilities.mcp.observers.base import Observer, ToolsListed
+from agent_utilities.mcp.observers.base import Observer, SearchEvent, ToolsListed
+from agent_utilities.mcp.observers.search_metrics import SearchMetrics
 from agent_utilities.selection.resolution import ANSWERED
 
 METHODS = frozenset(
@@ -75,6 +76,7 @@ class Metrics(Observer):
             ["cause"],
             registry=self._registry,
         )
+        self._search = SearchMetrics(self._registry)
         if names is not None:
             unfit = Gauge(
                 "mcp_operator_names_unfit",
@@ -110,6 +112,10 @@ class Metrics(Observer):
         if preferences.query is not None and decision.status not in ANSWERED:
             cause = preferences.resolution.cause if decision.status == "unavailable" else ""
             self._fallbacks.labels(cause or decision.status).inc()
+
+    def searched(self, event: SearchEvent) -> None:
+        """Count what tool search did."""
+        self._search.searched(event)
 
     def text(self, *, tells_denied: bool) -> bytes:
         """Return the exposition in Prometheus' text format.

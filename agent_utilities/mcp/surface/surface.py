@@ -11,6 +11,7 @@ from typing import Any
 from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind, entry
 from agent_utilities.mcp.observers.base import Observers
 from agent_utilities.mcp.observers.log_lines import LogLines
+from agent_utilities.mcp.observers.span_events import SpanEvents
 from agent_utilities.mcp.surface.caller_catalogs import CallerCatalogs
 from agent_utilities.mcp.surface.catalog_reader import CatalogReader
 from agent_utilities.mcp.surface.components import entry_of
@@ -47,7 +48,7 @@ class Surface:
 
     def __init__(self, environ: Mapping[str, str] | None = None) -> None:
         self.operator = Operator(environ)
-        self.observers = Observers(LogLines())
+        self.observers = Observers(LogLines(), SpanEvents())
         self.catalogs = CallerCatalogs()
         """What each caller was last listed."""
         self._readers: dict[ComponentKind, CatalogReader] = {kind: CatalogReader(kind) for kind in KINDS}
