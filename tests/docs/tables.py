@@ -6,12 +6,14 @@ import re
 from pathlib import Path
 
 from agent_utilities.selection.channels import FIELDS, Field
+from agent_utilities.selection.merge import SEARCHING
 from agent_utilities.settings import Settings, variable
 from agent_utilities.upstream.configuration.config_keys import KEYS
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 GATEWAY = ROOT / "docs/gateway.md"
+TOOL_SEARCH = ROOT / "docs/tool-search.md"
 
 
 def channels() -> str:
@@ -21,6 +23,14 @@ def channels() -> str:
         "|---|---|---|---|---|---|",
     ]
     rows += [f"| {_title(field)} | {_cells(field)} |" for field in FIELDS]
+    return "\n".join(rows)
+
+
+def tool_search() -> str:
+    """The table of the settings of tool search."""
+    rows = ["| env | CLI | URL query, `_meta` | header | what it does |", "|---|---|---|---|---|"]
+    names = {*SEARCHING, "pins"}
+    rows += [f"| {_spellings(field)} | {field.help} |" for field in FIELDS if field.name in names]
     return "\n".join(rows)
 
 
@@ -41,8 +51,8 @@ def config_keys() -> str:
     return "\n".join(rows)
 
 
-TABLES = {"channels": channels, "config_keys": config_keys, "settings": settings}
-PAGES = {README: ("channels", "settings"), GATEWAY: ("config_keys",)}
+TABLES = {"channels": channels, "config_keys": config_keys, "settings": settings, "tool_search": tool_search}
+PAGES = {README: ("channels", "settings"), GATEWAY: ("config_keys",), TOOL_SEARCH: ("tool_search",)}
 """The pages, each with the tables that are on it."""
 
 
@@ -62,13 +72,13 @@ def _title(field: Field) -> str:
 
 
 def _cells(field: Field) -> str:
+    return f"{_spellings(field)} | {', '.join(f'`{stem}`' for stem in field.stems)}"
+
+
+def _spellings(field: Field) -> str:
+    """The preferred spelling in each channel; blank where a field can't be given."""
     preferred = [field.spellings(channel)[:1] for channel in ("env", "cli", "query", "header")]
-    return " | ".join(
-        [
-            *(f"`{spelling[0]}`" if spelling else "" for spelling in preferred),
-            ", ".join(f"`{stem}`" for stem in field.stems),
-        ]
-    )
+    return " | ".join(f"`{spelling[0]}`" if spelling else "" for spelling in preferred)
 
 
 if __name__ == "__main__":
