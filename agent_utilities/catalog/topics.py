@@ -91,13 +91,13 @@ def _text(n_deferred: int, search: str, servers: Sequence[str], topics: Sequence
     return text + _listing("Topics", topics, MAX_TOKENS - n_tokens(text), counts_rest=False)
 
 
-def _listing(label: str, names: Sequence[str], n_tokens: int, *, counts_rest: bool) -> str:
+def _listing(label: str, names: Sequence[str], room: int, *, counts_rest: bool) -> str:
     """Return ` Label: a, b.` with as many names as fit; empty where none does.
 
     Args:
         label: what the names are.
         names: the first is the most important.
-        n_tokens: what it takes less than.
+        room: the tokens that it takes less than.
         counts_rest: whether it says how many names were left out.
     """
     shown: list[str] = []
@@ -106,7 +106,7 @@ def _listing(label: str, names: Sequence[str], n_tokens: int, *, counts_rest: bo
         longer = f" {label}: {', '.join([*shown, name])}"
         if counts_rest and (n_rest := len(names) - len(shown) - 1):
             longer += f" and {n_rest} {'other' if n_rest == 1 else 'others'}"
-        if n_tokens(f"{longer}.") < n_tokens:
+        if n_tokens(f"{longer}.") < room:
             shown.append(name)
             text = f"{longer}."
     return text

@@ -8,6 +8,7 @@ from typing import Any
 
 from fastmcp.tools.base import Tool
 
+from agent_utilities.catalog.document import ToolServer
 from agent_utilities.graph.base import ToolGraph
 from agent_utilities.mcp.introspection import Introspection
 from agent_utilities.mcp.launched_server import LaunchedServer
@@ -15,7 +16,7 @@ from agent_utilities.mcp.search_session import SessionView
 from agent_utilities.mcp.surface.foreign_answers import may_answer_lists
 from agent_utilities.mcp.surface.surface import Surface
 from agent_utilities.mcp.surface.verdict import CollectingDecisions, Verdict, verdict_in_force
-from agent_utilities.mcp.tool_origin import origin_of
+from agent_utilities.mcp.tool_origin import ToolOrigin, origin_of
 from agent_utilities.mcp.tool_search.tool_search import ToolSearch
 from agent_utilities.resolution.resolver import Resolver
 from agent_utilities.resolution.scope import CallerScope
@@ -139,7 +140,7 @@ class ResolvingServer(LaunchedServer):
             return None
         return await super().list_tools()
 
-    def server_of(self, tool: Any) -> str:
-        """Return the name of the server that a tool comes from; empty for the server's own."""
+    def origin_of(self, tool: Any) -> ToolOrigin:
+        """Return where a tool comes from; a server without a name for the server's own."""
         origin = origin_of(tool, self)
-        return origin.server.name if origin.is_upstream or origin.server.name != self.name else ""
+        return origin if origin.is_upstream or origin.server.name != self.name else ToolOrigin(ToolServer())

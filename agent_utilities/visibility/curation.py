@@ -47,7 +47,10 @@ def _shown_of_deferred(permitted: Sequence[int], catalog: Catalog, preferences: 
     pins = pinned(permitted, catalog, preferences)
     active, places = _active_and_places(permitted, catalog, preferences, pins)
     deferral = preferences.deferral
-    return (*pins, *(i for name in fitting(active, deferral.room(len(pins)), deferral.max_active) for i in places[name]))
+    return (
+        *pins,
+        *(i for name in fitting(active, deferral.room(len(pins)), deferral.max_active) for i in places[name]),
+    )
 
 
 def _active_and_places(

@@ -9,7 +9,7 @@ from agent_utilities.catalog.entry_texts import (
     TOOL_SEARCH_DESCRIPTION,
     TOOL_SEARCH_SCHEMA,
 )
-from agent_utilities.catalog.tokens import n_tokens, n_tokens
+from agent_utilities.catalog.tokens import n_tokens
 from agent_utilities.catalog.topics import MAX_TOKENS
 
 MOST_TOKENS = 450

@@ -36,6 +36,12 @@ BY_KIND = {
 
 FEW = 3
 
+ENTRY_TOOLS = ("tool_search", "call_tool")
+CALLS_OF_WIPE = (
+    {"name": "wipe_notes"},
+    {"name": "call_tool", "arguments": {"name": "wipe_notes", "arguments": {}}},
+)
+
 
 def sent(channel: Channel) -> Iterator[tuple[WireName, str, str, str]]:
     """Yield wire, launch, spelling and value: every spelling with the broadest values everywhere, with all once."""
@@ -61,8 +67,13 @@ def widened(caller: Caller, *methods: str) -> list[str]:
     if first.status == 400 and "error" in first.message and "what" in first.message["error"]:
         return []
     beyond = [name for method in methods for name in names(caller, method) if name not in LISTS[method]]
-    called = caller.ask("tools/call", {"name": "wipe_notes"})
-    return [*beyond, *([] if called.refused and LEAKED.encode() not in called.raw else ["a call of wipe_notes"])]
+    # They reach what is permitted and nothing else, as the calls show.
+    beyond = [name for name in beyond if name not in ENTRY_TOOLS]
+    for params in CALLS_OF_WIPE:
+        called = caller.ask("tools/call", params)
+        if not called.refused or LEAKED.encode() in called.raw:
+            beyond.append(f"a call by {params['name']}")
+    return beyond
 
 
 @every(("http_wire", "launch", "key", "value"), sent("query"))
@@ -149,7 +160,8 @@ def plainly_widened(reply: Reply) -> list[str]:
     body = reply.json
     if reply.status == 400:
         return []
-    return [tool["name"] for tool in body["tools"] if tool["name"] not in TOOLS or LEAKED in str(tool)]
+    tools = {tool["name"]: str(tool) for tool in body["tools"]}
+    return [name for name, told in tools.items() if name not in (*TOOLS, *ENTRY_TOOLS) or LEAKED in told]
 
 
 @every("field", FIELDS)

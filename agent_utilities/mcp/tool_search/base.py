@@ -10,6 +10,7 @@ from fastmcp.tools.base import Tool
 from agent_utilities.catalog.model import Catalog, ComponentKind
 from agent_utilities.mcp.surface.surface import Surface
 from agent_utilities.mcp.surface.verdict import Verdict
+from agent_utilities.mcp.tool_origin import ToolOrigin
 from agent_utilities.selection.resolution import Resolution
 
 
@@ -38,6 +39,6 @@ class SearchHost(Protocol):
         """Return the permitted tools as the author's middleware leaves them; None where none of it reads lists."""
         ...
 
-    def server_of(self, tool: Any) -> str:
-        """Return the name of the server that a tool comes from; empty for the server's own."""
+    def origin_of(self, tool: Any) -> ToolOrigin:
+        """Return where a tool comes from; a server without a name for the server's own."""
         ...

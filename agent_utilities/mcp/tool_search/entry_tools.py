@@ -74,17 +74,18 @@ def _free(name: str, taken: frozenset[str]) -> str:
     return name
 
 
-def search_tool(name: str, told: str, answer: Answer) -> Tool:
+def search_tool(names: EntryNames, told: str, answer: Answer) -> Tool:
     """Return `tool_search` as one caller is listed it.
 
     Args:
-        name: its name for him.
+        names: what he knows it and `call_tool` by.
         told: what is deferred for him.
         answer: what it does.
     """
+    description = TOOL_SEARCH_DESCRIPTION.replace(CALL_TOOL, names.call or CALL_TOOL)
     return EntryTool(
-        name=name,
-        description=f"{TOOL_SEARCH_DESCRIPTION} {told}".rstrip(),
+        name=names.search,
+        description=f"{description} {told}".rstrip(),
         parameters=dict(TOOL_SEARCH_SCHEMA),
         annotations=ToolAnnotations(read_only_hint=True),
         answer=answer,

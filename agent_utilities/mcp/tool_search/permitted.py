@@ -40,7 +40,9 @@ class Permitted:
     def pinned(self) -> frozenset[str]:
         """The names that are never deferred."""
         entries = self.decision.catalog.entries
-        return frozenset(entries[i].name for i in pinned(self.decision.permitted, self.decision.catalog, self.preferences))
+        return frozenset(
+            entries[i].name for i in pinned(self.decision.permitted, self.decision.catalog, self.preferences)
+        )
 
     @cached_property
     def not_pinned(self) -> frozenset[str]:

@@ -170,7 +170,8 @@ class Searches:
         named = {
             entries[i].name
             for i in permitted.decision.permitted
-            if wanted in entries[i].tags or (components and fold(self._host.server_of(components[i])) == wanted)
+            if wanted in entries[i].tags
+            or (components and fold(self._host.origin_of(components[i]).server.name) == wanted)
         }
         return frozenset(named)
 
@@ -178,7 +179,7 @@ class Searches:
         """Return the servers and tags of what the caller may use."""
         decision = permitted.decision
         components = self._host.surface.components_of("tool", decision.catalog)
-        servers = {self._host.server_of(components[i]) for i in decision.permitted} if components else set()
+        servers = {self._host.origin_of(components[i]).server.name for i in decision.permitted} if components else set()
         tags = {tag for i in decision.permitted for tag in decision.catalog.entries[i].tags}
         return frozenset((servers | tags) - {""})
 

@@ -9,16 +9,19 @@ from typing import Any
 from cachetools import LRUCache
 from fastmcp.tools.base import Tool, ToolResult
 
-from agent_utilities.catalog.topics import DeferredTool, deferred_text
+from agent_utilities.catalog.document import ToolServer
+from agent_utilities.catalog.topics import DeferredTool, deferred_text_steps
 from agent_utilities.mcp.search_session import SessionView
 from agent_utilities.mcp.surface.surface import CALL_TOOL
 from agent_utilities.mcp.surface.verdict import Verdict, verdict_in_force
+from agent_utilities.mcp.tool_origin import ToolOrigin
 from agent_utilities.mcp.tool_search.base import SearchHost
 from agent_utilities.mcp.tool_search.calls import Call, unwrapped, with_schema
 from agent_utilities.mcp.tool_search.entry_tools import EntryNames, call_tool, entry_names, search_tool
 from agent_utilities.mcp.tool_search.permitted import Permitted, permitted_of
 from agent_utilities.mcp.tool_search.search import Searches
 from agent_utilities.mcp.tool_search.turns import Turns
+from agent_utilities.runtime.turns import finish_in_turns
 from agent_utilities.visibility.decision import Decision
 
 _N_TEXTS = 64
@@ -35,7 +38,7 @@ class ToolSearch:
         self._host = host
         self._turns = Turns(host)
         self._searches = Searches(host, self._turns)
-        self._texts: LRUCache[tuple[str, frozenset[str]], str] = LRUCache(_N_TEXTS)
+        self._texts: LRUCache[tuple[str, frozenset[str], str], str] = LRUCache(_N_TEXTS)
 
     @staticmethod
     def may_defer(verdict: Verdict) -> bool:
@@ -55,25 +58,27 @@ class ToolSearch:
     async def text(self, verdict: Verdict) -> str | None:
         """Return what a caller is told of what is deferred for him; None where nothing is."""
         permitted = await permitted_of(self._host, verdict)
-        return self._text(permitted, self._names(permitted, verdict)) if permitted.defers else None
+        return await self._text(permitted, self._names(permitted, verdict)) if permitted.defers else None
 
-    def _text(self, permitted: Permitted, names: EntryNames) -> str:
+    async def _text(self, permitted: Permitted, names: EntryNames) -> str:
         """Return the text for a caller: of all that may be deferred, so that it stays while tools are activated."""
-        key = permitted.decision.permitted_digest, permitted.pinned
+        key = permitted.decision.permitted_digest, permitted.pinned, names.search
         if (text := self._texts.get(key)) is None:
-            decision = permitted.decision
-            components = self._host.surface.components_of("tool", decision.catalog)
-            tools = [
-                DeferredTool(
-                    entry.name,
-                    self._host.server_of(components[i]) if components else "",
-                    tuple(sorted(entry.tags)),
-                )
-                for i in decision.permitted
-                if (entry := decision.catalog.entries[i]).name in permitted.not_pinned
-            ]
-            text = self._texts[key] = deferred_text(tools, len(permitted.not_pinned), search=names.search)
+            n_deferred = len(permitted.not_pinned)
+            steps = deferred_text_steps(self._deferred(permitted), n_deferred, search=names.search)
+            text = self._texts[key] = await finish_in_turns(steps)
         return text
+
+    def _deferred(self, permitted: Permitted) -> list[DeferredTool]:
+        decision = permitted.decision
+        components = self._host.surface.components_of("tool", decision.catalog)
+        deferred: dict[str, DeferredTool] = {}
+        for i in decision.permitted:
+            if (entry := decision.catalog.entries[i]).name in permitted.not_pinned:
+                origin = self._host.origin_of(components[i]) if components else ToolOrigin(ToolServer())
+                tags = tuple(sorted(entry.tags))
+                deferred[entry.name] = DeferredTool(entry.name, origin.server.name, tags, origin.own_name)
+        return list(deferred.values())
 
     # -- entry tools ---------------------------------------------------------------------------------------------------
 
@@ -88,7 +93,7 @@ class ToolSearch:
             return []
         permitted = Permitted(decision, verdict.preferences)
         names = self._names(permitted, verdict)
-        search = search_tool(names.search, self._text(permitted, names), self._answer)
+        search = search_tool(names, await self._text(permitted, names), self._answer)
         return [search, *([call_tool(names.call)] if names.call is not None else [])]
 
     async def entry_tool(self, name: str) -> Tool | None:
@@ -101,7 +106,7 @@ class ToolSearch:
             return None
         names = self._names(permitted, verdict)
         if names.is_search(name):
-            return search_tool(name, "", self._answer)
+            return search_tool(replace(names, search=name), "", self._answer)
         return call_tool(name) if name == names.call else None
 
     @staticmethod
