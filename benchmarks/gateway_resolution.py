@@ -130,6 +130,7 @@ async def measure(n_tools: int, variables: Mapping[str, str]) -> tuple[Times, Ti
             "MCP_GRAPH_FOLDER": name,
             "MCP_GATEWAY_FOLDER": name,
             "MCP_RANKER": "lexical",
+            "MCP_TOOL_SEARCH": "off",
             "MCP_GRAPH_DEADLINE_MS": "10000",
             **variables,
         }
