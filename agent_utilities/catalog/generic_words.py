@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 _VERBS = """
-    abort accept access acknowledge activate add adjust allow analyse analyze append apply approve archive ask
-    assign attach authenticate authorize batch begin browse build bulk calculate call cancel change check clean
-    clear click clone close collect compare complete compute configure confirm connect continue convert copy count
-    create deactivate debug decode define delete deny describe destroy detach detect determine diagnose disable
-    disconnect dismiss display do download drag drop duplicate echo edit enable encode end ensure estimate evaluate
-    examine exchange exec execute exist expand explain explore export extract fetch fill filter find finish fix
-    format generate geocode get getter give go grant handle hide hover identify import init initialize insert
-    inspect install invoke join kill launch link list load lock login logout lookup make manage mark merge modify
-    monitor move mutate navigate open order parse pause perform pick ping play populate post predict prepare press
-    prevent preview print process provide publish purge put query read rebuild recommend record redo refresh
-    register reject release reload remove rename render reopen reorder replace reply rerun reset resize
-    resolve restart restore resume retrieve retry return revert review revoke rotate run sample save scan schedule
-    scroll search searcher see select send set setup share show shutdown simulate sort split start stop store stream
-    submit subscribe suggest suspend swap switch sync synchronize synthesize terminate test think toggle track
-    transfer transform translate trigger try unassign unlock unregister unsubscribe update upload upsert use
-    validate verify view visualize wait watch write
+    abort accept access acknowledge activate add adjust allow analyse analyze append apply approve ask assign attach
+    authenticate authorize begin browse bulk calculate cancel change check clean clear click clone close collect
+    compare complete compute configure confirm connect continue convert copy count create deactivate debug decode
+    define delete deny describe destroy detach detect determine diagnose disable disconnect dismiss do drag drop
+    duplicate echo edit enable encode end ensure evaluate examine exec execute exist expand explain explore extract
+    fetch fill find finish generate geocode get getter give go grant handle hide hover identify init initialize
+    insert inspect install invoke join kill launch load lock login logout lookup make manage mark merge modify
+    monitor mutate navigate open parse pause perform pick ping play populate predict prepare press prevent print
+    provide publish purge put read rebuild recommend redo refresh register reject reload remove rename render reopen
+    reorder replace rerun reset resize resolve restart restore resume retrieve retry return revert revoke rotate
+    save scroll searcher see select send set show shutdown simulate sort split start stop submit subscribe suggest
+    suspend swap sync synchronize synthesize terminate think toggle transform translate trigger try unassign unlock
+    unregister unsubscribe update upsert use validate verify visualize wait write
+"""
+_NOUNS_TOO = """
+    archive batch build call design display download estimate exchange export filter fix format import link
+    list match move order plan post preview process query record release reply report review run sample scan
+    schedule search setup share store stream switch test track trade transfer upload view watch
 """
 _OTHERS = """
     a about active admin after all allowed an and any api app are as async at available bad base based basic be
@@ -51,5 +53,9 @@ def word_key(word: str) -> str:
     return f"{key[:-1]}y" if key.endswith("i") else key
 
 
-GENERIC_KEYS = frozenset(map(word_key, f"{_VERBS} {_OTHERS}".split()))
-"""The keys of words that say what is done, or on which terms, but not with what."""
+VERBS = frozenset(_VERBS.split())
+"""Words that say what is done, not with what."""
+NOUNS_TOO = frozenset(_NOUNS_TOO.split())
+"""Words that say what is done or with what: `order` in `order_items` and in `get_last_order`."""
+GENERIC_KEYS = frozenset(map(word_key, [*VERBS, *_OTHERS.split()]))
+"""The keys of words that never say with what something is done, or only on which terms."""

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from agent_utilities.catalog.bare_words import MAX_WORD, name_words, tag_words
-from agent_utilities.catalog.generic_words import GENERIC_KEYS, word_key
+from agent_utilities.catalog.generic_words import GENERIC_KEYS, NOUNS_TOO, VERBS, word_key
 
 Topic = tuple[str, ...]
 """The keys of its words, of which there are one or two; empty for words that are no topic."""
 
-_MAX_TAGS = 32
+_MAX_WORDS = 12
+_MAX_TAGS = 16
 
 
 @dataclass(slots=True)
@@ -23,6 +24,7 @@ class ServerWords:
         n_tools: how many tools it has.
         tools: by topic, the tools whose names have its word or whose tags are it.
         pairs: by two words, the tools whose names have them side by side.
+        nouns: the topics that stand there as words which can't be verbs: `lists`, where `list` may be one.
         tags: the topics that are some tool's tag.
         n_last: by topic, how many names have it as their last word, which mostly says what a tool is about.
     """
@@ -31,6 +33,7 @@ class ServerWords:
     n_tools: int = 0
     tools: dict[Topic, list[int]] = field(default_factory=dict)
     pairs: dict[Topic, list[int]] = field(default_factory=dict)
+    nouns: set[Topic] = field(default_factory=set)
     tags: set[Topic] = field(default_factory=set)
     n_last: dict[Topic, int] = field(default_factory=dict)
 
@@ -53,7 +56,7 @@ class SharedWords:
         Args:
             server: its server's name.
             name: its name, best as the server has it.
-            tags: its tags, of which the first 32 are read.
+            tags: its tags, of which the first 16 are read.
         """
         counts = self.servers.get(server)
         if counts is None:
@@ -76,11 +79,17 @@ class SharedWords:
     def _add_name(self, counts: ServerWords, place: int, name: str, told: set[Topic]) -> None:
         last: Topic = ()
         before: Topic = ()
-        for topic in map(self._topic, name_words(name)):
+        has_verb = False
+        for word in name_words(name)[:_MAX_WORDS]:
+            is_verb = word in VERBS or (word in NOUNS_TOO and not has_verb)
+            topic = () if is_verb else self._topic(word)
+            has_verb |= is_verb
             if not topic or topic in counts.own:
                 before = ()
                 continue
             _put(counts.tools, topic, place, told)
+            if word not in NOUNS_TOO:
+                counts.nouns.add(topic)
             if before and before != topic:
                 _put(counts.pairs, before + topic, place, told)
             last = before = topic

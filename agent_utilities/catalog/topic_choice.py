@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 
 from agent_utilities.catalog.shared_words import ServerWords, SharedWords, Topic
 
@@ -10,6 +10,8 @@ _N_SHARED = 2
 """What so many tools of a server bear says something of the server."""
 _N_AT_LEAST = 3
 """A server whose tools share less than so many topics is told by words of single tools too."""
+_MANY_TOOLS = 64
+"""Of a server with more, a word of a single tool says nothing."""
 _MOST_SHARE = 0.8
 """What a larger part of all tools bears sets none of them apart."""
 _FEW_TOOLS = 5
@@ -21,6 +23,7 @@ _MAX_CANDIDATES = 24
 _MAX_SERVERS = 64
 """The largest: topics of more could not be told."""
 _N_SERVERS_A_STEP = 64
+_N_PAIRS_A_STEP = 5_000
 
 
 def chosen_topics(words: SharedWords, n_topics: int) -> Generator[None, None, list[str]]:
@@ -41,7 +44,8 @@ def _told(words: SharedWords, untold: frozenset[Topic], n_topics: int) -> Genera
     by_size = sorted(words.servers.items(), key=lambda server: (-server[1].n_tools, server[0]))
     ranked: list[list[str]] = []
     for _, counts in by_size[:_MAX_SERVERS]:
-        topics = (words.shown(topic) for topic in _topics_of(counts, untold, n_topics))
+        pairs = yield from _shared_pairs(counts)
+        topics = map(words.shown, _topics_of(counts, pairs, untold, n_topics))
         ranked.append([topic for topic in topics if topic.replace(" ", "") not in words.server_names])
         yield
         if len({topics[0] for topics in ranked if topics}) == n_topics:
@@ -65,9 +69,20 @@ def _borne_by_nearly_all(words: SharedWords) -> Generator[None, None, frozenset[
     return frozenset(topic for topic, n in n_tools.items() if n > _MOST_SHARE * words.n_tools)
 
 
-def _topics_of(counts: ServerWords, untold: frozenset[Topic], n_topics: int) -> list[Topic]:
+def _shared_pairs(counts: ServerWords) -> Generator[None, None, list[Topic]]:
+    """Return the words that several tools of a server have side by side."""
+    shared = []
+    for n, (pair, tools) in enumerate(counts.pairs.items(), 1):
+        if len(tools) >= _N_SHARED:
+            shared.append(pair)
+        if n % _N_PAIRS_A_STEP == 0:
+            yield
+    return sorted(shared)
+
+
+def _topics_of(counts: ServerWords, pairs: Sequence[Topic], untold: frozenset[Topic], n_topics: int) -> list[Topic]:
     """Return a server's topics, the most telling first: what its tools share, and else words of single tools."""
-    candidates = _candidates(counts, untold)
+    candidates = _candidates(counts, pairs, untold)
     weights = {topic: _TAG_WEIGHT if topic in counts.tags else 1 for topic in candidates}
 
     def rank(topic: Topic) -> tuple[object, ...]:
@@ -110,13 +125,12 @@ def _cover(shared: Mapping[Topic, frozenset[int]], weights: Mapping[Topic, int],
     return chosen
 
 
-def _candidates(counts: ServerWords, untold: frozenset[Topic]) -> Mapping[Topic, list[int]]:
+def _candidates(counts: ServerWords, pairs: Sequence[Topic], untold: frozenset[Topic]) -> Mapping[Topic, Sequence[int]]:
     """Return what may be told of a server, with the tools that bear it; pairs in place of their words."""
-    n_least = 1 if counts.n_tools >= _N_AT_LEAST else _N_SHARED
-    candidates = {
-        topic: tools for topic, tools in counts.tools.items() if len(tools) >= n_least and topic not in counts.own
-    }
-    for pair in sorted(pair for pair, tools in counts.pairs.items() if len(tools) >= _N_SHARED):
+    n_least = 1 if _N_AT_LEAST <= counts.n_tools <= _MANY_TOOLS else _N_SHARED
+    can_be_told = (counts.nouns | counts.tags) - counts.own
+    candidates = {topic: tools for topic in can_be_told if len(tools := counts.tools.get(topic, ())) >= n_least}
+    for pair in pairs:
         halves = (pair[:1], pair[1:])
         if all(half in candidates for half in halves) and _is_one_topic(counts, pair):
             for half in halves:

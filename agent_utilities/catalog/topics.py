@@ -16,7 +16,7 @@ MAX_TOKENS = 120
 _MAX_TOPICS = 16
 _MAX_NAMES = 64
 """Of more no listing has room."""
-_N_TOOLS_A_STEP = 100
+_N_TOOLS_A_STEP = 25
 _SERVERS_SHARE = 0.5
 """Of the room beside the first sentence, what servers may take where there are topics too."""
 
@@ -64,7 +64,7 @@ def deferred_text(tools: Sequence[DeferredTool], n_deferred: int, *, search: str
 def deferred_text_steps(
     tools: Sequence[DeferredTool], n_deferred: int, *, search: str = "tool_search"
 ) -> Generator[None, None, str]:
-    """Return what `deferred_text` does, with a yield after each millisecond of work or so."""
+    """Return what `deferred_text` does, in steps of a millisecond mostly."""
     if not n_deferred:
         return ""
     labels: dict[str, str] = {}

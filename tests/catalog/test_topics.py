@@ -94,6 +94,22 @@ class TestTopics:
             "label",
         ]
 
+    def test_a_word_that_may_be_done_is_a_topic_where_something_is_done_with_it(self) -> None:
+        names = [
+            "get_pizza_order",
+            "list_orders",
+            "order_pasta",
+            "query_report",
+            "search_table",
+            "export_table",
+            "lint",
+        ]
+        assert topics_of(told(own_tools(*names)))[:2] == ["orders", "table"]
+
+    def test_a_verb_that_ends_names_is_no_topic(self) -> None:
+        names = ["monitor_table_list", "monitor_row_list", "monitor_key_list", "set_table", "lint"]
+        assert topics_of(told(own_tools(*names))) == ["table", "lint", "row"]
+
     def test_two_words_that_stand_together_are_one_topic(self) -> None:
         assert topics_of(told(own_tools("list_pull_requests", "get_pull_request", "merge_pull_request"))) == [
             "pull requests"
