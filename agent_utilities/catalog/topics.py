@@ -41,9 +41,9 @@ class DeferredTool:
 def deferred_text(tools: Sequence[DeferredTool], n_deferred: int, *, search: str = "tool_search") -> str:
     """Return what a model is told of deferred tools, in at most 120 tokens: how many, on which servers, about what.
 
-    It is the same in every process and whatever the order of the tools, and has no line break and nothing of what
-    upstreams wrote but single words: a topic is one or two words that several tools of one server share. Empty where
-    nothing is deferred.
+    It is the same in every process and whatever the order of the tools. It is one line, and has nothing of what
+    upstreams wrote but bare words: a server's name as `server_label` gives it, and as topics one or two words of tags
+    and names, such as several tools of one server share. Empty where nothing is deferred.
 
     10,000 tools take about 100 ms; on an event loop use `deferred_text_steps`.
 
