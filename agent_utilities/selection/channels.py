@@ -47,7 +47,7 @@ class Field:
             spelled as the URL query is.
         help: one sentence for `--help` and the docs.
         channels: those that it can be given in.
-        instead: the stem of what the other channels have in its place; empty where it can be given in all.
+        instead: a stem of what the other channels have in its place; empty where it can be given in all.
     """
 
     name: FieldName
@@ -166,8 +166,10 @@ def normal_key(key: str, channel: Channel) -> str:
 _BY_SPELLING: dict[Channel, dict[str, Field]] = {channel: dict(spellings(channel)) for channel in CHANNELS}
 _BY_STEM: dict[str, Field] = {stem: row for row in FIELDS for stem in row.stems}
 _DENYING = [stem for stem, row in _BY_STEM.items() if row.name.startswith("deny")]
-_PERMITTING = [stem for stem in _BY_STEM if stem not in _DENYING]
-_SHORTEST = min(len(stem) for stem in _BY_STEM if len(stem) > 1) - 1
+_NEAR_COMMON_WORDS = frozenset({"pin", "active", "search_k"})
+"""Stems that foreign keys nearly spell, such as `ping`, `inactive`, `search_key`: only a plural is taken for them."""
+_PERMITTING = [stem for stem in _BY_STEM if stem not in _DENYING and stem not in _NEAR_COMMON_WORDS]
+_SHORTEST = min(len(stem) for stem in (*_DENYING, *_PERMITTING) if len(stem) > 1) - 1
 _LONGEST = max(map(len, _BY_STEM)) + 5
 """Of what still looks like a stem: at a similarity of 85, a quarter longer at most."""
 
@@ -194,8 +196,8 @@ def given_elsewhere(key: str, channel: Channel) -> Elsewhere | None:
     own = normal_key(key, channel)
     for row in FIELDS:
         if channel not in row.channels and own in (spelled(stem, channel) for stem in row.stems):
-            instead = spelled(row.instead, channel)
-            return Elsewhere(row.name, f"send it as {row.header[0]} or ?{row.query[0]}=, or use {instead} here")
+            instead = _BY_STEM[row.instead].spellings(channel)[0]
+            return Elsewhere(row.name, f"callers send {row.header[0]} or ?{row.query[0]}=; use {instead} here")
     return None
 
 
@@ -231,6 +233,8 @@ def _near_miss(key: str, channel: Channel) -> str | None:
 
 def _misspelt(words: str) -> tuple[Meaning, ...]:
     """Return what misspelt words may mean: one row for each polarity that they nearly spell."""
+    if (stem := words.removesuffix("s")) in _NEAR_COMMON_WORDS:
+        return (Meaning(_BY_STEM[stem].name, stem),)
     if not _SHORTEST <= len(words) <= _LONGEST:
         return ()
     near = (nearest(words, stems, _NEAR) for stems in (_PERMITTING, _DENYING))

@@ -227,7 +227,7 @@ def _check_unknown(key: str, value: str, channel: Channel) -> None:
     label = _LABEL[channel]
     if (elsewhere := given_elsewhere(key, channel)) is not None:
         if value.strip():
-            raise SelectionError(f"only callers can give {elsewhere.name}", value, f"{label} {key}", elsewhere.hint)
+            raise SelectionError(f"{elsewhere.name} is for callers to give", value, f"{label} {key}", elsewhere.hint)
     elif (meant := near_miss(key, channel)) is not None:
         raise SelectionError(f"unknown {label} name", key, f"{label} {key}", f"did you mean {meant}?")
 

@@ -19,17 +19,20 @@ FOREIGN_VARIABLES = [
     "MCP_GRAPH", "MCP_TRANSPORT", "MCP_LOG_LEVEL", "MCP_DEBUG", "MCP_ENABLED", "MCP_DISABLED", "MCP_TOOL_TIMEOUT",
     "MCP_TOOLS_DIR", "MCP_ENABLE_TOOL_CACHE", "MCP_ALLOWED_TOKENS", "MCP_MODE", "MCP_READ_TIMEOUT", "MCP_PROXY_URL",
     "MCP_EMBEDDINGS_API_KEY", "MCP_SELECTION_POLICY", "MCP_STAGE", "MCP_POOLS", "MCP_TABS", "MCP_SEARCH_URL",
+    "MCP_SEARCH_KEY", "MCP_PING", "MCP_INACTIVE", "MCP_MAX_TOKENS", "MCP_ACTIVATE", "MCP_RESEARCH_KEY",
 ]  # fmt: skip
 FOREIGN_PARAMETERS = [
     "utm_source", "utm_medium", "gclid", "sessionId", "session", "state", "scope", "page", "limit", "offset", "skip",
     "include", "config", "key", "tool_id", "toolName", "tags_version", "lang", "topic", "tabs", "v", "x", "_", "read",
     "only", "hidden", "mode", "allowed_hosts", "redirect_uri", "access_token", "name", "filter",
+    "ping", "pint", "spin", "activate", "inactive", "action", "search_key", "search_id", "max_tokens", "pin_code",
 ]  # fmt: skip
 FOREIGN_HEADERS = [
     "mcp-session-id", "mcp-protocol-version", "mcp-method", "mcp-name", "mcp-param-tools", "mcp-param-disabled-tools",
     "x-mcp-session-id", "x-mcp-tool-name", "x-mcp-client", "x-mcp-header", "content-type", "host", "accept", "cookie",
     "authorization", "x-forwarded-for", "allow", "tags", "query", "x-tags", "x-request-id", "x-only", "te", "etag",
     "sec-fetch-mode", "access-control-allow-headers", "x-amzn-trace-id", "last-event-id", "if-none-match", "via",
+    "x-mcp-ping", "x-mcp-search-key", "x-mcp-inactive", "x-mcp-max-tokens",
 ]  # fmt: skip
 EVERY = [(channel, key, field) for channel in CHANNELS for key, field in spellings(channel)]
 TEXT = {

@@ -328,13 +328,13 @@ class TestActiveOfTheOperator:
         with pytest.raises(SelectionError) as refused:
             read_env({"MCP_ACTIVE": "git_log"})
         assert str(refused.value) == (
-            "only callers can give active: 'git_log' (from env MCP_ACTIVE); "
-            "send it as x-mcp-active or ?active=, or use MCP_PINNED_TOOLS here"
+            "active is for callers to give: 'git_log' (from env MCP_ACTIVE); "
+            "callers send x-mcp-active or ?active=; use MCP_PINNED_TOOLS here"
         )
 
     @pytest.mark.parametrize("key", ["mcp_active", "MCP-ACTIVE"])
     def test_is_refused_in_any_case_and_style(self, key):
-        with pytest.raises(SelectionError, match="only callers"):
+        with pytest.raises(SelectionError, match="for callers to give"):
             read_env({key: "git_log"})
 
     @pytest.mark.parametrize("value", ["", "  "])
