@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_utilities.selection.channels import spellings
+from agent_utilities.selection.channels import FIELDS, spellings
+from agent_utilities.selection.merge import SEARCHING
 from tests.graph.agents import PATIENT
 
 SERVER = """
@@ -70,6 +71,17 @@ class TestRefused:
             ([], {"MCP_EMBEDDINGS": "gpt"}, "env MCP_EMBEDDINGS"),
             ([], {"NEO4J_URI": "ftp://host"}, "bolt://127.0.0.1:7687"),
             (["-t", "http"], {"MCP_GRAPH": "neo4j"}, "env NEO4J_URI"),
+            (["--tool-search", "maybe"], {}, "use off, on, auto, or auto:N"),
+            ([], {"MCP_TOOL_SEARCH": "auto:0"}, "(from env MCP_TOOL_SEARCH)"),
+            (["--tool-serch", "on"], {}, "did you mean --tool-search?"),
+            (["--pin", ","], {}, "(from option --pin)"),
+            (["--initial-k", "0"], {}, "use a whole number from 1 up"),
+            (["--search-k", "few"], {}, "(from option --search-k)"),
+            (["--search-turns=-1"], {}, "use one from 0 up"),
+            (["--max-active", "1.5"], {}, "use one from 0 up"),
+            (["--max-tools", "0"], {}, "use a whole number from 1 up"),
+            (["--active", "total"], {}, "callers send x-mcp-active or ?active=; use --pin here"),
+            ([], {"MCP_ACTIVE": "total"}, "use MCP_PINNED_TOOLS here"),
         ],
     )
     def test_with_code_2_and_one_line_on_stderr(self, shell, arguments, environ, hint):
@@ -118,6 +130,14 @@ class TestHelp:
     def test_names_every_flag_of_the_table(self, shell):
         out = shell("--help").stdout
         assert [flag for flag, _ in spellings("cli") if flag not in out] == []
+
+    def test_has_a_panel_of_its_own_for_tool_search_in_which_nothing_is_cut_off(self, shell):
+        _, _, panel = shell("--help", COLUMNS="80").stdout.partition("─ Tool search ─")
+        panel, _, rest = panel.partition("╰")
+        options = [row.name for row in FIELDS if "cli" in row.channels and row.name in (*SEARCHING, "pins")]
+        assert all(row.cli[0] in panel and f"{row.env[0]}]" in panel for row in FIELDS if row.name in options)
+        assert "…" not in panel
+        assert "--" not in rest
 
     def test_a_server_without_an_installed_package_has_no_version(self, shell):
         assert shell("--version").stdout == "ten-lines (no version)\n"

@@ -12,10 +12,12 @@ import typer
 
 from agent_utilities.mcp.command_line.version import NO_VERSION
 from agent_utilities.selection.channels import Field, ValueKind, given_elsewhere, near_miss, spellings
+from agent_utilities.selection.merge import SEARCHING
 from agent_utilities.selection.model import Selection
 from agent_utilities.selection.parse import read_cli
 
 _SELECTION = "What callers see"
+_TOOL_SEARCH = "Tool search"
 _METAVARS: dict[ValueKind, str] = {"count": "N", "number": "N", "text": "WORDS", "threshold": "MODE"}
 
 
@@ -147,12 +149,13 @@ def _attribute(spelling: str) -> str:
 def _annotation(spelling: str, field: Field) -> Any:
     """Return the type of an option and what `--help` says of it."""
     main = field.cli[0]
+    panel = _TOOL_SEARCH if field.name in (*SEARCHING, "pins") else _SELECTION
     means_more = "toolsets" in spelling  # a name there may be a tag
     help = f"{field.help} [dim]\\[env: {field.env[0]}][/dim]" if spelling == main or means_more else f"Same as {main}."
     if field.kind == "flag":
         declaration = f"{spelling}/--no-{spelling.removeprefix('--')}"
-        return Annotated[bool | None, typer.Option(declaration, help=help, rich_help_panel=_SELECTION)]
-    option = typer.Option(spelling, help=help, metavar=_METAVARS.get(field.kind, "NAMES"), rich_help_panel=_SELECTION)
+        return Annotated[bool | None, typer.Option(declaration, help=help, rich_help_panel=panel)]
+    option = typer.Option(spelling, help=help, metavar=_METAVARS.get(field.kind, "NAMES"), rich_help_panel=panel)
     return Annotated[list[str] | None, option]
 
 
