@@ -97,6 +97,14 @@ class TestBounds:
         n_listed = len(names_of(decision)) + (N_ENTRY_TOOLS if decision.defers else 0)
         assert asked.deferral.max_tools is None or n_listed <= asked.deferral.max_tools
 
+    def test_pins_take_room_that_active_tools_then_have_not(self):
+        asked = Preferences(
+            pins=NameSet(frozenset("ab")),
+            active=Active(tuple("cdef"), tuple("cdef")),
+            deferral=Deferral(over=0, max_tools=5),
+        )
+        assert names_of(decided(plain_catalog(*TOOLS), asked)) == ["a", "b", "f"]
+
     @given(catalogs, preferences)
     def test_no_more_loaded_tools_are_shown_than_may_be_active(self, catalog: Catalog, asked: Preferences):
         decision = decided(catalog, replace(asked, query=None, pins=NO_NAMES))
