@@ -31,11 +31,13 @@ class Contender:
         lane: its name in tables and results.
         kind: what `worker.py` knows it by.
         python: the interpreter of its environment.
+        code: a folder that is looked in for packages before that environment is; empty for none.
     """
 
     lane: str
     kind: str
     python: str = sys.executable
+    code: str = ""
 
 
 BARE = Contender("bare", "bare")
@@ -126,7 +128,7 @@ class Process:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            env=environment(self._home.name),
+            env=environment(self._home.name) | ({"PYTHONPATH": contender.code} if contender.code else {}),
             cwd=self._home.name,
             text=True,
         )
