@@ -98,3 +98,7 @@ class TestScores:
 
     def test_a_word_that_holds_the_one_sought_is_not_it(self) -> None:
         assert plain_matches("log", (("catalog", "", "Blogs and logins"), ("say", "", "a log")), 5) == (("say", 1.0),)
+
+    def test_a_tool_that_only_seems_to_have_all_words_comes_behind_one_that_has_them(self) -> None:
+        rows = (("catalog_file", "", ""), ("x", "", "the file of a log"))
+        assert plain_matches("log file", rows, 5) == (("x", 1.0), ("catalog_file", 0.5))

@@ -24,6 +24,7 @@ from agent_utilities.resolution.catalog_ranker import CatalogRanker
 from agent_utilities.resolution.resolver import LiveTools, Resolver
 from agent_utilities.resolution.scope import CallerScope
 from agent_utilities.resolution.timely_ranking import BY_WORDS
+from agent_utilities.resolution.tool_search import ToolSearch
 from agent_utilities.runtime.deadline import Deadline
 from agent_utilities.selection.resolution import UNRESOLVED, Resolution
 from agent_utilities.settings import read_settings
@@ -112,6 +113,7 @@ class TestWhatIsFound:
 
     async def test_no_more_are_named_than_asked_for(self) -> None:
         async with running(Live()) as resolver:
+            assert len((await search(resolver, "git log of a file", limit=5)).names) == 5
             assert (await search(resolver, "git log of a file", limit=2)).names == ("git_log", "read_file")
 
     @pytest.mark.parametrize("written", ["clon", "cloneRepo", "gitstatus", "COMMITS,"])
@@ -301,6 +303,25 @@ class TestVectors:
                 assert (found.names[0], found.cause) == ("git_log", BY_WORDS)
             finally:
                 provider.gate.set()
+
+    async def test_an_answer_for_want_of_vectors_is_not_remembered(self) -> None:
+        provider = Gated()
+        async with (
+            kept(CatalogRanker(LexicalRanker(), HybridRanker(lambda: provider))) as ranker,
+            asyncio.TaskGroup() as group,
+        ):
+            ranker.offer("a", TOOLS)
+            await ranker.wait_to_search(Deadline.after(60))
+            tool_search = ToolSearch(ranker, 1 << 20)
+            tool_search.flights.group = group
+            question = Question("erase a folder", "erase a folder", ALL)
+            provider.gate.clear()
+            try:
+                first = await tool_search.find(question, 5, Deadline.after(0.5))
+            finally:
+                provider.gate.set()
+            second = await tool_search.find(question, 5, Deadline.after(60))
+            assert (first.cause in (BY_WORDS, "too slow"), second.cause) == (True, "")
 
     async def test_part_of_a_name_comes_before_what_vectors_find(self) -> None:
         async with kept(CatalogRanker(LexicalRanker(), HybridRanker(Concepts))) as ranker:
