@@ -55,11 +55,9 @@ class KnownTools:
     def of_server(self, server: str) -> tuple[int, ...]:
         """Return the places of the tools of a server, or of those that bear a tag of that name."""
         wanted = fold(server)
-        return tuple(
-            place
-            for place, (own, each) in enumerate(zip(self.servers, self.entries, strict=True))
-            if fold(own) == wanted or wanted in each.tags
-        )
+        if wanted == fold(self.server):
+            return tuple(range(len(self.names)))
+        return tuple(place for place, each in enumerate(self.entries) if wanted in each.tags)
 
     def copies(self, names: Iterable[str]) -> list[dict[str, Any]]:
         """Return definitions that a host may change without changing these."""

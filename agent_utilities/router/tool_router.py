@@ -17,6 +17,7 @@ from agent_utilities.router.active_tools import ActiveTools
 from agent_utilities.router.arguments import ToolArgumentsError, call_arguments, search_arguments, tells_of_arguments
 from agent_utilities.router.formats import Format, formatted
 from agent_utilities.router.opening import open_better
+from agent_utilities.router.result_text import result_text
 from agent_utilities.router.routed_tools import RoutedTools
 from agent_utilities.router.settings import brought, router_settings
 from agent_utilities.router.shared_tools import SharedTools
@@ -245,6 +246,11 @@ class ToolRouter:
         if self.name_of(name) in self._routed.listed(self.active):
             return await self.call(name, given)
         return await self._call_named(name, given)
+
+    @staticmethod
+    def text_of(result: Any) -> str:
+        """Return what `handle` or `call` returned as text for a model."""
+        return result_text(result)
 
     async def _call_named(self, name: str, arguments: dict[str, Any]) -> Any:
         """Call a tool whose schema the model may not have seen."""

@@ -1,0 +1,82 @@
+"""Tools as providers take them, and the way back from the names that they take."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_utilities import ToolRouter
+from agent_utilities.errors import InputError
+from agent_utilities.router.formats import LegalNames
+from tests.router.catalogs import catalog, names, tool
+
+LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+ODD_NAMES = ["a.b", "a/b", "a b", "a_b", "é" * 70, "x" * 64, "x" * 65]
+ANY_NAME = st.text(min_size=1, max_size=90) | st.sampled_from(ODD_NAMES)
+
+
+class TestFormats:
+    ROUTER = ToolRouter([tool("git.log", "Shows history.")], tool_search="off")
+
+    def test_mcp_is_what_a_server_lists(self) -> None:
+        assert self.ROUTER.tools() == [tool("git.log", "Shows history.")]
+
+    def test_openai_is_functions(self) -> None:
+        (given,) = self.ROUTER.tools("openai")
+        assert given["type"] == "function"
+        assert set(given["function"]) == {"name", "description", "parameters"}
+        assert given["function"]["parameters"] == tool("git.log")["inputSchema"]
+
+    def test_anthropic_is_flat(self) -> None:
+        (given,) = self.ROUTER.tools("anthropic")
+        assert set(given) == {"name", "description", "input_schema"}
+        assert given["description"] == "Shows history."
+
+    def test_another_is_refused(self) -> None:
+        with pytest.raises(InputError, match="give mcp, openai or anthropic"):
+            self.ROUTER.tools("gemini")  # type: ignore[arg-type]
+
+    def test_what_a_host_does_to_them_does_nothing_to_the_routers(self) -> None:
+        before = self.ROUTER.tools()
+        for wanted in ("mcp", "openai", "anthropic"):
+            (given,) = self.ROUTER.tools(wanted)  # type: ignore[arg-type]
+            schema = given.get("inputSchema") or given.get("input_schema") or given["function"]["parameters"]
+            schema["properties"]["id"]["type"] = "integer"
+            given.clear()
+        assert self.ROUTER.tools() == before
+
+    def test_entry_tools_are_given_like_any_other(self) -> None:
+        router = ToolRouter(catalog())
+        assert [each["function"]["name"] for each in router.tools("openai")] == ["tool_search", "call_tool"]
+        assert names(router.tools("anthropic")) == ["tool_search", "call_tool"]
+
+
+class TestNames:
+    @given(st.lists(ANY_NAME, max_size=20))
+    def test_every_name_is_legal_no_two_are_alike_and_each_leads_back(self, given_names: list[str]) -> None:
+        legal = LegalNames(given_names)
+        written = {name: legal.legal(name) for name in given_names}
+        assert all(LEGAL.fullmatch(name) for name in written.values())
+        assert len(set(written.values())) == len(written)
+        assert {name: legal.original(name_of) for name, name_of in written.items()} == {name: name for name in written}
+
+    def test_a_legal_name_stays_as_it_is(self) -> None:
+        assert LegalNames(["git_log-2", "x" * 64]).legal("git_log-2") == "git_log-2"
+        assert LegalNames(["git_log-2", "x" * 64]).legal("x" * 64) == "x" * 64
+
+    @given(ANY_NAME, st.lists(st.sampled_from(["a.b", "a/b", "git_log"])))
+    def test_a_name_does_not_depend_on_what_other_tools_there_are(self, name: str, others: list[str]) -> None:
+        assert LegalNames([name]).legal(name) == LegalNames([*others, name]).legal(name)
+
+    def test_a_tool_that_is_called_like_anothers_legal_name_takes_nothing_from_it(self) -> None:
+        usurper = LegalNames(["git.log"]).legal("git.log")
+        legal = LegalNames(["git.log", usurper])
+        assert legal.legal("git.log") != usurper
+        assert legal.original(usurper) == usurper
+        assert legal.original(legal.legal("git.log")) == "git.log"
+
+    def test_a_name_that_stands_for_no_tool_is_returned_as_it_is(self) -> None:
+        assert LegalNames(["git.log"]).original("nothing_such") == "nothing_such"
