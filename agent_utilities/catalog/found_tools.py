@@ -10,7 +10,7 @@ from typing import Any
 from agent_utilities.catalog.document import first_sentence
 from agent_utilities.selection.resolution import RankedTool
 
-_N_TEXT_CHARACTERS = 200
+_N_TEXT_CHARACTERS = 120
 _N_SCORE_DIGITS = 3
 _FOR_MODELS = ("name", "description", "inputSchema")
 
@@ -39,10 +39,11 @@ class FoundTool:
     def as_dict(self) -> dict[str, Any]:
         """Return what a model reads of it."""
         if self.is_full:
-            told = {key: self.definition[key] for key in _FOR_MODELS if key in self.definition}
+            told = {key: self.definition[key] for key in _FOR_MODELS if self.definition.get(key)}
         else:
             text = first_sentence(self.definition.get("description") or "")
-            told = {"name": self.name, "description": text[:_N_TEXT_CHARACTERS]}
+            shown = text if len(text) <= _N_TEXT_CHARACTERS else f"{text[: _N_TEXT_CHARACTERS - 1].rstrip()}…"
+            told = {"name": self.name, **({"description": shown} if shown else {})}
         return told if self.score is None else {**told, "score": round(self.score, _N_SCORE_DIGITS)}
 
 
@@ -59,8 +60,8 @@ class SearchResult:
         n_deferred: how many tools stay deferred.
         unknown: names asked for that no permitted tool has, each with the permitted names nearest to it.
         nearest: where nothing was found, the names nearest to the words.
-        note: what to do with what was found, in a sentence.
         cause: why the ranking is less than it could be; empty where it isn't.
+        call: what the model knows `call_tool` by; empty where it has none.
     """
 
     query: str
@@ -71,32 +72,45 @@ class SearchResult:
     n_deferred: int = 0
     unknown: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     nearest: tuple[str, ...] = ()
-    note: str = ""
     cause: str = ""
+    call: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of all tools found, best first."""
         return tuple(tool.name for tool in (*self.tools, *self.more))
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return it as JSON takes it, without what there is nothing of."""
-        told: dict[str, Any] = {
-            "tools": [tool.as_dict() for tool in self.tools],
-            "more": [tool.as_dict() for tool in self.more],
-            "activated": list(self.activated),
-            "evicted": list(self.evicted),
-            "unknown": {name: list(nearest) for name, nearest in self.unknown.items()},
-            "nearest": list(self.nearest),
-            "note": self.note,
-            "cause": self.cause,
-        }
-        return {**{key: value for key, value in told.items() if value or key == "tools"}, "deferred": self.n_deferred}
-
     @property
     def text(self) -> str:
-        """The same as compact JSON, for a model."""
-        return json.dumps(self.as_dict(), ensure_ascii=False, separators=(",", ":"))
+        """What a model reads: compact JSON, without what there is nothing of."""
+        return json.dumps(self._told(), ensure_ascii=False, separators=(",", ":"))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what a program reads: the same, and what was activated and evicted."""
+        return {**self._told(), "activated": list(self.activated), "evicted": list(self.evicted)}
+
+    def _told(self) -> dict[str, Any]:
+        told: dict[str, Any] = {"tools": [tool.as_dict() for tool in self.tools]}
+        if self.more:
+            told["more"] = [tool.as_dict() for tool in self.more]
+        if self.unknown:
+            told["unknown"] = {name: list(nearest) for name, nearest in self.unknown.items()}
+        for key, names in (("nearest", self.nearest), ("evicted", self.evicted)):
+            if names:
+                told[key] = list(names)
+        if self.cause:
+            told["cause"] = self.cause
+        return {**told, "deferred": self.n_deferred, "next": self._next()}
+
+    def _next(self) -> str:
+        """Return what to do now: hosts differ in whether they list anew what a search loaded."""
+        if self.tools:
+            by_call = f", or by {self.call}(name, arguments) where they are not in your list" if self.call else ""
+            more = "; load those in more by select:NAME" if self.more else ""
+            return f"Call them by name{by_call}{more}."
+        if self.unknown:
+            return "No tool of that name; search by words, or select one of the nearest."
+        return "Nothing found; try other words, or select one of the nearest by select:NAME."
 
 
 def found_tools(

@@ -22,6 +22,7 @@ from agent_utilities.router.known_tools import KnownTools
 from agent_utilities.router.routed_tools import RoutedTools
 from agent_utilities.router.settings import RouterSettings
 from agent_utilities.router.shared_tools import SharedTools
+from agent_utilities.router.tool_index import ToolIndex
 from agent_utilities.router.turned import Turned
 from agent_utilities.runtime.threads import in_daemon_thread
 
@@ -44,7 +45,9 @@ class ActiveTools:
 
     def copy(self, inherit: bool) -> ActiveTools:
         """Return another agent's, which starts with what is active here, or with nothing."""
-        return ActiveTools(self._shared, self._settings, self._active if inherit else NOTHING_ACTIVE)
+        other = ActiveTools(self._shared, self._settings, self._active if inherit else NOTHING_ACTIVE)
+        other._routed = self._routed
+        return other
 
     @property
     def routed(self) -> RoutedTools:
@@ -67,10 +70,18 @@ class ActiveTools:
             return Change(self.active)
         return self._take(load(self.active, wanted, self._settings.deferral, routed.room))
 
+    async def _ready(self) -> tuple[KnownTools, ToolIndex]:
+        """Return the tools and their index, once what takes long for many tools was made off the event loop."""
+        known, index = await self._shared.searchable()
+        routed = self.routed
+        if "told" not in vars(routed):
+            await in_daemon_thread(lambda: routed.told)
+        return known, index
+
     async def turn(self, message: str) -> Turned:
         """Attach the tools that answer a message; nothing where it is blank, the last one, or the set is frozen."""
         query, cause = message.strip(), ""
-        known, index = await self._shared.searchable()
+        known, index = await self._ready()
         routed, deferral = self.routed, self._settings.deferral
         change = Change(self.active)
         if routed.defers and query and is_new_turn(self.active, query, deferral):
@@ -95,7 +106,7 @@ class ActiveTools:
             InputError: the query is blank or too long, `max_results` out of bounds, or there is no such server.
         """
         asked, limit = parse_query(query), n_results(max_results)
-        known, index = await self._shared.searchable()
+        known, index = await self._ready()
         places = None if server is None else places_of_server(known, server)
         match asked:
             case Select(names):

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Container
+from copy import deepcopy
 from dataclasses import dataclass
-from itertools import count
 from typing import Any, Literal
 
-from agent_utilities.catalog.search_result import DEFAULT_RESULTS, MAX_RESULTS
+from agent_utilities.catalog.entry_texts import (
+    CALL_TOOL_DESCRIPTION,
+    CALL_TOOL_SCHEMA,
+    TOOL_SEARCH_DESCRIPTION,
+    TOOL_SEARCH_SCHEMA,
+)
 
 SEARCH, CALL = "tool_search", "call_tool"
 ALIASES = ("mcp_load", "ToolSearch", "search_tools")
-"""What models trained with other hosts call `tool_search`: answered, and never listed."""
+"""What other hosts call `tool_search`: answered, and never listed."""
+_OTHERWISE = "mcp_"
+"""What the name begins with where another tool has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +37,7 @@ class EntryTools:
 
     @classmethod
     def beside(cls, taken: Container[str]) -> EntryTools:
-        """Return entry tools that stand beside tools of some names: `tool_search_2` where `tool_search` is taken."""
+        """Return entry tools that stand beside tools of some names: `mcp_tool_search` where `tool_search` is taken."""
         return cls(_free(SEARCH, taken), _free(CALL, taken), frozenset(name for name in ALIASES if name not in taken))
 
     def role(self, name: str) -> Literal["search", "call"] | None:
@@ -46,48 +53,26 @@ class EntryTools:
         while the tools do.
 
         Args:
-            told: how many tools are deferred, and about what.
+            told: how many tools may be deferred, and about what.
         """
         return [
             {
                 "name": self.search,
-                "description": f"{told} Finds tools by what they do, and loads them: the best come with their "
-                "schemas and are listed from then on.",
-                "inputSchema": _schema(_SEARCH_PROPERTIES, "query"),
+                "description": f"{self._named(TOOL_SEARCH_DESCRIPTION)} {told}".rstrip(),
+                "inputSchema": deepcopy(dict(TOOL_SEARCH_SCHEMA)),
             },
             {
                 "name": self.call,
-                "description": f"Calls any tool by its name, listed or not; {self.search} tells its schema.",
-                "inputSchema": _schema(_CALL_PROPERTIES, "name"),
+                "description": self._named(CALL_TOOL_DESCRIPTION),
+                "inputSchema": deepcopy(dict(CALL_TOOL_SCHEMA)),
             },
         ]
 
-
-_SEARCH_PROPERTIES: dict[str, Any] = {
-    "query": {
-        "type": "string",
-        "description": "What the tool should do, in a few words; or select:a,b to load tools by name.",
-    },
-    "max_results": {
-        "type": "integer",
-        "minimum": 1,
-        "maximum": MAX_RESULTS,
-        "description": f"How many tools to load. Without it {DEFAULT_RESULTS} are named and the best of them loaded.",
-    },
-    "server": {"type": "string", "description": "Search this server's tools only."},
-}
-_CALL_PROPERTIES: dict[str, Any] = {
-    "name": {"type": "string", "description": "The tool's name."},
-    "arguments": {"type": "object", "description": "The tool's arguments."},
-}
-
-
-def _schema(properties: dict[str, Any], required: str) -> dict[str, Any]:
-    copies = {name: dict(schema) for name, schema in properties.items()}
-    return {"type": "object", "properties": copies, "required": [required], "additionalProperties": False}
+    def _named(self, text: str) -> str:
+        return text.replace(SEARCH, self.search).replace(CALL, self.call)
 
 
 def _free(name: str, taken: Container[str]) -> str:
-    if name not in taken:
-        return name
-    return next(free for n in count(2) if (free := f"{name}_{n}") not in taken)
+    while name in taken:
+        name = _OTHERWISE + name
+    return name

@@ -99,16 +99,6 @@ def search_result(
         n_deferred=len(routed.deferred(change.active)),
         unknown={name: nearest[name] for name in found.unknown},
         nearest=() if found.unknown or found.full else nearest.get(query, ()),
-        note=_note(found, routed),
+        call=routed.entry.call,
         cause=found.cause,
     )
-
-
-def _note(found: Found, routed: RoutedTools) -> str:
-    entry = routed.entry
-    if not found.full:
-        return "" if found.unknown else "Nothing found. Try other words, or a name under nearest."
-    if not routed.defers:
-        return ""
-    more = " To load those under more: select: and their names." if found.more else ""
-    return f"Tools with a schema are listed from now on; {entry.call} calls any tool right away.{more}"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
-from agent_utilities.activation.active import Active, fitting, within
+from agent_utilities.activation.active import Active, bounded, fitting, within
 from agent_utilities.activation.deferral import Deferral
+from agent_utilities.catalog.topics import DeferredTool, deferred_text
 from agent_utilities.router.entry_tools import EntryTools
 from agent_utilities.router.formats import LegalNames
 from agent_utilities.router.known_tools import KnownTools
@@ -44,8 +46,20 @@ class RoutedTools:
 
     @cached_property
     def told(self) -> str:
-        """What the model is told of the tools that may be deferred: the same whatever is active, for prompt caches."""
-        return f"{len(self.not_pinned)} tools are deferred."
+        """What the model is told of the tools that may be deferred: the same whatever is active, for prompt caches.
+
+        10,000 tools take 100 ms: make it in a thread where it may be that many.
+        """
+        tools = [
+            DeferredTool(entry.name, server, tuple(sorted(entry.tags)))
+            for entry, server in zip(self.known.entries, self.known.servers, strict=True)
+            if entry.name in self.not_pinned
+        ]
+        return deferred_text(tools, len(tools), search=self.entry.search)
+
+    def entry_definitions(self, active: Active) -> list[dict[str, Any]]:
+        """Return the entry tools, as long as any tool is deferred."""
+        return self.entry.definitions(self.told) if self.deferred(active) else []
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -55,10 +69,10 @@ class RoutedTools:
         """Return the place of a tool among all."""
         return self._places[name]
 
-    @cached_property
+    @property
     def defers(self) -> bool:
-        """Whether tools are deferred, so that entry tools are listed: until the tools change, whatever is active."""
-        return self.deferral.defers(len(self.known.names)) and bool(self.not_pinned)
+        """Whether only pins and active tools are listed."""
+        return self.deferral.defers(len(self.known.names))
 
     @cached_property
     def pinned(self) -> tuple[str, ...]:
@@ -79,14 +93,17 @@ class RoutedTools:
         return self.deferral.room(len(self.pinned))
 
     def active(self, active: Active) -> Active:
-        """Return a set without names that these tools have not (any more), or that are pinned."""
-        return within(active, self.not_pinned)
+        """Return a set without names that these tools have not (any more), or that are pinned, and no more than may be.
+
+        One that somebody brought may hold more than steps would make.
+        """
+        return bounded(within(active, self.not_pinned), self.deferral, self.room)
 
     def listed(self, active: Active) -> tuple[str, ...]:
         """Return the names of what is listed beside the entry tools: pins, then active tools as they came."""
         if not self.defers:
             return self.known.names
-        return (*self.pinned, *fitting(self.active(active), self.room))
+        return (*self.pinned, *fitting(self.active(active), self.room, self.deferral.max_active))
 
     def deferred(self, active: Active) -> tuple[str, ...]:
         """Return the names of what is not listed, in the tools' order."""

@@ -9,12 +9,16 @@ from typing import Any, Self
 
 from agent_utilities.activation.active import NOTHING_ACTIVE, Active, Change
 from agent_utilities.activation.active_text import written
+from agent_utilities.catalog.argument_fit import explained
+from agent_utilities.catalog.context import ContextReport
 from agent_utilities.catalog.found_tools import SearchResult
+from agent_utilities.catalog.search_arguments import call_arguments, search_arguments
 from agent_utilities.catalog.search_result import nearest_names
 from agent_utilities.errors import InputError
 from agent_utilities.ranking.base import Ranker
 from agent_utilities.router.active_tools import ActiveTools
-from agent_utilities.router.arguments import ToolArgumentsError, call_arguments, search_arguments, tells_of_arguments
+from agent_utilities.router.context import context_of
+from agent_utilities.router.errors import ToolArgumentsError
 from agent_utilities.router.formats import Format, formatted
 from agent_utilities.router.opening import open_better
 from agent_utilities.router.result_text import result_text
@@ -151,8 +155,8 @@ class ToolRouter:
                 two are at most 64 letters, digits, `_` and `-`; `name_of` leads back.
         """
         routed = self._routed
-        entry = routed.entry.definitions(routed.told) if routed.defers else []
-        return formatted([*entry, *routed.known.copies(routed.listed(self.active))], routed.legal, format)
+        given = [*routed.entry_definitions(self.active), *routed.known.copies(routed.listed(self.active))]
+        return formatted(given, routed.legal, format)
 
     @property
     def active(self) -> Active:
@@ -163,6 +167,10 @@ class ToolRouter:
     def active_value(self) -> str:
         """The same as the value of `x-mcp-active`, `?active=` or `_meta`, by which a server lists the same set."""
         return written(self.active)
+
+    def context(self) -> ContextReport:
+        """Return what the tools cost in a prompt: by section and server, and what is deferred would."""
+        return context_of(self._routed, self.active)
 
     def child(self, inherit: bool = True) -> ToolRouter:
         """Return a sub-agent's router: on the same tools and index, its set independent of this one from now on.
@@ -269,6 +277,6 @@ class ToolRouter:
             return await self._called(own, arguments)
         except Exception as error:
             schema = definition["inputSchema"]
-            if tells_of_arguments(error, arguments, schema):
-                raise ToolArgumentsError(own, error, schema) from error
+            if (told := explained(own, str(error), arguments, schema)) is not None:
+                raise ToolArgumentsError(error, told, schema) from error
             raise

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from agent_utilities.catalog.found_tools import FoundTool, SearchResult, found_tools
 from agent_utilities.selection.resolution import RankedTool
 
@@ -26,36 +28,57 @@ def test_a_tool_in_full_has_what_hosts_hand_to_a_model_and_its_score() -> None:
     }
 
 
-def test_one_by_name_has_its_first_sentence_and_no_more_than_200_characters_of_it() -> None:
+def test_one_by_name_has_its_first_sentence_and_no_more_than_120_characters_of_it() -> None:
     assert FoundTool(SONG, False).as_dict() == {"name": "song_show", "description": "Shows a song."}
     wordy = {**SONG, "description": "x" * 999}
-    assert FoundTool(wordy, False).as_dict()["description"] == "x" * 200
+    assert FoundTool(wordy, False).as_dict()["description"] == "x" * 119 + "…"
 
 
 def test_one_without_a_description_is_told_all_the_same() -> None:
-    assert FoundTool({"name": "a"}, False).as_dict() == {"name": "a", "description": ""}
-    assert FoundTool({"name": "a", "description": None}, False).as_dict() == {"name": "a", "description": ""}
+    assert FoundTool({"name": "a"}, False).as_dict() == {"name": "a"}
+    assert FoundTool({"name": "a", "description": None}, False).as_dict() == {"name": "a"}
+    assert FoundTool({"name": "a", "description": None}, True).as_dict() == {"name": "a"}
 
 
-def test_what_there_is_nothing_of_is_left_out_but_the_tools_and_how_many_are_deferred() -> None:
-    assert SearchResult("song").as_dict() == {"tools": [], "deferred": 0}
+def test_what_there_is_nothing_of_is_left_out() -> None:
+    assert set(json.loads(SearchResult("song").text)) == {"tools", "deferred", "next"}
 
 
-def test_all_of_it_is_json() -> None:
-    result = SearchResult(
-        "select:song_show,song_shwo",
-        tools=found_tools(["song_show"], {"song_show": SONG}, is_full=True),
-        more=found_tools(["song_show"], {"song_show": SONG}, is_full=False, ranked=[RankedTool("song_show", 1.0)]),
-        activated=("song_show",),
-        evicted=("photo_show",),
-        n_deferred=7,
-        unknown={"song_shwo": ("song_show",)},
-        note="Go on.",
-    )
-    assert json.loads(result.text) == result.as_dict()
-    assert json.loads(result.text)["more"][0]["score"] == 1.0
-    assert json.loads(result.text)["unknown"] == {"song_shwo": ["song_show"]}
-    assert result.names == ("song_show", "song_show")
+WHOLE = SearchResult(
+    "select:song_show,song_shwo",
+    tools=found_tools(["song_show"], {"song_show": SONG}, is_full=True),
+    more=found_tools(["song_show"], {"song_show": SONG}, is_full=False, ranked=[RankedTool("song_show", 1.0)]),
+    activated=("song_show",),
+    evicted=("photo_show",),
+    n_deferred=7,
+    unknown={"song_shwo": ("song_show",)},
+    cause="ranked by words alone",
+    call="call_tool",
+)
+
+
+def test_a_model_reads_json_of_what_was_found_what_went_out_and_what_to_do() -> None:
+    told = json.loads(WHOLE.text)
+    assert list(told) == ["tools", "more", "unknown", "evicted", "cause", "deferred", "next"]
+    assert told["more"] == [{"name": "song_show", "description": "Shows a song.", "score": 1.0}]
+    assert (told["unknown"], told["evicted"], told["deferred"]) == ({"song_shwo": ["song_show"]}, ["photo_show"], 7)
+
+
+def test_a_program_is_told_what_was_activated_too() -> None:
+    assert WHOLE.as_dict() == {**json.loads(WHOLE.text), "activated": ["song_show"], "evicted": ["photo_show"]}
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        (WHOLE, "call_tool(name, arguments) where they are not in your list; load those in more"),
+        (SearchResult("song", tools=WHOLE.tools), "Call them by name."),
+        (SearchResult("select:x", unknown={"x": ()}), "No tool of that name;"),
+        (SearchResult("xyz"), "Nothing found;"),
+    ],
+)
+def test_what_to_do_depends_on_what_was_found(result: SearchResult, said: str) -> None:
+    assert said in result.as_dict()["next"]
 
 
 def test_scores_and_words_are_those_of_each_tool() -> None:

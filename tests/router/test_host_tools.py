@@ -20,21 +20,23 @@ class TestNames:
 
     @pytest.mark.parametrize("name", ["tool_search", "call_tool"])
     def test_an_entry_tool_takes_another_name_than_a_hosts_own(self, name: str) -> None:
-        router = ToolRouter(catalog(), host_tools=[name, f"{name}_2"])
-        assert names(router.tools())[("tool_search", "call_tool").index(name)] == f"{name}_3"
-        assert (router.knows(name), router.knows(f"{name}_3")) == (False, True)
+        router = ToolRouter(catalog(), host_tools=[name, f"mcp_{name}"])
+        assert names(router.tools())[("tool_search", "call_tool").index(name)] == f"mcp_mcp_{name}"
+        assert (router.knows(name), router.knows(f"mcp_mcp_{name}")) == (False, True)
 
     def test_an_entry_tool_takes_another_name_than_a_servers_tool(self) -> None:
         router = ToolRouter([*catalog(), tool("call_tool", "Calls somebody.")])
-        assert names(router.tools()) == ["tool_search", "call_tool_2"]
+        assert names(router.tools()) == ["tool_search", "mcp_call_tool"]
 
     @pytest.mark.parametrize("alias", ALIASES)
     def test_an_alias_that_a_host_has_itself_is_none(self, alias: str) -> None:
         assert not ToolRouter(catalog(), host_tools=[alias]).knows(alias)
 
     def test_what_a_model_is_told_of_the_entry_tools_names_them_as_they_are(self) -> None:
-        _, call = ToolRouter(catalog(), host_tools=["tool_search"]).tools()
-        assert "tool_search_2 tells its schema" in call["description"]
+        search, call = ToolRouter(catalog(), host_tools=["tool_search", "call_tool"]).tools()
+        assert "through mcp_call_tool" in search["description"]
+        assert "find them with mcp_tool_search" in search["description"]
+        assert "mcp_tool_search gives names" in call["description"]
 
     async def test_their_text_is_the_same_whatever_is_active(self) -> None:
         router = ToolRouter(catalog())
@@ -73,6 +75,10 @@ class TestEntryToolsHandled:
         result = await ToolRouter(catalog()).handle(name, {"query": "select:song_show"})
         assert result.names == ("song_show",)
 
+    async def test_names_may_come_as_a_list(self) -> None:
+        result = await ToolRouter(catalog()).handle("mcp_load", {"names": ["song_show", "photo_show"]})
+        assert result.activated == ("song_show", "photo_show")
+
     async def test_a_search_takes_its_bounds(self) -> None:
         router = ToolRouter(catalog())
         result = await router.handle("tool_search", {"query": "rename", "max_results": "2", "server": "song"})
@@ -81,11 +87,13 @@ class TestEntryToolsHandled:
     @pytest.mark.parametrize(
         ("arguments", "said"),
         [
-            ({}, "no query"),
-            ({"query": 5}, "not text: '5'"),
+            ({}, "no words to search for"),
+            ({"query": 5}, "no words to search for: '5'"),
             ({"query": "song", "max_results": "many"}, "not a whole number: 'many'"),
             ({"query": "song", "max_results": True}, "not a whole number"),
-            ({"query": "song", "server": ["a"]}, "not text"),
+            ({"query": "song", "server": ["a"]}, "not a server's name"),
+            ({"query": "song", "limit": 5}, "no such argument: 'limit'"),
+            ({"names": "song"}, "not a list of names"),
         ],
     )
     async def test_what_cannot_be_meant_is_said(self, arguments: dict[str, object], said: str) -> None:

@@ -52,7 +52,7 @@ class TestLoop:
     async def test_what_was_searched_is_listed_and_called(self) -> None:
         model = ScriptedModel(("tool_search", json.dumps({"query": "a song"})), ("song_share", json.dumps({"id": "7"})))
         history = await self.converse(model)
-        assert json.loads(told(history)[0])["activated"]
+        assert "song_share" in names(json.loads(told(history)[0])["tools"])
         assert told(history)[1] == "song_share of 7"
         first, second, _ = model.listed
         assert first == ["tool_search", "call_tool", "invoice_show", *of_topic("weather")]
@@ -65,15 +65,15 @@ class TestLoop:
 
     async def test_the_hosts_own_tools_are_the_hosts(self) -> None:
         own_tools = {"clock": lambda: "noon", "tool_search": lambda: "mine"}
-        model = ScriptedModel(("clock", "{}"), ("tool_search", "{}"), ("tool_search_2", '{"query": "song"}'))
+        model = ScriptedModel(("clock", "{}"), ("tool_search", "{}"), ("mcp_tool_search", '{"query": "song"}'))
         history = await self.converse(model, own_tools)
         assert told(history)[:2] == ["noon", "mine"]
         assert "song_show" in told(history)[2]
-        assert model.listed[0][0] == "tool_search_2"
+        assert model.listed[0][0] == "mcp_tool_search"
 
     async def test_the_models_mistakes_are_told_to_it(self) -> None:
         (text,) = told(await self.converse(ScriptedModel(("tool_search", '{"max_results": 3}'))))
-        assert text.startswith("error: no query")
+        assert text.startswith("error: no words to search for")
 
 
 async def test_a_router_that_hears_lists_what_came() -> None:

@@ -9,7 +9,7 @@ import pytest
 from fastmcp import Client
 
 from agent_utilities import ToolRouter
-from tests.router.catalogs import of_topic, server
+from tests.router.catalogs import names, of_topic, server
 from tests.router.page import example
 
 pydantic_ai = pytest.importorskip("pydantic_ai", reason="pydantic-ai-slim is not installed")
@@ -60,7 +60,7 @@ async def test_an_agent_searches_and_calls_what_it_found() -> None:
     result = await agent(FunctionModel(script), ToolRouter(Client(server()))).run("what of the weather?")
     assert result.output == "song_share of 7"
     assert script.listed[0] == [*ENTRY, *of_topic("weather")]
-    assert "song_share" in json.loads(script.told[0])["activated"]
+    assert "song_share" in names(json.loads(script.told[0])["tools"])
     assert script.listed[1][: len(script.listed[0])] == script.listed[0]
     assert "song_share" in script.listed[1]
 

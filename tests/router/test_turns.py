@@ -120,7 +120,7 @@ class TestSearch:
         result = await ToolRouter(catalog()).search("prcl")
         assert result.tools == result.activated == ()
         assert result.nearest[0].startswith("parcel")
-        assert result.note.startswith("Nothing found.")
+        assert result.as_dict()["next"].startswith("Nothing found;")
 
     async def test_a_server_is_its_tools_alone(self) -> None:
         result = await ToolRouter(catalog()).search("rename", server="Photo")
@@ -187,14 +187,20 @@ class TestTouch:
 
 
 class TestNothingDeferred:
-    @pytest.mark.parametrize(
-        "settings", [{"tool_search": "off"}, {"tool_search": "auto:63"}, {"search_turns": 0}, {"pins": "*"}]
-    )
+    @pytest.mark.parametrize("settings", [{"tool_search": "off"}, {"tool_search": "auto:63"}, {"search_turns": 0}])
     async def test_every_tool_is_listed_and_no_entry_tool(self, settings: dict[str, str]) -> None:
         router = ToolRouter(catalog(), **settings)
         assert listed(router) == names(catalog())
         assert await router.turn("the photo") == Turned(frozen=settings == {"search_turns": 0})
         assert listed(router) == names(catalog())
+
+    async def test_where_all_are_pinned_there_is_no_entry_tool(self) -> None:
+        assert listed(ToolRouter(catalog(), pins="*")) == names(catalog())
+
+    async def test_where_all_are_active_there_is_no_entry_tool_until_one_goes_out(self) -> None:
+        router = ToolRouter(catalog()[:2], max_active=0)
+        await router.search("select:invoice_show,invoice_change")
+        assert listed(router) == ["invoice_show", "invoice_change"]
 
     async def test_a_search_answers_and_activates_nothing(self) -> None:
         router = ToolRouter(catalog(), tool_search="off")
