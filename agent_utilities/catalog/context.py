@@ -91,8 +91,7 @@ class ContextReport:
         if not self.defers:
             n_listed = sum(row.n_tools for row in self.rows if row.section == LISTED)
             return f"{n_listed} of {self.n_permitted} listed"
-        of_most = f" of {self.max_active}" if self.max_active else ""
-        return f"{self.n_attached} of {self.n_permitted} attached, {self.n_active}{of_most} active"
+        return attached_line(self.n_attached, self.n_permitted, self.n_active, self.max_active)
 
     @property
     def active_line(self) -> str:
@@ -118,6 +117,16 @@ class ContextReport:
             "active": list(self.active_names),
             "rows": [asdict(row) for row in self.rows],
         }
+
+
+def attached_line(n_attached: int, n_permitted: int, n_active: int, max_active: int) -> str:
+    """Return in one line how much of what is deferred is back: "30 of 159 attached, 3 of 24 active".
+
+    Args:
+        n_attached, n_permitted, n_active, max_active: as of a `ContextReport`.
+    """
+    of_most = f" of {max_active}" if max_active else ""
+    return f"{n_attached} of {n_permitted} attached, {n_active}{of_most} active"
 
 
 def context_report(

@@ -17,6 +17,7 @@ from fastmcp.server.providers.aggregate import AggregateProvider
 from fastmcp.server.providers.fastmcp_provider import FastMCPProvider
 from fastmcp.server.providers.local_provider import LocalProvider
 from fastmcp.server.transforms import Namespace, ToolTransform, Transform
+from fastmcp.server.transforms.visibility import Visibility
 
 from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind, Entry, entry
 from agent_utilities.errors import SelectionError
@@ -25,9 +26,10 @@ from agent_utilities.mcp.fastmcp_internals import as_over_stdio, inner_provider
 from agent_utilities.mcp.kept_provider import KeptProvider
 from agent_utilities.mcp.surface.components import entry_of
 from agent_utilities.mcp.surface.visibility_transform import DynamicVisibilityTransform
+from agent_utilities.mcp.surface_size import SurfaceSize
 from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import NOTHING, NameSet, Setting
-from agent_utilities.visibility.decision import decide
+from agent_utilities.visibility.decision import Decision, decide
 from agent_utilities.visibility.unfit import UnfitName, unfit_names
 
 logger = logging.getLogger("agent_utilities.start")
@@ -56,6 +58,7 @@ class OperatorBounds:
         self._unfit: tuple[UnfitName, ...] = ()
         self._seen: set[str] = set()
         self._is_told = False
+        self.size = SurfaceSize(lambda: server.surface)
 
     async def tell(self, *, on_stderr: bool, log_level: str | None = None) -> None:
         """Say what holds, once a server; called when its lifespan has been entered and nothing is served yet.
@@ -71,12 +74,19 @@ class OperatorBounds:
         if self._is_told:
             return
         self._is_told = True
-        settings = self._server.surface.verdict(NOTHING, shapes_lists=False).effective
+        verdict = self._server.surface.verdict(NOTHING, shapes_lists=True)
         is_complete = is_fixed(self._server)
         try:
-            tools = await entries(self._server, "tool")
-            self._unfit = await self._unfit_in(settings, tools)
-            what_holds = await self._what_holds(settings, tools, is_complete)
+            tools = await components(self._server, "tool")
+            everything = [entry_of("tool", tool) for tool in tools]
+            self._unfit = await self._unfit_in(verdict.effective, everything)
+            listed, catalog = tools, Catalog(tuple(everything))
+            if next(_mounted(self._server), None) is not None:  # what their operators hide is not listed
+                listed = await components(self._server, "tool", past_mounted=False)
+                catalog = Catalog(tuple(entry_of("tool", tool) for tool in listed))
+            decision = decide(catalog, verdict.effective.bounds_only, verdict.preferences)
+            what_holds = self._what_holds(decision, len({tool.name for tool in tools}), is_complete)
+            too_much = self.size.judge(decision, await _marked(self._server, listed))
         except Exception:
             logger.exception("a listing failed: what the operator's bounds come to is not known")
             return
@@ -87,6 +97,8 @@ class OperatorBounds:
             _say(logging.WARNING, str(_error([name])), on_stderr=on_stderr)
         if not on_stderr or (log_level or "info").lower() in ("debug", "info"):
             _say(logging.INFO, what_holds, on_stderr=on_stderr)
+        if too_much and (not on_stderr or (log_level or "info").lower() in ("debug", "info", "warning")):
+            _say(logging.WARNING, f"{self._server.name}: {too_much}", on_stderr=on_stderr)
 
     async def _unfit_in(self, settings: Effective, tools: Sequence[Entry]) -> tuple[UnfitName, ...]:
         """Return the operator's names that fit nothing that is there.
@@ -126,26 +138,28 @@ class OperatorBounds:
     def warnings(self) -> list[str]:
         """Return what `/ready` warns of: everybody may read it, so it bears no name."""
         counts = [("deny" if denies else "allow-list", self.n_unfit(denies=denies)) for denies in (True, False)]
-        return [
+        unfit = [
             f"names in the operator's {what} settings that fit nothing: {n}; see what was logged at the start"
             for what, n in counts
             if n
         ]
+        return [*unfit, *self.size.warnings()]
 
-    async def _what_holds(self, settings: Effective, everything: Sequence[Entry], is_complete: bool) -> str:
+    def _what_holds(self, decision: Decision, n_tools: int, is_complete: bool) -> str:
         """Return how many tools callers may use, of how many, and by which bounds."""
-        is_nested = next(_mounted(self._server), None) is not None
-        listed = await entries(self._server, "tool", past_mounted=False) if is_nested else everything
-        decision = decide(Catalog(tuple(listed)), settings.bounds_only)
-        n_permitted = len({listed[i].name for i in decision.permitted})
-        counted = f"{n_permitted} of {len({tool.name for tool in everything})} tools permitted"
+        counted = f"{len(decision.permitted_names)} of {n_tools} tools permitted"
         later = "" if is_complete else ", and such as come later"
         missing = "".join(f"; {line}" for line in self._more_to_tell())
-        bounds = "; ".join(_spelled(settings)) or "no bounds"
+        bounds = "; ".join(_spelled(decision.effective)) or "no bounds"
         return f"{self._server.name}: {counted}{later}; {bounds}{missing}"
 
 
-async def entries(server: BoundedServer, kind: ComponentKind, *, past_mounted: bool = True) -> list[Entry]:
+async def entries(server: BoundedServer, kind: ComponentKind) -> list[Entry]:
+    """Return the entries of all that a server has of a kind; see `components`."""
+    return [entry_of(kind, component) for component in await components(server, kind)]
+
+
+async def components(server: BoundedServer, kind: ComponentKind, *, past_mounted: bool = True) -> list[Any]:
     """Return all that a server has of a kind, past its bounds, `auth` checks and the author's `disable`.
 
     Of a provider whose components come from elsewhere nothing is asked: that may take long, or start a process.
@@ -155,16 +169,24 @@ async def entries(server: BoundedServer, kind: ComponentKind, *, past_mounted: b
         kind: the kind.
         past_mounted: whether past the bounds of servers mounted in it too.
     """
-    components: list[Any] = list(server.author_injected_tools()) if kind == "tool" else []
+    found: list[Any] = list(server.author_injected_tools()) if kind == "tool" else []
     verdict = server.surface.unbounded_everywhere() if past_mounted else server.surface.unbounded()
     with server.surface.under_verdict(verdict), as_over_stdio():
         for provider in server.providers:
             if is_fixed(provider) or isinstance(provider, KeptProvider):
-                components += await _list(provider, kind)
+                found += await _list(provider, kind)
         for transform in server.transforms:
             if isinstance(transform, Namespace | ToolTransform):
-                components = list(await _list(transform, kind, components))
-    return [entry_of(kind, component) for component in components]
+                found = list(await _list(transform, kind, found))
+    return found
+
+
+async def _marked(server: BoundedServer, tools: Sequence[Any]) -> Sequence[Any]:
+    """Return tools in their order, each marked where the server's author disabled it."""
+    for transform in server.transforms:
+        if isinstance(transform, Visibility):
+            tools = await transform.list_tools(tools)
+    return tools
 
 
 def _mounted(server: AggregateProvider) -> Iterator[BoundedServer]:

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from agent_utilities.catalog.context import ACTIVE, ATTACHED, attached_line
 from agent_utilities.catalog.model import KINDS, ComponentKind
+from agent_utilities.catalog.surface_size import ListedTool, surface_warning
 from agent_utilities.catalog.tokens import n_tokens
 from agent_utilities.mcp.command_line.plain_text import plain
 from agent_utilities.mcp.host import Host
 from agent_utilities.mcp.surface.verdict import Verdict
+from agent_utilities.mcp.surface_size import can_defer
 from agent_utilities.resolution.reasons import reason_text, reasons_by_name, status_text
 from agent_utilities.selection.model import NOTHING
+from agent_utilities.visibility.decision import Decision
+from agent_utilities.visibility.sections import sections_of
 
 _STYLE = {"visible": "green", "deferred": "yellow", "denied": "red"}
 
@@ -42,15 +48,20 @@ async def print_listing(host: Host, as_json: bool) -> None:
         "tokens": sum(row["tokens"] for row in tools),
         "visible_tokens": sum(row["tokens"] for row in shown),
     }
+    warning, line = _size(shown, await _decided(host, verdict), verdict)
     query = status_text(resolution.status, resolution.cause, resolution.n_left_out)
     unknown = await _unknown(host)
     absent = list(host.absent(host.surface.unbounded().bounds))
     if as_json:
         body = {"server": host.name, "components": rows, "totals": totals, "query": query, "unknown": unknown}
-        json.dump({**body, "absent": absent}, sys.stdout)
+        json.dump({**body, "absent": absent, "line": line, "warning": warning}, sys.stdout)
         print()
         return
     _print_table(host.name, rows, totals, query, unknown)
+    if line:
+        print(line)
+    if warning:
+        Console(emoji=False).print(f"[yellow]{plain(warning)}[/]", highlight=False, soft_wrap=True)
     if absent:
         console = Console(emoji=False)
         console.print(f"not listed, since never reached: {plain(', '.join(absent))}", highlight=False, soft_wrap=True)
@@ -78,6 +89,21 @@ async def _rows(host: Host, kind: ComponentKind, verdict: Verdict) -> list[dict[
             }
         )
     return rows
+
+
+async def _decided(host: Host, verdict: Verdict) -> Decision:
+    return host.surface.decide("tool", await _everything(host, "tool"), verdict)
+
+
+def _size(shown: Sequence[dict[str, Any]], decision: Decision, verdict: Verdict) -> tuple[str | None, str | None]:
+    """Return the warning of a large surface, and how much of what is deferred is visible; None where neither holds."""
+    listed = [ListedTool(frozenset(row["tags"]), row["read_only"], row["tokens"]) for row in shown]
+    warning = surface_warning(listed, can_defer=can_defer(verdict), defers=decision.defers)
+    if not decision.defers:
+        return warning, None
+    n_in = Counter(sections_of(decision).values())
+    max_active = decision.preferences.deferral.max_active
+    return warning, attached_line(n_in[ATTACHED], len(decision.permitted_names), n_in[ACTIVE], max_active)
 
 
 async def _everything(host: Host, kind: ComponentKind) -> Sequence[Any]:

@@ -1,0 +1,79 @@
+"""The warning of a large surface: when it is given, and what it says would cut it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from agent_utilities.catalog.surface_size import (
+    MANY_TOKENS,
+    MANY_TOOLS,
+    ListedTool,
+    open_warning,
+    surface_warning,
+)
+
+
+def tools(n: int, *tags: str, tokens: int = 10, read_only: bool = False) -> list[ListedTool]:
+    return [ListedTool(frozenset(tags), read_only, tokens)] * n
+
+
+def warning(listed: list[ListedTool], *, can_defer: bool = True, defers: bool = False) -> str | None:
+    return surface_warning(listed, can_defer=can_defer, defers=defers)
+
+
+class TestWhen:
+    @pytest.mark.parametrize(
+        "listed",
+        [[], tools(MANY_TOOLS), tools(2, tokens=MANY_TOKENS // 2)],
+        ids=["nothing", "as many tools", "as many tokens"],
+    )
+    def test_nothing_is_said_up_to_the_limits(self, listed):
+        assert warning(listed) is None
+
+    @pytest.mark.parametrize(
+        "listed", [tools(MANY_TOOLS + 1), tools(1, tokens=MANY_TOKENS + 1)], ids=["tools", "tokens"]
+    )
+    def test_it_is_said_past_either(self, listed):
+        assert warning(listed) is not None
+
+
+class TestWhatItSays:
+    def test_is_one_line_with_each_cut_and_what_it_leaves(self):
+        listed = [*tools(30, "git", tokens=200), *tools(20, "files", tokens=100, read_only=True)]
+        assert warning(listed) == (
+            "a large surface: 50 tools, about 8,000 tokens in every prompt (large is over 40 tools or 10,000 tokens); "
+            "what would cut it: --tool-search on, which defers all but what --pin names; --toolsets git leaves 30 "
+            "tools, about 6,000 tokens; --read-only leaves 20 tools, about 2,000 tokens"
+        )
+
+    def test_names_no_toolset_that_all_tools_are_in(self):
+        assert "--toolsets" not in (warning(tools(50, "all")) or "")
+
+    def test_names_the_dearest_toolset_and_not_the_one_with_most_tools(self):
+        listed = [*tools(40, "cheap"), *tools(5, "dear", tokens=1000)]
+        assert "--toolsets dear leaves 5 tools" in (warning(listed) or "")
+
+    def test_is_the_same_whatever_order_equal_toolsets_came_in(self):
+        assert "--toolsets a leaves" in (warning([*tools(25, "b"), *tools(25, "a")]) or "")
+
+    @pytest.mark.parametrize("read_only", [True, False])
+    def test_offers_no_read_only_that_would_cut_nothing_or_everything(self, read_only):
+        assert "--read-only" not in (warning(tools(50, read_only=read_only)) or "")
+
+    def test_offers_no_tool_search_that_cannot_be(self):
+        assert "--tool-search" not in (warning(tools(50), can_defer=False) or "")
+
+    def test_offers_fewer_pins_where_tools_are_deferred(self):
+        told = warning(tools(50), defers=True) or ""
+        assert told.endswith("what would cut it: fewer --pin")
+
+    def test_is_said_though_nothing_would_cut_it(self):
+        assert (warning(tools(50), can_defer=False) or "").endswith("10,000 tokens)")
+
+
+class TestWhatAnybodyMayRead:
+    @pytest.mark.parametrize("defers", [True, False])
+    def test_holds_no_number_but_the_limits(self, defers):
+        assert re.findall(r"[\d,]*\d", open_warning(defers=defers)) == [str(MANY_TOOLS), f"{MANY_TOKENS:,}"]
