@@ -11,8 +11,6 @@ MANY_TOOLS = 40
 MANY_TOKENS = 10_000
 """More tokens of listed tools than this are many: they are in the prompt on every turn."""
 
-_LARGE = f"{MANY_TOOLS} tools or {MANY_TOKENS:,} tokens"
-
 
 @dataclass(frozen=True, slots=True)
 class ListedTool:
@@ -42,8 +40,9 @@ def surface_warning(tools: Sequence[ListedTool], *, can_defer: bool, defers: boo
     if not is_large(len(tools), sum(tool.tokens for tool in tools)):
         return None
     cuts = _cuts(tools, can_defer=can_defer, defers=defers)
-    would_cut = f"; what would cut it: {'; '.join(cuts)}" if cuts else ""
-    return f"a large surface: {_told(tools)} in every prompt (large is over {_LARGE}){would_cut}"
+    n_tokens = sum(tool.tokens for tool in tools)
+    would_cut = f"; {', '.join(cuts)}" if cuts else ""
+    return f"a large surface: {len(tools)} tools, about {n_tokens:,} tokens in every prompt{would_cut}"
 
 
 def is_large(n_tools: int, n_tokens: int = 0) -> bool:
@@ -55,15 +54,13 @@ def open_warning(*, defers: bool) -> str:
     """Return the same as anybody may read it: without a name or a number that is not everybody's to know."""
     cuts = "fewer --pin" if defers else "--tool-search on, --toolsets or --read-only"
     return (
-        f"a large surface: over {_LARGE} in every prompt; {cuts} would cut it; "
+        f"a large surface: over {MANY_TOOLS} tools or {MANY_TOKENS:,} tokens in every prompt; {cuts} would cut it; "
         "see what was logged at the start, or --list"
     )
 
 
 def _cuts(tools: Sequence[ListedTool], *, can_defer: bool, defers: bool) -> list[str]:
-    cuts = (
-        ["fewer --pin"] if defers else ["--tool-search on, which defers all but what --pin names"] if can_defer else []
-    )
+    cuts = ["fewer --pin would cut it"] if defers else ["--tool-search on defers all but --pin"] if can_defer else []
     if (toolset := _largest_toolset(tools)) is not None:
         cuts.append(f"--toolsets {toolset} leaves {_told(_bearing(tools, toolset))}")
     if any(tool.read_only for tool in tools) and not all(tool.read_only for tool in tools):
@@ -86,4 +83,4 @@ def _bearing(tools: Sequence[ListedTool], tag: str) -> list[ListedTool]:
 
 
 def _told(tools: Sequence[ListedTool]) -> str:
-    return f"{len(tools)} tools, about {sum(tool.tokens for tool in tools):,} tokens"
+    return f"{len(tools)} ({sum(tool.tokens for tool in tools):,} tokens)"

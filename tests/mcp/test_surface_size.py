@@ -68,8 +68,8 @@ class TestTheStart:
         assert first == "crowd: 45 of 45 tools permitted; no bounds"
         assert second.startswith("WARNING: crowd: a large surface: 45 tools, about ")
         assert "--tool-search on" in second
-        assert "--toolsets git leaves 30 tools" in second
-        assert "--read-only leaves 15 tools" in second
+        assert "--toolsets git leaves 30 " in second
+        assert "--read-only leaves 15 " in second
 
     async def test_warns_of_few_tools_that_cost_much(self, capsys):
         assert "3 tools, about 12," in await told_at_start(crowded(3, description="words " * 2600), capsys)
