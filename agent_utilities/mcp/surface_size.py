@@ -64,7 +64,7 @@ class SurfaceSize:
 
 def can_defer(verdict: Verdict) -> bool:
     """Whether tool search could be turned on under a verdict."""
-    return not verdict.bounds.denies(TOOL_SEARCH)
+    return verdict.bounds.permits_entry_tool(TOOL_SEARCH, by_caller=False)
 
 
 def listed_tools(tools: Iterable[Tool]) -> list[ListedTool]:
