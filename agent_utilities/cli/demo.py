@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
-import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import anyio
 import httpx2
 from fastmcp import Client
 from fastmcp.client.transports import SSETransport, StdioTransport, StreamableHttpTransport
@@ -21,12 +18,11 @@ from rich.console import Console
 from rich.table import Table
 
 from agent_utilities.catalog.tokens import n_tokens
+from agent_utilities.cli.demo_process import DemoError, indexed, serving
 from agent_utilities.cli.progress import Steps
-from agent_utilities.errors import AgentUtilitiesError
 from agent_utilities.selection.caller import selection_headers, selection_url
 
 _AGENT = "logs-agent-mcp"
-_START_S = 30
 _N_STEPS = 9
 _NAMED = 3
 _WORDS = (
@@ -40,10 +36,6 @@ _LINES = [
     "2026-07-28T12:00:01Z ERROR upstream timed out after 3000 ms",
     "2026-07-28T12:00:02Z WARNING retrying request 7",
 ]
-
-
-class DemoError(AgentUtilitiesError):
-    """The demo could not be run here."""
 
 
 async def run_demo() -> None:
@@ -107,24 +99,13 @@ async def _words(steps: Steps, command: str, folder: str) -> Table:
     async with _serving(command, folder) as base, httpx2.AsyncClient(base_url=base) as web:
         full = sum(tool["tokens"] for tool in (await web.get("/tools")).json()["tools"])
         steps.begin("waiting for its graph and index")
-        await _indexed(web)
+        await indexed(web)
         for words in _WORDS:
             answer = (await web.get("/tools", headers=selection_headers(query=words))).json()
             status, ranked = answer["selection"]["status"], answer["selection"].get("ranked", [])
             saved = 1 - sum(tool["tokens"] for tool in answer["tools"]) / full
             table.add_row(words, status, ", ".join(ranked) or "all", str(len(answer["tools"])), f"{saved:.0%}")
     return table
-
-
-async def _indexed(web: httpx2.AsyncClient) -> None:
-    """Wait until graph and index are ready; a query has the graph opened at once."""
-    with anyio.move_on_after(_START_S):
-        await web.get("/tools", params={"q": "logs"})
-        while True:
-            state = (await web.get("/ready")).json()
-            if state["graph"]["status"] == state["ranker"]["status"] == "ready":
-                return
-            await anyio.sleep(0.05)
 
 
 async def _hostile_caller(steps: Steps, command: str, folder: str) -> Table:
@@ -225,38 +206,5 @@ async def _http(url: str, mode: Any = "auto", **asked: Any) -> AsyncIterator[Any
         yield client
 
 
-@asynccontextmanager
-async def _serving(command: str, folder: str, *options: str) -> AsyncIterator[str]:
-    with _free_port() as port:
-        arguments = [command, "-t", "http", "-p", str(port), "--log-level", "error", *options]
-    with tempfile.TemporaryFile() as errors:
-        process = subprocess.Popen(  # noqa: ASYNC220 - Popen returns at once
-            arguments, env=_environment(folder), stdout=subprocess.DEVNULL, stderr=errors
-        )
-        try:
-            base = f"http://127.0.0.1:{port}"
-            await _ready(base, process, errors)
-            yield base
-        finally:
-            process.terminate()
-            await anyio.to_thread.run_sync(process.wait)
-
-
-@contextmanager
-def _free_port() -> Iterator[int]:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        yield int(listener.getsockname()[1])
-
-
-async def _ready(base: str, process: subprocess.Popen[bytes], errors: Any) -> None:
-    async with httpx2.AsyncClient() as web:
-        with anyio.move_on_after(_START_S):
-            while process.poll() is None:
-                try:
-                    if (await web.get(f"{base}/ready")).status_code == 200:
-                        return
-                except httpx2.TransportError:
-                    await anyio.sleep(0.05)
-    errors.seek(0)
-    raise DemoError(f"{_AGENT} did not start within {_START_S} s: {errors.read().decode(errors='replace').strip()}")
+def _serving(command: str, folder: str, *options: str) -> AbstractAsyncContextManager[str]:
+    return serving(_AGENT, [command, *options], _environment(folder))

@@ -22,8 +22,8 @@ from fastmcp import Client
 from rich.console import Console
 from rich.table import Table
 
+from agent_utilities.cli.demo_process import DemoError
 from agent_utilities.cli.progress import Steps
-from agent_utilities.errors import AgentUtilitiesError
 
 _SERVERS = {"git": "git-agent-mcp", "files": "filesystem-agent-mcp", "logs": "logs-agent-mcp"}
 _KILLED = "logs"
@@ -32,10 +32,6 @@ _CALLS: dict[str, tuple[str, dict[str, Any]]] = {
     "git": ("git_git_status", {}),
     "logs": ("logs_count_by_level", {"path": "app.log"}),
 }
-
-
-class DemoError(AgentUtilitiesError):
-    """The demo could not be run here."""
 
 
 async def run_demo_gateway() -> None:
