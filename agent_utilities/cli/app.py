@@ -60,23 +60,26 @@ class Shown(StrEnum):
 
     SERVER = "server"
     GATEWAY = "gateway"
+    TOOL_SEARCH = "tool-search"
 
 
 @app.command()
 def demo(
-    what: Annotated[Shown, typer.Argument(help="One server, or three behind a gateway.")] = Shown.SERVER,
+    what: Annotated[
+        Shown, typer.Argument(help="One server, three behind a gateway, or sixty tools that are deferred.")
+    ] = Shown.SERVER,
 ) -> None:
-    """Start real agents and show what callers see: of one server, or of a gateway, one of whose three is killed."""
+    """Start real servers and show what callers see of one, of a gateway whose server is killed, or of a search."""
     import anyio
 
-    if what is Shown.GATEWAY:
-        from agent_utilities.cli.demo_gateway import run_demo_gateway
-
-        anyio.run(run_demo_gateway)
-    else:
-        from agent_utilities.cli.demo import run_demo
-
-        anyio.run(run_demo)
+    match what:
+        case Shown.SERVER:
+            from agent_utilities.cli.demo import run_demo as run
+        case Shown.GATEWAY:
+            from agent_utilities.cli.demo_gateway import run_demo_gateway as run
+        case Shown.TOOL_SEARCH:
+            from agent_utilities.cli.demo_tool_search import run_demo_tool_search as run
+    anyio.run(run)
 
 
 @app.command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -56,6 +57,43 @@ def test_of_a_gateway_shows_that_a_killed_server_takes_nothing_along():
     assert seen[4] == ("started again", "34", True, True)
     assert "upstream 'logs' died: it was ended by SIGKILL" in done.stdout
     assert "0 of 3 servers running" in done.stdout
+
+
+@pytest.mark.outside
+@pytest.mark.timeout(180)
+def test_of_tool_search_shows_what_is_found_called_and_evicted_in_both_protocols():
+    done = subprocess.run(
+        [COMMAND, "demo", "tool-search"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=170,
+        env={**os.environ, "COLUMNS": "220"},
+    )
+    assert done.returncode == 0, done.stderr
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in done.stdout.splitlines() if line[:1] == "│"]
+    off, on, *steps = rows
+    assert (off[0], off[2], on[0], on[1], on[2]) == ("off", "60", "on", "tool_search, call_tool", "2")
+    assert int(on[3]) < int(off[3]) / 10
+    connects, bills, invoice, ships, ticket, *alone = steps
+    assert [row[2] for row in (connects, bills, invoice, ships, ticket)] == ["2", "4", "4", "5", "5"]
+    assert [row[4] for row in (connects, bills, invoice, ships, ticket)] == ["0", "1", "1", "2", "3"]
+    assert bills[1].startswith("loads ")
+    assert "create_invoice" in bills[1]
+    assert bills[1].endswith("; 58 deferred")
+    assert "; out: " not in bills[1]
+    assert "; out: " in ships[1]
+    assert invoice[1] == "invoice A-17 made: Acme, amount 120 EUR"
+    assert ticket[1] == "ticket A-17 deleted"
+    finds, unlisted, brings = alone
+    assert finds[1].startswith("finds ")
+    assert (finds[2], unlisted[1:3], brings[2]) == ("2", ["invoice A-17 made: Acme, amount 120 EUR", "2"], "4")
+    assert brings[1].startswith("tool_search, call_tool, ")
+    assert "create_invoice" in brings[1]
+    assert re.search(
+        r"^GET /context: 0 of 60 attached, 2 of 3 active; MCP active: 2/3 \(.*create_invoice.*\)$", done.stdout, re.M
+    )
+    assert done.stdout.endswith("Everything that was started has been stopped.\n")
 
 
 def test_without_an_agent_it_says_what_would_do(tmp_path):

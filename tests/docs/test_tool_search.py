@@ -9,11 +9,14 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
+from fastmcp import Client
 
+from agent_utilities import selection_meta
 from agent_utilities.activation.deferral import AUTO_OVER, Deferral
+from agent_utilities.cli.demo_office import office_server
 from agent_utilities.mcp.observers.base import EventName
 from agent_utilities.mcp.observers.metrics import Metrics
 from tests.docs.tables import TOOL_SEARCH
@@ -41,6 +44,24 @@ def test_each_command_is_taken(line: str, tmp_path: Path) -> None:
         [BIN / program, *arguments, *listing], cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.anyio
+async def test_a_search_answers_what_it_shows() -> None:
+    shown = re.search(r"<!-- output: search -->\n```json\n(.*?)```", TEXT, re.DOTALL)
+    asked = re.search(r'`tool_search\(query="(.*?)", max_results=(\d+)\)`', TEXT)
+    assert shown is not None
+    assert asked is not None
+    async with Client(office_server(), mode="legacy") as client:
+        arguments = {"query": asked[1], "max_results": int(asked[2])}
+        result = await client.call_tool("tool_search", arguments, meta=selection_meta(tool_search="on"))
+    assert without_scores(result.content[0].text) == without_scores(shown[1])
+
+
+def without_scores(text: str) -> Any:
+    """Return a search's result without its scores, which depend on what ranks here."""
+    result = json.loads(text)
+    return {**result, "tools": [{key: tool[key] for key in tool if key != "score"} for tool in result["tools"]]}
 
 
 def test_a_childs_headers_are_what_they_say() -> None:

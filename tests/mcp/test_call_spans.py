@@ -7,13 +7,11 @@ from collections.abc import Iterator
 import pytest
 from fastmcp import Client
 from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
-from opentelemetry import trace
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from agent_utilities import selection_headers
 from tests.mcp.servers import log_server, over_http
+from tests.mcp.spans import span_exporter
 
 pytestmark = pytest.mark.anyio
 ATTRIBUTE = "agent_utilities.revision"
@@ -21,12 +19,8 @@ ATTRIBUTE = "agent_utilities.revision"
 
 @pytest.fixture(scope="module")
 def exporter() -> InMemorySpanExporter:
-    """Receives every span of this process; a provider can be set once, so that it stays."""
-    exporter = InMemorySpanExporter()
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    trace.set_tracer_provider(provider)
-    return exporter
+    """Receives every span of this process."""
+    return span_exporter()
 
 
 @pytest.fixture
