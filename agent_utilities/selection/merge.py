@@ -155,10 +155,15 @@ class Effective:
         """What is never deferred."""
         return reduce(or_, (setting.value for setting in self.pins if isinstance(setting.value, NameSet)), NO_NAMES)
 
-    @property
-    def is_searched_by_caller(self) -> bool:
-        """Whether it was a caller who asked that tools be deferred."""
-        return any(name == "tool_search" and setting.side == "caller" for name, setting in self.searching)
+    def is_searched_by_caller(self, by_default: Threshold = OFF) -> bool:
+        """Whether it was a caller who asked that tools be deferred.
+
+        Args:
+            by_default: when they are where nobody says: where that is never, who says how long a list may be asks it.
+        """
+        given = dict(self.searching)
+        asked = given.get("tool_search") or (given.get("max_tools") if by_default == OFF else None)
+        return asked is not None and asked.side == "caller"
 
     @cached_property
     def search_values(self) -> dict[FieldName, Value]:

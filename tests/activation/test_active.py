@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from agent_utilities.activation.active import (
     NOTHING_ACTIVE,
     Active,
+    bounded,
     digest_of_words,
     fitting,
     is_frozen,
@@ -23,7 +24,7 @@ from agent_utilities.activation.active import (
     within,
 )
 from agent_utilities.activation.deferral import Deferral
-from tests.activation.given import Step, after, any_actives, deferrals, names, rooms, steps
+from tests.activation.given import TOOLS, Step, after, any_actives, deferrals, names, rooms, steps
 
 UNCAPPED = Deferral(over=0, max_active=0)
 histories = st.lists(steps, max_size=8)
@@ -230,6 +231,26 @@ class TestWithin:
         assert left.names == tuple(name for name in active.names if name in permitted)
         assert left.loaded == tuple(name for name in active.loaded if name in permitted)
         assert (left.n_turns, left.words) == (active.n_turns, active.words)
+
+
+class TestBounded:
+    @given(any_actives(), deferrals, rooms)
+    def test_is_no_more_than_steps_could_make_of_a_set(self, active: Active, deferral: Deferral, room: int | None):
+        brought = bounded(active, deferral, room)
+        assert brought.names == tuple(name for name in active.names if name in brought.names)
+        assert brought.loaded == active.loaded[len(active.loaded) - len(brought.loaded) :]
+        assert brought.attached == active.attached[: len(brought.attached)]
+        assert not deferral.max_active or len(brought.loaded) <= deferral.max_active
+        assert room is None or len(brought.names) <= room
+
+    def test_holds_what_all_turns_may_attach_and_no_more(self):
+        deferral = Deferral(over=0, initial_k=3, search_k=2, search_turns=3)
+        assert bounded(Active(TOOLS), deferral).names == TOOLS[:7]
+
+    @given(histories, deferrals, rooms)
+    def test_leaves_a_set_that_steps_came_to_as_it_was(self, past: list[Step], deferral: Deferral, room: int | None):
+        active = after(past, deferral, room)
+        assert bounded(active, deferral, room) == active
 
 
 class TestFitting:

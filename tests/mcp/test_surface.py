@@ -6,12 +6,13 @@ import pytest
 from fastmcp.tools.base import Tool
 
 from agent_utilities import create_mcp_server
+from agent_utilities.activation.deferral import AUTO
 from agent_utilities.catalog.model import Catalog, entry
 from agent_utilities.mcp.fastmcp_internals import as_over_stdio
 from agent_utilities.mcp.surface.operator import Operator
 from agent_utilities.mcp.surface.surface import Surface
 from agent_utilities.selection.model import NOTHING
-from agent_utilities.selection.parse import read_cli
+from agent_utilities.selection.parse import read_cli, read_request
 
 pytestmark = pytest.mark.anyio
 
@@ -54,3 +55,19 @@ class TestLaunch:
         assert [slot for slot, _ in operator.selection.slots] == [("read_only", "env")]
         operator.launch(read_cli([("--top-k", "3")]))
         assert {slot for slot, _ in operator.selection.slots} == {("read_only", "env"), ("top_k", "cli")}
+
+
+class TestWhoMayHaveToolsDeferred:
+    @pytest.mark.parametrize("asked", [b"tool_search=on", b"max_tools=3"])
+    def test_a_caller_whom_the_operators_allow_list_keeps_from_searching_does_not(self, asked: bytes) -> None:
+        surface = Surface({"MCP_ENABLED_TOOLS": "git_*"})
+        assert surface.settled(read_request(asked, ())).preferences.deferral.over is None
+
+    @pytest.mark.parametrize("asked", [b"tool_search=on", b"max_tools=3"])
+    def test_a_caller_whom_nothing_keeps_from_searching_does(self, asked: bytes) -> None:
+        assert Surface({}).settled(read_request(asked, ())).preferences.deferral.defers(4)
+
+    def test_a_limit_that_a_caller_gives_takes_nothing_of_what_the_operator_defers(self) -> None:
+        surface = Surface({"MCP_ENABLED_TOOLS": "git_*"})
+        surface.operator.defers_by_default = AUTO
+        assert surface.settled(read_request(b"max_tools=3", ())).preferences.deferral.defers(51)

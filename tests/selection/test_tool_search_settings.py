@@ -292,6 +292,26 @@ class TestPreferences:
             assert (preferences.query, preferences.resolution, preferences.top_k) == ("x", answer, 3)
 
 
+class TestWhoAsked:
+    @pytest.mark.parametrize(
+        ("env", "caller", "by_default", "is_caller"),
+        [
+            ({}, b"", OFF, False),
+            ({}, b"tool_search=on", OFF, True),
+            ({}, b"tool_search=on", AUTO, True),
+            ({"MCP_TOOL_SEARCH": "on"}, b"max_tools=9", OFF, False),
+            ({"MCP_TOOL_SEARCH": "off"}, b"tool_search=on", OFF, False),
+            ({}, b"max_tools=9", OFF, True),
+            ({}, b"max_tools=9", AUTO, False),
+            ({"MCP_MAX_TOOLS": "9"}, b"", OFF, False),
+            ({}, b"max_active=9&pin=a", OFF, False),
+        ],
+    )
+    def test_is_a_caller_where_its_own_value_has_tools_deferred(self, env, caller, by_default, is_caller):
+        settled = effective(merge(read_env(env), read_request(caller, ())))
+        assert settled.is_searched_by_caller(by_default) is is_caller
+
+
 class TestAskedDigest:
     @pytest.mark.parametrize(
         ("query", "digest"),

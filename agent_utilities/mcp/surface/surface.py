@@ -99,11 +99,12 @@ class Surface:
         if settled is None:
             settings = self.operator.effective(caller)
             bounds = Bounds(settings)
+            by_caller = settings.is_searched_by_caller(self.operator.defers_by_default)
             preferences = preferences_of(
                 settings,
                 pins=self.operator.pins,
                 by_default=self.operator.defers_by_default,
-                can_search=bounds.permits_entry_tool(TOOL_SEARCH, by_caller=settings.is_searched_by_caller),
+                can_search=bounds.permits_entry_tool(TOOL_SEARCH, by_caller=by_caller),
             )
             settled = Settled(settings, bounds, preferences, asked_digest(caller))
             if caller.n_bytes <= LONGEST_KEPT:

@@ -109,9 +109,8 @@ class ToolSearch:
             return search_tool(replace(names, search=name), "", self._answer)
         return call_tool(name) if name == names.call else None
 
-    @staticmethod
-    def _names(permitted: Permitted, verdict: Verdict) -> EntryNames:
-        by_caller = verdict.effective.is_searched_by_caller
+    def _names(self, permitted: Permitted, verdict: Verdict) -> EntryNames:
+        by_caller = verdict.effective.is_searched_by_caller(self._host.surface.operator.defers_by_default)
         can_call = verdict.bounds.permits_entry_tool(CALL_TOOL, by_caller=by_caller)
         return entry_names(permitted.decision.permitted_names, can_call=can_call)
 
