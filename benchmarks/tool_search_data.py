@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -47,7 +47,7 @@ class DevelopmentSet:
 
     Args:
         name: of the catalog and the requests.
-        tools: as `eval` reads them.
+        tools: as `eval` reads them, one without a server as of one with the catalog's name.
         definitions: as servers list them, by server.
         ids: of the tools, by the names that a gateway of those servers gives them.
         requests: with the ids of the tools wanted.
@@ -93,7 +93,8 @@ def read_set(data: Path, name: str, file: str, n_requests: int) -> DevelopmentSe
         names.append((server, row["name"], row["id"]))
     namespace = Namespace(definitions)
     ids = {namespace.namespaced(server, tool): tool_id for server, tool, tool_id in names}
-    return DevelopmentSet(f"{name}/{file}", tools, definitions, ids, sample)
+    served = [replace(each, document=replace(each.document, server=each.document.server or name)) for each in tools]
+    return DevelopmentSet(f"{name}/{file}", served, definitions, ids, sample)
 
 
 def _listed(row: Mapping[str, Any]) -> mcp_types.Tool:

@@ -60,7 +60,7 @@ class Searcher:
 def searchers(rankers: Sequence[str]) -> list[Searcher]:
     """Return all that are compared."""
     ours = [Searcher(f"ours, {ranker}", ranker) for ranker in rankers]
-    return [*ours, Searcher("FastMCP BM25, as it comes"), Searcher("FastMCP BM25, 10", max_results=10)]
+    return [*ours, Searcher("FastMCP, 5"), Searcher("FastMCP, 10", max_results=10)]
 
 
 @dataclass(frozen=True, slots=True)
