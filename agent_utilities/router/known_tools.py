@@ -41,8 +41,13 @@ class KnownTools:
 
     @cached_property
     def servers(self) -> tuple[str, ...]:
-        """The server of each tool: the tag under which a gateway put it, else the one that all come from."""
-        return tuple(_prefix(each) or self.server for each in self.entries)
+        """The server of each tool, in the tools' order.
+
+        A gateway's upstreams are tags, and its tools' names begin with them: where every tool's does, that is its
+        server. Else all are from the one that lists them.
+        """
+        prefixes = tuple(map(_prefix, self.entries))
+        return prefixes if all(prefixes) else (self.server,) * len(prefixes)
 
     @cached_property
     def documents(self) -> tuple[ToolDocument, ...]:
@@ -107,6 +112,6 @@ def _tags(definition: Definition) -> tuple[str, ...]:
 
 
 def _prefix(tool: Entry) -> str:
-    """Return the longest of a tool's tags that its name begins with, as a gateway's upstreams are tags and prefixes."""
+    """Return the longest of a tool's tags that its name begins with; empty where it begins with none."""
     name = fold(tool.name)
     return max((tag for tag in tool.tags if name.startswith(f"{tag}_")), key=len, default="")

@@ -128,8 +128,6 @@ class ToolRouter:
 
     def knows(self, name: str) -> bool:
         """Whether a name is an entry tool's or one of the router's tools, and not one of the host's own."""
-        if name in self._host_tools:
-            return False
         return self._routed.entry.role(name) is not None or self._own_name(name) is not None
 
     def name_of(self, name: str) -> str:

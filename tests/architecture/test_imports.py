@@ -66,3 +66,8 @@ def test_the_room_of_snapshots_and_locks_is_cheap_to_enter() -> None:
         "import agent_utilities.upstream.snapshots.snapshot_store, agent_utilities.upstream.operator.lock_file"
     )
     assert loaded & (SEVERAL_SECONDS | {"pydantic", "rapidfuzz"}) == set()
+
+
+def test_a_router_of_tools_needs_no_host() -> None:
+    loaded = modules("from agent_utilities import ToolRouter; ToolRouter([{'name': 'a'}], pins='a').tools('openai')")
+    assert loaded & (SEVERAL_SECONDS | SELDOM_USED) == set()

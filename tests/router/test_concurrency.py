@@ -168,15 +168,6 @@ class TestSideBySide:
         assert len(router.active.loaded) <= 5
         assert len(names(router.tools())) == len(set(names(router.tools())))
 
-    async def test_the_event_loop_goes_on_while_tools_are_ranked(self) -> None:
-        router, ranker = await held()
-        turning = asyncio.create_task(router.turn("the photo"))
-        await begun(ranker)
-        # It would not come here if the ranking, which waits, were on the loop.
-        assert not turning.done()
-        ranker.let_go.set()
-        await turning
-
 
 class Waiting:
     """Lists tools when it is let."""

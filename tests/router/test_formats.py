@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from copy import deepcopy
 
 import pytest
 from hypothesis import given
@@ -40,7 +41,7 @@ class TestFormats:
             self.ROUTER.tools("gemini")  # type: ignore[arg-type]
 
     def test_what_a_host_does_to_them_does_nothing_to_the_routers(self) -> None:
-        before = self.ROUTER.tools()
+        before = deepcopy(self.ROUTER.tools())
         for wanted in ("mcp", "openai", "anthropic"):
             (given,) = self.ROUTER.tools(wanted)  # type: ignore[arg-type]
             schema = given.get("inputSchema") or given.get("input_schema") or given["function"]["parameters"]

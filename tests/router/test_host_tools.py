@@ -122,6 +122,7 @@ class TestEntryToolsHandled:
 
         router = ToolRouter(catalog(), call=call)
         assert await router.handle("call_tool", {"name": "song_show", "arguments": arguments}) == "song_show of 7"
+        assert router.active.loaded == ("song_show",)
 
     async def test_a_search_may_be_called_through_call_tool(self) -> None:
         router = ToolRouter(catalog())

@@ -68,7 +68,13 @@ class TestServers:
 
         known = known_tools([tagged("git_log", "read", "Git"), tagged("git_hub_pr", "git", "git_hub")], "gateway")
         assert known.servers == ("git", "git_hub")
-        assert known_tools([tagged("gitlog", "git")], "own").servers == ("own",)
+
+    def test_where_one_tool_begins_with_none_all_are_of_the_server_that_lists_them(self) -> None:
+        tagged = tool("git_log", _meta={"fastmcp": {"tags": ["git"]}})
+        assert known_tools([tagged, tool("gitk", _meta={"fastmcp": {"tags": ["git"]}})], "own").servers == (
+            "own",
+            "own",
+        )
 
     @pytest.mark.parametrize("meta", [None, 5, {"fastmcp": 5}, {"fastmcp": {"tags": 5}}, {"fastmcp": {"tags": [5]}}])
     def test_tags_that_are_none_are_none(self, meta: Any) -> None:

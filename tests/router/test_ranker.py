@@ -88,3 +88,31 @@ class TestAskedFor:
     def test_anything_else_is_refused(self, ranker: object) -> None:
         with pytest.raises(InputError, match="give "):
             open_better(ranker)  # type: ignore[arg-type]
+
+
+class Threads:
+    """A ranker that notes in which thread it works."""
+
+    cause = ""
+
+    def __init__(self) -> None:
+        self.seen: set[threading.Thread] = set()
+
+    def index(self, documents: Sequence[ToolDocument]) -> Index:
+        self.seen.add(threading.current_thread())
+        return self
+
+    def rank(self, query: str, *, permitted: Sequence[int] | None = None, limit: int = 25) -> Ranking:
+        self.seen.add(threading.current_thread())
+        return Ranking()
+
+
+class TestThreads:
+    async def test_neither_index_nor_ranking_is_made_on_the_event_loop(self) -> None:
+        ranker = Threads()
+        router = ToolRouter(catalog(), ranker=ranker)
+        await router.indexed()
+        await router.turn("the song")
+        await router.search("song")
+        assert len(ranker.seen) == 3
+        assert threading.current_thread() not in ranker.seen

@@ -1,0 +1,112 @@
+"""A router and a session with a server: the same steps list the same tools, and find the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastmcp import Client
+from mcp_types import PaginatedRequestParams, TextContent
+
+from agent_utilities import ToolRouter, create_mcp_server, selection_meta
+from tests.router.catalogs import TOPICS, VERBS, add, names
+
+pytestmark = pytest.mark.anyio
+Hosts = tuple[ToolRouter, "Session"]
+
+
+class Session:
+    """A session of the handshake era with a server that defers its tools."""
+
+    def __init__(self, client: Client[Any]) -> None:
+        self._client = client
+
+    async def listed(self, message: str | None = None) -> list[dict[str, Any]]:
+        meta = {"_meta": selection_meta(query=message)} if message else {}
+        result = await self._client.session.list_tools(params=PaginatedRequestParams.model_validate(meta))
+        return [
+            {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
+            for tool in result.tools
+        ]
+
+    async def call(self, name: str, arguments: dict[str, Any]) -> str:
+        result = await self._client.call_tool(name, arguments, raise_on_error=False)
+        return "\n".join(block.text for block in result.content if isinstance(block, TextContent))
+
+
+def office(tmp_path: Path) -> Any:
+    """Return a server of 63 tools that defers them, with few places for what is loaded."""
+    environ = {
+        "MCP_TOOL_SEARCH": "on",
+        "MCP_MAX_ACTIVE": "9",
+        "MCP_PINNED_TOOLS": "weather_show",
+        "MCP_RANKER": "lexical",
+        "MCP_GRAPH_FOLDER": str(tmp_path),
+        "MCP_GRAPH_DEADLINE_MS": "60000",
+    }
+    mcp = create_mcp_server("office", environ=environ)
+    for noun, text in TOPICS.items():
+        for verb in VERBS:
+            add(mcp, f"{noun}_{verb}", f"{verb.title()}s {text}.", verb)
+    return mcp
+
+
+@pytest.fixture
+async def hosts(tmp_path: Path) -> AsyncIterator[Hosts]:
+    """A router on all of a server's tools, and a session with that server."""
+    mcp = office(tmp_path)
+    async with Client(mcp, mode="legacy") as client:
+        listing = PaginatedRequestParams.model_validate({"_meta": selection_meta(tool_search="off")})
+        tools = (await client.session.list_tools(params=listing)).tools
+        yield ToolRouter(tools, max_active=9, pins=["weather_show"], call=Session(client).call), Session(client)
+
+
+def shown(router: ToolRouter) -> list[dict[str, Any]]:
+    return [{key: tool.get(key) for key in ("name", "description", "inputSchema")} for tool in router.tools()]
+
+
+async def test_before_anything_the_lists_are_the_same_to_the_word(hosts: Hosts) -> None:
+    router, session = hosts
+    assert shown(router) == await session.listed()
+
+
+async def test_nine_turns_of_topic_drift(hosts: Hosts) -> None:
+    router, session = hosts
+    for noun in TOPICS:
+        message = f"what about the {noun}?"
+        await router.turn(message)
+        assert names(router.tools()) == names(await session.listed(message))
+    assert len(router.tools()) > 7 * 7
+    assert (await router.turn("anything more")).frozen
+
+
+async def test_searches_with_evictions(hosts: Hosts) -> None:
+    router, session = hosts
+    evicted: list[str] = []
+    for asked in (
+        {"query": "a song"},
+        {"query": "rename the photo", "max_results": 3},
+        {"query": "select:ticket_show,song_shwo,weather_show"},
+        {"query": "courier"},
+        {"query": "rename", "server": "rename"},
+        {"names": ["recipe_show"]},
+    ):
+        ours = json.loads(router.text_of(await router.handle("tool_search", asked)))
+        evicted += ours.get("evicted", [])
+        assert ours == json.loads(await session.call("tool_search", asked))
+        assert names(router.tools()) == names(await session.listed())
+    assert len(evicted) > 5
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{}, {"query": " "}, {"query": "song", "max_results": 26}, {"query": "song", "top_k": 3}, {"query": "select:,"}],
+)
+async def test_what_cannot_be_meant_is_refused_in_the_same_words(hosts: Hosts, asked: dict[str, Any]) -> None:
+    router, session = hosts
+    with pytest.raises(ValueError, match="tool_search") as refused:
+        await router.handle("tool_search", asked)
+    assert str(refused.value) == await session.call("tool_search", asked)
