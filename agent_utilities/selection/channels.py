@@ -121,7 +121,7 @@ FIELDS: tuple[Field, ...] = (
         "pins",
         "names",
         ("pinned_tools", "pin"),
-        "Never defer these tools; channels add up.",
+        "Never defer these tools (a name or a tag); channels add up.",
         {"cli": "pin", "query": "pin"},
     ),
     Field(
@@ -136,7 +136,7 @@ FIELDS: tuple[Field, ...] = (
     Field("search_k", "count", ("search_k",), "Add at most this many with each later query (10)."),
     Field("search_turns", "number", ("search_turns",), "Add nothing after this many queries (7); 0 defers nothing."),
     Field("max_active", "number", ("max_active",), "Keep at most this many loaded tools (24); 0 for any number."),
-    Field("max_tools", "count", ("max_tools",), "List at most this many tools, the rest is deferred."),
+    Field("max_tools", "count", ("max_tools",), "List at most this many tools, from 3 up; the rest is deferred."),
 )
 
 

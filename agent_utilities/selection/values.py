@@ -6,13 +6,14 @@ import re
 import unicodedata
 
 from agent_utilities.activation.active_text import read_active
-from agent_utilities.activation.deferral import AUTO, OFF, ON, Threshold
+from agent_utilities.activation.deferral import AUTO, N_ENTRY_TOOLS, OFF, ON, Threshold
 from agent_utilities.errors import SelectionError
 from agent_utilities.selection.channels import Field
 from agent_utilities.selection.model import NameSet, Value, fold
 
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
+_LEAST_TOOLS = N_ENTRY_TOOLS + 1
 _COUNT = re.compile(r"[0-9]{1,9}")
 
 
@@ -34,11 +35,11 @@ def read_value(text: str, field: Field, key: str, source: str) -> Value | None:
         return None
     match field.kind:
         case "names" | "tags":
-            return _names(text, field, toolsets="toolsets" in key.lower(), source=source)
+            return _names(text, field, toolsets="toolsets" in key.lower() or field.name == "pins", source=source)
         case "flag":
             return _flag(text, source)
         case "count":
-            return _count(text, source)
+            return _count(text, source, _LEAST_TOOLS if field.name == "max_tools" else 1)
         case "number":
             return _number(text, source)
         case "threshold":
@@ -77,9 +78,12 @@ def _flag(text: str, source: str) -> bool:
     return lowered in _TRUE
 
 
-def _count(text: str, source: str) -> int:
+def _count(text: str, source: str, least: int) -> int:
     if not _COUNT.fullmatch(text) or int(text) == 0:
-        raise SelectionError("not a positive integer", text, source, "use a whole number from 1 up, such as 5")
+        raise SelectionError("not a positive integer", text, source, f"use a whole number from {least} up, such as 5")
+    if int(text) < least:
+        hint = f"use one from {least} up: {least - 1} are for tool_search and call_tool"
+        raise SelectionError("too few tools for a list", text, source, hint)
     return int(text)
 
 

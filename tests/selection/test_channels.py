@@ -66,7 +66,7 @@ class TestSpellings:
             setting = read(channel, key, TEXT[field.kind]).get(field.name, channel)
             names = (
                 NameSet(toolsets=frozenset({"git_log"}))
-                if "toolsets" in key.lower()
+                if "toolsets" in key.lower() or field.name == "pins"
                 else NameSet(frozenset({"git_log"}))
             )
             if setting is None or setting.value != READ.get(field.kind, names):

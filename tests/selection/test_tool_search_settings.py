@@ -28,13 +28,13 @@ VALUES = {
         "auto": AUTO, "Auto": AUTO, "auto:50": AUTO, "auto:80": Threshold(80), "auto:1": Threshold(1),
     },
     "pins": {
-        "git_log,Tail": NameSet(frozenset({"git_log", "tail"})), "none": NameSet(), "all": NameSet(everything=True),
+        "git_log,Tail": NameSet(toolsets=frozenset({"git_log", "tail"})), "none": NameSet(), "all": NameSet(everything=True),
     },
     "initial_k": {"1": 1, "30": 30},
     "search_k": {"1": 1},
     "search_turns": {"0": 0, "7": 7},
     "max_active": {"0": 0, "24": 24},
-    "max_tools": {"1": 1, "128": 128},
+    "max_tools": {"3": 3, "128": 128},
     "active": {"git_log,+tail": Active(("git_log", "tail"), ("git_log",))},
 }  # fmt: skip
 REFUSED = {
@@ -43,7 +43,7 @@ REFUSED = {
     "search_k": ["0"],
     "search_turns": ["-1", "many", "7.0"],
     "max_active": ["-1", "none"],
-    "max_tools": ["0", "-1"],
+    "max_tools": ["0", "-1", "2"],
     "active": ["a;b", "a;turns=-1", ";used=0"],
 }
 GIVEN = [(row, channel) for row in FIELDS if row.name in VALUES for channel in row.channels]
@@ -107,7 +107,7 @@ class TestMeta:
             ({"tool_search": True}, ON),
             ({"tool_search": False}, OFF),
             ({"tool_search": "auto:9"}, Threshold(9)),
-            ({"pin": ["git_log", "Tail"]}, NameSet(frozenset({"git_log", "tail"}))),
+            ({"pin": ["git_log", "Tail"]}, NameSet(toolsets=frozenset({"git_log", "tail"}))),
             ({"pinned_tools": []}, NameSet()),
             ({"initial_k": 5}, 5),
             ({"search_k": "5"}, 5),
@@ -202,10 +202,10 @@ class TestWhichHolds:
     @pytest.mark.parametrize("policy", POLICIES)
     def test_pins_add_up_over_all_channels(self, policy):
         selection = given_by("pins", **{channel: f"of_{channel}" for channel in CHANNELS})
-        assert effective(selection, policy).pinned.names == {f"of_{channel}" for channel in CHANNELS}
+        assert effective(selection, policy).pinned.toolsets == {f"of_{channel}" for channel in CHANNELS}
 
     def test_no_channel_takes_anothers_pins_back(self):
-        assert effective(given_by("pins", env="a", cli="none", meta="none")).pinned.names == {"a"}
+        assert effective(given_by("pins", env="a", cli="none", meta="none")).pinned.toolsets == {"a"}
 
     @pytest.mark.parametrize(
         ("query", "value"),
@@ -262,7 +262,10 @@ class TestPreferences:
     def test_hold_the_active_set_and_the_pins_of_both_sides(self):
         selection = merge(read_env({"MCP_PINNED_TOOLS": "a"}), read_request(b"tool_search=on&pin=b&active=c", ()))
         preferences = preferences_of(effective(selection), pins=NameSet(frozenset({"lazy"})))
-        assert (preferences.pins.names, preferences.active.names) == ({"a", "b", "lazy"}, ("c",))
+        assert (preferences.pins.names | preferences.pins.toolsets, preferences.active.names) == (
+            {"a", "b", "lazy"},
+            ("c",),
+        )
 
     def test_defer_by_default_where_nobody_says(self):
         assert preferences_of(Effective(), by_default=AUTO).deferral == Deferral(50)

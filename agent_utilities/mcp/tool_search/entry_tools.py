@@ -23,6 +23,8 @@ ALIASES = frozenset({"mcp_load", "ToolSearch", "search_tools"})
 """Names by which other hosts know `tool_search`: calls of them are answered, and they are never listed."""
 _OTHERWISE = "mcp_"
 """What the name begins with where the caller has a tool of that name himself."""
+_ALWAYS_LOADED = {"anthropic/alwaysLoad": True}
+"""`_meta` by which Claude Code keeps a tool out of its own tool search: it would hide the way to the others."""
 
 Answer = Callable[[Mapping[str, Any]], Awaitable[ToolResult]]
 
@@ -88,6 +90,7 @@ def search_tool(names: EntryNames, told: str, answer: Answer) -> Tool:
         description=f"{description} {told}".rstrip(),
         parameters=dict(TOOL_SEARCH_SCHEMA),
         annotations=ToolAnnotations(read_only_hint=True),
+        meta=dict(_ALWAYS_LOADED),
         answer=answer,
     )
 
@@ -100,4 +103,10 @@ def call_tool(name: str) -> Tool:
         what = "'name' is missing" if given is None else f"'name' is {given!r}"
         raise ToolError(f"wrong arguments for {name}: {what}; give the name of a tool, and its arguments as an object")
 
-    return EntryTool(name=name, description=CALL_TOOL_DESCRIPTION, parameters=dict(CALL_TOOL_SCHEMA), answer=refuse)
+    return EntryTool(
+        name=name,
+        description=CALL_TOOL_DESCRIPTION,
+        parameters=dict(CALL_TOOL_SCHEMA),
+        meta=dict(_ALWAYS_LOADED),
+        answer=refuse,
+    )

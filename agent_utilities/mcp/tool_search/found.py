@@ -72,7 +72,9 @@ class Found:
             return f"Call them by name{by_call}{more}."
         if self.unknown:
             return "No tool of that name; search by words, or select one of the nearest."
-        return "Nothing found; try other words, or select one of the nearest by select:NAME."
+        if self.nearest:
+            return "Nothing found; try other words, or load one of the nearest by select:NAME."
+        return "Nothing found; try other words."
 
 
 def _named(definition: Mapping[str, Any]) -> dict[str, Any]:

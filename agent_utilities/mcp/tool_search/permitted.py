@@ -37,12 +37,14 @@ class Permitted:
         return self.deferral.defers(len(self.decision.permitted))
 
     @cached_property
+    def _pins(self) -> tuple[int, ...]:
+        return pinned(self.decision.permitted, self.decision.catalog, self.preferences)
+
+    @cached_property
     def pinned(self) -> frozenset[str]:
         """The names that are never deferred."""
         entries = self.decision.catalog.entries
-        return frozenset(
-            entries[i].name for i in pinned(self.decision.permitted, self.decision.catalog, self.preferences)
-        )
+        return frozenset(entries[i].name for i in self._pins)
 
     @cached_property
     def not_pinned(self) -> frozenset[str]:
@@ -52,7 +54,7 @@ class Permitted:
     @cached_property
     def room(self) -> int | None:
         """The most names that may be active; None for any number."""
-        return None if self.deferral.max_tools is None else self.deferral.room(len(self.pinned))
+        return None if self.deferral.max_tools is None else self.deferral.room(len(self._pins))
 
     def answering(self, resolution: Resolution, limit: int) -> list[str]:
         """Return the names of the best tools that answer a query and may be attached, in catalog order."""

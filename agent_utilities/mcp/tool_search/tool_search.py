@@ -9,6 +9,7 @@ from typing import Any
 from cachetools import LRUCache
 from fastmcp.tools.base import Tool, ToolResult
 
+from agent_utilities.activation.active import is_new_turn
 from agent_utilities.catalog.document import ToolServer
 from agent_utilities.catalog.topics import DeferredTool, deferred_text_steps
 from agent_utilities.mcp.search_session import SessionView
@@ -49,9 +50,15 @@ class ToolSearch:
         """Return a verdict that knows what is active; see `Turns.prepared`."""
         return await self._turns.prepared(verdict, view)
 
-    async def turn_later(self, verdict: Verdict, view: SessionView) -> None:
+    @staticmethod
+    def opens_turn(verdict: Verdict) -> bool:
+        """Whether the words of a session's request are not those of its last turn, and may still add to its set."""
+        preferences, view = verdict.preferences, verdict.view
+        return view is not None and is_new_turn(view.session.active, preferences.query, preferences.deferral)
+
+    async def turn_later(self, verdict: Verdict) -> None:
         """Count the words of a request that lists nothing as a turn; see `Turns.turn_later`."""
-        await self._turns.turn_later(replace(verdict, view=view))
+        await self._turns.turn_later(verdict)
 
     # -- what is told ------------------------------------------------------------------------------------------------
 

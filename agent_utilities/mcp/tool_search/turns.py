@@ -73,12 +73,14 @@ class Turns:
         if not is_new or resolution.status in _UNANSWERED:
             return replace(verdict, preferences=answered)
         if verdict.view is None:
-            names = permitted.answering(resolution, limit)
-            self._told(turn(active, query, names, deferral, permitted.room))
+            # Nothing has changed for anybody: the same request is listed the same again.
             return replace(verdict, preferences=replace(answered, n_attached=limit))
         session = verdict.view.session
         change = turn(session.active, query, permitted.answering(resolution, limit), deferral, permitted.room)
         session.take(change)
+        if change.active.n_turns > active.n_turns:
+            counts = {"turn": change.active.n_turns, "turns": deferral.search_turns}
+            self._tell(SearchEvent("window_step", counts))
         self._told(change)
         return replace(verdict, preferences=replace(answered, active=session.active))
 

@@ -167,6 +167,18 @@ class Changes:
             self._learning.add(caller)
             self._group.create_task(self._know(member.context, caller))
 
+    def tell_tools(self, connection: Connection) -> None:
+        """Tell the client of a connection that its list of tools changed, whatever it is listed by."""
+        if (member := self._connections.get(connection)) is not None:
+            member.tell(["tools"])
+
+    def in_background(self, work: Coroutine[None, None, None]) -> None:
+        """Do some work of a request beside it, while the server runs; a failure is logged, and fails nothing else."""
+        if self._group is None:
+            work.close()
+            return
+        self._group.create_task(_guarded(work))
+
     # -- what changed ----------------------------------------------------------------------------------------------
 
     def note(self, lists: Iterable[str] = ALL) -> None:
@@ -277,3 +289,10 @@ class Changes:
                         group.create_task(self._compare(caller, kind), context=context.copy())
         finally:
             self._learning.discard(caller)
+
+
+async def _guarded(work: Coroutine[None, None, None]) -> None:
+    try:
+        await work
+    except Exception:
+        logger.exception("work beside a request failed; the server goes on without it")

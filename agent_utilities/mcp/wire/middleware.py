@@ -19,6 +19,7 @@ from agent_utilities.errors import SelectionError
 from agent_utilities.mcp.fastmcp_internals import connection_of
 from agent_utilities.mcp.host import Host
 from agent_utilities.mcp.observers.base import ToolCalled, ToolsListed
+from agent_utilities.mcp.search_session import SessionView
 from agent_utilities.mcp.surface.verdict import CollectingDecisions, Verdict
 from agent_utilities.mcp.tool_search.calls import Call
 from agent_utilities.mcp.tool_search.tool_search import ToolSearch
@@ -142,6 +143,8 @@ class WireMiddleware:
         was_listed = surface.catalogs.of_caller("tool") is not None
         tied_to = await surface.revision(await self._host.catalog("tool"), verdict)
         trace.get_current_span().set_attribute("agent_utilities.revision", tied_to)
+        if verdict.view is not None:
+            self._turn_beside(ctx, verdict)
         call = await self._host.tool_search.called(params, verdict) if ToolSearch.may_defer(verdict) else Call(params)
         if call.is_wrapped:
             ctx = replace(ctx, params=call.params)
@@ -158,6 +161,19 @@ class WireMiddleware:
             return result
         finally:
             surface.observers.called(ToolCalled(name, tied_to, ok, time.perf_counter() - started))
+
+    def _turn_beside(self, ctx: ServerRequestContext[Any, Any], verdict: Verdict) -> None:
+        """Have the words that came with a call open a turn of its session, without the call waiting for it."""
+        assert verdict.view is not None
+        session, connection = verdict.view.session, connection_of(ctx)
+        if not self._host.tool_search.opens_turn(verdict):
+            return
+
+        async def tell_changed() -> None:
+            self._host.changes.tell_tools(connection)
+
+        beside = replace(verdict, view=SessionView(session, tell_changed))
+        self._host.changes.in_background(self._host.tool_search.turn_later(beside))
 
     def _set_cache(self, method: str, result: dict[str, Any], verdict: Verdict) -> None:
         """Say how long and by whom a list may be kept: one cut by its caller is the caller's alone."""
