@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agent_utilities.ranking.text import content_words, stem
+from agent_utilities.ranking.text import content_words, humped_words, stem
 
 SURFACE_WEIGHT = 0.3
 """Of a word as it stands, beside 1 for its stem."""
@@ -23,10 +23,12 @@ FIELD_WEIGHTS: Mapping[str, float] = {
 
 
 def count_terms(text: str) -> dict[str, float]:
-    """Return how often a text has each term: words as they stand, and their stems."""
+    """Return how often a text has each term: words as they stand, their stems, and humped words as one."""
     counts: dict[str, float] = {}
     for word in content_words(text) if text else ():
         stemmed = stem(word)
         counts[word] = counts.get(word, 0) + SURFACE_WEIGHT
         counts[stemmed] = counts.get(stemmed, 0) + 1
+    for term in humped_words(text):
+        counts[term] = counts.get(term, 0) + SURFACE_WEIGHT
     return counts

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from agent_utilities.ranking.postings import Postings
-from agent_utilities.ranking.text import is_content_word, stem, words
+from agent_utilities.ranking.text import humped, is_content_word, stem, words
 
 _N_QUERY_WORDS = 256
 _N_QUERY_CHARACTERS = 8_000
@@ -34,7 +34,7 @@ class RequestTerms:
         word_by_row: dict[int, str] = {}
         unknown: set[str] = set()
         for word in filter(is_content_word, query_words):
-            for term in (word, stem(word)):
+            for term in _terms_of(word, postings):
                 row = postings.row(term)
                 if row is None:
                     unknown.add(term)
@@ -54,3 +54,10 @@ class RequestTerms:
     def known_share(self) -> float:
         """The share of the terms, weighed by how rare they are, that some tool has; 0 of no terms."""
         return sum(self.idf[: len(self.rows)]) / (sum(self.idf) or 1.0)
+
+
+def _terms_of(word: str, postings: Postings) -> tuple[str, ...]:
+    """Return a word and its stem, or where no tool has either, the humped word that some tool has in its place."""
+    terms = (word, stem(word))
+    is_unknown = all(postings.row(term) is None for term in terms)
+    return (humped(word),) if is_unknown and postings.row(humped(word)) is not None else terms

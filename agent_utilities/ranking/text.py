@@ -22,6 +22,8 @@ STOPWORDS = frozenset(
 )
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+|[\U00020000-\U0003ffff]+")
 _WORD = re.compile(r"[^\W_]+")
+_HUMP = re.compile(r"[a-z][A-Z]")
+_LETTERS = re.compile(r"(?<![^\W_])[A-Za-z]{2,}(?![^\W_])")
 # Runs of marks or spaces are entered at their first character only, or one that leads nowhere takes quadratic time.
 _CLAUSE_END = re.compile(
     r"(?<![.!?;\n])[.!?;\n]+\s+|[\u3002\uff01\uff1f\uff1b]|,\s+|(?:(?<!\s)\s+)?\b(?:as well as|so that|after that"
@@ -48,6 +50,25 @@ def words(text: str) -> list[str]:
         else:
             folded.extend(_split_unspaced(word.casefold()))
     return folded
+
+
+def humped_words(text: str) -> list[str]:
+    """Return the words of a text that have capitals inside, each as `humped` marks it.
+
+    >>> humped_words("List a GitHub issue of YouTube")
+    ['+github', '+youtube']
+    """
+    if not _HUMP.search(text):
+        return []
+    return [humped(word.lower()) for word in _LETTERS.findall(text) if _HUMP.search(word)]
+
+
+def humped(word: str) -> str:
+    """Return a folded word, marked so that it is never taken for one: as what it is looked for where no tool has it.
+
+    `GitHub` is read as the two words that `list_github` and `listGitHub` may mean by it; people write `github`.
+    """
+    return f"+{word}"
 
 
 def _split_unspaced(word: str) -> list[str]:

@@ -6,7 +6,9 @@ from hypothesis import strategies as st
 
 from agent_utilities.catalog.document import ToolDocument
 
-words = st.sampled_from(["git", "log", "file", "read", "delete", "weather", "repo", "Queue", "天气", "the", "x1"])
+words = st.sampled_from(
+    ["git", "log", "file", "read", "delete", "weather", "repo", "Queue", "天气", "the", "x1", "GitHub", "github"]
+)
 texts = st.lists(words, max_size=8).map(" ".join)
 documents = st.builds(
     ToolDocument,

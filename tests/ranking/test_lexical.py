@@ -37,6 +37,18 @@ class TestWords:
         catalog = [ToolDocument("keyvault_list"), ToolDocument("lock_list")]
         assert LexicalRanker().index(catalog).rank("list the key vault").indexes[0] == 0
 
+    def test_a_word_with_a_capital_inside_is_found_as_it_is_spoken(self):
+        catalog = [ToolDocument("issues", description="List issues."), ToolDocument("x", description="Ask GitHub.")]
+        ranking = LexicalRanker().index(catalog).rank("github")
+        assert (ranking.indexes, ranking.matched) == ((1,), (("github",),))
+
+    def test_a_long_word_of_changing_capitals_is_read_at_once(self):
+        assert LexicalRanker().index([ToolDocument("x", description="aA" * 9_000 + "9 end")]).rank("end").indexes
+
+    def test_a_word_that_tools_have_as_it_is_stands_for_no_other(self):
+        catalog = [ToolDocument("a", description="Ask GitHub."), ToolDocument("b", description="Ask github.")]
+        assert LexicalRanker().index(catalog).rank("github").indexes == (1,)
+
     def test_what_matched_is_said_in_the_requests_order(self):
         ranking = INDEX.rank("please list the newest commits")
         assert dict(zip(ranking.indexes, ranking.matched, strict=True))[PLACES["git_log"]] == (
