@@ -96,7 +96,7 @@ def search_result(
         more=found_tools(found.more, definitions, is_full=False, ranked=found.ranked),
         activated=change.added,
         evicted=change.evicted,
-        n_deferred=len(routed.deferred(change.active)),
+        n_deferred=routed.n_deferred(change.active),
         unknown={name: nearest[name] for name in found.unknown},
         nearest=() if found.unknown or found.full else nearest.get(query, ()),
         call=routed.entry.call,

@@ -59,7 +59,7 @@ class RoutedTools:
 
     def entry_definitions(self, active: Active) -> list[dict[str, Any]]:
         """Return the entry tools, as long as any tool is deferred."""
-        return self.entry.definitions(self.told) if self.deferred(active) else []
+        return self.entry.definitions(self.told) if self.n_deferred(active) else []
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -109,3 +109,7 @@ class RoutedTools:
         """Return the names of what is not listed, in the tools' order."""
         listed = frozenset(self.listed(active))
         return tuple(name for name in self.known.names if name not in listed)
+
+    def n_deferred(self, active: Active) -> int:
+        """Return how many tools are not listed."""
+        return len(self.known.names) - len(self.listed(active))

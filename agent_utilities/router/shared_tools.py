@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from agent_utilities.errors import InputError
 from agent_utilities.ranking.base import Ranker
@@ -39,7 +40,7 @@ class SharedTools:
             raise InputError("neither tools nor a client", tools_or_client, "ToolRouter: tools_or_client", hint)
         self._lexical, self._better = open_ranker("lexical"), ranker
         self._index: tuple[KnownTools, ToolIndex] | None = None
-        self._changing = asyncio.Lock()
+        self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
         self._n_changes_heard = 0
         self._n_changes_listed = 0
 
@@ -66,7 +67,7 @@ class SharedTools:
 
     async def refresh(self) -> KnownTools:
         """Return the tools, listed anew where there is a client; what it raises is passed on, and changes nothing."""
-        async with self._changing:
+        async with self._one_at_a_time():
             return await self._list()
 
     async def searchable(self) -> tuple[KnownTools, ToolIndex]:
@@ -74,7 +75,7 @@ class SharedTools:
 
         A listing that fails where there was one before is logged, and the one before is used on.
         """
-        async with self._changing:
+        async with self._one_at_a_time():
             if self._known is None:
                 await self._list()
             elif self.is_stale:
@@ -86,6 +87,10 @@ class SharedTools:
             if self._index is None or self._index[0] is not known:
                 self._index = known, await ToolIndex.made(known.documents, self._lexical, self._better)
             return self._index
+
+    def _one_at_a_time(self) -> asyncio.Lock:
+        """Return the lock of whoever lists or indexes; an event loop has its own, and a router may outlive one."""
+        return self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock())
 
     async def _list(self) -> KnownTools:
         if self.client is None:

@@ -169,16 +169,36 @@ class TestSideBySide:
         assert len(names(router.tools())) == len(set(names(router.tools())))
 
 
-class Waiting:
-    """Lists tools when it is let."""
+def test_a_router_may_outlive_an_event_loop() -> None:
+    router = ToolRouter(Waiting(is_slow=True))
 
-    def __init__(self) -> None:
+    async def crowd() -> list[int]:
+        children = [router.child(inherit=False) for _ in range(5)]
+        await asyncio.gather(*(child.refresh() for child in children))
+        return [len((await child.turn("the photo")).added) for child in children]
+
+    assert asyncio.run(crowd()) == asyncio.run(crowd()) == [7] * 5
+
+
+class Waiting:
+    """Lists tools when it is let.
+
+    Args:
+        is_slow: whether it lists them by itself, after some turns of the event loop.
+    """
+
+    def __init__(self, *, is_slow: bool = False) -> None:
+        self._is_slow = is_slow
         self.asked, self.answering = asyncio.Event(), asyncio.Event()
         self.tools = catalog()
 
     async def list_tools(self) -> list[dict[str, Any]]:
         self.asked.set()
-        await self.answering.wait()
+        if self._is_slow:
+            for _ in range(5):
+                await asyncio.sleep(0)
+        else:
+            await self.answering.wait()
         return self.tools
 
     async def call_tool(self, name: str, arguments: dict[str, Any]) -> Any:
