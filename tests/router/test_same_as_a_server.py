@@ -16,6 +16,7 @@ from tests.router.catalogs import TOPICS, VERBS, add, names
 
 pytestmark = pytest.mark.anyio
 Hosts = tuple[ToolRouter, "Session"]
+SETTINGS: dict[str, Any] = {"max_active": 9, "pins": ["weather_show"]}
 
 
 class Session:
@@ -32,9 +33,19 @@ class Session:
             for tool in result.tools
         ]
 
+    async def undeferred(self) -> list[Any]:
+        """Return all of the server's tools."""
+        asked = PaginatedRequestParams.model_validate({"_meta": selection_meta(tool_search="off")})
+        return list((await self._client.session.list_tools(params=asked)).tools)
+
     async def call(self, name: str, arguments: dict[str, Any]) -> str:
         result = await self._client.call_tool(name, arguments, raise_on_error=False)
         return "\n".join(block.text for block in result.content if isinstance(block, TextContent))
+
+    async def whole(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        result = await self._client.call_tool(name, arguments)
+        assert result.structured_content is not None
+        return result.structured_content
 
 
 def office(tmp_path: Path) -> Any:
@@ -59,9 +70,8 @@ async def hosts(tmp_path: Path) -> AsyncIterator[Hosts]:
     """A router on all of a server's tools, and a session with that server."""
     mcp = office(tmp_path)
     async with Client(mcp, mode="legacy") as client:
-        listing = PaginatedRequestParams.model_validate({"_meta": selection_meta(tool_search="off")})
-        tools = (await client.session.list_tools(params=listing)).tools
-        yield ToolRouter(tools, max_active=9, pins=["weather_show"], call=Session(client).call), Session(client)
+        session = Session(client)
+        yield ToolRouter(await session.undeferred(), call=session.call, **SETTINGS), session
 
 
 def shown(router: ToolRouter) -> list[dict[str, Any]]:
@@ -110,3 +120,25 @@ async def test_what_cannot_be_meant_is_refused_in_the_same_words(hosts: Hosts, a
     with pytest.raises(ValueError, match="tool_search") as refused:
         await router.handle("tool_search", asked)
     assert str(refused.value) == await session.call("tool_search", asked)
+
+
+async def test_a_server_that_is_handed_the_routers_set_lists_the_same(hosts: Hosts, tmp_path: Path) -> None:
+    router, _ = hosts
+    await router.turn("what about the photo?")
+    await router.search("select:song_show,ticket_show")
+    router.touch("song_show")
+    async with Client(office(tmp_path)) as client:
+        assert client.protocol_version == "2026-07-28"
+        meta = {"_meta": selection_meta(active=router.active_value)}
+        listed = await client.session.list_tools(params=PaginatedRequestParams.model_validate(meta))
+    assert names(router.tools()) == [tool.name for tool in listed.tools]
+    assert "song_show" in names(router.tools())
+
+
+async def test_a_router_that_is_handed_a_servers_set_lists_the_same(hosts: Hosts) -> None:
+    _, session = hosts
+    await session.listed("what about the photo?")
+    result = await session.whole("tool_search", {"query": "a song", "max_results": 2})
+    handed_over = ToolRouter(await session.undeferred(), active=result["active"], **SETTINGS)
+    assert names(handed_over.tools()) == names(await session.listed())
+    assert len(handed_over.active.loaded) == 2
