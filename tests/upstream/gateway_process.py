@@ -18,6 +18,8 @@ from tests.wire.processes import HttpProcess
 from tests.wire.wires import Access, Caller, WireName
 
 GATEWAY = (str(Path(sys.executable).with_name("agent-utilities")), "gateway")
+DEFERRING_NONE = "?tool_search=off"
+"""The query of a caller who wants all tools listed, however many they are."""
 _LISTED_S = 100
 _LOOK_AGAIN_S = 0.05
 
@@ -51,9 +53,9 @@ class Gateway:
         with self.access.calling(wire, query, headers) as caller:
             yield caller
 
-    def tools(self) -> list[str]:
+    def tools(self, query: str = "") -> list[str]:
         """Return the names of the tools that it lists now."""
-        with self.calling("modern") as caller:
+        with self.calling("modern", query) as caller:
             return [tool["name"] for tool in caller.ask("tools/list").result["tools"]]
 
     def ready(self) -> dict[str, Any]:
@@ -73,10 +75,10 @@ class Gateway:
             pause.wait(_LOOK_AGAIN_S)
 
     def until_listed(self, upstreams: Sequence[str]) -> None:
-        """Return once every one of the upstreams has a tool in the list."""
+        """Return once every one of the upstreams has a tool in the list, were none deferred."""
         prefixes = [f"{name}_" for name in upstreams]
         self.until(
-            lambda it: all(any(tool.startswith(prefix) for tool in it.tools()) for prefix in prefixes),
+            lambda it: all(any(tool.startswith(prefix) for tool in it.tools(DEFERRING_NONE)) for prefix in prefixes),
             f"tools of {', '.join(upstreams)}",
         )
 
