@@ -21,7 +21,7 @@ class InputError(AgentUtilitiesError, ValueError):
 
     def __init__(self, what: str, value: object, source: str, hint: str) -> None:
         self.what = what
-        self.value = _shorten(value if isinstance(value, str) else repr(value))
+        self.value = shortened(value if isinstance(value, str) else repr(value))
         self.source = source
         self.hint = hint
         super().__init__(f"{what}: {self.value!r} (from {source}); {hint}")
@@ -39,5 +39,6 @@ class SettingsError(InputError):
     """A malformed operator setting."""
 
 
-def _shorten(text: str) -> str:
+def shortened(text: str) -> str:
+    """Return a text as an error shows it: 120 characters of it at most."""
     return text if len(text) <= _VALUE_LIMIT else text[: _VALUE_LIMIT - 1] + "…"

@@ -9,8 +9,10 @@ from typing import Any
 
 import mcp_types
 from fastmcp.tools.base import Tool
+from fastmcp.tools.function_tool import FunctionTool
 
 from agent_utilities.mcp.tool_search.entry_tools import EntryNames
+from agent_utilities.mcp.tool_search.wrong_arguments import wrong_arguments
 
 _MOST_WRAPPED = 4
 
@@ -66,6 +68,9 @@ def _object(arguments: Any) -> Mapping[str, Any] | None:
 def with_schema(result: dict[str, Any], tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return a failed call's result with the tool's schema, where the arguments are what is wrong.
 
+    A function says itself what is wrong with its arguments, and takes more than its schema does, such as `"5"` for a
+    number; of other tools the schema is all there is to go by.
+
     Args:
         result: as it goes to the caller.
         tool: the tool that was called.
@@ -74,25 +79,10 @@ def with_schema(result: dict[str, Any], tool: Tool, arguments: Mapping[str, Any]
     content = result.get("content") or []
     said = " ".join(str(each.get("text", "")) for each in content if isinstance(each, dict))
     is_said = said.startswith("wrong arguments for ")
-    wrong = "" if is_said else _wrong(tool.parameters, arguments)
+    wrong = "" if is_said or isinstance(tool, FunctionTool) else wrong_arguments(tool.parameters, arguments)
     if not (is_said or wrong):
         return result
     schema = json.dumps(tool.parameters, ensure_ascii=False, separators=(",", ":"))
     text = f"{tool.name} takes: {schema}" if is_said else f"{wrong}. {tool.name} takes: {schema}"
     added = mcp_types.TextContent(type="text", text=text).model_dump(by_alias=True, exclude_none=True)
     return {**result, "content": [*content, added]}
-
-
-def _wrong(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> str | None:
-    """Return what of the arguments the schema refuses, or None."""
-    from jsonschema import Draft202012Validator
-
-    try:
-        error = next(iter(Draft202012Validator(dict(schema)).iter_errors(dict(arguments))), None)
-    except Exception:  # an upstream's schema may be anything
-        return None
-    if error is None:
-        return None
-    where = ".".join(map(str, error.absolute_path))
-    what = error.message if len(error.message) <= 200 else error.message[:199] + "…"
-    return f"wrong arguments: {where + ': ' if where else ''}{what}"

@@ -17,6 +17,7 @@ from agent_utilities.catalog.entry_texts import (
     TOOL_SEARCH_DESCRIPTION,
     TOOL_SEARCH_SCHEMA,
 )
+from agent_utilities.errors import shortened
 
 TOOL_SEARCH, CALL_TOOL = "tool_search", "call_tool"
 ALIASES = frozenset({"mcp_load", "ToolSearch", "search_tools"})
@@ -100,7 +101,12 @@ def call_tool(name: str) -> Tool:
 
     async def refuse(arguments: Mapping[str, Any]) -> ToolResult:
         given = arguments.get("name")
-        what = "'name' is missing" if given is None else f"'name' is {given!r}"
+        if given is None:
+            what = "'name' is missing"
+        elif not isinstance(given, str) or given in ("", name):
+            what = f"'name' is {shortened(repr(given))}"
+        else:
+            what = f"'arguments' is {shortened(repr(arguments.get('arguments')))}"
         raise ToolError(f"wrong arguments for {name}: {what}; give the name of a tool, and its arguments as an object")
 
     return EntryTool(
