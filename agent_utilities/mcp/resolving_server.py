@@ -13,7 +13,7 @@ from agent_utilities.graph.base import ToolGraph
 from agent_utilities.mcp.introspection import Introspection
 from agent_utilities.mcp.launched_server import LaunchedServer
 from agent_utilities.mcp.search_session import SessionView
-from agent_utilities.mcp.surface.foreign_answers import may_answer_lists
+from agent_utilities.mcp.surface.foreign_answers import may_answer_lists, reads_lists
 from agent_utilities.mcp.surface.surface import Surface
 from agent_utilities.mcp.surface.verdict import CollectingDecisions, Verdict, verdict_in_force
 from agent_utilities.mcp.tool_origin import ToolOrigin, origin_of
@@ -133,6 +133,11 @@ class ResolvingServer(LaunchedServer):
     async def entry_tool(self, name: str) -> Tool | None:
         """Return the entry tool of a name for the present caller, or None."""
         return await self.tool_search.entry_tool(name)
+
+    @property
+    def cuts_lists(self) -> bool:
+        """Whether any of the author's middleware is there to change lists of tools, not only to watch requests."""
+        return any(reads_lists(each, "tool") for each in self.middleware)
 
     async def searchable_tools(self) -> Sequence[Tool] | None:
         """Return the permitted tools as the author's middleware leaves them; None where none of it reads lists."""

@@ -78,11 +78,11 @@ def jsonrpc(method: str, params: dict[str, Any] | None = None, *, meta: dict[str
     return {"jsonrpc": "2.0", "id": REQUEST_ID, "method": method, "params": given}
 
 
-_INITIALIZE = {
+INITIALIZE = {
     **jsonrpc("initialize", {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": _INFO}),
     "id": 0,
 }
-_INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 ENVELOPE = {PROTOCOL_VERSION_META_KEY: MODERN, CLIENT_INFO_META_KEY: _INFO, CLIENT_CAPABILITIES_META_KEY: {}}
 
 
@@ -125,10 +125,10 @@ class LegacyCaller:
         self._http, self._url, self._headers = http, f"/mcp{query}", headers
         self.opened, self.session = Answer(200, b""), session
         if session is None:
-            opened = self._post(_INITIALIZE, [ACCEPT])
+            opened = self._post(INITIALIZE, [ACCEPT])
             self.opened, self.session = _answer(opened), opened.headers.get("mcp-session-id")
             if self.session is not None:
-                self._post(_INITIALIZED, self._protocol())
+                self._post(INITIALIZED, self._protocol())
 
     def _protocol(self) -> list[tuple[str, str]]:
         return [ACCEPT, ("mcp-protocol-version", LEGACY), ("mcp-session-id", str(self.session))]
@@ -162,9 +162,9 @@ class SseCaller:
             self.opened = Answer(self._stream.status, self._stream.read())
             return
         self.endpoint = self._stream.event().decode()
-        self._post(_INITIALIZE)
+        self._post(INITIALIZE)
         self.opened = Answer(200, self._stream.event())
-        self._post(_INITIALIZED)
+        self._post(INITIALIZED)
 
     def _post(self, message: Any) -> Reply:
         return self._http.send("POST", self.endpoint, self._headers, message)
@@ -173,7 +173,13 @@ class SseCaller:
         if self.opened.status != 200:
             return self.opened
         posted = self._post(jsonrpc(method, params))
-        return Answer(200, self._stream.event()) if posted.status == 202 else _answer(posted)
+        return Answer(200, self._answered()) if posted.status == 202 else _answer(posted)
+
+    def _answered(self) -> bytes:
+        """Return the next event that answers; notices come on the same stream."""
+        while b'"id":' not in (event := self._stream.event()):
+            pass
+        return event
 
     def post(self, body: Any) -> bytes:
         """Send a body as it is and return what comes back, on the stream where it was taken."""
@@ -190,9 +196,9 @@ class StdioCaller:
 
     def __init__(self, reads: IO[bytes], writes: IO[bytes]) -> None:
         self._reads, self._writes = reads, writes
-        self._send(_INITIALIZE)
+        self._send(INITIALIZE)
         self._reads.readline()
-        self._send(_INITIALIZED)
+        self._send(INITIALIZED)
 
     def _send(self, message: dict[str, Any]) -> None:
         self._writes.write(json.dumps(message).encode() + b"\n")

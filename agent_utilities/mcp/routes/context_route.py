@@ -70,7 +70,7 @@ async def _section_tools(
     with CollectingDecisions(verdict) as decisions:
         listed = _newest(await host.list_tools())
     with host.surface.under_verdict(replace(verdict, shapes_lists=False)):
-        permitted = _newest(await host.components("tool"))
+        permitted = _newest(await host.list_tools())  # through the author's middleware, as what is listed
     decision = decisions.get("tool") or await host.surface.decide_in_turns("tool", await host.catalog("tool"), verdict)
     sections = sections_of(decision)
     # What is listed and not the catalog's is added by the server, or by its author's middleware, and never deferred.

@@ -31,6 +31,12 @@ def may_answer_lists(middleware: object, kind: ComponentKind) -> bool:
     return _has_hook(cast(Any, type(middleware)), kind)
 
 
+def reads_lists(middleware: object, kind: ComponentKind) -> bool:
+    """Whether middleware has a hook of its own for lists of a kind: mostly to leave something out."""
+    own = getattr(type(middleware), _LIST_HOOKS[kind], None)
+    return not isinstance(middleware, DereferenceRefsMiddleware) and own is not getattr(Middleware, _LIST_HOOKS[kind])
+
+
 @cache
 def _has_hook(middleware: Any, kind: ComponentKind) -> bool:
     hooks = (*_GENERIC_HOOKS, _LIST_HOOKS[kind])

@@ -28,6 +28,7 @@ class Verdict:
         asked: digest of what the caller alone asked for.
         view: the session that keeps the caller's active set; None where each request brings its own.
         judgements: by a catalog's digest, what the bounds come to on it, for as long as the request lasts.
+        unlisted: by a catalog's digest, the permitted names in it that the author's middleware keeps off lists.
     """
 
     surface: object
@@ -39,6 +40,7 @@ class Verdict:
     asked: str = ""
     judgements: dict[str, Refusals] = field(default_factory=dict)
     view: SessionView | None = None
+    unlisted: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def preferences_for(self, kind: ComponentKind) -> Preferences:
         """Return what is to be shown of a kind of component: preferences are of listed tools only."""

@@ -35,6 +35,11 @@ class SearchHost(Protocol):
         """Return a tool that the present caller may call, or None."""
         ...
 
+    @property
+    def cuts_lists(self) -> bool:
+        """Whether any of the author's middleware is there to change lists of tools."""
+        ...
+
     async def searchable_tools(self) -> Sequence[Tool] | None:
         """Return the permitted tools as the author's middleware leaves them; None where none of it reads lists."""
         ...

@@ -21,10 +21,12 @@ class Permitted:
     Args:
         decision: on what he was last listed, no preference read.
         preferences: his preferences.
+        unlisted: permitted names that the author's middleware keeps off his lists: search tells nothing of them either.
     """
 
     decision: Decision
     preferences: Preferences
+    unlisted: frozenset[str] = frozenset()
 
     @property
     def deferral(self) -> Deferral:
@@ -34,7 +36,13 @@ class Permitted:
     @property
     def defers(self) -> bool:
         """Whether they are."""
-        return self.deferral.defers(len(self.decision.permitted))
+        return self.deferral.defers(len(self.decision.permitted) - len(self.unlisted))
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The names that he may use and be told of."""
+        names = self.decision.permitted_names
+        return names - self.unlisted if self.unlisted else names
 
     @cached_property
     def _pins(self) -> tuple[int, ...]:
@@ -49,7 +57,7 @@ class Permitted:
     @cached_property
     def not_pinned(self) -> frozenset[str]:
         """The names that may be deferred and active."""
-        return self.decision.permitted_names - self.pinned if self.pinned else self.decision.permitted_names
+        return self.names - self.pinned if self.pinned else self.names
 
     @cached_property
     def room(self) -> int | None:
@@ -69,4 +77,16 @@ async def permitted_of(host: SearchHost, verdict: Verdict) -> Permitted:
     """Return what a verdict permits of what its caller was last listed."""
     bounds_alone = replace(verdict, shapes_lists=False)
     catalog = await host.catalog("tool")
-    return Permitted(await host.surface.decide_in_turns("tool", catalog, bounds_alone), verdict.preferences)
+    decision = await host.surface.decide_in_turns("tool", catalog, bounds_alone)
+    if catalog.digest not in verdict.unlisted:
+        verdict.unlisted[catalog.digest] = await _unlisted(host, bounds_alone, decision)
+    return Permitted(decision, verdict.preferences, verdict.unlisted[catalog.digest])
+
+
+async def _unlisted(host: SearchHost, bounds_alone: Verdict, decision: Decision) -> frozenset[str]:
+    """Return the permitted names that the author's middleware keeps off lists; asked only where tools are deferred."""
+    if not host.cuts_lists or not bounds_alone.preferences.deferral.defers(len(decision.permitted)):
+        return frozenset()
+    with host.surface.under_verdict(bounds_alone):
+        listed = await host.searchable_tools()
+    return decision.permitted_names.difference(tool.name for tool in listed or ())

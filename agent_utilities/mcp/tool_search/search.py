@@ -66,6 +66,9 @@ def read_arguments(arguments: Mapping[str, Any]) -> Asked:
         raise InputError("no words to search for", query, "tool_search: query", "give words, or select:a,b")
     if server is not None and not isinstance(server, str):
         raise InputError("not a server's name", server, "tool_search: server", "give one, or leave it out")
+    for key, text in (("query", query), ("server", server or "")):
+        if any("\ud800" <= character <= "\udfff" for character in text):
+            raise InputError("not Unicode text", text, f"tool_search: {key}", "leave lone surrogates out")
     if most is not None and (not isinstance(most, int) or isinstance(most, bool)):
         raise InputError("not a whole number", most, "tool_search: max_results", "use one from 1 to 25")
     n_results(most)
@@ -114,10 +117,12 @@ class Searches:
             ranked, cause = await self._ranked(parsed.text, verdict, permitted, searched, limit)
         tools = {tool.name: tool for each in ranked if (tool := await self._tool(each.name, searched)) is not None}
         definitions = {name: _definition(tool) for name, tool in tools.items()}
+        # What can't be got after all is none of his: withdrawn, refused by its own check, or disabled in his session.
+        known = [name for name in searched if name in definitions or all(each.name != name for each in ranked)]
         full, more = chosen(ranked, definitions, most)
         change = await self._loaded(verdict, permitted, full)
         wanted = parsed.names if isinstance(parsed, Select) else ()
-        unknown = {name: nearest_names(name, searched) for name in wanted if name not in definitions}
+        unknown = {name: nearest_names(name, known) for name in wanted if name not in definitions}
         return Found(
             definitions=[definitions[name] for name in full],
             more=[definitions[name] for name in more],
@@ -127,7 +132,7 @@ class Searches:
             n_deferred=len(permitted.not_pinned) - self._n_visible(verdict, permitted),
             active=written(change.active),
             unknown=unknown,
-            nearest=() if full or unknown else nearest_names(asked.query, searched),
+            nearest=() if full or unknown else nearest_names(asked.query, known),
             cause=cause,
             call=names.call,
         )
@@ -152,9 +157,9 @@ class Searches:
         listed = await self._host.searchable_tools()
         searched: dict[str, Tool | None]
         if listed is None:
-            searched = dict.fromkeys(sorted(permitted.decision.permitted_names))
+            searched = dict.fromkeys(sorted(permitted.names))
         else:
-            searched = {tool.name: tool for tool in listed if tool.name in permitted.decision.permitted_names}
+            searched = {tool.name: tool for tool in listed if tool.name in permitted.names}
         if asked.server is None:
             return searched
         of_server = self._names_of(asked.server, permitted)
@@ -179,8 +184,9 @@ class Searches:
         """Return the servers and tags of what the caller may use."""
         decision = permitted.decision
         components = self._host.surface.components_of("tool", decision.catalog)
-        servers = {self._host.origin_of(components[i]).server.name for i in decision.permitted} if components else set()
-        tags = {tag for i in decision.permitted for tag in decision.catalog.entries[i].tags}
+        told = [i for i in decision.permitted if decision.catalog.entries[i].name in permitted.names]
+        servers = {self._host.origin_of(components[i]).server.name for i in told} if components else set()
+        tags = {tag for i in told for tag in decision.catalog.entries[i].tags}
         return frozenset((servers | tags) - {""})
 
     async def _ranked(

@@ -69,7 +69,7 @@ class ToolSearch:
 
     async def _text(self, permitted: Permitted, names: EntryNames) -> str:
         """Return the text for a caller: of all that may be deferred, so that it stays while tools are activated."""
-        key = permitted.decision.permitted_digest, permitted.pinned, names.search
+        key = permitted.decision.permitted_digest, permitted.not_pinned, names.search
         if (text := self._texts.get(key)) is None:
             n_deferred = len(permitted.not_pinned)
             steps = deferred_text_steps(self._deferred(permitted), n_deferred, search=names.search)
@@ -96,9 +96,11 @@ class ToolSearch:
             decision: what the list was made by.
             verdict: the verdict it was made under.
         """
-        if not decision.defers or not decision.deferred:
+        if not decision.defers:
             return []
-        permitted = Permitted(decision, verdict.preferences)
+        permitted = Permitted(decision, verdict.preferences, verdict.unlisted.get(decision.catalog.digest, frozenset()))
+        if not permitted.names - decision.visible_names:
+            return []
         names = self._names(permitted, verdict)
         search = search_tool(names, await self._text(permitted, names), self._answer)
         return [search, *([call_tool(names.call)] if names.call is not None else [])]
@@ -143,7 +145,10 @@ class ToolSearch:
         await self._turns.used(verdict, call.name)
         return call
 
-    async def explained(self, call: Call, result: dict[str, Any]) -> dict[str, Any]:
+    async def explained(self, call: Call, result: dict[str, Any], verdict: Verdict) -> dict[str, Any]:
         """Return the result of a failed call by `call_tool`, with the tool's schema where its arguments are wrong."""
         tool = await self._host.get_tool(call.name)
-        return result if tool is None else with_schema(result, tool, call.params.get("arguments") or {})
+        permitted = await permitted_of(self._host, verdict)
+        if tool is None or call.name in permitted.unlisted:
+            return result
+        return with_schema(result, tool, call.params.get("arguments") or {})

@@ -157,7 +157,7 @@ class WireMiddleware:
             result = await call_next(ctx)
             ok = _is_ok(result)
             if call.is_wrapped and not ok and isinstance(result, dict):
-                return await self._host.tool_search.explained(call, result)
+                return await self._host.tool_search.explained(call, result, verdict)
             return result
         finally:
             surface.observers.called(ToolCalled(name, tied_to, ok, time.perf_counter() - started))

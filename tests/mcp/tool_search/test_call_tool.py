@@ -1,0 +1,122 @@
+"""`call_tool` is the call of the tool that it names: nothing more is told, and nothing less."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from fastmcp.exceptions import ToolError
+
+from tests.mcp.in_process import web_of
+from tests.mcp.tool_search.conversation import Asking, InSession, Stateless, result_of
+from tests.wire.search_server import search_server
+
+pytestmark = pytest.mark.anyio
+DEFERRED = {"MCP_GRAPH": "off", "MCP_RANKER": "lexical", "MCP_TOOL_SEARCH": "on"}
+
+
+@asynccontextmanager
+async def callers() -> AsyncIterator[tuple[Asking, Asking]]:
+    """A caller of 2026-07-28 and one in a session, of a server with a tool that fails and one that adds."""
+    mcp = search_server(with_denied=False, environ=DEFERRED)
+
+    @mcp.tool
+    def fail(number: int = 0) -> str:
+        raise ToolError("out of paper")
+
+    @mcp.tool
+    def add(numbers: list[float]) -> float:
+        return sum(numbers)
+
+    async with web_of(mcp) as web:
+        yield Stateless(web), await InSession.open(web)
+
+
+def direct(name: str, arguments: Any) -> tuple[str, dict[str, Any]]:
+    return "tools/call", {"name": name, "arguments": arguments}
+
+
+def by_call_tool(name: Any, arguments: Any) -> tuple[str, dict[str, Any]]:
+    return direct("call_tool", {"name": name, "arguments": arguments})
+
+
+def text(answer: bytes) -> str:
+    return " / ".join(part["text"] for part in result_of(answer)["content"])
+
+
+class TestAnswers:
+    @pytest.mark.parametrize(
+        ("name", "arguments"),
+        [
+            ("add", {"numbers": [1, 2.5]}),
+            ("read_note", {"text": "x" * 1_000_000}),
+            ("fail", {}),
+            ("fail", {"number": "5"}),
+            ("no_tool", {}),
+            ("", {"text": "x"}),
+        ],
+    )
+    async def test_an_answer_is_that_of_the_direct_call_to_the_byte(self, name: str, arguments: Any) -> None:
+        async with callers() as both:
+            for caller in both:
+                if name:
+                    assert await caller.ask(*by_call_tool(name, arguments)) == await caller.ask(
+                        *direct(name, arguments)
+                    )
+
+    async def test_arguments_that_are_wrong_bring_the_schema_after_the_direct_calls_error(self) -> None:
+        async with callers() as both:
+            for caller in both:
+                said = text(await caller.ask(*direct("fail", {"number": "many"})))
+                told = text(await caller.ask(*by_call_tool("fail", {"number": "many"})))
+                assert told.startswith(f"{said} / fail takes: {{")
+
+    async def test_arguments_as_json_text_are_read(self) -> None:
+        async with callers() as both:
+            for caller in both:
+                assert text(await caller.ask(*by_call_tool("add", '{"numbers": [1, 2]}'))) == "3.0"
+
+    @pytest.mark.parametrize("arguments", ["[" * 100_000, "x" * 1_000_000, [1], 5, True, '"text"', "[1]"])
+    async def test_arguments_that_are_no_object_are_what_is_said_to_be_wrong(self, arguments: Any) -> None:
+        async with callers() as both:
+            for caller in both:
+                told = text(await caller.ask(*by_call_tool("read_note", arguments)))
+                assert told.startswith("wrong arguments for call_tool: 'arguments' is ")
+                assert len(told) < 400
+
+    @pytest.mark.parametrize("name", [None, "", 5, ["read_note"], {"name": "read_note"}, "call_tool"])
+    async def test_a_name_that_is_none_is_what_is_said_to_be_wrong(self, name: Any) -> None:
+        async with callers() as both:
+            for caller in both:
+                told = text(await caller.ask(*by_call_tool(name, {})))
+                assert told.startswith("wrong arguments for call_tool: 'name' is ")
+
+
+class TestNesting:
+    async def test_call_tool_calls_itself_a_few_times_at_most(self) -> None:
+        name, arguments = "read_note", {"text": "deep"}
+        answers: list[bool] = []
+        async with callers() as (caller, _):
+            for _ in range(6):
+                name, arguments = "call_tool", {"name": name, "arguments": arguments}
+                answers.append(bool(result_of(await caller.ask(*direct(name, arguments)))["isError"]))
+        assert answers == [False] * 4 + [True] * 2
+
+    @pytest.mark.parametrize("alias", ["tool_search", "mcp_load", "ToolSearch", "search_tools"])
+    async def test_a_search_by_call_tool_is_a_search(self, alias: str) -> None:
+        async with callers() as both:
+            for caller in both:
+                answer = await caller.ask(*by_call_tool(alias, {"query": "select:read_note"}))
+                assert [tool["name"] for tool in json.loads(text(answer))["tools"]] == ["read_note"]
+
+
+class TestUnicode:
+    @pytest.mark.parametrize("query", ["\ud800", "select:\ud800", "note \udfff"])
+    async def test_a_query_that_is_no_text_is_refused_with_what_is_wrong(self, query: str) -> None:
+        async with callers() as (caller, _):
+            told = text(await caller.ask(*direct("tool_search", {"query": query})))
+            assert told.startswith("not Unicode text: ")
+            assert result_of(await caller.ask("tools/list"))["tools"]
