@@ -30,6 +30,7 @@ class Told(Observer):
     lines: list[str] = field(default_factory=list)
     spans: list[dict[str, object]] = field(default_factory=list)
     metrics: str = ""
+    has_session: bool = False
 
     def searched(self, event: SearchEvent) -> None:
         self.events.append(event)
@@ -48,6 +49,7 @@ async def told(
     """What is told of two searches, of a turn and of a call, of which a cap of two evicts tools."""
     exporter.clear()
     server, told = office_server(), Told()
+    told.has_session = request.param == "legacy"
     server.surface.observers.add(told)
     asked = selection_headers(tool_search="on", max_active=2, query=QUERY, initial_k=3, disabled_tools=[DENIED])
     app, client = over_http(server, headers=asked, mode=request.param)
@@ -69,8 +71,9 @@ async def told(
     return told
 
 
-async def test_searches_and_turns_are_told(told: Told) -> None:
-    assert {"tool_search", "tools_attached"} <= {event.name for event in told.events}
+async def test_searches_are_told_and_what_they_and_turns_change_in_a_session(told: Told) -> None:
+    changes = {"tools_attached", "window_step", "evicted"} if told.has_session else set()
+    assert {event.name for event in told.events} - {"ranker_fallback"} == {"tool_search"} | changes
 
 
 async def test_each_event_is_one_log_line(told: Told) -> None:

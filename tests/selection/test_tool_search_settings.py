@@ -28,7 +28,8 @@ VALUES = {
         "auto": AUTO, "Auto": AUTO, "auto:50": AUTO, "auto:80": Threshold(80), "auto:1": Threshold(1),
     },
     "pins": {
-        "git_log,Tail": NameSet(toolsets=frozenset({"git_log", "tail"})), "none": NameSet(), "all": NameSet(everything=True),
+        "git_log,Tail": NameSet(toolsets=frozenset({"git_log", "tail"})), "none": NameSet(),
+        "all": NameSet(everything=True),
     },
     "initial_k": {"1": 1, "30": 30},
     "search_k": {"1": 1},
