@@ -64,6 +64,7 @@ class ContextReport:
         n_attached: how many the words of turns attached.
         undeferred_tokens: what the same prompt would cost if nothing were deferred.
         tokenizer: what counted the tokens, in words.
+        n_evicted: how many loaded tools have gone out for others so far, where that is known.
     """
 
     rows: tuple[ContextRow, ...]
@@ -74,6 +75,7 @@ class ContextReport:
     n_attached: int
     undeferred_tokens: int
     tokenizer: str
+    n_evicted: int = 0
 
     @property
     def total(self) -> int:
@@ -114,6 +116,7 @@ class ContextReport:
             "n_attached": self.n_attached,
             "n_active": self.n_active,
             "max_active": self.max_active,
+            "n_evicted": self.n_evicted,
             "active": list(self.active_names),
             "rows": [asdict(row) for row in self.rows],
         }
@@ -135,6 +138,7 @@ def context_report(
     *,
     server: str = "",
     max_active: int = 0,
+    n_evicted: int = 0,
     undeferred_instructions: str | None = None,
     count: Count = n_tokens,
     tokenizer: str = ESTIMATE,
@@ -147,6 +151,7 @@ def context_report(
         instructions: what the caller is told of the server; empty for nothing.
         server: the server's own name, which the instructions are counted under.
         max_active: the most tools that search, load and calls keep active; 0 for any number.
+        n_evicted: how many loaded tools have gone out for others so far.
         undeferred_instructions: what the caller would be told if nothing were deferred; the same where None.
         count: counts tokens.
         tokenizer: what `count` is, in words.
@@ -171,6 +176,7 @@ def context_report(
         n_attached=sum(section == ATTACHED for section, _, _ in costs),
         undeferred_tokens=told + sum(tokens for section, _, tokens in costs if section != ENTRY_TOOLS),
         tokenizer=tokenizer,
+        n_evicted=n_evicted,
     )
 
 

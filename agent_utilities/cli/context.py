@@ -57,16 +57,17 @@ def print_context(url: str, headers: Pairs, query: Pairs, model: str | None, as_
                 [(each["section"], each["server"], each["definition"]) for each in body["definitions"]],
                 body["instructions"],
                 server=body["server"],
-                max_active=body["max_active"],
+                max_active=report.max_active,
+                n_evicted=report.n_evicted,
                 undeferred_instructions=body.get("undeferred_instructions"),
                 count=tokenizer.count,
                 tokenizer=tokenizer.name,
             )
-        name = str(body["server"])
+        name, of_session = str(body["server"]), bool(body["of_session"])
     except (KeyError, TypeError, ValueError) as error:
         raise ServerError(f"{route!r} answered with no context report of ours: {error!r}") from None
     if as_json:
-        json.dump({"server": name, **report.as_dict()}, sys.stdout)
+        json.dump({"server": name, "of_session": of_session, **report.as_dict()}, sys.stdout)
         print()
     else:
         _print(name, report, Console(emoji=False))
@@ -90,6 +91,7 @@ def _report(body: dict[str, Any]) -> ContextReport:
         n_attached=int(body["n_attached"]),
         undeferred_tokens=int(body["undeferred_tokens"]),
         tokenizer=str(body["tokenizer"]),
+        n_evicted=int(body["n_evicted"]),
     )
 
 
@@ -149,4 +151,10 @@ def _summary(report: ContextReport) -> list[str]:
     saved = 1 - report.total / report.undeferred_tokens if report.undeferred_tokens else 0
     fewer = f", {100 * saved:.0f} % fewer than the {report.undeferred_tokens:,} of all tools" if saved > 0 else ""
     active = [report.active_line] if report.active_names else []
-    return [report.line, *active, f"{report.total:,} tokens on every turn{fewer}", f"counted by {report.tokenizer}"]
+    evicted = f"; {report.n_evicted} evicted so far" if report.n_evicted else ""
+    return [
+        f"{report.line}{evicted}",
+        *active,
+        f"{report.total:,} tokens on every turn{fewer}",
+        f"counted by {report.tokenizer}",
+    ]

@@ -21,6 +21,7 @@ from agent_utilities.mcp.command_line.version import NO_VERSION
 from agent_utilities.mcp.fastmcp_internals import is_started, low_level_server
 from agent_utilities.mcp.launched_server import HostOriginProtection
 from agent_utilities.mcp.lifespan import with_background
+from agent_utilities.mcp.live_sessions import LiveSessions
 from agent_utilities.mcp.resolving_server import ResolvingServer
 from agent_utilities.mcp.routes.context_route import context_route
 from agent_utilities.mcp.routes.http import selection_middleware, sse_routes
@@ -66,6 +67,7 @@ class AgentServer(ResolvingServer):
         **options: Any,
     ) -> None:
         self.serves_http = False
+        self.live_sessions = LiveSessions()
         self.toolsets_to_come: Callable[[], Collection[str]] = tuple
         """Returns toolsets that no component bears yet and that a path may name all the same."""
         self._has_own_graph = graph is not None

@@ -145,6 +145,7 @@ class TestAsDict:
             "n_attached": 0,
             "n_active": 0,
             "max_active": 0,
+            "n_evicted": 0,
             "active": [],
             "rows": [{"section": "listed", "server": "a", "n_tools": 1, "tokens": 7}],
         }

@@ -10,6 +10,7 @@ from agent_utilities.catalog.model import Catalog, entry
 from agent_utilities.selection.merge import effective
 from agent_utilities.selection.model import NameSet
 from agent_utilities.selection.parse import read_env
+from agent_utilities.selection.resolution import Resolution
 from agent_utilities.visibility.decision import Decision, decide
 from agent_utilities.visibility.preferences import Preferences
 from agent_utilities.visibility.sections import sections_of
@@ -46,3 +47,19 @@ def test_a_pin_that_was_loaded_is_a_pin():
 def test_where_none_is_deferred_what_is_visible_is_listed_and_pins_are_no_section():
     sections = sections_of(decided(Preferences(top_k=2, pins=NameSet(frozenset({"pinned"})))))
     assert sections == {"pinned": "listed", "found": "listed", "loaded": "deferred", "asleep": "deferred"}
+
+
+def test_what_the_words_of_a_new_turn_attach_is_attached_and_no_longer_active():
+    answer = Resolution.of_names("ranked", ["loaded", "asleep"])
+    sections = sections_of(
+        decided(
+            Preferences(
+                query="words",
+                resolution=answer,
+                active=Active(("found", "loaded"), ("found", "loaded")),
+                deferral=Deferral(over=0),
+                n_attached=2,
+            )
+        )
+    )
+    assert sections == {"found": "active", "loaded": "attached", "asleep": "attached", "pinned": "deferred"}

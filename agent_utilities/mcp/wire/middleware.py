@@ -18,6 +18,7 @@ from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.errors import SelectionError
 from agent_utilities.mcp.fastmcp_internals import connection_of
 from agent_utilities.mcp.host import Host
+from agent_utilities.mcp.live_sessions import LiveSessions
 from agent_utilities.mcp.observers.base import ToolCalled, ToolsListed
 from agent_utilities.mcp.search_session import SessionView
 from agent_utilities.mcp.surface.verdict import CollectingDecisions, Verdict
@@ -51,6 +52,7 @@ class WireHost(Host, Protocol):
 
     changes: Changes
     tool_search: ToolSearch
+    live_sessions: LiveSessions
 
     def cache_hint(self, method: str) -> CacheHint | None:
         """Return what the author says of how long a list may be kept."""
@@ -87,6 +89,8 @@ class WireMiddleware:
             return await call_next(ctx)
         view = session_view(ctx)
         verdict = await self._host.verdict(_selection(ctx), lists_tools=ctx.method == "tools/list", view=view)
+        if view is not None and ToolSearch.may_defer(verdict):
+            self._host.live_sessions.note(connection_of(ctx), ctx.request, view.session)
         self._take_note(ctx, verdict)
         with self._host.surface.under_verdict(verdict):
             try:
