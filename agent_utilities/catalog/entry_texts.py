@@ -8,10 +8,13 @@ from typing import Any
 MAX_RESULTS = 25
 """How many tools a search may be asked for."""
 
+BY_CALL_TOOL = ", or through call_tool if your tool list doesn't show it"
+"""Left out where a caller is denied `call_tool`."""
+
 TOOL_SEARCH_DESCRIPTION = (
     "Find deferred tools: they are not in your tool list, yet can be called. Search before you say that something"
     " can't be done. Give words for what you want to do, or `select:NAME,NAME` to load tools by name. What is found"
-    " comes with input schemas: call it directly by its name, or through call_tool if your tool list doesn't show it."
+    f" comes with input schemas: call it directly by its name{BY_CALL_TOOL}."
 )
 """What every caller is told; its own `deferred_text` follows, after a space."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from mcp_types import ToolAnnotations
 from pydantic import Field
 
 from agent_utilities.catalog.entry_texts import (
+    BY_CALL_TOOL,
     CALL_TOOL_DESCRIPTION,
     CALL_TOOL_SCHEMA,
     TOOL_SEARCH_DESCRIPTION,
@@ -60,15 +61,16 @@ class EntryNames:
         return name == self.search or name in self.aliases
 
 
-def entry_names(permitted: frozenset[str], *, can_call: bool) -> EntryNames:
+def entry_names(permitted: frozenset[str], *, can_call: bool, denied: Collection[str] = ()) -> EntryNames:
     """Return the names of the entry tools for a caller.
 
     Args:
         permitted: the names of the tools that he may use.
         can_call: whether no bound denies him `call_tool`.
+        denied: aliases that a bound denies him.
     """
     call = _free(CALL_TOOL, permitted) if can_call else None
-    return EntryNames(_free(TOOL_SEARCH, permitted), call, ALIASES - permitted)
+    return EntryNames(_free(TOOL_SEARCH, permitted), call, ALIASES.difference(permitted, denied))
 
 
 def _free(name: str, taken: frozenset[str]) -> str:
@@ -85,7 +87,8 @@ def search_tool(names: EntryNames, told: str, answer: Answer) -> Tool:
         told: what is deferred for him.
         answer: what it does.
     """
-    description = TOOL_SEARCH_DESCRIPTION.replace(CALL_TOOL, names.call or CALL_TOOL)
+    by_call = TOOL_SEARCH_DESCRIPTION if names.call is not None else TOOL_SEARCH_DESCRIPTION.replace(BY_CALL_TOOL, "")
+    description = by_call.replace(CALL_TOOL, names.call or CALL_TOOL)
     return EntryTool(
         name=names.search,
         description=f"{description} {told}".rstrip(),
@@ -96,7 +99,7 @@ def search_tool(names: EntryNames, told: str, answer: Answer) -> Tool:
     )
 
 
-def call_tool(name: str) -> Tool:
+def call_tool(name: str, search: str = TOOL_SEARCH) -> Tool:
     """Return `call_tool` as it is listed; a call of it that names a tool is that tool's before it gets here."""
 
     async def refuse(arguments: Mapping[str, Any]) -> ToolResult:
@@ -109,9 +112,10 @@ def call_tool(name: str) -> Tool:
             what = f"'arguments' is {shortened(repr(arguments.get('arguments')))}"
         raise ToolError(f"wrong arguments for {name}: {what}; give the name of a tool, and its arguments as an object")
 
+    description = CALL_TOOL_DESCRIPTION.replace(TOOL_SEARCH, search)
     return EntryTool(
         name=name,
-        description=CALL_TOOL_DESCRIPTION,
+        description=description,
         parameters=dict(CALL_TOOL_SCHEMA),
         meta=dict(_ALWAYS_LOADED),
         answer=refuse,

@@ -11,6 +11,7 @@ from fastmcp.tools.base import Tool, ToolResult
 
 from agent_utilities.activation.active import is_new_turn
 from agent_utilities.catalog.document import ToolServer
+from agent_utilities.catalog.model import entry
 from agent_utilities.catalog.topics import DeferredTool, deferred_text_steps
 from agent_utilities.mcp.search_session import SessionView
 from agent_utilities.mcp.surface.surface import CALL_TOOL
@@ -18,7 +19,7 @@ from agent_utilities.mcp.surface.verdict import Verdict, verdict_in_force
 from agent_utilities.mcp.tool_origin import ToolOrigin
 from agent_utilities.mcp.tool_search.base import SearchHost
 from agent_utilities.mcp.tool_search.calls import Call, unwrapped, with_schema
-from agent_utilities.mcp.tool_search.entry_tools import EntryNames, call_tool, entry_names, search_tool
+from agent_utilities.mcp.tool_search.entry_tools import ALIASES, EntryNames, call_tool, entry_names, search_tool
 from agent_utilities.mcp.tool_search.permitted import Permitted, permitted_of
 from agent_utilities.mcp.tool_search.search import Searches
 from agent_utilities.mcp.tool_search.turns import Turns
@@ -26,6 +27,8 @@ from agent_utilities.runtime.turns import finish_in_turns
 from agent_utilities.visibility.decision import Decision
 
 _N_TEXTS = 64
+_ALIASES = tuple(entry("tool", alias, read_only=True) for alias in sorted(ALIASES))
+"""As bounds judge them: a deny by name holds on them too."""
 
 
 class ToolSearch:
@@ -103,7 +106,7 @@ class ToolSearch:
             return []
         names = self._names(permitted, verdict)
         search = search_tool(names, await self._text(permitted, names), self._answer)
-        return [search, *([call_tool(names.call)] if names.call is not None else [])]
+        return [search, *([call_tool(names.call, names.search)] if names.call is not None else [])]
 
     async def entry_tool(self, name: str) -> Tool | None:
         """Return the entry tool that a call under the verdict in force names, or None."""
@@ -116,12 +119,13 @@ class ToolSearch:
         names = self._names(permitted, verdict)
         if names.is_search(name):
             return search_tool(replace(names, search=name), "", self._answer)
-        return call_tool(name) if name == names.call else None
+        return call_tool(name, names.search) if name == names.call else None
 
     def _names(self, permitted: Permitted, verdict: Verdict) -> EntryNames:
         by_caller = verdict.effective.is_searched_by_caller(self._host.surface.operator.defers_by_default)
         can_call = verdict.bounds.permits_entry_tool(CALL_TOOL, by_caller=by_caller)
-        return entry_names(permitted.decision.permitted_names, can_call=can_call)
+        denied = [alias.name for alias in _ALIASES if not verdict.bounds.permits_entry_tool(alias, by_caller=by_caller)]
+        return entry_names(permitted.decision.permitted_names, can_call=can_call, denied=denied)
 
     async def _answer(self, arguments: Mapping[str, Any]) -> ToolResult:
         verdict = verdict_in_force()
