@@ -86,6 +86,24 @@ class TestModel:
         assert told["tokenizer"].startswith("an estimate: bytes of compact JSON / 3.8 (tiktoken ")
 
 
+class TestWhileDeferring:
+    def test_a_recount_tells_the_same_as_the_server(self):
+        with running(hub(environ={"MCP_TOOL_SEARCH": "on"})) as url:
+            told, recounted = report(url), report(url, "--model", "no-such-model")
+        assert {**recounted, "tokenizer": ""} == {**told, "tokenizer": ""}
+
+    def test_the_table_names_what_is_active_and_what_was_saved(self):
+        with running(hub(environ={"MCP_TOOL_SEARCH": "on"})) as url:
+            text = context(url, "--header", "x-mcp-active=tail_log,kid_play").stdout
+        assert "0 of 5 attached, 2 of 24 active\nMCP active: 2/24 (tail_log, kid_play)\n" in text
+        assert [line.split()[0] for line in text.splitlines() if " logs " in line] == [
+            "entry",
+            "logs",
+            "instructions",
+            "deferred",
+        ]
+
+
 class TestTable:
     def test_tells_sections_servers_and_the_total(self, base):
         lines = context(base).stdout.splitlines()
