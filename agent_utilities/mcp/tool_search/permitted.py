@@ -85,8 +85,8 @@ async def permitted_of(host: SearchHost, verdict: Verdict) -> Permitted:
 
 async def _unlisted(host: SearchHost, bounds_alone: Verdict, decision: Decision) -> frozenset[str]:
     """Return the permitted names that the author's middleware keeps off lists; asked only where tools are deferred."""
-    if not host.cuts_lists or not bounds_alone.preferences.deferral.defers(len(decision.permitted)):
+    if not bounds_alone.preferences.deferral.defers(len(decision.permitted)):
         return frozenset()
     with host.surface.under_verdict(bounds_alone):
-        listed = await host.searchable_tools()
-    return decision.permitted_names.difference(tool.name for tool in listed or ())
+        listed = await host.searchable_tools() if host.cuts_lists else None
+    return frozenset() if listed is None else decision.permitted_names.difference(tool.name for tool in listed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,10 +10,14 @@ from typing import Any
 
 import pytest
 from fastmcp.exceptions import ToolError
+from fastmcp.server.middleware import Middleware
+from fastmcp.server.middleware.caching import ResponseCachingMiddleware
+from fastmcp_tasks.extension import TasksExtension
+from mcp_types import CLIENT_CAPABILITIES_META_KEY
 
 from tests.mcp.in_process import web_of
-from tests.mcp.tool_search.conversation import Asking, InSession, Stateless, result_of
-from tests.wire.search_server import search_server
+from tests.mcp.tool_search.conversation import Asking, InSession, Stateless, names_in, result_of
+from tests.wire.search_server import LEAKED, PERMITTED, search_server
 
 pytestmark = pytest.mark.anyio
 DEFERRED = {"MCP_GRAPH": "off", "MCP_RANKER": "lexical", "MCP_TOOL_SEARCH": "on"}
@@ -120,3 +125,73 @@ class TestUnicode:
             told = text(await caller.ask(*direct("tool_search", {"query": query})))
             assert told.startswith("not Unicode text: ")
             assert result_of(await caller.ask("tools/list"))["tools"]
+
+
+class TestTasks:
+    async def test_a_call_as_a_background_task_is_a_task_of_the_tool_that_is_named(self) -> None:
+        mcp = search_server(with_denied=False, environ=DEFERRED)
+        mcp.add_extension(TasksExtension())
+
+        @mcp.tool(task=True)
+        async def brew(cups: int = 1) -> str:
+            return f"{cups} cups"
+
+        offered = {"_meta": {CLIENT_CAPABILITIES_META_KEY: {"extensions": {"io.modelcontextprotocol/tasks": {}}}}}
+        async with web_of(mcp) as web:
+            caller = Stateless(web)
+            told: list[Any] = []
+            for method, params in (direct("brew", {"cups": 2}), by_call_tool("brew", {"cups": 2})):
+                made = result_of(await caller.ask(method, {**params, **offered, "task": {"ttl": 60_000}}))
+                state: dict[str, Any] = {"status": "working"}
+                async with asyncio.timeout(20):
+                    while state["status"] == "working":
+                        state = result_of(await caller.ask("tasks/get", {"taskId": made["taskId"], **offered}))
+                told.append(state["result"]["content"])
+        assert told[0] == told[1]
+        assert told[1][0]["text"] == "2 cups"
+
+
+class TestResponseCache:
+    async def test_a_cache_answers_no_search_and_no_call_for_another_caller(self) -> None:
+        mcp = search_server(with_denied=True, environ=DEFERRED, middleware=[ResponseCachingMiddleware()])
+        async with web_of(mcp) as web:
+            caller = Stateless(web)
+            question = direct("tool_search", {"query": "select:open_vault"})
+            assert LEAKED.encode() in await caller.ask(*question)
+            assert LEAKED.encode() not in await caller.ask(*question, **{"x-mcp-disabled-tags": "vault"})
+            first, second = await InSession.open(web), await InSession.open(web)
+            await first.ask(*direct("tool_search", {"query": "select:read_note"}))
+            await second.ask(*direct("tool_search", {"query": "select:read_note"}))
+            assert [names_in(await each.ask("tools/list")) for each in (first, second)] == [["read_note"]] * 2
+
+
+class TestTheAuthorsMiddleware:
+    async def test_that_refuses_a_call_refuses_it_by_call_tool_too(self) -> None:
+        class Closed(Middleware):
+            async def on_call_tool(self, context: Any, call_next: Any) -> Any:
+                if context.message.name == "read_note":
+                    raise ToolError("closed today")
+                return await call_next(context)
+
+        mcp = search_server(with_denied=False, environ=DEFERRED, middleware=[Closed()])
+        async with web_of(mcp) as web:
+            for caller in (Stateless(web), await InSession.open(web)):
+                for question in (direct("read_note", {}), by_call_tool("read_note", {})):
+                    assert text(await caller.ask(*question)) == "closed today"
+
+    async def test_that_renames_all_tools_leaves_none_deferred_as_no_search_knows_its_names(self) -> None:
+        class Renamed(Middleware):
+            async def on_list_tools(self, context: Any, call_next: Any) -> Any:
+                return [tool.model_copy(update={"name": f"my_{tool.name}"}) for tool in await call_next(context)]
+
+            async def on_call_tool(self, context: Any, call_next: Any) -> Any:
+                name = context.message.name.removeprefix("my_")
+                message = context.message.model_copy(update={"name": name})
+                return await call_next(context.copy(message=message))
+
+        mcp = search_server(with_denied=False, environ=DEFERRED, middleware=[Renamed()])
+        async with web_of(mcp) as web:
+            for caller in (Stateless(web), await InSession.open(web)):
+                names = names_in(await caller.ask("tools/list"))
+                assert names == [f"my_{name}" for name in PERMITTED]
+                assert text(await caller.ask(*direct("my_read_note", {}))) == "read_note"

@@ -189,6 +189,8 @@ class TestADenyThatComesLater:
                 await each.ask(*searched("select:read_note,send_mail"))
             await session.ask(*call("lock"))
             assert "read_note" not in names_in(await session.ask("tools/list"))
-            assert b'"inputSchema' not in await session.ask(*searched("select:read_note"))
+            found = result_of(await session.ask(*searched("select:read_note")))["structuredContent"]
+            assert found["tools"] == []
+            assert "read_note" not in found["unknown"]["read_note"]
             assert b"Unknown tool" in await session.ask(*call("call_tool", name="read_note"))
             assert "read_note" in names_in(await other.ask("tools/list"))
