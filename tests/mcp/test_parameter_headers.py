@@ -32,7 +32,7 @@ def server(**environ: str):
 
 
 async def call(
-    server, name: str, header: str | None, ready=lambda: None, listed: bool = True, **headers: str
+    server, name: str, header: str | None, ready=lambda: None, listed: bool = True, arguments=None, **headers: str
 ) -> dict[str, object]:
     app = server.http_app(host_origin_protection=False)
     sent = {
@@ -48,7 +48,7 @@ async def call(
         "io.modelcontextprotocol/clientCapabilities": {},
         "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "0"},
     }
-    params = {"name": name, "arguments": {"region": "eu"}, "_meta": meta}
+    params = {"name": name, "arguments": arguments or {"region": "eu"}, "_meta": meta}
     async with (
         app.router.lifespan_context(app),
         httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://127.0.0.1") as web,
@@ -68,12 +68,24 @@ async def test_a_header_that_does_not_fit_is_refused():
     assert "error" in await call(server(), "routed", "us")
 
 
+@pytest.mark.parametrize("tool_search", ["off", "on"])
 @pytest.mark.parametrize("header", ["us", None])
-async def test_the_first_call_of_a_caller_who_was_listed_nothing_is_checked_too(header):
-    mcp = server()
+async def test_the_first_call_of_a_caller_who_was_listed_nothing_is_checked_too(header, tool_search):
+    mcp = server(MCP_TOOL_SEARCH=tool_search)
     mcp.auth = StaticTokenVerifier(tokens={"good": {"client_id": "c", "scopes": []}})
     answer = await call(mcp, "routed", header, listed=False, authorization="Bearer good")
     assert answer["error"]["code"] == HEADER_MISMATCH
+
+
+@pytest.mark.parametrize("listed", [True, False])
+async def test_call_tool_needs_no_header_of_a_tool_whose_schema_was_never_listed(listed):
+    mcp = server(MCP_TOOL_SEARCH="on")
+    if not listed:
+        mcp.auth = StaticTokenVerifier(tokens={"good": {"client_id": "c", "scopes": []}})
+    arguments = {"name": "routed", "arguments": {"region": "eu"}}
+    answer = await call(mcp, "call_tool", None, listed=listed, arguments=arguments, authorization="Bearer good")
+    assert "error" not in answer, answer
+    assert answer["result"]["content"][0]["text"] == "eu"
 
 
 async def test_a_denied_tool_is_unknown_whatever_its_headers():

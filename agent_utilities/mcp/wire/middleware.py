@@ -87,6 +87,8 @@ class WireMiddleware:
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         if ctx.request_id is None:
             return await call_next(ctx)
+        # Asked first: the verdict may list tools to a caller whose call's headers had none to be checked against.
+        was_listed = self._host.surface.catalogs.of_caller("tool") is not None
         view = session_view(ctx)
         verdict = await self._host.verdict(_selection(ctx), lists_tools=ctx.method == "tools/list", view=view)
         if view is not None and ToolSearch.may_defer(verdict):
@@ -94,7 +96,10 @@ class WireMiddleware:
         self._take_note(ctx, verdict)
         with self._host.surface.under_verdict(verdict):
             try:
-                result = await self._serve(ctx, call_next, verdict)
+                if ctx.method == "tools/call":
+                    result = await self._call(ctx, call_next, verdict, was_listed=was_listed)
+                else:
+                    result = await self._serve(ctx, call_next, verdict)
             except Exception:
                 self._host.surface.observers.served(ctx.method, "error")
                 raise
@@ -102,8 +107,6 @@ class WireMiddleware:
         return result
 
     async def _serve(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext, verdict: Verdict) -> HandlerResult:
-        if ctx.method == "tools/call":
-            return await self._call(ctx, call_next, verdict)
         if ctx.method == "completion/complete" and not await self._host.may_complete((ctx.params or {}).get("ref")):
             return _NO_COMPLETION
         if ctx.method.startswith("tasks/") and not await self._host.may_use_task(task := _task_id(ctx)):
@@ -141,10 +144,18 @@ class WireMiddleware:
         if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             self._host.changes.heard(connection_of(ctx), verdict, listed)
 
-    async def _call(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext, verdict: Verdict) -> HandlerResult:
-        """Serve a call, tied to the surface it is made under in its log line and span."""
+    async def _call(
+        self, ctx: ServerRequestContext[Any, Any], call_next: CallNext, verdict: Verdict, *, was_listed: bool
+    ) -> HandlerResult:
+        """Serve a call, tied to the surface it is made under in its log line and span.
+
+        Args:
+            ctx: the request's.
+            call_next: serves it.
+            verdict: what holds for it.
+            was_listed: whether its caller had been listed tools, so that the SDK has checked its headers.
+        """
         surface, params = self._host.surface, ctx.params or {}
-        was_listed = surface.catalogs.of_caller("tool") is not None
         tied_to = await surface.revision(await self._host.catalog("tool"), verdict)
         trace.get_current_span().set_attribute("agent_utilities.revision", tied_to)
         if verdict.view is not None:
@@ -154,7 +165,7 @@ class WireMiddleware:
             ctx = replace(ctx, params=call.params)
         name = call.name
         logger.info("tools/call name=%r revision=%s", name, tied_to)
-        if not was_listed:
+        if not was_listed and not call.is_wrapped:  # of a tool behind `call_tool` the headers say nothing
             refuse_headers(surface, ctx.request, call.params)
         started, ok = time.perf_counter(), False
         try:
