@@ -42,6 +42,12 @@ NOT_CARRIED: dict[str, dict[str, str]] = {
 }
 """Scenarios that a server passes and a gateway in front of it may fail, and why, beside those of background tasks."""
 
+PINNED = {
+    "json_schema_2020_12_tool": "json-schema-2020-12 looks at the schema in the list",
+    "test_custom_headers": "http-custom-header-server-validation looks there for a tool that asks for headers",
+}
+"""Tools that are never deferred where others are, and the scenarios that look for them in the list."""
+
 WORD_FOR_WORD = ("completion-", "elicitation-", "json-schema-", "prompts-", "resources-", "tools-")
 """Scenarios whose answers hold no id or address that differs from run to run, by how their names begin."""
 
@@ -90,7 +96,8 @@ class Run:
 
 
 Runs = Mapping[tuple[str, str], Run]
-"""Runs by maker (`bare`, `factory`, and `gateway`, which stands before `factory`) and revision."""
+"""Runs by maker and revision: `bare`, `factory`, `gateway`, which stands before `factory`, and `searched`, which is
+`factory` where tools are deferred."""
 
 
 @pytest.fixture(scope="module")
@@ -109,17 +116,18 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
         # One of its own: a server tells all its clients of changes that any of them brings about.
         _served("factory") as behind,
         _served("gateway", behind) as gateway,
+        _served("factory", MCP_TOOL_SEARCH="on", MCP_PINNED_TOOLS=",".join(PINNED)) as searched,
     ):
-        urls = {"bare": bare, "factory": factory, "gateway": gateway}
+        urls = {"bare": bare, "factory": factory, "gateway": gateway, "searched": searched}
         with ThreadPoolExecutor(max_workers=2) as pool:
             return {key: run for made in pool.map(run_all, urls, urls.values()) for key, run in made.items()}
 
 
 @contextmanager
-def _served(maker: str, *more: str) -> Iterator[str]:
+def _served(maker: str, *more: str, **env: str) -> Iterator[str]:
     environ = {name: value for name, value in os.environ.items() if not name.startswith("MCP_")}
     with tempfile.TemporaryDirectory(prefix="conformance-") as home:
-        environ |= {"MCP_GATEWAY_FOLDER": home, "PYTHONPATH": str(_FIXTURE.parents[2])}
+        environ |= {"MCP_GATEWAY_FOLDER": home, "PYTHONPATH": str(_FIXTURE.parents[2]), **env}
         process = HttpProcess([sys.executable, str(_FIXTURE), maker, "0", *more], environ)
         try:
             process.wait()
@@ -177,6 +185,17 @@ class TestBehindAGateway:
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
+class TestWhereToolsAreDeferred:
+    """Lists still depend on nothing but the request in the stateless era, and every tool answers to its name."""
+
+    def test_no_scenario_is_lost(self, runs: Runs, revision: str) -> None:
+        assert runs["factory", revision].passed - runs["searched", revision].passed == set()
+
+    def test_the_same_scenarios_are_run(self, runs: Runs, revision: str) -> None:
+        assert runs["searched", revision].scenarios.keys() == runs["factory", revision].scenarios.keys()
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
 class TestTheRun:
     def test_bare_passes_a_healthy_number(self, runs: Runs, revision: str) -> None:
         assert len(runs["bare", revision].passed) >= HEALTHY[revision]
@@ -200,4 +219,4 @@ def test_the_table(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
         print()
         for row in rows:
             print("  ".join(cell.ljust(16) for cell in row).rstrip())
-    assert len(rows) == 1 + 3 * len(REVISIONS)
+    assert len(rows) == 1 + 4 * len(REVISIONS)

@@ -130,3 +130,48 @@ class TestCallingOverHttp:
     ) -> None:
         answer = inspector.call("delete_note", url, "--protocol-era", era)
         assert answer["result"]["content"] == [{"type": "text", "text": "deleted today"}]
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+class TestWhereToolsAreDeferred:
+    """Each of the Inspector's calls is a session, or a request, of its own."""
+
+    ON = ("--header", "x-mcp-tool-search: on")
+    ENTRY = ("tool_search", "call_tool")
+
+    def test_the_entry_tools_alone_are_listed(self, inspector: Inspector, url: str, era: str) -> None:
+        assert inspector.tools(url, "--protocol-era", era, *self.ON) == [*self.ENTRY]
+
+    def test_over_stdio_they_are_listed_where_the_operator_says_so(self, inspector: Inspector, era: str) -> None:
+        arguments = ("--tool-search", "on", "--pin", "list_notes")
+        assert inspector.tools("--protocol-era", era, *_SERVER, *arguments) == [*self.ENTRY, "list_notes"]
+
+    def test_a_search_finds_a_tool_with_its_schema(self, inspector: Inspector, url: str, era: str) -> None:
+        found = json.loads(self._call(inspector, url, era, "tool_search", "query=delete a note")["content"][0]["text"])
+        assert found["tools"][0]["name"] == "delete_note"
+        assert found["tools"][0]["inputSchema"]["required"] == ["name"]
+
+    def test_call_tool_answers_as_the_tool_does(self, inspector: Inspector, url: str, era: str) -> None:
+        given = ("name=read_note", 'arguments={"name": "today"}')
+        assert self._call(inspector, url, era, "call_tool", *given)["content"] == [
+            {"type": "text", "text": "the note today"}
+        ]
+
+    def test_an_active_tool_answers_to_its_name(self, inspector: Inspector, url: str, era: str) -> None:
+        """It calls nothing by its name that it is not listed."""
+        brought = ("--header", "x-mcp-active: read_note")
+        answer = inspector.call("read_note", url, "--protocol-era", era, *self.ON, *brought)
+        assert answer["result"]["content"] == [{"type": "text", "text": "the note today"}]
+
+    def test_what_a_search_told_brings_the_tool_into_the_list(self, inspector: Inspector, url: str, era: str) -> None:
+        told = self._call(inspector, url, era, "tool_search", "query=select:read_note")
+        brought = ("--header", f"x-mcp-active: {told['structuredContent']['active']}")
+        assert inspector.tools(url, "--protocol-era", era, *self.ON, *brought) == [*self.ENTRY, "read_note"]
+
+    def _call(self, inspector: Inspector, url: str, era: str, tool: str, *arguments: str) -> dict[str, Any]:
+        given = [part for argument in arguments for part in ("--tool-arg", argument)]
+        asked = ("--method", "tools/call", "--tool-name", tool, *given)
+        answer = inspector.ask(url, "--protocol-era", era, *self.ON, *asked)
+        assert "result" in answer, answer
+        result: dict[str, Any] = answer["result"]
+        return result
