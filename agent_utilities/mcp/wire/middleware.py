@@ -88,7 +88,8 @@ class WireMiddleware:
         if ctx.request_id is None:
             return await call_next(ctx)
         # Asked first: the verdict may list tools to a caller whose call's headers had none to be checked against.
-        was_listed = self._host.surface.catalogs.of_caller("tool") is not None
+        is_call = ctx.method == "tools/call"
+        was_listed = is_call and self._host.surface.catalogs.of_caller("tool") is not None
         view = session_view(ctx)
         verdict = await self._host.verdict(_selection(ctx), lists_tools=ctx.method == "tools/list", view=view)
         if view is not None and ToolSearch.may_defer(verdict):
@@ -96,7 +97,7 @@ class WireMiddleware:
         self._take_note(ctx, verdict)
         with self._host.surface.under_verdict(verdict):
             try:
-                if ctx.method == "tools/call":
+                if is_call:
                     result = await self._call(ctx, call_next, verdict, was_listed=was_listed)
                 else:
                     result = await self._serve(ctx, call_next, verdict)
