@@ -17,6 +17,7 @@ from agent_utilities.mcp.surface.foreign_answers import may_answer_lists, reads_
 from agent_utilities.mcp.surface.surface import Surface
 from agent_utilities.mcp.surface.verdict import CollectingDecisions, Verdict, verdict_in_force
 from agent_utilities.mcp.tool_origin import ToolOrigin, origin_of
+from agent_utilities.mcp.tool_search.entry_tools import EntryTool
 from agent_utilities.mcp.tool_search.tool_search import ToolSearch
 from agent_utilities.resolution.resolver import Resolver
 from agent_utilities.resolution.scope import CallerScope
@@ -126,8 +127,8 @@ class ResolvingServer(LaunchedServer):
         with CollectingDecisions(verdict) as decisions:
             listed = await super().list_tools(run_middleware=run_middleware)
         decision = decisions.get("tool")
-        if decision is None:
-            return listed
+        if decision is None or any(isinstance(tool, EntryTool) for tool in listed):
+            return listed  # they were listed already, below the author's middleware, which may leave one of them out
         return [*await self.tool_search.entry_tools(decision, verdict), *listed]
 
     async def entry_tool(self, name: str) -> Tool | None:

@@ -83,6 +83,8 @@ def is_shown(kind: ComponentKind, component: Component, decision: Decision, *, i
         decision: on what the server itself lists; it may have no component of this name.
         is_foreign: whether middleware answered itself; preferences are then held here too.
     """
+    if getattr(component, "is_entry_tool", False):
+        return True  # the server's own, in no catalog
     kept = decision.visible_keys if is_foreign else decision.permitted_keys
     name, version = name_of(kind, component), component.version
     versions = decision.versions.get(name)

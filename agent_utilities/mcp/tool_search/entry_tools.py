@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from fastmcp.exceptions import ToolError
 from fastmcp.tools.base import Tool, ToolResult
@@ -34,6 +34,7 @@ Answer = Callable[[Mapping[str, Any]], Awaitable[ToolResult]]
 class EntryTool(Tool):
     """A tool that is the server's own way to the others."""
 
+    is_entry_tool: ClassVar[bool] = True
     answer: Answer = Field(exclude=True)
     """What it does with its arguments."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -12,6 +13,8 @@ from agent_utilities.selection.resolution import Resolution
 from agent_utilities.visibility.curation import pinned
 from agent_utilities.visibility.decision import Decision
 from agent_utilities.visibility.preferences import Preferences
+
+logger = logging.getLogger("agent_utilities.wire")
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +90,11 @@ async def _unlisted(host: SearchHost, bounds_alone: Verdict, decision: Decision)
     """Return the permitted names that the author's middleware keeps off lists; asked only where tools are deferred."""
     if not bounds_alone.preferences.deferral.defers(len(decision.permitted)):
         return frozenset()
-    with host.surface.under_verdict(bounds_alone):
-        listed = await host.searchable_tools() if host.cuts_lists else None
+    try:
+        with host.surface.under_verdict(bounds_alone):
+            listed = await host.searchable_tools() if host.cuts_lists else None
+    except Exception:
+        # A call must not fail because a list would: nothing is told, and so nothing deferred.
+        logger.warning("the author's middleware lists no tools; none is deferred for this request", exc_info=True)
+        return decision.permitted_names
     return frozenset() if listed is None else decision.permitted_names.difference(tool.name for tool in listed)

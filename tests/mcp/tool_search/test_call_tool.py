@@ -195,3 +195,25 @@ class TestTheAuthorsMiddleware:
                 names = names_in(await caller.ask("tools/list"))
                 assert names == [f"my_{name}" for name in PERMITTED]
                 assert text(await caller.ask(*direct("my_read_note", {}))) == "read_note"
+
+    @pytest.mark.parametrize("bound", [{}, {"MCP_ENABLED_TOOLS": "read_note,send_mail"}])
+    async def test_that_leaves_an_entry_tool_out_of_lists_is_heeded(self, bound: dict[str, str]) -> None:
+        class Hiding(Middleware):
+            async def on_list_tools(self, context: Any, call_next: Any) -> Any:
+                return [tool for tool in await call_next(context) if tool.name != "call_tool"]
+
+        mcp = search_server(with_denied=False, environ={**DEFERRED, **bound}, middleware=[Hiding()])
+        async with web_of(mcp) as web:
+            for caller in (Stateless(web), await InSession.open(web)):
+                tools = result_of(await caller.ask("tools/list"))["tools"]
+                assert [tool["name"] for tool in tools] == ["tool_search"]
+
+    async def test_that_fails_to_list_fails_no_call(self) -> None:
+        class Failing(Middleware):
+            async def on_list_tools(self, context: Any, call_next: Any) -> Any:
+                raise ToolError("no lists today")
+
+        mcp = search_server(with_denied=False, environ=DEFERRED, middleware=[Failing()])
+        async with web_of(mcp) as web:
+            for caller in (Stateless(web), await InSession.open(web)):
+                assert text(await caller.ask(*direct("read_note", {}))) == "read_note"
