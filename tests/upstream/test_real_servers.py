@@ -36,7 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def served(folder: Path) -> Iterator[Gateway]:
-    with gateway(real_config(folder), folder, "--tool-search", "off") as it:
+    with gateway(real_config(folder), folder) as it:
         it.until_listed(NAMES)
         yield it
 

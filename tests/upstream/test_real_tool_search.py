@@ -28,11 +28,18 @@ MOST_LISTED, MOST_AFTER_SEARCHES = 1_200, 3_500
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    """The gateway as an operator starts it who sets nothing; `auto` defers so many tools."""
+    """The gateway as it defers by itself: `auto` is what holds where nobody sets anything."""
     folder = tmp_path_factory.mktemp("searched")
-    with gateway(real_config(folder), folder, MCP_GRAPH="embedded") as it:
+    with gateway(real_config(folder), folder, MCP_GRAPH="embedded", MCP_TOOL_SEARCH="auto") as it:
         it.until_listed([server.name for server in SERVERS])
+        it.until(_ranks_all, "tools of all servers found by their names")
         yield it
+
+
+def _ranks_all(it: Gateway) -> bool:
+    """Whether the ranker knows the servers that became known last; a search in this era activates nothing."""
+    with it.calling("modern") as caller:
+        return all(name in _found(_search(caller, name.replace("_", " "))) for name in SEARCHES.values())
 
 
 @dataclass(frozen=True)

@@ -25,14 +25,14 @@ Wire = Literal["stdio", "session"]
 def raw(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Raw]:
     """A client of a gateway that knows its upstream."""
     if request.param == "session":
-        with gateway(CONFIG, tmp_path) as it:
+        with gateway(CONFIG, tmp_path, MCP_TOOL_SEARCH="auto") as it:
             client = RawSession(it.process.url)
             yield _once_known(client)
             client.rest()
         return
     file = tmp_path / "mcp.json"
     file.write_text(json.dumps(CONFIG), encoding="utf-8")
-    with raw_stdio([*GATEWAY, str(file)], environ(tmp_path)) as over_stdio:
+    with raw_stdio([*GATEWAY, str(file)], environ(tmp_path, MCP_TOOL_SEARCH="auto")) as over_stdio:
         yield _once_known(over_stdio)
 
 

@@ -92,6 +92,18 @@ class TestOnTheCallsOwnStream:
         assert raw.rest() == []
 
 
+@pytest.mark.parametrize("raw", ["stdio", "sse"], indirect=True)
+def test_words_that_come_with_a_call_alone_are_a_turn_of_which_the_client_is_told(raw: Raw) -> None:
+    words = {"_meta": {"agent-utilities/selection": {"query": "weather forecast"}}}
+    params = {"name": "tool_search", "arguments": {"query": "select:no_such_tool"}}
+    came = raw.ask("tools/call", {**params, **words})
+    while NOTICE not in came:  # the call does not wait for the turn
+        came += raw.ask("ping", {})
+    names = [tool["name"] for tool in raw.ask("tools/list", {})[-1]["result"]["tools"]]
+    assert "forecast" in names
+    assert (came.count(NOTICE), raw.rest()) == (1, [])
+
+
 class TestWhereAnswersAreJson:
     @pytest.fixture
     def raw(self, urls: dict[Wire, str]) -> RawSession:
