@@ -61,7 +61,7 @@ class SearchResult:
         unknown: names asked for that no permitted tool has, each with the permitted names nearest to it.
         nearest: where nothing was found, the names nearest to the words.
         cause: why the ranking is less than it could be; empty where it isn't.
-        call: what the model knows `call_tool` by; empty where it has none.
+        call: what the model knows `call_tool` by; None where it has none.
     """
 
     query: str
@@ -73,7 +73,7 @@ class SearchResult:
     unknown: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     nearest: tuple[str, ...] = ()
     cause: str = ""
-    call: str = ""
+    call: str | None = None
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -8,8 +8,9 @@ from typing import Any
 
 from agent_utilities.activation.active import Active, bounded, fitting, within
 from agent_utilities.activation.deferral import Deferral
+from agent_utilities.catalog.entry_names import EntryNames, entry_names
+from agent_utilities.catalog.entry_texts import call_definition, search_definition
 from agent_utilities.catalog.topics import DeferredTool, deferred_text
-from agent_utilities.router.entry_tools import EntryTools
 from agent_utilities.router.formats import LegalNames
 from agent_utilities.router.known_tools import KnownTools
 from agent_utilities.router.settings import RouterSettings
@@ -40,9 +41,9 @@ class RoutedTools:
         return LegalNames(self.known.names, self.settings.host_tools)
 
     @cached_property
-    def entry(self) -> EntryTools:
-        """The entry tools, under names that no tool has, neither the host's nor these."""
-        return EntryTools.beside(frozenset(self.known.names) | self.settings.host_tools)
+    def entry(self) -> EntryNames:
+        """The names of the entry tools, which no tool has, neither the host's nor these."""
+        return entry_names(frozenset(self.known.names) | self.settings.host_tools)
 
     @cached_property
     def told(self) -> str:
@@ -59,7 +60,9 @@ class RoutedTools:
 
     def entry_definitions(self, active: Active) -> list[dict[str, Any]]:
         """Return the entry tools, as long as any tool is deferred."""
-        return self.entry.definitions(self.told) if self.n_deferred(active) else []
+        if not self.n_deferred(active):
+            return []
+        return [search_definition(self.entry, self.told), call_definition(self.entry)]
 
     @cached_property
     def _places(self) -> dict[str, int]:

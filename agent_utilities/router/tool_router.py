@@ -11,6 +11,7 @@ from agent_utilities.activation.active import NOTHING_ACTIVE, Active, Change
 from agent_utilities.activation.active_text import written
 from agent_utilities.catalog.argument_fit import explained
 from agent_utilities.catalog.context import ContextReport
+from agent_utilities.catalog.entry_names import CALL_TOOL
 from agent_utilities.catalog.found_tools import SearchResult
 from agent_utilities.catalog.search_arguments import call_arguments, search_arguments
 from agent_utilities.catalog.search_result import nearest_names
@@ -269,7 +270,7 @@ class ToolRouter:
         if definition is None:
             near = await in_daemon_thread(partial(nearest_names, name, routed.known.names))
             hint = f"did you mean {' or '.join(near)}?" if near else f"find one with {routed.entry.search}"
-            raise InputError("unknown tool", name, routed.entry.call, hint)
+            raise InputError("unknown tool", name, f"{CALL_TOOL}: name", hint)
         self._set.load(own)
         try:
             return await self._called(own, arguments)

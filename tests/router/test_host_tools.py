@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from agent_utilities import ToolRouter
+from agent_utilities.catalog.entry_names import ALIASES
 from agent_utilities.errors import InputError
-from agent_utilities.router.entry_tools import ALIASES
 from tests.router.catalogs import catalog, names, tool
 
 pytestmark = pytest.mark.anyio

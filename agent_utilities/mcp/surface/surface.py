@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+from agent_utilities.catalog import entry_names
 from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind, entry
 from agent_utilities.mcp.observers.base import Observers
 from agent_utilities.mcp.observers.log_lines import LogLines
@@ -30,9 +31,9 @@ from agent_utilities.visibility.decision import Decision, decide
 from agent_utilities.visibility.preferences import preferences_of
 from agent_utilities.visibility.revision import asked_digest, revision
 
-TOOL_SEARCH = entry("tool", "tool_search", read_only=True)
+TOOL_SEARCH = entry("tool", entry_names.TOOL_SEARCH, read_only=True)
 """The entry tool without which nothing is deferred, as bounds judge it."""
-CALL_TOOL = entry("tool", "call_tool")
+CALL_TOOL = entry("tool", entry_names.CALL_TOOL)
 """The other one."""
 _EVERYWHERE = object()
 _AT_ONCE = 1000

@@ -11,7 +11,7 @@ import mcp_types
 from fastmcp.tools.base import Tool
 from fastmcp.tools.function_tool import FunctionTool
 
-from agent_utilities.mcp.tool_search.entry_tools import EntryNames
+from agent_utilities.catalog.entry_names import EntryNames
 from agent_utilities.mcp.tool_search.wrong_arguments import wrong_arguments
 
 _MOST_WRAPPED = 4
@@ -42,7 +42,7 @@ def unwrapped(params: Mapping[str, Any], names: EntryNames) -> Call:
     """
     call = Call(params)
     for _ in range(_MOST_WRAPPED):
-        if names.call is None or call.name != names.call:
+        if names.role(call.name) != "call":
             break
         given = call.params.get("arguments")
         name = given.get("name") if isinstance(given, Mapping) else None

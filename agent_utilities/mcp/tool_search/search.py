@@ -12,12 +12,12 @@ from fastmcp.tools.base import Tool, ToolResult
 
 from agent_utilities.activation.active import Change, load
 from agent_utilities.activation.active_text import written
+from agent_utilities.catalog.entry_names import EntryNames
 from agent_utilities.catalog.search_result import Select, chosen, n_results, nearest_names, parse_query
 from agent_utilities.errors import InputError
 from agent_utilities.mcp.observers.base import SearchEvent
 from agent_utilities.mcp.surface.verdict import Verdict
 from agent_utilities.mcp.tool_search.base import SearchHost
-from agent_utilities.mcp.tool_search.entry_tools import EntryNames
 from agent_utilities.mcp.tool_search.found import Found
 from agent_utilities.mcp.tool_search.permitted import Permitted, permitted_of
 from agent_utilities.mcp.tool_search.turns import Turns

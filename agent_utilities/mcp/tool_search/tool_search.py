@@ -11,6 +11,7 @@ from fastmcp.tools.base import Tool, ToolResult
 
 from agent_utilities.activation.active import is_new_turn
 from agent_utilities.catalog.document import ToolServer
+from agent_utilities.catalog.entry_names import ALIASES, EntryNames, entry_names
 from agent_utilities.catalog.model import entry
 from agent_utilities.catalog.topics import DeferredTool, deferred_text_steps
 from agent_utilities.mcp.search_session import SessionView
@@ -19,7 +20,7 @@ from agent_utilities.mcp.surface.verdict import Verdict, verdict_in_force
 from agent_utilities.mcp.tool_origin import ToolOrigin
 from agent_utilities.mcp.tool_search.base import SearchHost
 from agent_utilities.mcp.tool_search.calls import Call, unwrapped, with_schema
-from agent_utilities.mcp.tool_search.entry_tools import ALIASES, EntryNames, call_tool, entry_names, search_tool
+from agent_utilities.mcp.tool_search.entry_tools import call_tool, search_tool
 from agent_utilities.mcp.tool_search.permitted import Permitted, permitted_of
 from agent_utilities.mcp.tool_search.search import Searches
 from agent_utilities.mcp.tool_search.turns import Turns
@@ -27,7 +28,7 @@ from agent_utilities.runtime.turns import finish_in_turns
 from agent_utilities.visibility.decision import Decision
 
 _N_TEXTS = 64
-_ALIASES = tuple(entry("tool", alias, read_only=True) for alias in sorted(ALIASES))
+_ALIASES = tuple(entry("tool", alias, read_only=True) for alias in ALIASES)
 """As bounds judge them: a deny by name holds on them too."""
 
 
@@ -106,7 +107,7 @@ class ToolSearch:
             return []
         names = self._names(permitted, verdict)
         search = search_tool(names, await self._text(permitted, names), self._answer)
-        return [search, *([call_tool(names.call, names.search)] if names.call is not None else [])]
+        return [search, *([call_tool(names)] if names.call is not None else [])]
 
     async def entry_tool(self, name: str) -> Tool | None:
         """Return the entry tool that a call under the verdict in force names, or None."""
@@ -117,9 +118,12 @@ class ToolSearch:
         if not permitted.defers:
             return None
         names = self._names(permitted, verdict)
-        if names.is_search(name):
-            return search_tool(replace(names, search=name), "", self._answer)
-        return call_tool(name, names.search) if name == names.call else None
+        match names.role(name):
+            case "search":
+                return search_tool(replace(names, search=name), "", self._answer)
+            case "call":
+                return call_tool(names)
+        return None
 
     def _names(self, permitted: Permitted, verdict: Verdict) -> EntryNames:
         by_caller = verdict.effective.is_searched_by_caller(self._host.surface.operator.defers_by_default)
