@@ -21,10 +21,13 @@ _SESSION = "agent-utilities/tool-search"
 
 
 def session_view(ctx: ServerRequestContext[Any, Any]) -> SessionView | None:
-    """Return the session of a request; None for 2026-07-28, where no request knows of another."""
+    """Return the session of a request; None where no request knows of another: 2026-07-28, and HTTP without sessions."""
     if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
         return None
-    session = connection_of(ctx).state.setdefault(_SESSION, SearchSession())
+    connection = connection_of(ctx)
+    if not connection.has_standalone_channel:  # `stateless_http`: it is there for this request alone
+        return None
+    session = connection.state.setdefault(_SESSION, SearchSession())
 
     async def tell_changed() -> None:
         """Tell on the call's own stream where it has one, so that it comes before the call's result."""
