@@ -21,7 +21,7 @@ _SESSION = "agent-utilities/tool-search"
 
 
 def session_view(ctx: ServerRequestContext[Any, Any]) -> SessionView | None:
-    """Return the session of a request; None where no request knows of another: 2026-07-28, and HTTP without sessions."""
+    """Return the session of a request; None where no request knows of another: in 2026-07-28, or without sessions."""
     if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
         return None
     connection = connection_of(ctx)
