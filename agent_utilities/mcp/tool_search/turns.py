@@ -76,9 +76,11 @@ class Turns:
             # Nothing has changed for anybody: the same request is listed the same again.
             return replace(verdict, preferences=replace(answered, n_attached=limit))
         session = verdict.view.session
-        change = turn(session.active, query, permitted.answering(resolution, limit), deferral, permitted.room)
+        before = session.active  # while the query was resolved, other requests may have been turns of the session
+        limit = n_to_attach(before, deferral, preferences.top_k)
+        change = turn(before, query, permitted.answering(resolution, limit), deferral, permitted.room)
         session.take(change)
-        if change.active.n_turns > active.n_turns:
+        if change.active.n_turns > before.n_turns:
             counts = {"turn": change.active.n_turns, "turns": deferral.search_turns}
             self._tell(SearchEvent("window_step", counts))
         self._told(change)

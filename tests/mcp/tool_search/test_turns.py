@@ -11,6 +11,7 @@ from fastmcp.client.messages import MessageHandler
 from mcp_types import PaginatedRequestParams
 
 from agent_utilities import AgentServer, create_mcp_server, selection_meta
+from agent_utilities.mcp.observers.base import Observer, SearchEvent
 
 pytestmark = pytest.mark.anyio
 TOPICS = ("invoice", "branch", "photo", "metric")
@@ -97,3 +98,46 @@ async def test_a_request_of_the_newer_era_knows_of_none_before_it(tmp_path):
         await client.call_tool("tool_search", {"query": "select:read_metric"})
         await client.call_tool("create_invoice", meta=selection_meta(query="create an invoice"))
         assert await listed(client) == []
+
+
+async def together(server: AgentServer, *queries: str) -> tuple[list[str], list[SearchEvent]]:
+    """List with each query at once, in one session; return what is listed after it, and the turns that were told."""
+    answer, events, all_ask = server.resolution_of, Events(), asyncio.Event()
+    asked: list[Any] = []
+
+    async def once_all_ask(*question: Any) -> Any:
+        asked.append(question)
+        if len(asked) == len(queries):
+            all_ask.set()
+        await all_ask.wait()
+        return await answer(*question)
+
+    async with Client(server, mode="legacy") as client:
+        await client.call_tool("tool_search", {"query": "photo"})  # waits for the index
+        loaded = await listed(client)
+        server.surface.observers.add(events)
+        server.resolution_of = once_all_ask  # type: ignore[method-assign]
+        await asyncio.gather(*(listed(client, query=query) for query in queries))
+        return [name for name in await listed(client) if name not in loaded], events.turns
+
+
+class Events(Observer):
+    """Keeps the turns that were told."""
+
+    def __init__(self) -> None:
+        self.turns: list[SearchEvent] = []
+
+    def searched(self, event: SearchEvent) -> None:
+        if event.name == "window_step":
+            self.turns.append(event)
+
+
+async def test_of_two_turns_at_once_the_second_attaches_as_a_later_one_does(tmp_path):
+    server = shop(MCP_GRAPH_FOLDER=str(tmp_path), MCP_INITIAL_K="3", MCP_SEARCH_K="1")
+    attached, _ = await together(server, "invoice", "metric")
+    assert len(attached) == 4
+
+
+async def test_two_lists_at_once_with_the_same_words_are_told_as_one_turn(tmp_path):
+    _, turns = await together(shop(MCP_GRAPH_FOLDER=str(tmp_path)), "invoice", "invoice")
+    assert [turn.counts["turn"] for turn in turns] == [1]
