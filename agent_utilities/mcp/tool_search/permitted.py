@@ -78,12 +78,17 @@ class Permitted:
 
 async def permitted_of(host: SearchHost, verdict: Verdict) -> Permitted:
     """Return what a verdict permits of what its caller was last listed."""
-    bounds_alone = replace(verdict, shapes_lists=False)
     catalog = await host.catalog("tool")
-    decision = await host.surface.decide_in_turns("tool", catalog, bounds_alone)
-    if catalog.digest not in verdict.unlisted:
-        verdict.unlisted[catalog.digest] = await _unlisted(host, bounds_alone, decision)
-    return Permitted(decision, verdict.preferences, verdict.unlisted[catalog.digest])
+    decision = await host.surface.decide_in_turns("tool", catalog, replace(verdict, shapes_lists=False))
+    return await permitted_by(host, verdict, decision)
+
+
+async def permitted_by(host: SearchHost, verdict: Verdict, decision: Decision) -> Permitted:
+    """Return what a verdict permits, by a decision made under it."""
+    digest = decision.catalog.digest
+    if digest not in verdict.unlisted:
+        verdict.unlisted[digest] = await _unlisted(host, replace(verdict, shapes_lists=False), decision)
+    return Permitted(decision, verdict.preferences, verdict.unlisted[digest])
 
 
 async def _unlisted(host: SearchHost, bounds_alone: Verdict, decision: Decision) -> frozenset[str]:

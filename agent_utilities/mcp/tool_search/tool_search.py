@@ -21,7 +21,7 @@ from agent_utilities.mcp.tool_origin import ToolOrigin
 from agent_utilities.mcp.tool_search.base import SearchHost
 from agent_utilities.mcp.tool_search.calls import Call, unwrapped, with_schema
 from agent_utilities.mcp.tool_search.entry_tools import call_tool, search_tool
-from agent_utilities.mcp.tool_search.permitted import Permitted, permitted_of
+from agent_utilities.mcp.tool_search.permitted import Permitted, permitted_by, permitted_of
 from agent_utilities.mcp.tool_search.search import Searches
 from agent_utilities.mcp.tool_search.turns import Turns
 from agent_utilities.runtime.turns import finish_in_turns
@@ -102,7 +102,7 @@ class ToolSearch:
         """
         if not decision.defers:
             return []
-        permitted = Permitted(decision, verdict.preferences, verdict.unlisted.get(decision.catalog.digest, frozenset()))
+        permitted = await permitted_by(self._host, verdict, decision)  # tools may have come since it was prepared
         if not permitted.names - decision.visible_names:
             return []
         names = self._names(permitted, verdict)

@@ -8,11 +8,13 @@ from typing import Any
 
 import mcp_types
 import pytest
+from fastmcp import Client
 from fastmcp.exceptions import NotFoundError
 from fastmcp.server.middleware import AuthMiddleware, CallNext, Middleware, MiddlewareContext
 from fastmcp.tools.base import Tool
 
 from agent_utilities import AgentServer, create_mcp_server
+from agent_utilities.mcp.surface.verdict import verdict_in_force
 from tests.mcp.tool_search.conversation import transcript
 from tests.wire.search_server import DENIED, LEAKED, PERMITTED, add_tools, search_server
 
@@ -121,3 +123,28 @@ class TestSearch:
         seen = await transcript(refused_by_auth_middleware(with_denied=True))
         told = [asked for asked, answer in seen if "quicksilver" in answer and "quicksilver" not in asked]
         assert told == []
+
+
+class HidingLate(Hiding):
+    """Hides tools, of a server that has one more by the time that a list is made."""
+
+    def __init__(self) -> None:
+        self.server: AgentServer | None = None
+
+    async def on_list_tools(self, context: Any, call_next: Any) -> Sequence[Tool]:
+        if self.server is not None and (verdict := verdict_in_force()) is not None and verdict.shapes_lists:
+            self.server.tool(lambda: "new", name="came_meanwhile", description="Came meanwhile.")
+        return await super().on_list_tools(context, call_next)
+
+
+async def descriptions_in_a_change(*, with_denied: bool) -> list[str | None]:
+    late = HidingLate()
+    server = search_server(with_denied=with_denied, environ=DEFERRED, middleware=[late])
+    async with Client(server, mode="legacy") as client:
+        await client.list_tools()
+        late.server = server
+        return [tool.description for tool in await client.list_tools()]
+
+
+async def test_a_tool_that_comes_while_a_list_is_made_brings_no_hidden_one_to_light():
+    assert await descriptions_in_a_change(with_denied=True) == await descriptions_in_a_change(with_denied=False)
