@@ -24,10 +24,9 @@ def session_view(ctx: ServerRequestContext[Any, Any]) -> SessionView | None:
     """Return the session of a request; None where no request knows of another: in 2026-07-28, or without sessions."""
     if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
         return None
-    connection = connection_of(ctx)
-    if not connection.has_standalone_channel:  # `stateless_http`: it is there for this request alone
+    if not connection_of(ctx).has_standalone_channel:  # `stateless_http`: it is there for this request alone
         return None
-    session = connection.state.setdefault(_SESSION, SearchSession())
+    session = connection_of(ctx).state.setdefault(_SESSION, SearchSession())
 
     async def tell_changed() -> None:
         """Tell on the call's own stream where it has one, so that it comes before the call's result."""
