@@ -154,3 +154,9 @@ async def sdk_session(heard: Heard) -> AsyncIterator[ClientSession]:
         session = await stack.enter_async_context(ClientSession(*streams, message_handler=heard))
         await session.initialize()
         yield session
+
+
+async def test_over_one_connection_a_search_of_the_newer_era_activates_nothing(url: str, tmp_path: Path) -> None:
+    async with Client(transport("stdio", url, tmp_path / "log"), mode="auto") as client:
+        found = await client.call_tool("tool_search", {"query": "select:snow_depth"})
+    assert (found.structured_content or {})["activated"] == []
