@@ -39,9 +39,11 @@ class FoundTool:
     def as_dict(self) -> dict[str, Any]:
         """Return what a model reads of it."""
         if self.is_full:
-            told = {key: self.definition[key] for key in _FOR_MODELS if self.definition.get(key)}
+            told = {key: self.definition[key] for key in _FOR_MODELS if self.definition.get(key) not in (None, "")}
         else:
-            text = first_sentence(self.definition.get("description") or "")
+            # Lines that an author broke are one sentence, paragraphs are not.
+            paragraph = str(self.definition.get("description") or "").strip().partition("\n\n")[0]
+            text = first_sentence(" ".join(paragraph.split()))
             shown = text if len(text) <= _N_TEXT_CHARACTERS else f"{text[: _N_TEXT_CHARACTERS - 1].rstrip()}…"
             told = {"name": self.name, **({"description": shown} if shown else {})}
         return told if self.score is None else {**told, "score": round(self.score, _N_SCORE_DIGITS)}
@@ -58,6 +60,7 @@ class SearchResult:
         activated: names that the search made visible.
         evicted: names of loaded tools that went out for them.
         n_deferred: how many tools stay deferred.
+        active: the value of `active` after it.
         unknown: names asked for that no permitted tool has, each with the permitted names nearest to it.
         nearest: where nothing was found, the names nearest to the words.
         cause: why the ranking is less than it could be; empty where it isn't.
@@ -70,6 +73,7 @@ class SearchResult:
     activated: tuple[str, ...] = ()
     evicted: tuple[str, ...] = ()
     n_deferred: int = 0
+    active: str = ""
     unknown: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     nearest: tuple[str, ...] = ()
     cause: str = ""
@@ -86,8 +90,9 @@ class SearchResult:
         return json.dumps(self._told(), ensure_ascii=False, separators=(",", ":"))
 
     def as_dict(self) -> dict[str, Any]:
-        """Return what a program reads: the same, and what was activated and evicted."""
-        return {**self._told(), "activated": list(self.activated), "evicted": list(self.evicted)}
+        """Return what a program reads: the same, and what was activated and evicted, and is active now."""
+        changed = {"activated": list(self.activated), "evicted": list(self.evicted)}
+        return {**self._told(), **changed, "active": self.active}
 
     def _told(self) -> dict[str, Any]:
         told: dict[str, Any] = {"tools": [tool.as_dict() for tool in self.tools]}
@@ -110,7 +115,9 @@ class SearchResult:
             return f"Call them by name{by_call}{more}."
         if self.unknown:
             return "No tool of that name; search by words, or select one of the nearest."
-        return "Nothing found; try other words, or select one of the nearest by select:NAME."
+        if self.nearest:
+            return "Nothing found; try other words, or load one of the nearest by select:NAME."
+        return "Nothing found; try other words."
 
 
 def found_tools(

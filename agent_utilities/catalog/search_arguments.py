@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agent_utilities.catalog.search_result import n_results
+from agent_utilities.catalog.search_result import MAX_RESULTS, n_results, nearest_names
 from agent_utilities.errors import InputError
 
 _KEYS = frozenset({"query", "max_results", "server"})
@@ -45,17 +45,40 @@ def search_arguments(arguments: Mapping[str, Any]) -> SearchArguments:
             raise InputError("not a list of names", names, f"tool_search: {key}", "give query instead")
     if unknown := sorted(given.keys() - _KEYS):
         raise InputError("no such argument", unknown[0], "tool_search", "it takes query, max_results and server")
-    query, server, most = given.get("query"), given.get("server"), given.get("max_results")
+    query, server = given.get("query"), given.get("server")
     if not isinstance(query, str):
         raise InputError("no words to search for", query, "tool_search: query", "give words, or select:a,b")
     if server is not None and not isinstance(server, str):
         raise InputError("not a server's name", server, "tool_search: server", "give one, or leave it out")
+    for key, text in (("query", query), ("server", server or "")):
+        _check_unicode(key, text)
+    return SearchArguments(query, _read_max_results(given.get("max_results")), server or None)
+
+
+def _read_max_results(most: object) -> int | None:
     if isinstance(most, str) and most.isascii() and most.isdecimal():
         most = int(most[:4])
     if most is not None and (not isinstance(most, int) or isinstance(most, bool)):
-        raise InputError("not a whole number", most, "tool_search: max_results", "use one from 1 to 25")
+        raise InputError("not a whole number", most, "tool_search: max_results", f"use one from 1 to {MAX_RESULTS}")
     n_results(most)
-    return SearchArguments(query, most, server or None)
+    return most
+
+
+def _check_unicode(key: str, text: str) -> None:
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise InputError("not Unicode text", text, f"tool_search: {key}", "leave lone surrogates out")
+
+
+def no_such_server(server: str, servers: Iterable[str]) -> InputError:
+    """Return the error for a server that is not there.
+
+    Args:
+        server: what was asked for.
+        servers: the servers and tags of the tools that the caller may use, and of no others.
+    """
+    near = " or ".join(nearest_names(server, servers))
+    hint = f"did you mean {near}?" if near else "leave it out to search all"
+    return InputError("no such server", server, "tool_search: server", hint)
 
 
 def call_arguments(arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

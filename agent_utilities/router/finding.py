@@ -6,17 +6,15 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from agent_utilities.activation.active import Change
+from agent_utilities.activation.active_text import written
 from agent_utilities.catalog.found_tools import SearchResult, found_tools
+from agent_utilities.catalog.search_arguments import no_such_server
 from agent_utilities.catalog.search_result import chosen
-from agent_utilities.errors import InputError
 from agent_utilities.ranking.base import Ranking
 from agent_utilities.router.formats import LegalNames
 from agent_utilities.router.known_tools import KnownTools
 from agent_utilities.router.routed_tools import RoutedTools
-from agent_utilities.selection.nearest import nearest
 from agent_utilities.selection.resolution import RankedTool
-
-_N_SERVERS_TOLD = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +51,8 @@ def places_of_server(known: KnownTools, server: str) -> tuple[int, ...]:
     """
     if places := known.of_server(server):
         return places
-    servers = sorted({each for each in known.servers if each})
-    near = nearest(server, servers)
-    hint = f"did you mean {near}?" if near else f"there are {', '.join(servers[:_N_SERVERS_TOLD]) or 'none by name'}"
-    raise InputError("no such server", server, "tool_search: server", hint)
+    tags = {tag for entry in known.entries for tag in entry.tags}
+    raise no_such_server(server, {*known.servers, *tags} - {""})
 
 
 def by_name(known: KnownTools, legal: LegalNames, names: Collection[str], places: Collection[int] | None) -> Found:
@@ -97,6 +93,7 @@ def search_result(
         activated=change.added,
         evicted=change.evicted,
         n_deferred=routed.n_deferred(change.active),
+        active=written(change.active),
         unknown={name: nearest[name] for name in found.unknown},
         nearest=() if found.unknown or found.full else nearest.get(query, ()),
         call=routed.entry.call,

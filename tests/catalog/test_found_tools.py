@@ -34,6 +34,15 @@ def test_one_by_name_has_its_first_sentence_and_no_more_than_120_characters_of_i
     assert FoundTool(wordy, False).as_dict()["description"] == "x" * 119 + "…"
 
 
+def test_a_sentence_over_two_lines_is_one_and_a_heading_is_one_without_a_full_stop() -> None:
+    texts = {"Shows a song\n    of the album. More.": "Shows a song of the album.", "Song\n\nShows it.": "Song"}
+    assert {text: FoundTool({**SONG, "description": text}, False).as_dict()["description"] for text in texts} == texts
+
+
+def test_a_schema_that_says_nothing_is_told_all_the_same() -> None:
+    assert FoundTool({"name": "a", "inputSchema": {}}, True).as_dict() == {"name": "a", "inputSchema": {}}
+
+
 def test_one_without_a_description_is_told_all_the_same() -> None:
     assert FoundTool({"name": "a"}, False).as_dict() == {"name": "a"}
     assert FoundTool({"name": "a", "description": None}, False).as_dict() == {"name": "a"}
@@ -51,6 +60,7 @@ WHOLE = SearchResult(
     activated=("song_show",),
     evicted=("photo_show",),
     n_deferred=7,
+    active="3:song_show",
     unknown={"song_shwo": ("song_show",)},
     cause="ranked by words alone",
     call="call_tool",
@@ -65,7 +75,12 @@ def test_a_model_reads_json_of_what_was_found_what_went_out_and_what_to_do() -> 
 
 
 def test_a_program_is_told_what_was_activated_too() -> None:
-    assert WHOLE.as_dict() == {**json.loads(WHOLE.text), "activated": ["song_show"], "evicted": ["photo_show"]}
+    assert WHOLE.as_dict() == {
+        **json.loads(WHOLE.text),
+        "activated": ["song_show"],
+        "evicted": ["photo_show"],
+        "active": "3:song_show",
+    }
 
 
 @pytest.mark.parametrize(
@@ -74,7 +89,8 @@ def test_a_program_is_told_what_was_activated_too() -> None:
         (WHOLE, "call_tool(name, arguments) where they are not in your list; load those in more"),
         (SearchResult("song", tools=WHOLE.tools), "Call them by name."),
         (SearchResult("select:x", unknown={"x": ()}), "No tool of that name;"),
-        (SearchResult("xyz"), "Nothing found;"),
+        (SearchResult("xyz"), "Nothing found; try other words."),
+        (SearchResult("xyz", nearest=("xyza",)), "or load one of the nearest by select:NAME."),
     ],
 )
 def test_what_to_do_depends_on_what_was_found(result: SearchResult, said: str) -> None:

@@ -1,4 +1,4 @@
-"""What models write to `tool_search` and `call_tool`, and why a call failed."""
+"""What models write to `tool_search` and `call_tool`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,8 @@ from typing import Any
 
 import pytest
 
-from agent_utilities.catalog.argument_fit import explained, misfit
 from agent_utilities.catalog.search_arguments import SearchArguments, call_arguments, search_arguments
 from agent_utilities.errors import InputError
-
-SCHEMA = {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"], "additionalProperties": False}
 
 
 class TestSearchArguments:
@@ -42,6 +39,8 @@ class TestSearchArguments:
             {"query": "song", "server": 5},
             {"query": "song", "top_k": 5},
             {"tool_names": ["a", 5]},
+            {"query": "song \ud800"},
+            {"query": "song", "server": "\udfff"},
         ],
     )
     def test_are_refused_where_they_cannot_be(self, given: dict[str, Any]) -> None:
@@ -71,37 +70,3 @@ class TestCallArguments:
     def test_of_no_tool_are_refused(self, given: dict[str, Any]) -> None:
         with pytest.raises(InputError, match="no tool's name"):
             call_arguments(given)
-
-
-class TestMisfit:
-    def test_arguments_that_fit_are_none(self) -> None:
-        assert misfit({"id": "7"}, SCHEMA) is None
-
-    @pytest.mark.parametrize(
-        ("arguments", "said"),
-        [
-            ({}, "wrong arguments: 'id' is a required property"),
-            ({"id": 7}, "wrong arguments: id: 7 is not of type 'string'"),
-            ({"id": "7", "song": 1}, "wrong arguments: Additional properties are not allowed"),
-        ],
-    )
-    def test_others_are_told(self, arguments: dict[str, Any], said: str) -> None:
-        assert str(misfit(arguments, SCHEMA)).startswith(said)
-
-    def test_what_is_long_is_cut(self) -> None:
-        assert len(str(misfit({"id": ["x" * 9999]}, SCHEMA))) < 300
-
-    @pytest.mark.parametrize("schema", [{"type": 5}, {"properties": 5}, {"$ref": "#/nowhere"}])
-    def test_a_schema_that_is_none_refuses_nothing(self, schema: dict[str, Any]) -> None:
-        assert misfit({"id": "7"}, schema) is None
-
-    def test_an_error_for_other_reasons_is_left_as_it_is(self) -> None:
-        assert explained("song_show", "no such song", {"id": "7"}, SCHEMA) is None
-
-    def test_one_that_says_what_is_wrong_gets_the_schema_alone(self) -> None:
-        said = "wrong arguments for song_show: 'id' is 7, give text"
-        assert str(explained("song_show", said, {"id": 7}, SCHEMA)).startswith('song_show takes: {"type":"object"')
-
-    def test_one_that_does_not_gets_both(self) -> None:
-        told = str(explained("song_show", "failed", {}, SCHEMA))
-        assert told.startswith("wrong arguments: 'id' is a required property. song_show takes: {")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,8 +10,10 @@ import mcp_types
 from fastmcp.tools.base import Tool
 from fastmcp.tools.function_tool import FunctionTool
 
+from agent_utilities.catalog.argument_fit import explained
 from agent_utilities.catalog.entry_names import EntryNames
-from agent_utilities.mcp.tool_search.wrong_arguments import wrong_arguments
+from agent_utilities.catalog.search_arguments import call_arguments
+from agent_utilities.errors import InputError
 
 _MOST_WRAPPED = 4
 
@@ -45,24 +46,12 @@ def unwrapped(params: Mapping[str, Any], names: EntryNames) -> Call:
         if names.role(call.name) != "call":
             break
         given = call.params.get("arguments")
-        name = given.get("name") if isinstance(given, Mapping) else None
-        arguments = _object(given.get("arguments")) if isinstance(given, Mapping) else None
-        if not isinstance(name, str) or not name or arguments is None:
-            break
+        try:
+            name, arguments = call_arguments(given if isinstance(given, Mapping) else {})
+        except InputError:
+            break  # `call_tool` itself says what is wrong
         call = replace(call, params={**call.params, "name": name, "arguments": arguments}, is_wrapped=True)
     return call
-
-
-def _object(arguments: Any) -> Mapping[str, Any] | None:
-    """Return arguments as an object; models write them as JSON text at times, or leave them out."""
-    if isinstance(arguments, str):
-        try:
-            arguments = json.loads(arguments or "{}")
-        except (ValueError, RecursionError):
-            return None
-    if arguments is None:
-        return {}
-    return arguments if isinstance(arguments, Mapping) else None
 
 
 def with_schema(result: dict[str, Any], tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -78,11 +67,8 @@ def with_schema(result: dict[str, Any], tool: Tool, arguments: Mapping[str, Any]
     """
     content = result.get("content") or []
     said = " ".join(str(each.get("text", "")) for each in content if isinstance(each, dict))
-    is_said = said.startswith("wrong arguments for ")
-    wrong = "" if is_said or isinstance(tool, FunctionTool) else wrong_arguments(tool.parameters, arguments)
-    if not (is_said or wrong):
+    is_checked = not isinstance(tool, FunctionTool)
+    if (text := explained(tool.name, said, arguments, tool.parameters, is_checked=is_checked)) is None:
         return result
-    schema = json.dumps(tool.parameters, ensure_ascii=False, separators=(",", ":"))
-    text = f"{tool.name} takes: {schema}" if is_said else f"{wrong}. {tool.name} takes: {schema}"
     added = mcp_types.TextContent(type="text", text=text).model_dump(by_alias=True, exclude_none=True)
     return {**result, "content": [*content, added]}

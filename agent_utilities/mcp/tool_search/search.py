@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from fastmcp.exceptions import ToolError
@@ -13,66 +12,21 @@ from fastmcp.tools.base import Tool, ToolResult
 from agent_utilities.activation.active import Change, load
 from agent_utilities.activation.active_text import written
 from agent_utilities.catalog.entry_names import EntryNames
+from agent_utilities.catalog.found_tools import SearchResult, found_tools
+from agent_utilities.catalog.search_arguments import SearchArguments, no_such_server, search_arguments
 from agent_utilities.catalog.search_result import Select, chosen, n_results, nearest_names, parse_query
 from agent_utilities.errors import InputError
 from agent_utilities.mcp.observers.base import SearchEvent
 from agent_utilities.mcp.surface.verdict import Verdict
 from agent_utilities.mcp.tool_search.base import SearchHost
-from agent_utilities.mcp.tool_search.found import Found
 from agent_utilities.mcp.tool_search.permitted import Permitted, permitted_of
 from agent_utilities.mcp.tool_search.turns import Turns
 from agent_utilities.ranking.plain_words import plain_matches
+from agent_utilities.selection.channels import META_KEY
 from agent_utilities.selection.model import fold
 from agent_utilities.selection.resolution import RankedTool
 
-_KEYS = frozenset({"query", "max_results", "server"})
-_NAME_LISTS = ("names", "tools", "tool_names")
-"""How other hosts' load tools take names."""
 _NOT_RANKED = ("off", "unavailable")
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """The arguments of a search.
-
-    Args:
-        query: words, or `select:` and names.
-        max_results: the most tools to give; None where the caller leaves it open.
-        server: the server or toolset to search; None for all.
-    """
-
-    query: str
-    max_results: int | None = None
-    server: str | None = None
-
-
-def read_arguments(arguments: Mapping[str, Any]) -> Asked:
-    """Return the arguments of a search.
-
-    Raises:
-        InputError: one is missing, unknown or of the wrong type.
-    """
-    given = {key: value for key, value in arguments.items() if value is not None}
-    for key in _NAME_LISTS:
-        names = given.pop(key, None)
-        if isinstance(names, list) and all(isinstance(name, str) for name in names):
-            given.setdefault("query", f"select:{','.join(names)}")
-        elif names is not None:
-            raise InputError("not a list of names", names, f"tool_search: {key}", "give query instead")
-    if unknown := sorted(given.keys() - _KEYS):
-        raise InputError("no such argument", unknown[0], "tool_search", "it takes query, max_results and server")
-    query, server, most = given.get("query"), given.get("server"), given.get("max_results")
-    if not isinstance(query, str):
-        raise InputError("no words to search for", query, "tool_search: query", "give words, or select:a,b")
-    if server is not None and not isinstance(server, str):
-        raise InputError("not a server's name", server, "tool_search: server", "give one, or leave it out")
-    for key, text in (("query", query), ("server", server or "")):
-        if any("\ud800" <= character <= "\udfff" for character in text):
-            raise InputError("not Unicode text", text, f"tool_search: {key}", "leave lone surrogates out")
-    if most is not None and (not isinstance(most, int) or isinstance(most, bool)):
-        raise InputError("not a whole number", most, "tool_search: max_results", "use one from 1 to 25")
-    n_results(most)
-    return Asked(query, most, server or None)
 
 
 class Searches:
@@ -95,16 +49,18 @@ class Searches:
         started = time.perf_counter()
         permitted = await permitted_of(self._host, verdict)
         try:
-            found = await self._found(read_arguments(arguments), verdict, permitted, names)
+            found = await self._found(search_arguments(arguments), verdict, permitted, names)
         except InputError as error:
             raise ToolError(str(error)) from None
-        counts = {"found": len(found.definitions) + len(found.more), "loaded": len(found.activated)}
+        counts = {"found": len(found.names), "loaded": len(found.activated)}
         counts |= {"evicted": len(found.evicted), "deferred": found.n_deferred}
         event = SearchEvent("tool_search", counts, found.cause, time.perf_counter() - started)
         self._host.surface.observers.searched(event)
-        return found.result()
+        return ToolResult(found.text, found.as_dict(), {META_KEY: {"active": found.active}})
 
-    async def _found(self, asked: Asked, verdict: Verdict, permitted: Permitted, names: EntryNames) -> Found:
+    async def _found(
+        self, asked: SearchArguments, verdict: Verdict, permitted: Permitted, names: EntryNames
+    ) -> SearchResult:
         searched = await self._searched(asked, permitted)
         parsed = parse_query(asked.query)
         cause = ""
@@ -123,10 +79,10 @@ class Searches:
         change = await self._loaded(verdict, permitted, full)
         wanted = parsed.names if isinstance(parsed, Select) else ()
         unknown = {name: nearest_names(name, known) for name in wanted if name not in definitions}
-        return Found(
-            definitions=[definitions[name] for name in full],
-            more=[definitions[name] for name in more],
-            scores={each.name: each.score for each in ranked if each.score is not None},
+        return SearchResult(
+            query=asked.query,
+            tools=found_tools(full, definitions, is_full=True, ranked=ranked),
+            more=found_tools(more, definitions, is_full=False, ranked=ranked),
             activated=change.added if verdict.view is not None else (),
             evicted=change.evicted,
             n_deferred=len(permitted.not_pinned) - self._n_visible(verdict, permitted),
@@ -148,7 +104,7 @@ class Searches:
         names = [name for name in full if name in permitted.not_pinned]
         return load(verdict.preferences.active, names, permitted.deferral, permitted.room)
 
-    async def _searched(self, asked: Asked, permitted: Permitted) -> dict[str, Tool | None]:
+    async def _searched(self, asked: SearchArguments, permitted: Permitted) -> dict[str, Tool | None]:
         """Return the names to search among, with their tools where these are known already.
 
         Raises:
@@ -164,9 +120,7 @@ class Searches:
             return searched
         of_server = self._names_of(asked.server, permitted)
         if not (kept := {name: tool for name, tool in searched.items() if name in of_server}):
-            near = ", ".join(nearest_names(asked.server, self._servers(permitted)))
-            hint = f"did you mean {near}?" if near else "leave it out to search all"
-            raise InputError("no such server", asked.server, "tool_search: server", hint)
+            raise no_such_server(asked.server, self._servers(permitted))
         return kept
 
     def _names_of(self, server: str, permitted: Permitted) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""What is wrong with a call's arguments is told from a schema, whoever wrote that."""
+"""What is wrong with a call's arguments is told from a schema, whoever wrote that, and with the schema."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import socket
 
 import pytest
 
-from agent_utilities.mcp.tool_search.wrong_arguments import wrong_arguments
+from agent_utilities.catalog.argument_fit import explained, wrong_arguments
+
+SCHEMA = {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"], "additionalProperties": False}
 
 
 class TestWhatIsTold:
@@ -17,6 +19,9 @@ class TestWhatIsTold:
     def test_an_argument_that_no_schema_knows(self) -> None:
         told = wrong_arguments({"properties": {}, "additionalProperties": False}, {"page": 1})
         assert told == "wrong arguments: Additional properties are not allowed ('page' was unexpected)"
+
+    def test_an_argument_that_is_missing(self) -> None:
+        assert wrong_arguments(SCHEMA, {}) == "wrong arguments: 'id' is a required property"
 
     def test_nothing_where_the_arguments_fit(self) -> None:
         assert wrong_arguments({"required": ["page"]}, {"page": 1}) is None
@@ -52,5 +57,22 @@ class TestAStrangersSchema:
         assert [wrong_arguments(schema, {text: text}) for schema in schemas] == [None, None, None]
 
     def test_one_that_can_not_be_read_tells_nothing(self) -> None:
-        schemas = [{"$ref": "#"}, {"type": 5}, {"properties": 5}, {"allOf": {"a": 1}}]
-        assert [wrong_arguments(schema, {"page": 1}) for schema in schemas] == [None] * 4
+        schemas = [{"$ref": "#"}, {"$ref": "#/nowhere"}, {"type": 5}, {"properties": 5}, {"allOf": {"a": 1}}]
+        assert [wrong_arguments(schema, {"page": 1}) for schema in schemas] == [None] * 5
+
+
+class TestWithTheSchema:
+    def test_an_error_for_other_reasons_is_left_as_it_is(self) -> None:
+        assert explained("song_show", "no such song", {"id": "7"}, SCHEMA) is None
+
+    def test_one_that_says_what_is_wrong_gets_the_schema_alone(self) -> None:
+        said = "wrong arguments for song_show: 'id' is 7, give text"
+        assert str(explained("song_show", said, {"id": 7}, SCHEMA)).startswith('song_show takes: {"type":"object"')
+
+    def test_one_that_does_not_gets_both(self) -> None:
+        told = str(explained("song_show", "failed", {}, SCHEMA))
+        assert told.startswith("wrong arguments: 'id' is a required property. song_show takes: {")
+
+    def test_a_tool_that_says_so_itself_is_not_contradicted(self) -> None:
+        assert explained("song_show", "no such song", {"id": 7}, SCHEMA, is_checked=False) is None
+        assert explained("song_show", "Wrong arguments for song_show: 'id'", {"id": 7}, SCHEMA, is_checked=False)
