@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -13,6 +14,9 @@ _MOST = 200
 """The most characters that are told of what is wrong."""
 _MOST_BYTES = 100_000
 """Longer arguments are not checked: it is done between two turns of the event loop."""
+_REFERENCE = re.compile(r"\$(?:dynamicRef|recursiveRef|ref)\b")
+_MOST_REFERENCES = 20
+"""A schema of more is not tried: each may double what is checked, and thirty of them take hours."""
 
 
 def explained(
@@ -40,14 +44,14 @@ def wrong_arguments(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> 
     """Return what of the arguments a schema refuses; None where it refuses nothing, or can't be told safely.
 
     Schemas of upstreams are a stranger's. What one refers to elsewhere is not fetched, and its patterns, which can take
-    hours on the right text, are not tried.
+    hours on the right text, are not tried, nor is one that refers to itself over and over.
 
     Args:
         schema: the tool's.
         arguments: of a call of it that failed.
     """
     try:
-        if len(repr(arguments)) > _MOST_BYTES:
+        if len(repr(arguments)) > _MOST_BYTES or len(_REFERENCE.findall(repr(schema))) > _MOST_REFERENCES:
             return None
         error = next(_validator()(dict(schema), registry=_no_registry()).iter_errors(dict(arguments)), None)
     except Exception:  # an upstream's schema may be anything

@@ -89,6 +89,10 @@ class ResolvingServer(LaunchedServer):
         scope = await self._introspection.scope(verdict)
         return await self.resolver.resolve(query, scope, limit, deadline)
 
+    async def wait_to_search(self) -> None:
+        """Wait for the index where one is being made, some seconds at most."""
+        await self.resolver.wait_to_search(Deadline.after(_SEARCH_S))
+
     async def search_result_of(self, verdict: Verdict, query: str, names: frozenset[str], limit: int) -> Resolution:
         """Return the best of some tools for a query, whether or not they answer it; never fails.
 

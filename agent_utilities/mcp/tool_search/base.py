@@ -27,6 +27,10 @@ class SearchHost(Protocol):
         """Return the answer to a verdict's query, of so many tools at most; never fails."""
         ...
 
+    async def wait_to_search(self) -> None:
+        """Wait for what ranks tools where it is being made, some seconds at most."""
+        ...
+
     async def search_result_of(self, verdict: Verdict, query: str, names: frozenset[str], limit: int) -> Resolution:
         """Return the best of some permitted tools for a query, whether or not they answer it; never fails."""
         ...

@@ -58,7 +58,9 @@ class ToolSearch:
     def opens_turn(verdict: Verdict) -> bool:
         """Whether the words of a session's request are not those of its last turn, and may still add to its set."""
         preferences, view = verdict.preferences, verdict.view
-        return view is not None and is_new_turn(view.session.active, preferences.query, preferences.deferral)
+        can_be_answered = not verdict.shapes_lists or preferences.resolution.status != "off"
+        is_new = view is not None and is_new_turn(view.session.active, preferences.query, preferences.deferral)
+        return is_new and can_be_answered
 
     async def turn_later(self, verdict: Verdict) -> None:
         """Count the words of a request that lists nothing as a turn; see `Turns.turn_later`."""

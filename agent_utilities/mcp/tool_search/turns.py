@@ -20,6 +20,7 @@ from agent_utilities.mcp.search_session import SessionView
 from agent_utilities.mcp.surface.verdict import Verdict
 from agent_utilities.mcp.tool_search.base import SearchHost
 from agent_utilities.mcp.tool_search.permitted import Permitted, permitted_of
+from agent_utilities.selection.resolution import Resolution
 
 _UNANSWERED = ("off", "unavailable")
 
@@ -75,6 +76,8 @@ class Turns:
         if verdict.view is None:
             # Nothing has changed for anybody: the same request is listed the same again.
             return replace(verdict, preferences=replace(answered, n_attached=limit))
+        if _is_provisional(resolution):
+            return replace(verdict, preferences=answered)
         session = verdict.view.session
         before = session.active  # while the query was resolved, other requests may have been turns of the session
         limit = n_to_attach(before, deferral, preferences.top_k)
@@ -87,13 +90,16 @@ class Turns:
         return replace(verdict, preferences=replace(answered, active=session.active))
 
     async def turn_later(self, verdict: Verdict) -> None:
-        """Count the words that came with a request which lists nothing as a turn, and tell the client of its list.
+        """Count words that no list has been turned by yet as a turn, and tell the client of its list.
+
+        They came with a request that lists nothing, or before anything could rank tools for them.
 
         Args:
             verdict: a prepared one.
         """
         if (view := verdict.view) is None or verdict.preferences.query is None:
             return
+        await self._host.wait_to_search()
         permitted = await permitted_of(self._host, verdict)
         before = view.session.active
         listing = replace(_with_active(verdict, before), shapes_lists=True)
@@ -143,3 +149,8 @@ def _with_active(verdict: Verdict, active: Active) -> Verdict:
     if verdict.preferences.active == active:
         return verdict
     return replace(verdict, preferences=replace(verdict.preferences, active=active))
+
+
+def _is_provisional(resolution: Resolution) -> bool:
+    """Whether nothing has ranked the answer, and something may the next time: what it attached would stay."""
+    return resolution.is_temporary and all(tool.score is None for tool in resolution.tools)

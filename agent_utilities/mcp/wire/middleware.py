@@ -104,6 +104,9 @@ class WireMiddleware:
             except Exception:
                 self._host.surface.observers.served(ctx.method, "error")
                 raise
+            finally:
+                if is_call or ctx.method == "tools/list":
+                    self._turn_beside(ctx, verdict)
         self._host.surface.observers.served(ctx.method, "ok" if _is_ok(result) else "error")
         return result
 
@@ -159,8 +162,6 @@ class WireMiddleware:
         surface, params = self._host.surface, ctx.params or {}
         tied_to = await surface.revision(await self._host.catalog("tool"), verdict)
         trace.get_current_span().set_attribute("agent_utilities.revision", tied_to)
-        if verdict.view is not None:
-            self._turn_beside(ctx, verdict)
         call = await self._host.tool_search.called(params, verdict) if ToolSearch.may_defer(verdict) else Call(params)
         if call.is_wrapped:
             ctx = replace(ctx, params=call.params)
@@ -179,11 +180,13 @@ class WireMiddleware:
             surface.observers.called(ToolCalled(name, tied_to, ok, time.perf_counter() - started))
 
     def _turn_beside(self, ctx: ServerRequestContext[Any, Any], verdict: Verdict) -> None:
-        """Have the words that came with a call open a turn of its session, without the call waiting for it."""
-        assert verdict.view is not None
-        session, connection = verdict.view.session, connection_of(ctx)
-        if not self._host.tool_search.opens_turn(verdict):
+        """Have words that no list was turned by open a turn of their session, without the request waiting for it.
+
+        They came with a call, or with a list that was made before anything could rank tools for them.
+        """
+        if verdict.view is None or not self._host.tool_search.opens_turn(verdict):
             return
+        session, connection = verdict.view.session, connection_of(ctx)
 
         async def tell_changed() -> None:
             self._host.changes.tell_tools(connection)
