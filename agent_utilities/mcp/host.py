@@ -30,7 +30,9 @@ class Host(Protocol):
         """The server's name, as clients see it."""
         ...
 
-    async def verdict(self, caller: Selection, *, lists_tools: bool, view: SessionView | None = None) -> Verdict:
+    async def verdict(
+        self, caller: Selection, *, lists_tools: bool, view: SessionView | None = None, is_about_tools: bool = True
+    ) -> Verdict:
         """Return the verdict for one request of a caller, its query resolved where tools are listed."""
         ...
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
 
@@ -58,15 +59,20 @@ class ResolvingServer(LaunchedServer):
         self.tool_search = ToolSearch(self)
         super().__init__(surface, name, instructions, **options)
 
-    async def verdict(self, caller: Selection, *, lists_tools: bool, view: SessionView | None = None) -> Verdict:
+    async def verdict(
+        self, caller: Selection, *, lists_tools: bool, view: SessionView | None = None, is_about_tools: bool = True
+    ) -> Verdict:
         """Return the verdict for one request of a caller, its query resolved where tools are listed.
 
         Args:
             caller: his selection.
             lists_tools: whether its preferences choose what is listed.
             view: the session that keeps his active set; None where each request brings its own.
+            is_about_tools: whether it matters to the request which tools are deferred.
         """
         verdict = self.surface.verdict(caller, shapes_lists=lists_tools)
+        if not is_about_tools:
+            return replace(verdict, preferences=verdict.preferences.undeferred)
         if self.tool_search.may_defer(verdict):
             return await self.tool_search.prepared(verdict, view)
         if lists_tools and verdict.preferences.query is not None:

@@ -86,6 +86,7 @@ class TestOnTheCallsOwnStream:
         assert raw.rest() == []
 
     def test_words_that_come_with_a_list_are_told_to_nobody_since_the_list_has_it(self, raw: Raw) -> None:
+        search(raw, "pollen")  # waits for the index, without which the list would be turned beside it
         meta = {"agent-utilities/selection": {"query": "weather forecast"}}
         came = raw.ask("tools/list", {"_meta": meta})
         assert "forecast" in [tool["name"] for tool in came[0]["result"]["tools"]]

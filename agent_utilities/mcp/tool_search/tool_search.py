@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,9 +25,12 @@ from agent_utilities.mcp.tool_search.permitted import Permitted, permitted_by, p
 from agent_utilities.mcp.tool_search.search import Searches
 from agent_utilities.mcp.tool_search.turns import Turns
 from agent_utilities.runtime.turns import finish_in_turns
+from agent_utilities.selection.model import NameSet
 from agent_utilities.visibility.decision import Decision
 
 _N_TEXTS = 64
+_TextKey = tuple[str, NameSet, int | None, frozenset[str], str]
+"""Digest of what is permitted, pins and how many of them a list has room for, what is not listed, and a name."""
 _ALIASES = tuple(entry("tool", alias, read_only=True) for alias in ALIASES)
 """As bounds judge them: a deny by name holds on them too."""
 
@@ -43,7 +46,7 @@ class ToolSearch:
         self._host = host
         self._turns = Turns(host)
         self._searches = Searches(host, self._turns)
-        self._texts: LRUCache[tuple[str, frozenset[str], str], str] = LRUCache(_N_TEXTS)
+        self._texts: LRUCache[_TextKey, str] = LRUCache(_N_TEXTS)
 
     @staticmethod
     def may_defer(verdict: Verdict) -> bool:
@@ -75,16 +78,20 @@ class ToolSearch:
 
     async def _text(self, permitted: Permitted, names: EntryNames) -> str:
         """Return the text for a caller: of all that may be deferred, so that it stays while tools are activated."""
-        key = permitted.decision.permitted_digest, permitted.not_pinned, names.search
+        preferences = permitted.preferences
+        pins = preferences.pins, preferences.deferral.max_tools
+        key = permitted.decision.permitted_digest, *pins, permitted.unlisted, names.search
         if (text := self._texts.get(key)) is None:
+            components = self._host.surface.components_of("tool", permitted.decision.catalog)
             n_deferred = len(permitted.not_pinned)
-            steps = deferred_text_steps(self._deferred(permitted), n_deferred, search=names.search)
-            text = self._texts[key] = await finish_in_turns(steps)
+            steps = deferred_text_steps(self._deferred(permitted, components), n_deferred, search=names.search)
+            text = await finish_in_turns(steps)
+            if components:  # without them their servers are not known
+                self._texts[key] = text
         return text
 
-    def _deferred(self, permitted: Permitted) -> list[DeferredTool]:
+    def _deferred(self, permitted: Permitted, components: Sequence[Any]) -> list[DeferredTool]:
         decision = permitted.decision
-        components = self._host.surface.components_of("tool", decision.catalog)
         deferred: dict[str, DeferredTool] = {}
         for i in decision.permitted:
             if (entry := decision.catalog.entries[i]).name in permitted.not_pinned:

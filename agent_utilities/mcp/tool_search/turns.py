@@ -68,7 +68,7 @@ class Turns:
         is_new = is_new_turn(active, query, deferral)
         limit = n_to_attach(active, deferral, preferences.top_k) if is_new else deferral.search_k
         resolution = await self._host.resolution_of(verdict, limit)
-        if resolution.cause or resolution.status in _UNANSWERED:
+        if is_new and (resolution.cause or resolution.status in _UNANSWERED):
             self._tell(SearchEvent("ranker_fallback", {}, resolution.cause or resolution.status))
         answered = replace(preferences, resolution=resolution)
         if not is_new or resolution.status in _UNANSWERED:
@@ -76,10 +76,16 @@ class Turns:
         if verdict.view is None:
             # Nothing has changed for anybody: the same request is listed the same again.
             return replace(verdict, preferences=replace(answered, n_attached=limit))
-        if _is_provisional(resolution):
-            return replace(verdict, preferences=answered)
         session = verdict.view.session
-        before = session.active  # while the query was resolved, other requests may have been turns of the session
+        if _is_provisional(resolution):
+            # For this list; they may go out again, and the turn is made when something has ranked: `turn_later`.
+            names = permitted.answering(resolution, limit)
+            change = load(within(session.active, permitted.not_pinned), names, deferral, permitted.room)
+            session.take(change)
+            return replace(verdict, preferences=replace(answered, active=session.active))
+        before = within(
+            session.active, permitted.not_pinned
+        )  # while the query was resolved, other requests may have been turns of the session
         limit = n_to_attach(before, deferral, preferences.top_k)
         change = turn(before, query, permitted.answering(resolution, limit), deferral, permitted.room)
         session.take(change)
@@ -152,5 +158,5 @@ def _with_active(verdict: Verdict, active: Active) -> Verdict:
 
 
 def _is_provisional(resolution: Resolution) -> bool:
-    """Whether nothing has ranked the answer, and something may the next time: what it attached would stay."""
+    """Whether nothing has ranked the answer, and something may the next time: what it attaches would stay."""
     return resolution.is_temporary and all(tool.score is None for tool in resolution.tools)

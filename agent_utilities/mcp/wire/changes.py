@@ -20,6 +20,7 @@ from agent_utilities.mcp.surface.caller_catalogs import CATALOGS_BYTES, caller_k
 from agent_utilities.mcp.surface.introspecting import is_introspecting
 from agent_utilities.mcp.surface.verdict import Verdict
 from agent_utilities.mcp.wire.audience import Member, Sender
+from agent_utilities.mcp.wire.beside import Beside
 from agent_utilities.mcp.wire.bus import LIMIT_S, Bus, BusHost
 from agent_utilities.runtime.bounded_cache import BoundedCache
 from agent_utilities.selection.model import NOTHING
@@ -110,6 +111,7 @@ class Changes:
         self._learning: set[str] = set()
         self._everybody = ""
         self._first_lists: asyncio.Task[None] | None = None
+        self.beside = Beside(lambda: self._group)
         self._pending: set[str] = set()
         self._has_new_tools = False
         self._wake: asyncio.Event | None = None
@@ -171,13 +173,6 @@ class Changes:
         """Tell the client of a connection that its list of tools changed, whatever it is listed by."""
         if (member := self._connections.get(connection)) is not None:
             member.tell(["tools"])
-
-    def in_background(self, work: Coroutine[None, None, None]) -> None:
-        """Do some work of a request beside it, while the server runs; a failure is logged, and fails nothing else."""
-        if self._group is None:
-            work.close()
-            return
-        self._group.create_task(_guarded(work))
 
     # -- what changed ----------------------------------------------------------------------------------------------
 
@@ -289,10 +284,3 @@ class Changes:
                         group.create_task(self._compare(caller, kind), context=context.copy())
         finally:
             self._learning.discard(caller)
-
-
-async def _guarded(work: Coroutine[None, None, None]) -> None:
-    try:
-        await work
-    except Exception:
-        logger.exception("work beside a request failed; the server goes on without it")

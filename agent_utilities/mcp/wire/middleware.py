@@ -44,6 +44,7 @@ _LISTS: dict[str, ComponentKind] = {
     "resources/templates/list": "template",
 }
 _GREETINGS = ("initialize", "server/discover")
+_ABOUT_TOOLS = frozenset(("tools/list", "tools/call", *_GREETINGS))
 _NO_COMPLETION = mcp_types.CompleteResult(completion=mcp_types.Completion(values=[]))
 
 
@@ -91,7 +92,12 @@ class WireMiddleware:
         is_call = ctx.method == "tools/call"
         was_listed = is_call and self._host.surface.catalogs.of_caller("tool") is not None
         view = session_view(ctx)
-        verdict = await self._host.verdict(_selection(ctx), lists_tools=ctx.method == "tools/list", view=view)
+        verdict = await self._host.verdict(
+            _selection(ctx),
+            lists_tools=ctx.method == "tools/list",
+            view=view,
+            is_about_tools=ctx.method in _ABOUT_TOOLS,
+        )
         if view is not None and ToolSearch.may_defer(verdict):
             self._host.live_sessions.note(connection_of(ctx), ctx.request, view.session)
         self._take_note(ctx, verdict)
@@ -192,7 +198,7 @@ class WireMiddleware:
             self._host.changes.tell_tools(connection)
 
         beside = replace(verdict, view=SessionView(session, tell_changed))
-        self._host.changes.in_background(self._host.tool_search.turn_later(beside))
+        self._host.changes.beside.start(self._host.tool_search.turn_later(beside))
 
     def _set_cache(self, method: str, result: dict[str, Any], verdict: Verdict) -> None:
         """Say how long and by whom a list may be kept: one cut by its caller is the caller's alone."""

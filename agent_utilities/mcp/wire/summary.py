@@ -33,9 +33,11 @@ async def summarise(host: Host, verdict: Verdict, kind: ComponentKind, decided: 
     """
     decision = decided or await host.surface.decide_in_turns(kind, await host.catalog(kind), verdict)
     resolution = verdict.preferences.resolution
+    unlisted = verdict.unlisted.get(decision.catalog.digest, frozenset()) if kind == "tool" else frozenset[str]()
+    n_unlisted = len(unlisted - decision.visible_names) if unlisted else 0
     summary: dict[str, Any] = {
         "revision": revision(decision, verdict.asked),
-        "permitted": len(decision.permitted),
+        "permitted": len(decision.permitted) - n_unlisted,
         "visible": len(decision.visible),
         "status": decision.status,
     }
@@ -49,7 +51,7 @@ async def summarise(host: Host, verdict: Verdict, kind: ComponentKind, decided: 
     if verdict.by_caller and (unknown := await unknown_names(host, decision, kind)):
         summary["unknown"] = unknown
     if kind == "tool" and decision.defers:
-        summary["deferred"] = len(decision.deferred)
+        summary["deferred"] = len(decision.deferred) - n_unlisted
         summary["active"] = written(decision.active)
     if absent := host.absent(verdict.bounds):
         summary["absent"] = list(absent)
