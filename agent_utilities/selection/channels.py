@@ -136,7 +136,12 @@ FIELDS: tuple[Field, ...] = (
     Field("search_k", "count", ("search_k",), "Add at most this many with each later query (10)."),
     Field("search_turns", "number", ("search_turns",), "Add nothing after this many queries (7); 0 defers nothing."),
     Field("max_active", "number", ("max_active",), "Keep at most this many loaded tools (24); 0 for any number."),
-    Field("max_tools", "count", ("max_tools",), "List at most this many tools, from 3 up; the rest is deferred."),
+    Field(
+        "max_tools",
+        "count",
+        ("max_tools",),
+        "List at most this many tools, the two entry tools among them; the rest is deferred.",
+    ),
 )
 
 

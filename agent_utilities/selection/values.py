@@ -6,14 +6,13 @@ import re
 import unicodedata
 
 from agent_utilities.activation.active_text import read_active
-from agent_utilities.activation.deferral import AUTO, N_ENTRY_TOOLS, OFF, ON, Threshold
+from agent_utilities.activation.deferral import AUTO, OFF, ON, Threshold
 from agent_utilities.errors import SelectionError
 from agent_utilities.selection.channels import Field
 from agent_utilities.selection.model import NameSet, Value, fold
 
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
-_LEAST_TOOLS = N_ENTRY_TOOLS + 1
 _COUNT = re.compile(r"[0-9]{1,9}")
 
 
@@ -39,7 +38,7 @@ def read_value(text: str, field: Field, key: str, source: str) -> Value | None:
         case "flag":
             return _flag(text, source)
         case "count":
-            return _count(text, source, _LEAST_TOOLS if field.name == "max_tools" else 1)
+            return _count(text, source)
         case "number":
             return _number(text, source)
         case "threshold":
@@ -78,12 +77,9 @@ def _flag(text: str, source: str) -> bool:
     return lowered in _TRUE
 
 
-def _count(text: str, source: str, least: int) -> int:
+def _count(text: str, source: str) -> int:
     if not _COUNT.fullmatch(text) or int(text) == 0:
-        raise SelectionError("not a positive integer", text, source, f"use a whole number from {least} up, such as 5")
-    if int(text) < least:
-        hint = f"use one from {least} up: {least - 1} are for tool_search and call_tool"
-        raise SelectionError("too few tools for a list", text, source, hint)
+        raise SelectionError("not a positive integer", text, source, "use a whole number from 1 up, such as 5")
     return int(text)
 
 

@@ -79,7 +79,7 @@ class TestRefused:
             (["--search-k", "few"], {}, "(from option --search-k)"),
             (["--search-turns=-1"], {}, "use one from 0 up"),
             (["--max-active", "1.5"], {}, "use one from 0 up"),
-            (["--max-tools", "0"], {}, "use a whole number from 3 up"),
+            (["--max-tools", "0"], {}, "use a whole number from 1 up"),
             (["--active", "total"], {}, "callers send x-mcp-active or ?active=; use --pin here"),
             ([], {"MCP_ACTIVE": "total"}, "use MCP_PINNED_TOOLS here"),
         ],

@@ -35,7 +35,7 @@ VALUES = {
     "search_k": {"1": 1},
     "search_turns": {"0": 0, "7": 7},
     "max_active": {"0": 0, "24": 24},
-    "max_tools": {"3": 3, "128": 128},
+    "max_tools": {"1": 1, "128": 128},
     "active": {"git_log,+tail": Active(("git_log", "tail"), ("git_log",))},
 }  # fmt: skip
 REFUSED = {
@@ -44,7 +44,7 @@ REFUSED = {
     "search_k": ["0"],
     "search_turns": ["-1", "many", "7.0"],
     "max_active": ["-1", "none"],
-    "max_tools": ["0", "-1", "2"],
+    "max_tools": ["0", "-1"],
     "active": ["a;b", "a;turns=-1", ";used=0"],
 }
 GIVEN = [(row, channel) for row in FIELDS if row.name in VALUES for channel in row.channels]

@@ -116,7 +116,8 @@ class ToolSearch:
             return []
         names = self._names(permitted, verdict)
         search = search_tool(names, await self._text(permitted, names), self._answer)
-        return [search, *([call_tool(names)] if names.call is not None else [])]
+        entry_tools = [search, *([call_tool(names)] if names.call is not None else [])]
+        return entry_tools[: verdict.preferences.deferral.max_tools]
 
     async def entry_tool(self, name: str) -> Tool | None:
         """Return the entry tool that a call under the verdict in force names, or None."""
