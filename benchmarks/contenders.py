@@ -106,7 +106,6 @@ def environment(home: str) -> dict[str, str]:
         "HOME": home,
         "PYTHONHASHSEED": "0",
         "MCP_RANKER": "lexical",
-        "MCP_TOOL_SEARCH": "off",
         "FASTMCP_SHOW_SERVER_BANNER": "false",
         "FASTMCP_CHECK_FOR_UPDATES": "off",
     }

@@ -29,6 +29,8 @@ _OURS = ("ours", "ours, no graph")
 BESIDE = Path(__file__).with_name("gateway_process.py")
 COMPLETE_S = 60
 _LOOK_AGAIN_S = 0.05
+_WHOLE_LISTS = {"MCP_TOOL_SEARCH": "off"}
+"""What is compared is the list of all tools, of which a gateway defers what is over fifty."""
 _END_S = 20
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
@@ -135,7 +137,7 @@ def serving(kind: Kind, files: Files, home: str, wire: Wire = "modern") -> Itera
         else:
             option = ["-t", "http", "-p", "0", "--log-level", "info"] if kind in _OURS else ["--http"]
             off = {"MCP_GRAPH": "off", "MCP_RANKER": "off"} if kind == "ours, no graph" else {}
-            process = HttpProcess([*command(kind, files), *option], environment(home) | off)
+            process = HttpProcess([*command(kind, files), *option], environment(home) | _WHOLE_LISTS | off)
             stack.callback(process.stop)
             stack.callback(_note_beneath, process.process.pid, stack)
             process.wait()
@@ -169,7 +171,7 @@ def _hub(files: Files, home: str) -> Iterator[Front]:
         port = free.getsockname()[1]
     process = subprocess.Popen(
         [*command("mcp-hub", files), "--port", str(port)],
-        env=environment(home),
+        env=environment(home) | _WHOLE_LISTS,
         cwd=home,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -211,7 +213,7 @@ def on_stdio(kind: Kind, files: Files, home: str) -> Iterator[Front]:
     """Start a contender on stdio; what it started ends with the block too."""
     process = subprocess.Popen(
         command(kind, files),
-        env=environment(home),
+        env=environment(home) | _WHOLE_LISTS,
         cwd=home,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
