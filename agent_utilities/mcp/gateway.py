@@ -149,10 +149,10 @@ class Gateway(AgentServer):
         return {**health, "other_upstreams": dict(others)} if others else health
 
     def told_at_start(self) -> Sequence[str]:
-        """Return which upstreams are not listed yet, and where their names were changed."""
+        """Return what any server says, which upstreams are not listed yet, and where their names were changed."""
         unseen = [each.config.name for each in self.upstreams if _is_unseen(each)]
         lines = [f"not reached yet, and listed when they are: {', '.join(unseen)}"] if unseen else []
-        return [*lines, *self.upstream_provider.notices]
+        return [*super().told_at_start(), *lines, *self.upstream_provider.notices]
 
     @property
     def settles(self) -> bool:

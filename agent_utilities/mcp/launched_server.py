@@ -37,7 +37,7 @@ class LaunchedServer(BoundedServer):
 
     def told_at_start(self) -> Sequence[str]:
         """Return what else is said in the line at the start, such as which upstreams were never reached."""
-        return ()
+        return self.surface.operator.notices
 
     async def run_stdio_async(self, *args: Any, **options: Any) -> None:
         """Serve over stdio until stopped; see `FastMCP.run_stdio_async`.

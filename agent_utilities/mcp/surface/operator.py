@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from agent_utilities.activation.deferral import OFF
+from agent_utilities.selection.final_off import final_off
 from agent_utilities.selection.merge import Effective, effective, merge
 from agent_utilities.selection.model import NO_NAMES, NOTHING, Selection
 from agent_utilities.selection.parse import read_env
@@ -48,6 +49,16 @@ class Operator:
         if self._selection is None:
             self._selection = merge(read_env(self.environ, known=VARIABLES), self._launch)
         return self._selection
+
+    @property
+    def notices(self) -> list[str]:
+        """What the command line asks for and does not get, a line each.
+
+        Raises:
+            SelectionError: an environment variable can't be read.
+        """
+        line = final_off(self.selection)
+        return [] if line is None else [line]
 
     @property
     def settings(self) -> Settings:
