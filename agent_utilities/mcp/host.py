@@ -14,7 +14,6 @@ from agent_utilities.mcp.search_session import SessionView
 from agent_utilities.mcp.surface.surface import Surface
 from agent_utilities.mcp.surface.verdict import Verdict
 from agent_utilities.selection.model import Selection
-from agent_utilities.selection.resolution import Resolution
 from agent_utilities.visibility.bounds import Bounds
 
 
@@ -48,8 +47,8 @@ class Host(Protocol):
         """Return the visible tools under the verdict in force, as the author's middleware leaves them."""
         ...
 
-    async def resolve_once(self, verdict: Verdict) -> Resolution:
-        """Return the answer to a verdict's query where no server runs."""
+    async def verdict_once(self, caller: Selection) -> Verdict:
+        """Return the verdict for a caller's list where no server runs, its query resolved."""
         ...
 
     def absent(self, bounds: Bounds) -> Sequence[str]:

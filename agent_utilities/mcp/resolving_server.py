@@ -76,11 +76,9 @@ class ResolvingServer(LaunchedServer):
         if self.tool_search.may_defer(verdict):
             return await self.tool_search.prepared(verdict, view)
         if lists_tools and verdict.preferences.query is not None:
-            verdict = self.surface.resolved(verdict, await self._resolve(verdict))
+            resolution = await self.resolution_of(verdict, verdict.preferences.most_shown)
+            verdict = self.surface.resolved(verdict, resolution)
         return verdict
-
-    async def _resolve(self, verdict: Verdict) -> Resolution:
-        return await self.resolution_of(verdict, verdict.preferences.most_shown)
 
     async def resolution_of(self, verdict: Verdict, limit: int | None) -> Resolution:
         """Return the answer to a verdict's query; never fails, and waits no longer than the deadline.
@@ -116,11 +114,15 @@ class ResolvingServer(LaunchedServer):
             scope = CallerScope(f"{scope.digest}:{digest}", lambda: permitted & names)
         return await self.resolver.search(query, scope, limit, deadline)
 
-    async def resolve_once(self, verdict: Verdict) -> Resolution:
-        """Return the answer to a verdict's query where no server runs, after graph and index were made for it."""
-        if verdict.preferences.query is None:
-            return UNRESOLVED
-        return await self.resolver.run_once(lambda: self._resolve(verdict))
+    async def verdict_once(self, caller: Selection) -> Verdict:
+        """Return the verdict for a caller's list where no server runs, after graph and index were made for its query.
+
+        Args:
+            caller: his selection, which no session stands behind.
+        """
+        if self.surface.settled(caller).preferences.query is None:
+            return await self.verdict(caller, lists_tools=True)
+        return await self.resolver.run_once(lambda: self.verdict(caller, lists_tools=True))
 
     # -- tools that are deferred -------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.graph.backends import graph_backend
@@ -28,6 +28,7 @@ from agent_utilities.settings import Settings
 logger = logging.getLogger("agent_utilities.graph")
 
 _ONCE_S = 20.0
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,10 +179,10 @@ class Resolver:
             self._opened.set()
             self._asked = self._opened = None
 
-    async def run_once(self, resolve: Callable[[], Awaitable[Resolution]]) -> Resolution:
+    async def run_once(self, resolve: Callable[[], Awaitable[_T]]) -> _T:
         """Return what `resolve` gives where no server runs, after graph and index were made for it."""
         if not self._open():
-            return UNRESOLVED
+            return await resolve()
         assert self.orchestrator is not None
         async with asyncio.TaskGroup() as group:
             keeping = group.create_task(self._keep())

@@ -19,6 +19,7 @@ from agent_utilities.mcp.command_line.plain_text import plain
 from agent_utilities.mcp.host import Host
 from agent_utilities.mcp.surface.verdict import Verdict
 from agent_utilities.mcp.surface_size import can_defer
+from agent_utilities.mcp.tool_search.entry_tools import EntryTool
 from agent_utilities.resolution.reasons import reason_text, reasons_by_name, status_text
 from agent_utilities.selection.model import NOTHING
 from agent_utilities.visibility.decision import Decision
@@ -35,36 +36,63 @@ async def print_listing(host: Host, as_json: bool) -> None:
         as_json: print one JSON object instead of a table.
     """
     await host.know_everything()
-    verdict = host.surface.verdict(NOTHING, shapes_lists=True)
-    resolution = await host.resolve_once(verdict)
-    verdict = host.surface.resolved(verdict, resolution)
+    verdict = await host.verdict_once(NOTHING)
+    entry_tools = await _entry_rows(host, verdict)
     rows = [row for kind in KINDS for row in await _rows(host, kind, verdict)]
     tools = [row for row in rows if row["kind"] == "tool"]
+    totals = _totals(tools, entry_tools)
     shown = [row for row in tools if row["verdict"] == "visible"]
-    totals = {
-        "tools": len(tools),
-        "permitted": sum(row["verdict"] != "denied" for row in tools),
-        "visible": len(shown),
-        "tokens": sum(row["tokens"] for row in tools),
-        "visible_tokens": sum(row["tokens"] for row in shown),
-    }
     warning, line = _size(shown, await _decided(host, verdict), verdict)
+    resolution = verdict.preferences.resolution
     query = status_text(resolution.status, resolution.cause, resolution.n_left_out)
-    unknown = await _unknown(host)
+    unknown, notices = await _unknown(host), host.surface.operator.notices
     absent = list(host.absent(host.surface.unbounded().bounds))
+    rows = [*entry_tools, *rows]
     if as_json:
         body = {"server": host.name, "components": rows, "totals": totals, "query": query, "unknown": unknown}
-        json.dump({**body, "absent": absent, "line": line, "warning": warning}, sys.stdout)
+        json.dump({**body, "absent": absent, "line": line, "notices": notices, "warning": warning}, sys.stdout)
         print()
         return
     _print_table(host.name, rows, totals, query, unknown)
-    if line:
-        print(line)
+    for told in (line, *notices):
+        if told:
+            print(told)
     if warning:
         Console(emoji=False).print(f"[yellow]{plain(warning)}[/]", highlight=False, soft_wrap=True)
     if absent:
         console = Console(emoji=False)
         console.print(f"not listed, since never reached: {plain(', '.join(absent))}", highlight=False, soft_wrap=True)
+
+
+def _totals(tools: Sequence[dict[str, Any]], entry_tools: Sequence[dict[str, Any]]) -> dict[str, int]:
+    """Return how many the server's own tools are, and what they cost; entry tools are counted apart, and cost too."""
+    shown = [row for row in tools if row["verdict"] == "visible"]
+    return {
+        "tools": len(tools),
+        "permitted": sum(row["verdict"] != "denied" for row in tools),
+        "visible": len(shown),
+        "entry_tools": len(entry_tools),
+        "tokens": sum(row["tokens"] for row in tools),
+        "visible_tokens": sum(row["tokens"] for row in (*entry_tools, *shown)),
+    }
+
+
+async def _entry_rows(host: Host, verdict: Verdict) -> list[dict[str, Any]]:
+    """Return a row for each entry tool of a caller's list; none where nothing is deferred for him."""
+    with host.surface.under_verdict(verdict):
+        tools = [tool for tool in await host.components("tool") if isinstance(tool, EntryTool)]
+    return [
+        {
+            "kind": "tool",
+            "name": tool.name,
+            "tags": [],
+            "read_only": bool(tool.annotations and tool.annotations.read_only_hint),
+            "verdict": "visible",
+            "reason": f"by which deferred tools are {what_for}",
+            "tokens": _cost(tool),
+        }
+        for tool, what_for in zip(tools, ("found", "called"), strict=False)  # `call_tool` may be denied
+    ]
 
 
 async def _rows(host: Host, kind: ComponentKind, verdict: Verdict) -> list[dict[str, Any]]:
@@ -142,8 +170,10 @@ def _print_table(
         said = map(plain, (row["reason"], ", ".join(row["tags"])))
         table.add_row(plain(row["name"]), row["kind"], verdict, *said, tokens)
     console.print(table)
+    n_entry_tools = totals["entry_tools"]
+    entry_tools = f", and {n_entry_tools} entry tool{'s' * (n_entry_tools > 1)}" if n_entry_tools else ""
     console.print(
-        f"{totals['visible']} of {totals['tools']} tools visible, {totals['permitted']} permitted; "
+        f"{totals['visible']} of {totals['tools']} tools visible, {totals['permitted']} permitted{entry_tools}; "
         f"about {totals['visible_tokens']} of {totals['tokens']} tokens on every turn"
         + (f"; query: {query}" if query != "off" else ""),
         highlight=False,
