@@ -172,10 +172,8 @@ class AgentServer(ResolvingServer):
     async def _keep_tools_known(self) -> None:
         """Keep graph and ranker while the server runs."""
         self.resolver.settle_s = self.settle_s()
-        if self.serves_http:
-            await in_daemon_thread(nearest.load)
         try:
-            await self.resolver.run()
+            await self.resolver.run(in_daemon_thread(nearest.load) if self.serves_http else None)
         finally:
             self._introspection.forget()
 

@@ -166,10 +166,16 @@ class Resolver:
         self._graph()
         open_catalog_ranker(self._settings())
 
-    async def run(self) -> None:
-        """Keep graph and ranker until cancelled; returns at once where they are off."""
+    async def run(self, first: Awaitable[None] | None = None) -> None:
+        """Keep graph and ranker until cancelled; returns at once where they are off.
+
+        Args:
+            first: what is to be done before they are made; a query that comes meanwhile waits as it does for them.
+        """
         self._asked, self._opened = asyncio.Event(), asyncio.Event()
         try:
+            if first is not None:
+                await first
             if self.settle_s is None:
                 await self._asked.wait()
             if self._open():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -394,3 +395,19 @@ class TestWhatStartsNoWork:
             await until(lambda: orchestrator.is_idle, "filled")
             assert [prompt.name for prompt in await server.list_prompts()] == ["brief"]
             assert orchestrator.is_idle
+
+
+async def test_a_query_that_comes_right_at_the_start_waits_for_graph_and_ranker(tmp_path, monkeypatch):
+    may_go_on = threading.Event()
+    monkeypatch.setattr("agent_utilities.selection.nearest.load", may_go_on.wait)
+    server = create_mcp_server("started", environ=unhurried(tmp_path, "lexical"))
+    server.tool(fly, name="shared_kite", description="Fly a kite by the sea.")
+    app = server.http_app(host_origin_protection=False)
+    transport = httpx2.ASGITransport(app=app)
+    async with app.router.lifespan_context(app), httpx2.AsyncClient(transport=transport, base_url="http://it") as web:
+        answer = asyncio.create_task(web.get("/tools?q=kite"))
+        try:
+            await until(lambda: server.resolver._asked is not None and server.resolver._asked.is_set(), "asked")
+        finally:
+            may_go_on.set()
+        assert (await answer).json()["selection"]["status"] == "fresh"
