@@ -112,6 +112,9 @@ class Resolver:
             await orchestrator.filled(for_first_fill(deadline) if self._ranker is not None else deadline)
         if orchestrator.cause is not None and self._ranker is not None:
             await self._ranker.wait_for_index(for_first_fill(deadline))
+        elif self._ranker is not None and not self._ranker.version:
+            # A graph that was filled by an earlier run is there sooner than the index.
+            await self._ranker.wait_for_first_try(for_first_fill(deadline))
         return deadline
 
     async def _open_for_query(self, deadline: Deadline) -> None:

@@ -28,7 +28,8 @@ FINAL = "tool search is off by env MCP_TOOL_SEARCH, which --tool-search on canno
 
 def shop(*options: tuple[str, str], **environ: str) -> AgentServer:
     """A server of six tools, launched with options; queries are off unless a graph folder is given."""
-    given = PATIENT if "MCP_GRAPH_FOLDER" in environ else {"MCP_GRAPH": "off"}
+    # By words: vectors, where there is a model, are waited for here, and come behind a served list.
+    given = {**PATIENT, "MCP_RANKER": "lexical"} if "MCP_GRAPH_FOLDER" in environ else {"MCP_GRAPH": "off"}
     server = create_mcp_server("shop", environ={**given, **environ})
     for name in SIX_TOOLS:
         verb, noun = name.split("_")
