@@ -251,6 +251,7 @@ class TestLaws:
         label = server_label(name)
         assert all(c in "-_.…" or unicodedata.category(c)[0] in "LNM" for c in label)
 
+    @pytest.mark.outside
     def test_it_is_the_same_in_every_process(self) -> None:
         program = (
             "from tests.catalog.test_topics import *;"

@@ -14,7 +14,7 @@ from agent_utilities.catalog.tokens import n_tokens
 from tests.mcp.in_process import web_of
 from tests.mcp.servers import log_server, running
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.outside]
 
 TOKENS = {name: {"client_id": name, "scopes": []} for name in ("ann", "bob")}
 
