@@ -76,3 +76,8 @@ class TestWithTheSchema:
     def test_a_tool_that_says_so_itself_is_not_contradicted(self) -> None:
         assert explained("song_show", "no such song", {"id": 7}, SCHEMA, is_checked=False) is None
         assert explained("song_show", "Wrong arguments for song_show: 'id'", {"id": 7}, SCHEMA, is_checked=False)
+
+
+def test_a_schema_that_doubles_with_each_reference_is_not_tried() -> None:
+    levels = {f"a{n}": {"allOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(30)}
+    assert wrong_arguments({"$ref": "#/$defs/a0", "$defs": {**levels, "a30": {"type": "object"}}}, {}) is None
