@@ -26,6 +26,10 @@ from agent_utilities.selection.parse import read_request
 from agent_utilities.selection.path import NO_PATH, PathSelection, parse_path, read_path
 from agent_utilities.visibility.decision import decide
 
+_ENTRY_TOOL = "by which deferred tools are reached"
+_LEFT_OUT = "permitted and can be called; the query or top_k left it out"
+_FOUND_BY_SEARCH = "permitted and can be called; tool_search finds it"
+
 
 def explain_url(url: str, headers: Pairs, query: Pairs, tool: str | None, as_json: bool) -> None:
     """Print what a caller sees of a server and why.
@@ -47,6 +51,8 @@ def explain_url(url: str, headers: Pairs, query: Pairs, tool: str | None, as_jso
     neutral = [pair for pair in headers if field_of(pair[0], "header") is None]
     all_items = [pair for pair in items if field_of(pair[0], "query") is None]
     open_to_caller = _ask(tools, all_items, neutral)
+    if "deferred" in open_to_caller["selection"]:
+        open_to_caller = _ask(tools, [*all_items, ("tool_search", "off")], neutral)
     path = parse_path([unquote(segment) for segment in tail.split("/")[1:]])
     rows = _rows(open_to_caller["tools"], seen["tools"], path or NO_PATH, items, headers)
     if tool is not None:
@@ -73,14 +79,20 @@ def _rows(
     catalog = Catalog(tuple(entry("tool", t["name"], tags=t["tags"], read_only=t["readOnly"]) for t in known))
     refusals = decide(catalog, settled.bounds_only).refusals
     visible = {tool["name"]: tool for tool in seen}
-    rows = []
+    open_names = {tool["name"] for tool in known}
+    rows = [
+        {"name": tool["name"], "verdict": "visible", "reason": _ENTRY_TOOL, "tokens": tool["tokens"]}
+        for tool in seen
+        if tool["name"] not in open_names
+    ]
+    why_deferred = _FOUND_BY_SEARCH if rows else _LEFT_OUT
     for tool, rule in zip(known, refusals, strict=True):
         if tool["name"] in visible:
             verdict, reason = "visible", reason_text(visible[tool["name"]])
         elif rule is not None:
             verdict, reason = "denied", rule.text
         else:
-            verdict, reason = "deferred", "permitted and can be called; the query or top_k left it out"
+            verdict, reason = "deferred", why_deferred
         rows.append({"name": tool["name"], "verdict": verdict, "reason": reason, "tokens": tool["tokens"]})
     return rows
 

@@ -149,14 +149,14 @@ class Decision:
     def finding_unknown(self) -> Steps[dict[str, str | None]]:
         """Return `unknown`, found in steps where it has not been yet: names and globs are many, and so may tools be."""
         if "unknown" not in vars(self):
-            vars(self)["unknown"] = yield from _unknown(self.effective, "caller", self.open_entries)
+            vars(self)["unknown"] = yield from unknown_in(self.effective, "caller", self.open_entries)
         unknown: dict[str, str | None] = vars(self)["unknown"]
         return unknown
 
     @cached_property
     def operator_unknown(self) -> dict[str, str | None]:
         """The same for the operator's names, judged against the whole catalog; for the operator's eyes only."""
-        return finish(_unknown(self.effective, "operator", self.catalog.entries))
+        return finish(unknown_in(self.effective, "operator", self.catalog.entries))
 
 
 def decide(
@@ -193,7 +193,16 @@ def decide(
     )
 
 
-def _unknown(effective: Effective, side: Side, entries: Sequence[Entry]) -> Steps[dict[str, str | None]]:
+def unknown_in(effective: Effective, side: Side, entries: Sequence[Entry]) -> Steps[dict[str, str | None]]:
+    """Return the names in one side's lists that fit no entry, each with the nearest that would, or None.
+
+    At most `MAX_UNKNOWN` names, in alphabetical order.
+
+    Args:
+        effective: the settings; its allow- and deny-lists are read.
+        side: whose.
+        entries: what the names may fit.
+    """
     names = frozenset(name for entry in entries for name in entry.identifiers)
     yield
     tags = frozenset(tag for entry in entries for tag in entry.tags)

@@ -82,3 +82,24 @@ class TestRefused:
         done = explain(*(argument.format(base=base) for argument in arguments))
         assert (done.returncode, done.stderr.count("\n")) == (code, 1)
         assert message in done.stderr
+
+
+@pytest.fixture
+def deferring() -> Iterator[str]:
+    with running(log_server(environ={"MCP_TOOL_SEARCH": "on", "MCP_PINNED_TOOLS": "tail_log"})) as url:
+        yield url
+
+
+class TestWhereToolsAreDeferred:
+    def test_each_tool_is_told_of_and_the_two_by_which_they_are_reached(self, deferring):
+        by_name = verdicts(deferring, "--header", "x-mcp-disabled-tags=delete", "--header", "x-mcp-active=rotate_log")
+        assert {name: verdict for name, (verdict, _) in by_name.items()} == {
+            "tool_search": "visible",
+            "call_tool": "visible",
+            "tail_log": "visible",
+            "rotate_log": "visible",
+            "search_logs": "deferred",
+            "delete_log": "denied",
+        }
+        assert by_name["search_logs"][1] == "permitted and can be called; tool_search finds it"
+        assert by_name["call_tool"][1] == "by which deferred tools are reached"

@@ -17,13 +17,16 @@ from agent_utilities.catalog.surface_size import ListedTool, surface_warning
 from agent_utilities.catalog.tokens import n_tokens
 from agent_utilities.mcp.command_line.plain_text import plain
 from agent_utilities.mcp.host import Host
+from agent_utilities.mcp.surface.components import entry_of
 from agent_utilities.mcp.surface.verdict import Verdict
 from agent_utilities.mcp.surface_size import can_defer
 from agent_utilities.mcp.tool_search.entry_tools import EntryTool
 from agent_utilities.resolution.reasons import reason_text, reasons_by_name, status_text
+from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import NOTHING
-from agent_utilities.visibility.decision import Decision
+from agent_utilities.visibility.decision import Decision, unknown_in
 from agent_utilities.visibility.sections import sections_of
+from agent_utilities.visibility.steps import finish
 
 _STYLE = {"visible": "green", "deferred": "yellow", "denied": "red"}
 
@@ -140,14 +143,16 @@ async def _everything(host: Host, kind: ComponentKind) -> Sequence[Any]:
 
 
 async def _unknown(host: Host) -> dict[str, str | None]:
-    """NameSet the operator gave that no component of any kind bears, each with the nearest that would do."""
+    """Return the operator's names that fit nothing, each with the nearest that would do; pins fit tools alone."""
     unknown: dict[str, str | None] | None = None
     for kind in KINDS:
         verdict = host.surface.verdict(NOTHING, shapes_lists=False)
         decision = host.surface.decide(kind, await _everything(host, kind), verdict)
         missing = decision.operator_unknown
         unknown = missing if unknown is None else {n: unknown[n] or missing[n] for n in unknown if n in missing}
-    return unknown or {}
+    pins = Effective(allow_tools=host.surface.verdict(NOTHING, shapes_lists=False).effective.pins)
+    entries = [entry_of("tool", tool) for tool in await _everything(host, "tool")]
+    return {**(unknown or {}), **finish(unknown_in(pins, "operator", entries))}
 
 
 def _cost(tool: Any) -> int:

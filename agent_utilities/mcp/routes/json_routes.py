@@ -11,6 +11,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, request_response
 
+from agent_utilities.activation.active import Active
+from agent_utilities.activation.active_text import written
+from agent_utilities.activation.deferral import Threshold
 from agent_utilities.catalog.tokens import n_tokens
 from agent_utilities.mcp.host import Host
 from agent_utilities.mcp.observers.base import ToolsListed
@@ -20,7 +23,7 @@ from agent_utilities.mcp.wire.summary import summarise
 from agent_utilities.resolution.reasons import reasons_by_name
 from agent_utilities.runtime.turns import in_turns
 from agent_utilities.selection.merge import effective
-from agent_utilities.selection.model import NameSet, Selection
+from agent_utilities.selection.model import NameSet, Selection, Value
 
 if TYPE_CHECKING:
     from agent_utilities.mcp.observers.metrics import Metrics
@@ -104,4 +107,12 @@ def _as_given(caller: Selection) -> dict[str, Any]:
         spelled["query"] = settled.query_text
     if settled.top_k is not None:
         spelled["top_k"] = settled.top_k.value
+    if settled.pins:
+        spelled["pins"] = list(settled.pinned.spelled())
+    for name, value in settled.search_values.items():
+        spelled[name] = written(value) if isinstance(value, Active) else _spelled(value)
     return spelled
+
+
+def _spelled(value: Value) -> Any:
+    return value.spelled if isinstance(value, Threshold) else value

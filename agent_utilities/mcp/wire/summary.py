@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from agent_utilities.activation.active import Active
 from agent_utilities.activation.active_text import written
 from agent_utilities.catalog.model import KINDS, ComponentKind
 from agent_utilities.mcp.host import Host
 from agent_utilities.mcp.surface.verdict import Verdict
 from agent_utilities.runtime.turns import finish_in_turns
-from agent_utilities.selection.model import NOTHING
+from agent_utilities.selection.merge import Effective
+from agent_utilities.selection.model import NOTHING, NameSet, Setting, fold
 from agent_utilities.selection.resolution import ANSWERED
-from agent_utilities.visibility.decision import Decision
+from agent_utilities.visibility.decision import Decision, unknown_in
 from agent_utilities.visibility.names import fitting_any
 from agent_utilities.visibility.revision import revision
 
@@ -48,7 +51,7 @@ async def summarise(host: Host, verdict: Verdict, kind: ComponentKind, decided: 
         summary["ranked"] = [name for name in resolution.names if name in shown]
         if resolution.n_left_out:
             summary["left_out"] = resolution.n_left_out
-    if verdict.by_caller and (unknown := await unknown_names(host, decision, kind)):
+    if verdict.by_caller and (unknown := await unknown_names(host, decision, kind, verdict)):
         summary["unknown"] = unknown
     if kind == "tool" and decision.defers:
         summary["deferred"] = len(decision.deferred) - n_unlisted
@@ -58,15 +61,38 @@ async def summarise(host: Host, verdict: Verdict, kind: ComponentKind, decided: 
     return summary
 
 
-async def unknown_names(host: Host, decision: Decision, kind: ComponentKind) -> dict[str, str | None]:
-    """Return the names that the caller gave that fit no component of any kind, each with the nearest that would."""
+async def unknown_names(
+    host: Host, decision: Decision, kind: ComponentKind, verdict: Verdict | None = None
+) -> dict[str, str | None]:
+    """Return the names that the caller gave that fit no component of any kind, each with the nearest that would.
+
+    Args:
+        host: the server that listed.
+        decision: what the list was made by.
+        kind: what was listed.
+        verdict: of a list in which tools may be deferred: names that he pinned, or brought as active, are told too.
+    """
     unknown = await finish_in_turns(decision.finding_unknown())
+    if verdict is not None and kind == "tool" and decision.defers and (lists := searched_lists(verdict.effective)):
+        in_lists = unknown_in(Effective(allow_tools=lists), "caller", decision.open_entries)
+        unknown = unknown | await finish_in_turns(in_lists)
     for other in KINDS:
         if unknown and other != kind:
             known = await _known(host, other)
             fitting = [name for name in unknown if await finish_in_turns(fitting_any(name, known))]
             unknown = {name: near for name, near in unknown.items() if name not in fitting}
     return unknown
+
+
+def searched_lists(effective: Effective) -> tuple[Setting, ...]:
+    """Return the lists of names that tool search reads: pins, and what was brought as active."""
+    brought = [setting for name, setting in effective.searching if name == "active"]
+    as_names = [
+        replace(setting, value=NameSet(frozenset(map(fold, setting.value.names))))
+        for setting in brought
+        if isinstance(setting.value, Active)
+    ]
+    return (*effective.pins, *as_names)
 
 
 async def _known(host: Host, kind: ComponentKind) -> frozenset[str]:
