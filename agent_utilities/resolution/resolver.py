@@ -19,7 +19,7 @@ from agent_utilities.resolution.deadlines import Limits, for_first_fill
 from agent_utilities.resolution.opening import open_catalog_ranker
 from agent_utilities.resolution.orchestrator import DynamicToolOrchestrator
 from agent_utilities.resolution.scope import CallerScope
-from agent_utilities.resolution.tool_search import ToolSearch
+from agent_utilities.resolution.catalog_search import CatalogSearch
 from agent_utilities.runtime.cache_budget import cache_bytes
 from agent_utilities.runtime.deadline import Deadline
 from agent_utilities.selection.resolution import UNRESOLVED, Resolution
@@ -69,7 +69,7 @@ class Resolver:
         self._settings, self._environ = settings, environ
         self._given_graph = graph
         self._ranker: CatalogRanker | None = None
-        self._search: ToolSearch | None = None
+        self._search: CatalogSearch | None = None
         self.orchestrator: DynamicToolOrchestrator | None = None
         self.limits = Limits()
         """What background work may take; `settle_s` of it is set here, when the server runs."""
@@ -135,7 +135,7 @@ class Resolver:
     async def search(self, query: str, scope: CallerScope | None, limit: int, deadline: Deadline) -> Resolution:
         """Return the best tools in scope for a query, best first; never fails, never waits past the deadline.
 
-        Whether they are said to answer is not asked: see `ToolSearch`. A scope that is not known permits nothing.
+        Whether they are said to answer is not asked: see `CatalogSearch`. A scope that is not known permits nothing.
 
         Args:
             query: the user's words.
@@ -234,7 +234,7 @@ class Resolver:
         settings = self._settings()
         self._ranker = open_catalog_ranker(settings)
         if self._ranker is not None:
-            self._search = ToolSearch(self._ranker, cache_bytes(settings.cache_mb, "searches"))
+            self._search = CatalogSearch(self._ranker, cache_bytes(settings.cache_mb, "searches"))
         self.orchestrator = DynamicToolOrchestrator(
             graph,
             self._records,

@@ -24,7 +24,7 @@ from agent_utilities.resolution.catalog_ranker import CatalogRanker
 from agent_utilities.resolution.resolver import LiveTools, Resolver
 from agent_utilities.resolution.scope import CallerScope
 from agent_utilities.resolution.timely_ranking import BY_WORDS
-from agent_utilities.resolution.tool_search import ToolSearch
+from agent_utilities.resolution.catalog_search import CatalogSearch
 from agent_utilities.runtime.deadline import Deadline
 from agent_utilities.selection.resolution import UNRESOLVED, Resolution
 from agent_utilities.settings import read_settings
@@ -312,15 +312,15 @@ class TestVectors:
         ):
             ranker.offer("a", TOOLS)
             await ranker.wait_to_search(Deadline.after(60))
-            tool_search = ToolSearch(ranker, 1 << 20)
-            tool_search.flights.group = group
+            catalog_search = CatalogSearch(ranker, 1 << 20)
+            catalog_search.flights.group = group
             question = Question("erase a folder", "erase a folder", ALL)
             provider.gate.clear()
             try:
-                first = await tool_search.find(question, 5, Deadline.after(0.5))
+                first = await catalog_search.find(question, 5, Deadline.after(0.5))
             finally:
                 provider.gate.set()
-            second = await tool_search.find(question, 5, Deadline.after(60))
+            second = await catalog_search.find(question, 5, Deadline.after(60))
             assert (first.cause in (BY_WORDS, "too slow"), second.cause) == (True, "")
 
     async def test_part_of_a_name_comes_before_what_vectors_find(self) -> None:

@@ -14,8 +14,8 @@ from agent_utilities.selection.resolution import Resolution
 
 
 @dataclass(frozen=True, slots=True)
-class Searched:
-    """What one search is made of; equal for callers who may be given the same.
+class SearchKey:
+    """What the answer to one search depends on; equal for callers who may be given the same.
 
     Args:
         query: the words as they came: capitals and quotes tell names from words.
@@ -34,7 +34,7 @@ class Searched:
         return 800 + getsizeof(self.query) + getsizeof(self.scope_digest) + 250 * len(answer.tools)
 
 
-class ToolSearch:
+class CatalogSearch:
     """Searches a server's tools; what was found is remembered while the index is the same.
 
     A list shows what answers a query, and everything where nothing does; whoever searches wants the best there is.
@@ -46,8 +46,8 @@ class ToolSearch:
 
     def __init__(self, ranker: CatalogRanker, cache_bytes: int) -> None:
         self._ranker = ranker
-        self._answers: BoundedCache[Searched, Resolution] = BoundedCache(cache_bytes, Searched.weigh)
-        self.flights: SingleFlight[Searched, Resolution] = SingleFlight()
+        self._answers: BoundedCache[SearchKey, Resolution] = BoundedCache(cache_bytes, SearchKey.weigh)
+        self.flights: SingleFlight[SearchKey, Resolution] = SingleFlight()
         """What is being searched, once for all who wait for the same."""
 
     async def find(self, question: Question, limit: int, deadline: Deadline) -> Resolution:
@@ -61,20 +61,20 @@ class ToolSearch:
         if not self._ranker.version:
             return unavailable("no index yet")
         scope_digest = question.scope.digest if question.scope is not None else ""
-        searched = Searched(question.query, scope_digest, self._ranker.version, limit)
-        if (answer := self._answers.get(searched)) is not None:
+        key = SearchKey(question.query, scope_digest, self._ranker.version, limit)
+        if (answer := self._answers.get(key)) is not None:
             return answer
         try:
-            return await self.flights.join(searched, lambda: self._search(searched, question, deadline), deadline)
+            return await self.flights.join(key, lambda: self._search(key, question, deadline), deadline)
         except TimeoutError:
             return unavailable("too slow")
         except NotRunningError:
             return unavailable("failed")
 
-    async def _search(self, searched: Searched, question: Question, deadline: Deadline) -> Resolution:
-        answer = await self._ranker.search(question, searched.limit, deadline)
+    async def _search(self, key: SearchKey, question: Question, deadline: Deadline) -> Resolution:
+        answer = await self._ranker.search(question, key.limit, deadline)
         if answer is None:
             return unavailable(UNRANKED)
         if not answer.is_temporary:
-            self._answers.keep(searched, answer)
+            self._answers.keep(key, answer)
         return answer
