@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from hashlib import blake2b
 from operator import or_
+from typing import get_args
 
 from agent_utilities.activation.active import Active
 from agent_utilities.activation.active_text import united
@@ -19,6 +20,7 @@ from agent_utilities.selection.model import (
     FieldName,
     NameSet,
     Policy,
+    SearchFieldName,
     Selection,
     Setting,
     Slot,
@@ -27,15 +29,7 @@ from agent_utilities.selection.model import (
 
 _CALLER = tuple(channel for channel in CHANNELS if SIDES[channel] == "caller")
 _OPERATOR = tuple(channel for channel in CHANNELS if SIDES[channel] == "operator")
-SEARCHING: tuple[FieldName, ...] = (
-    "tool_search",
-    "active",
-    "initial_k",
-    "search_k",
-    "search_turns",
-    "max_active",
-    "max_tools",
-)
+SEARCHING: tuple[FieldName, ...] = get_args(SearchFieldName)
 """The preferences of tool search, but for pins."""
 
 

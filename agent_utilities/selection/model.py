@@ -15,23 +15,11 @@ from agent_utilities.activation.deferral import Threshold
 Channel = Literal["env", "cli", "query", "header", "meta"]
 Side = Literal["operator", "caller"]
 Policy = Literal["narrow", "override"]
-FieldName = Literal[
-    "allow_tools",
-    "deny_tools",
-    "allow_tags",
-    "deny_tags",
-    "read_only",
-    "query",
-    "top_k",
-    "tool_search",
-    "pins",
-    "active",
-    "initial_k",
-    "search_k",
-    "search_turns",
-    "max_active",
-    "max_tools",
-]
+SearchFieldName = Literal["tool_search", "active", "initial_k", "search_k", "search_turns", "max_active", "max_tools"]
+FieldName = (
+    Literal["allow_tools", "deny_tools", "allow_tags", "deny_tags", "read_only", "query", "top_k", "pins"]
+    | SearchFieldName
+)
 
 CHANNELS: tuple[Channel, ...] = ("env", "cli", "query", "header", "meta")
 """Lowest first: within a side the later channel replaces the earlier one. `meta` is the `_meta` of one MCP request."""
