@@ -15,11 +15,11 @@ from agent_utilities.graph.base import ToolGraph, ToolRecord
 from agent_utilities.graph.query_text import normalise
 from agent_utilities.resolution.answer import Question, unavailable
 from agent_utilities.resolution.catalog_ranker import CatalogRanker
+from agent_utilities.resolution.catalog_search import CatalogSearch
 from agent_utilities.resolution.deadlines import Limits, for_first_fill
 from agent_utilities.resolution.opening import open_catalog_ranker
 from agent_utilities.resolution.orchestrator import DynamicToolOrchestrator
 from agent_utilities.resolution.scope import CallerScope
-from agent_utilities.resolution.catalog_search import CatalogSearch
 from agent_utilities.runtime.cache_budget import cache_bytes
 from agent_utilities.runtime.deadline import Deadline
 from agent_utilities.selection.resolution import UNRESOLVED, Resolution
