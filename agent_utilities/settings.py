@@ -86,9 +86,31 @@ class Settings(BaseModel):
         description="What makes vectors: `minilm`, `fastembed`, `fastembed:MODEL`, or an OpenAI-compatible endpoint as "
         "`URL#MODEL`, its key in `MCP_EMBEDDINGS_API_KEY`.",
     )
+    usage: Literal["auto", "off", "counts", "words"] = Field(
+        default="auto",
+        description="What is logged of calls: `counts`, or `words` that led to them besides. `auto`: `counts` on a "
+        "gateway, `off` on a server. Never arguments or results.",
+    )
+    usage_file: str = Field(
+        default="", description="The log, an SQLite file; one a server in the user's state folder where blank."
+    )
+    usage_scope: Literal["server", "subject"] = Field(
+        default="server",
+        description="Whose calls teach what a caller is shown: everybody's of the server, or, where callers "
+        "authenticate, his own alone.",
+    )
+    usage_days: int = Field(default=30, ge=1, le=3650, description="The age in days at which what was logged goes.")
+    usage_rows: int = Field(
+        default=200_000, ge=100, le=100_000_000, description="The most calls that the log keeps; the oldest go first."
+    )
+    curation: Literal["recency", "words", "off"] = Field(
+        default="recency",
+        description="What a query shows: what its words claim and what usage teaches, what its words claim alone, or "
+        "everything permitted.",
+    )
 
 
-_AS_WRITTEN = ("graph_folder", "gateway_folder", "embeddings", "allowed_hosts", "allowed_origins")
+_AS_WRITTEN = ("graph_folder", "gateway_folder", "usage_file", "embeddings", "allowed_hosts", "allowed_origins")
 
 
 def variable(field: str) -> str:

@@ -8,6 +8,7 @@ from sys import getsizeof
 from typing import Protocol
 
 from agent_utilities.resolution.scope import CallerScope
+from agent_utilities.resolution.trail import NO_TRAIL, Trail
 from agent_utilities.runtime.deadline import Deadline
 from agent_utilities.selection.resolution import RankedTool, Resolution
 
@@ -27,12 +28,14 @@ class Question:
         text: the same normalised, as the graph is asked.
         scope: the tools to choose from; None for all.
         limit: the most to name; None for all.
+        trail: what the caller did before.
     """
 
     query: str
     text: str
     scope: CallerScope | None = None
     limit: int | None = None
+    trail: Trail = NO_TRAIL
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,8 @@ class Resolution:
         cause: for people, why there is no answer, or less of one than there could be; empty where it is whole.
         n_left_out: how many more tools answer, beyond the `top_k` that were asked for.
         is_temporary: whether the next request may get a better answer, so that this one is not kept.
+        neighbours: tools that usually go with those that the caller is at, most usual first, whatever was asked; the
+            share of the sessions with those that had it, 0 to 1. They count only as a prior.
     """
 
     status: Status = "off"
@@ -46,6 +48,7 @@ class Resolution:
     cause: str = ""
     n_left_out: int = 0
     is_temporary: bool = False
+    neighbours: tuple[tuple[str, float], ...] = ()
 
     @classmethod
     def of_names(cls, status: Status, names: Iterable[str], cause: str = "") -> Resolution:

@@ -1,0 +1,1 @@
+"""What was called: a log in SQLite, and what it teaches."""
