@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,6 +107,25 @@ class ServedCatalog:
         ).raise_for_status()
         return 1000 * (time.perf_counter() - started)
 
+    def call(self, tool: str, query: str) -> None:
+        """Call a tool, with the words that led to it.
+
+        Raises:
+            ContenderError: it does not answer.
+        """
+        params = {"name": tool, "arguments": {}, "_meta": ENVELOPE}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        headers = {"accept": "application/json, text/event-stream", "mcp-protocol-version": PROTOCOL}
+        headers |= {"mcp-method": "tools/call", "mcp-name": tool}
+        answer = self._client.post("/mcp", params={"q": query}, json=body, headers=headers)
+        if answer.status_code != httpx2.codes.OK or '"isError":true' in answer.text:
+            raise ContenderError(f"{tool} does not answer: {answer.text[:200]}")
+
+    def ready(self) -> dict[str, Any]:
+        """Return what `/ready` says."""
+        body: dict[str, Any] = self._client.get("/ready").json()
+        return body
+
     def cpu_s(self) -> float:
         """Return the processor time that the server has used, as Linux tells it."""
         fields = Path(f"/proc/{self._process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
@@ -114,7 +133,9 @@ class ServedCatalog:
 
 
 @contextmanager
-def served(name: str, tools: Path, ranker: str, vectors: Path) -> Iterator[ServedCatalog]:
+def served(
+    name: str, tools: Path, ranker: str, vectors: Path, variables: Mapping[str, str] | None = None
+) -> Iterator[ServedCatalog]:
     """Give a server of a catalog, indexed.
 
     Args:
@@ -122,6 +143,7 @@ def served(name: str, tools: Path, ranker: str, vectors: Path) -> Iterator[Serve
         tools: JSON lines.
         ranker: `lexical` or `hybrid`.
         vectors: where vectors are kept for the next run.
+        variables: of its environment, besides.
     """
     with tempfile.TemporaryDirectory(prefix="benchmark-") as folder:
         if vectors.exists():
@@ -129,7 +151,7 @@ def served(name: str, tools: Path, ranker: str, vectors: Path) -> Iterator[Serve
         process = subprocess.Popen(
             [sys.executable, __file__, name, str(tools)],
             stdout=subprocess.PIPE,
-            env=environment(folder) | {"MCP_RANKER": ranker, "MCP_GRAPH_FOLDER": folder},
+            env=environment(folder) | {"MCP_RANKER": ranker, "MCP_GRAPH_FOLDER": folder} | dict(variables or {}),
             cwd=folder,
             text=True,
         )
@@ -144,11 +166,16 @@ def served(name: str, tools: Path, ranker: str, vectors: Path) -> Iterator[Serve
 
 
 def make_server(name: str, rows: list[dict[str, Any]]) -> Any:
-    """Return a server of tools, those of other servers mounted; none can be called."""
+    """Return a server of tools, those of other servers mounted; each answers that it was called."""
     from fastmcp import FastMCP
     from fastmcp.tools import Tool
+    from fastmcp.tools.base import ToolResult
 
     from agent_utilities import create_mcp_server
+
+    class Answering(Tool):
+        async def run(self, arguments: dict[str, Any]) -> ToolResult:
+            return ToolResult("called")
 
     server: FastMCP[Any] = create_mcp_server(name)
     servers: dict[str, FastMCP[Any]] = {name: server}
@@ -156,7 +183,7 @@ def make_server(name: str, rows: list[dict[str, Any]]) -> Any:
         if row["server"] not in servers:
             servers[row["server"]] = FastMCP(row["server"])
         servers[row["server"]].add_tool(
-            Tool(
+            Answering(
                 name=row["name"],
                 description=row["description"],
                 tags=set(row.get("tags") or ()),

@@ -12,7 +12,8 @@ from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.graph.base import ToolRecord
 from agent_utilities.mcp.lifespan import calm_collector
 from agent_utilities.ranking.plain_words import plain_matches
-from agent_utilities.resolution.resolver import LiveTools, Resolver
+from agent_utilities.resolution.live_tools import LiveTools
+from agent_utilities.resolution.resolver import Resolver
 from agent_utilities.resolution.scope import CallerScope
 from agent_utilities.runtime.deadline import Deadline
 from agent_utilities.settings import read_settings

@@ -72,6 +72,7 @@ class Gateway(AgentServer):
         operator = self.surface.operator
         operator.has_configured_denies = True
         operator.defers_by_default = AUTO
+        self.usage.counts_by_default = True
         self.surface.pin(_pins(config))
         self.toolsets_to_come = self._toolsets_to_come
         self.upstreams = Upstreams(

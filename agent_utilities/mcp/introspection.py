@@ -22,7 +22,7 @@ from agent_utilities.mcp.surface.introspecting import introspecting
 from agent_utilities.mcp.surface.surface import Surface
 from agent_utilities.mcp.surface.verdict import CollectingDecisions, Verdict
 from agent_utilities.mcp.tool_origin import origin_of
-from agent_utilities.resolution.resolver import LiveTools
+from agent_utilities.resolution.live_tools import LiveTools
 from agent_utilities.resolution.scope import CallerScope
 from agent_utilities.runtime.turns import in_turns
 from agent_utilities.selection.model import NOTHING

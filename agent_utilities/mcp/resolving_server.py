@@ -20,8 +20,10 @@ from agent_utilities.mcp.surface.verdict import CollectingDecisions, Verdict, ve
 from agent_utilities.mcp.tool_origin import ToolOrigin, origin_of
 from agent_utilities.mcp.tool_search.entry_tools import EntryTool
 from agent_utilities.mcp.tool_search.tool_search import ToolSearch
+from agent_utilities.mcp.usage.server_usage import ServerUsage
 from agent_utilities.resolution.resolver import Resolver
 from agent_utilities.resolution.scope import CallerScope
+from agent_utilities.resolution.trail import N_NEAR, NO_TRAIL, Trail
 from agent_utilities.runtime.deadline import Deadline
 from agent_utilities.selection.model import Selection
 from agent_utilities.selection.resolution import UNRESOLVED, Resolution
@@ -55,7 +57,9 @@ class ResolvingServer(LaunchedServer):
             lambda: surface.operator.settings,
             lambda: surface.operator.environ,
             graph,
+            lambda: self.usage.reader(),
         )
+        self.usage = ServerUsage(self)
         self.tool_search = ToolSearch(self)
         super().__init__(surface, name, instructions, **options)
 
@@ -71,6 +75,8 @@ class ResolvingServer(LaunchedServer):
             is_about_tools: whether it matters to the request which tools are deferred.
         """
         verdict = self.surface.verdict(caller, shapes_lists=lists_tools)
+        if view is not None and is_about_tools:
+            verdict = replace(verdict, trail=view.trail)
         if not is_about_tools:
             return replace(verdict, preferences=verdict.preferences.undeferred)
         if self.tool_search.may_defer(verdict):
@@ -88,10 +94,23 @@ class ResolvingServer(LaunchedServer):
             limit: the most tools to name; None for all.
         """
         query = verdict.preferences.query
-        if query is None or (deadline := await self.resolver.wait_for_tools()) is None:
+        if query is None:
+            return UNRESOLVED
+        if self.surface.operator.settings.curation == "off":
+            return Resolution(cause="curation is off")
+        if (deadline := await self.resolver.wait_for_tools()) is None:
             return UNRESOLVED
         scope = await self._introspection.scope(verdict)
-        return await self.resolver.resolve(query, scope, limit, deadline)
+        return await self.resolver.resolve(query, scope, limit, deadline, self._trail(verdict, scope))
+
+    def _trail(self, verdict: Verdict, scope: CallerScope | None) -> Trail:
+        """Return what the caller did before, as far as he may use those tools now (law L1)."""
+        if self.resolver.learning is None or scope is None:
+            return NO_TRAIL
+        called = () if verdict.trail is None else verdict.trail.called
+        near = dict.fromkeys((*called, *reversed(verdict.preferences.active.names)))
+        permitted = scope.names() if near else frozenset[str]()
+        return Trail(self.usage.subject(), tuple(name for name in near if name in permitted)[:N_NEAR])
 
     async def wait_to_search(self) -> None:
         """Wait for the index where one is being made, some seconds at most."""
@@ -112,7 +131,7 @@ class ResolvingServer(LaunchedServer):
         if scope is not None and len(names) != len(permitted := scope.names()):
             digest = blake2b("\n".join(sorted(names)).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
             scope = CallerScope(f"{scope.digest}:{digest}", lambda: permitted & names)
-        return await self.resolver.search(query, scope, limit, deadline)
+        return await self.resolver.search(query, scope, limit, deadline, self._trail(verdict, scope))
 
     async def verdict_once(self, caller: Selection) -> Verdict:
         """Return the verdict for a caller's list where no server runs, after graph and index were made for its query.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Container
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from agent_utilities.activation.active import NOTHING_ACTIVE, Active, Change, bounded, load, within
 from agent_utilities.activation.deferral import Deferral
+from agent_utilities.mcp.session_trail import SessionTrail
 
 
 class SearchSession:
@@ -56,7 +57,9 @@ class SessionView:
     Args:
         session: what is kept.
         tell_changed: tells the client that its list of tools changed, before the request is answered.
+        trail: what it asked for and called.
     """
 
     session: SearchSession
     tell_changed: Callable[[], Awaitable[None]]
+    trail: SessionTrail = field(default_factory=SessionTrail)

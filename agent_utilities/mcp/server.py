@@ -75,7 +75,7 @@ class AgentServer(ResolvingServer):
         self.changes = Changes(self, on_tools=lambda: self.resolver.refresh(), knows_lists=self._knows_lists)
         self._watch = Watch(self.changes.note_component, self.changes.note, self.changes.note)
         lifespan = options.pop("lifespan", None)
-        jobs = [self.changes.run, self._keep_tools_known]
+        jobs = [self.changes.run, self._keep_tools_known, lambda: self.usage.run(self.resolver.learn_news)]
         lifespan = with_background(jobs, lifespan)
         super().__init__(name, instructions, environ, graph, lifespan=lifespan, **options)
         sdk = low_level_server(self)
@@ -135,8 +135,15 @@ class AgentServer(ResolvingServer):
     def health(self) -> dict[str, Any]:
         """Return whether every lifespan has been entered, under `status`, the state of graph and ranker, warnings."""
         warnings = self.operator_bounds.warnings()
-        health = {"status": "ready" if is_started(self) else "starting", **self.resolver.health()}
+        health = {
+            "status": "ready" if is_started(self) else "starting",
+            **self.resolver.health(),
+            **self._usage_health(),
+        }
         return {**health, "warnings": warnings} if warnings else health
+
+    def _usage_health(self) -> dict[str, Any]:
+        return {} if self.usage.mode == "off" else {"usage": self.usage.health()}
 
     # -- changes of the catalog while the server runs --------------------------------------------------------------
 

@@ -6,10 +6,9 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
-from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.graph.backends import graph_backend
 from agent_utilities.graph.base import ToolGraph, ToolRecord
 from agent_utilities.graph.query_text import normalise
@@ -17,33 +16,22 @@ from agent_utilities.resolution.answer import Question, unavailable
 from agent_utilities.resolution.catalog_ranker import CatalogRanker
 from agent_utilities.resolution.catalog_search import CatalogSearch
 from agent_utilities.resolution.deadlines import Limits, for_first_fill
+from agent_utilities.resolution.learning import Learning, ReadLearned
+from agent_utilities.resolution.live_tools import LiveTools
 from agent_utilities.resolution.opening import open_catalog_ranker
 from agent_utilities.resolution.orchestrator import DynamicToolOrchestrator
 from agent_utilities.resolution.scope import CallerScope
+from agent_utilities.resolution.trail import NO_TRAIL, Trail
 from agent_utilities.runtime.cache_budget import cache_bytes
 from agent_utilities.runtime.deadline import Deadline
 from agent_utilities.selection.resolution import UNRESOLVED, Resolution
 from agent_utilities.settings import Settings
+from agent_utilities.usage.learned import Learned
 
 logger = logging.getLogger("agent_utilities.graph")
 
 _ONCE_S = 20.0
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True, slots=True)
-class LiveTools:
-    """A server's tools as they were just listed, whoever may use them.
-
-    Args:
-        digest: the same for equal tool sets.
-        records: as the graph keeps them.
-        documents: as a ranker reads them, aligned with `records`.
-    """
-
-    digest: str
-    records: Sequence[ToolRecord]
-    documents: Sequence[ToolDocument]
 
 
 class Resolver:
@@ -54,6 +42,7 @@ class Resolver:
         introspect: returns the server's live tools.
         settings, environ: what the operator gave; read when they are first needed.
         graph: a backend to use instead of the configured one.
+        usage: returns what reads the usage log, for a scope; None where nothing is to be learned from it.
     """
 
     def __init__(
@@ -63,13 +52,17 @@ class Resolver:
         settings: Callable[[], Settings],
         environ: Callable[[], Mapping[str, str]],
         graph: ToolGraph | None = None,
+        usage: Callable[[], ReadLearned | None] = lambda: None,
     ) -> None:
+        self._usage = usage
         self._name = name_of_server
         self._introspect = introspect
         self._settings, self._environ = settings, environ
         self._given_graph = graph
         self._ranker: CatalogRanker | None = None
         self._search: CatalogSearch | None = None
+        self.learning: Learning | None = None
+        """What usage teaches; there while the resolver runs, where anything is to be learned from it."""
         self.orchestrator: DynamicToolOrchestrator | None = None
         self.limits = Limits()
         """What background work may take; `settle_s` of it is set here, when the server runs."""
@@ -81,7 +74,14 @@ class Resolver:
 
     # -- answering -----------------------------------------------------------------------------------------------
 
-    async def resolve(self, query: str, scope: CallerScope | None, limit: int | None, deadline: Deadline) -> Resolution:
+    async def resolve(
+        self,
+        query: str,
+        scope: CallerScope | None,
+        limit: int | None,
+        deadline: Deadline,
+        trail: Trail = NO_TRAIL,
+    ) -> Resolution:
         """Return the answer to a query; never fails, and waits no longer than the deadline.
 
         Args:
@@ -89,6 +89,7 @@ class Resolver:
             scope: the tools that the caller may use; None before they are known.
             limit: the most to name; None for all.
             deadline: until when to wait.
+            trail: what the caller did before.
         """
         orchestrator = self.orchestrator
         if orchestrator is None:
@@ -132,7 +133,9 @@ class Resolver:
             self.orchestrator.open_now()
             await self._ranker.wait_to_search(deadline)
 
-    async def search(self, query: str, scope: CallerScope | None, limit: int, deadline: Deadline) -> Resolution:
+    async def search(
+        self, query: str, scope: CallerScope | None, limit: int, deadline: Deadline, trail: Trail = NO_TRAIL
+    ) -> Resolution:
         """Return the best tools in scope for a query, best first; never fails, never waits past the deadline.
 
         Whether they are said to answer is not asked: see `CatalogSearch`. A scope that is not known permits nothing.
@@ -142,6 +145,7 @@ class Resolver:
             scope: the tools that the caller may use; None before they are known.
             limit: the most to name.
             deadline: until when to wait, for the first index too.
+            trail: what the caller did before.
 
         Returns:
             `ranked`, or `no_match` where no tool shares anything with the query; `off` where nothing was asked, or
@@ -156,7 +160,8 @@ class Resolver:
             return unavailable("no ranker")
         if scope is None:
             return unavailable("no index yet")
-        return await self._search.find(Question(query, normalise(query), scope, limit), limit, deadline)
+        question = Question(query, normalise(query), scope, limit, trail)
+        return await self._search.find(question, limit, deadline)
 
     # -- in the background ---------------------------------------------------------------------------------------
 
@@ -212,6 +217,17 @@ class Resolver:
         if self.orchestrator is not None:
             self.orchestrator.refresh(self._name(), is_change=True)
 
+    def learn_news(self) -> None:
+        """Have the usage log read again, in the background: it has grown."""
+        if self.learning is not None:
+            self.learning.news()
+
+    def _on_learned(self, scope: str, learned: Learned) -> None:
+        if self._ranker is not None:
+            self._ranker.learn(scope, learned.version, learned.past_requests)
+        if self.orchestrator is not None:
+            self.orchestrator.refresh_edges(self._name())
+
     def health(self) -> dict[str, Any]:
         """Return what `/ready` tells of graph and ranker."""
         off = {"status": "off"}
@@ -235,6 +251,8 @@ class Resolver:
         self._ranker = open_catalog_ranker(settings)
         if self._ranker is not None:
             self._search = CatalogSearch(self._ranker, cache_bytes(settings.cache_mb, "searches"))
+        if (read := self._usage()) is not None:
+            self.learning = Learning(read, self._on_learned)
         self.orchestrator = DynamicToolOrchestrator(
             graph,
             self._records,
@@ -254,9 +272,11 @@ class Resolver:
                 if self._ranker is not None and self._search is not None:
                     self._search.flights.group = group
                     group.create_task(self._ranker.run())
+                if self.learning is not None:
+                    group.create_task(self.learning.run())
                 group.create_task(self.orchestrator.run(self._name()))
         finally:
-            self.orchestrator = self._ranker = self._search = None
+            self.orchestrator = self._ranker = self._search = self.learning = None
 
     async def _records(self, server_name: str) -> Sequence[ToolRecord]:
         try:

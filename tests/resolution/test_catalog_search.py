@@ -22,7 +22,8 @@ from agent_utilities.resolution.answer import UNRANKED, Question
 from agent_utilities.resolution.catalog_index import CatalogIndex
 from agent_utilities.resolution.catalog_ranker import CatalogRanker
 from agent_utilities.resolution.catalog_search import CatalogSearch
-from agent_utilities.resolution.resolver import LiveTools, Resolver
+from agent_utilities.resolution.live_tools import LiveTools
+from agent_utilities.resolution.resolver import Resolver
 from agent_utilities.resolution.scope import CallerScope
 from agent_utilities.resolution.timely_ranking import BY_WORDS
 from agent_utilities.runtime.deadline import Deadline

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from agent_utilities.mcp.session_trail import SessionTrail
 from agent_utilities.visibility.decision import Decision
 
 logger = logging.getLogger("agent_utilities.observers")
@@ -36,12 +37,33 @@ class ToolCalled:
         revision: of the surface it was made under.
         ok: whether the tool answered without an error.
         seconds: how long it took.
+        decision: what its caller may use.
+        trail: of his session; None where the request stood alone.
+        words: the user's, as far as the caller gave any with the call. They are not to be logged as they are.
     """
 
     name: str
     revision: str
     ok: bool
     seconds: float
+    decision: Decision
+    trail: SessionTrail | None = None
+    words: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsSought:
+    """Words that tools were sought by: of a search, or of a list that nothing answered.
+
+    Args:
+        words: the user's or the model's. They are not to be logged as they are.
+        n_found: how many tools were found.
+        trail: of the caller's session; None where the request stood alone.
+    """
+
+    words: str
+    n_found: int
+    trail: SessionTrail | None = None
 
 
 EventName = Literal["tools_attached", "tool_search", "window_step", "ranker_fallback", "evicted"]
@@ -85,6 +107,9 @@ class Observer:
     def searched(self, event: SearchEvent) -> None:
         """Tool search did something."""
 
+    def sought(self, search: ToolsSought) -> None:
+        """Tools were sought by words."""
+
     def served(self, method: str, outcome: str) -> None:
         """A request was served; its outcome is `ok` or `error`."""
 
@@ -115,9 +140,17 @@ class Observers(Observer):
         """Tell all of what tool search did."""
         self._tell(lambda observer: observer.searched(event))
 
+    def sought(self, search: ToolsSought) -> None:
+        """Tell all of a search's words."""
+        self._tell(lambda observer: observer.sought(search))
+
     def served(self, method: str, outcome: str) -> None:
         """Tell all of a request."""
         self._tell(lambda observer: observer.served(method, outcome))
+
+    def remove(self, observer: Observer) -> None:
+        """Tell this one no more."""
+        self._observers.remove(observer)
 
     def _tell(self, call: Callable[[Observer], None]) -> None:
         for observer in self._observers:

@@ -221,8 +221,12 @@ class Surface:
 
     async def revision(self, catalog: Catalog, verdict: Verdict) -> str:
         """Return the revision of a list of a catalog's tools under a verdict; made for a call, it lists none."""
+        return revision(await self.unanswered_decision(catalog, verdict), verdict.asked)
+
+    async def unanswered_decision(self, catalog: Catalog, verdict: Verdict) -> Decision:
+        """Return the decision on a catalog's tools under a verdict before its query is answered."""
         unanswered = replace(verdict, preferences=verdict.preferences.unanswered, shapes_lists=True)
-        return revision(await self.decide_in_turns("tool", catalog, unanswered), verdict.asked)
+        return await self.decide_in_turns("tool", catalog, unanswered)
 
     async def permitted_digest(self, kind: ComponentKind, catalog: Catalog, bounds: Effective) -> str:
         """Return a hash over what bounds permit of a catalog."""

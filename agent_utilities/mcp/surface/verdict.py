@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.mcp.search_session import SessionView
+from agent_utilities.mcp.session_trail import SessionTrail
 from agent_utilities.selection.merge import Effective
 from agent_utilities.visibility.bounds import Bounds, Refusals
 from agent_utilities.visibility.decision import Decision
@@ -29,6 +30,7 @@ class Verdict:
         view: the session that keeps the caller's active set; None where each request brings its own.
         judgements: by a catalog's digest, what the bounds come to on it, for as long as the request lasts.
         unlisted: by a catalog's digest, the permitted names in it that the author's middleware keeps off lists.
+        trail: what the caller's session asked for and called; None where the request stands alone.
     """
 
     surface: object
@@ -41,6 +43,7 @@ class Verdict:
     judgements: dict[str, Refusals] = field(default_factory=dict)
     view: SessionView | None = None
     unlisted: dict[str, frozenset[str]] = field(default_factory=dict)
+    trail: SessionTrail | None = None
 
     def preferences_for(self, kind: ComponentKind) -> Preferences:
         """Return what is to be shown of a kind of component: preferences are of listed tools only."""

@@ -16,7 +16,7 @@ from agent_utilities.catalog.found_tools import SearchResult, found_tools
 from agent_utilities.catalog.search_arguments import SearchArguments, no_such_server, search_arguments
 from agent_utilities.catalog.search_result import Select, chosen, n_results, nearest_names, parse_query
 from agent_utilities.errors import InputError
-from agent_utilities.mcp.observers.base import SearchEvent
+from agent_utilities.mcp.observers.base import SearchEvent, ToolsSought
 from agent_utilities.mcp.surface.verdict import Verdict
 from agent_utilities.mcp.tool_search.base import SearchHost
 from agent_utilities.mcp.tool_search.permitted import Permitted, permitted_of
@@ -56,6 +56,10 @@ class Searches:
         counts |= {"evicted": len(found.evicted), "deferred": found.n_deferred}
         event = SearchEvent("tool_search", counts, found.cause, time.perf_counter() - started)
         self._host.surface.observers.searched(event)
+        if not isinstance(parse_query(found.query), Select):
+            self._host.surface.observers.sought(ToolsSought(found.query, len(found.names), verdict.trail))
+            if verdict.trail is not None:
+                verdict.trail.searched(found.query, found.names)
         return ToolResult(found.text, found.as_dict(), {META_KEY: {"active": found.active}})
 
     async def _found(

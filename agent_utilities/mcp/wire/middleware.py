@@ -19,7 +19,7 @@ from agent_utilities.errors import SelectionError
 from agent_utilities.mcp.fastmcp_internals import connection_of
 from agent_utilities.mcp.host import Host
 from agent_utilities.mcp.live_sessions import LiveSessions
-from agent_utilities.mcp.observers.base import ToolCalled, ToolsListed
+from agent_utilities.mcp.observers.base import ToolCalled, ToolsListed, ToolsSought
 from agent_utilities.mcp.search_session import SessionView
 from agent_utilities.mcp.surface.verdict import CollectingDecisions, Verdict
 from agent_utilities.mcp.tool_search.calls import Call
@@ -34,6 +34,7 @@ from agent_utilities.selection.channels import META_KEY
 from agent_utilities.selection.merge import merge
 from agent_utilities.selection.model import Selection
 from agent_utilities.selection.parse import read_meta
+from agent_utilities.visibility.revision import revision
 
 logger = logging.getLogger("agent_utilities.wire")
 
@@ -98,6 +99,8 @@ class WireMiddleware:
             view=view,
             is_about_tools=ctx.method in _ABOUT_TOOLS,
         )
+        if view is not None and (words := _words(verdict)):
+            view.trail.asked(words)
         if view is not None and ToolSearch.may_defer(verdict):
             self._host.live_sessions.note(connection_of(ctx), ctx.request, view.session)
         self._take_note(ctx, verdict)
@@ -139,6 +142,8 @@ class WireMiddleware:
                 self._set_cache(ctx.method, result, verdict)
             if kind == "tool" and decision is not None:
                 self._host.surface.observers.listed(ToolsListed(ctx.method, decision, summary))
+                if decision.status == "no_match" and (words := _words(verdict)):
+                    self._host.surface.observers.sought(ToolsSought(words, 0, verdict.trail))
         return result
 
     async def _greet(self, result: HandlerResult) -> HandlerResult:
@@ -166,7 +171,8 @@ class WireMiddleware:
             was_listed: whether its caller had been listed tools, so that the SDK has checked its headers.
         """
         surface, params = self._host.surface, ctx.params or {}
-        tied_to = await surface.revision(await self._host.catalog("tool"), verdict)
+        decision = await surface.unanswered_decision(await self._host.catalog("tool"), verdict)
+        tied_to = revision(decision, verdict.asked)
         trace.get_current_span().set_attribute("agent_utilities.revision", tied_to)
         call = await self._host.tool_search.called(params, verdict) if ToolSearch.may_defer(verdict) else Call(params)
         if call.is_wrapped:
@@ -183,7 +189,11 @@ class WireMiddleware:
                 return await self._host.tool_search.explained(call, result, verdict)
             return result
         finally:
-            surface.observers.called(ToolCalled(name, tied_to, ok, time.perf_counter() - started))
+            seconds = time.perf_counter() - started
+            words = _words(verdict)
+            surface.observers.called(ToolCalled(name, tied_to, ok, seconds, decision, verdict.trail, words))
+            if ok and verdict.trail is not None and name in decision.permitted_names:
+                verdict.trail.used(name)
 
     def _turn_beside(self, ctx: ServerRequestContext[Any, Any], verdict: Verdict) -> None:
         """Have words that no list was turned by open a turn of their session, without the request waiting for it.
@@ -224,6 +234,12 @@ def _selection(ctx: ServerRequestContext[Any, Any]) -> Selection:
         return merge(selection_of(ctx.request), read_meta((ctx.params or {}).get("_meta")))
     except SelectionError as error:
         raise MCPError(mcp_types.INVALID_PARAMS, str(error), error.as_dict()) from None
+
+
+def _words(verdict: Verdict) -> str:
+    """Return the words that the caller gave with a request; those that an operator gave once for all are nobody's."""
+    query = verdict.effective.query
+    return verdict.effective.query_text or "" if query is not None and query.side == "caller" else ""
 
 
 def _task_id(ctx: ServerRequestContext[Any, Any]) -> str:

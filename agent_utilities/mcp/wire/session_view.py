@@ -12,12 +12,15 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from agent_utilities.mcp.fastmcp_internals import connection_of
 from agent_utilities.mcp.search_session import SearchSession, SessionView
+from agent_utilities.mcp.session_trail import SessionTrail
 from agent_utilities.mcp.wire.bus import LIMIT_S
 
 logger = logging.getLogger("agent_utilities.wire")
 
 _SESSION = "agent-utilities/tool-search"
 """Where a connection's state has its active set, which ends with it."""
+_TRAIL = "agent-utilities/usage"
+"""Where it has what the session asked for and called."""
 
 
 def session_view(ctx: ServerRequestContext[Any, Any]) -> SessionView | None:
@@ -26,7 +29,9 @@ def session_view(ctx: ServerRequestContext[Any, Any]) -> SessionView | None:
         return None
     if not connection_of(ctx).has_standalone_channel:  # `stateless_http`: it is there for this request alone
         return None
-    session = connection_of(ctx).state.setdefault(_SESSION, SearchSession())
+    state = connection_of(ctx).state
+    if (session := state.get(_SESSION)) is None:
+        session, state[_TRAIL] = state.setdefault(_SESSION, SearchSession()), SessionTrail()
 
     async def tell_changed() -> None:
         """Tell on the call's own stream where it has one, so that it comes before the call's result."""
@@ -38,4 +43,4 @@ def session_view(ctx: ServerRequestContext[Any, Any]) -> SessionView | None:
         except TimeoutError:
             logger.warning("a client read no notice for %s s; its list changed all the same", LIMIT_S)
 
-    return SessionView(session, tell_changed)
+    return SessionView(session, tell_changed, state[_TRAIL])

@@ -1,0 +1,167 @@
+"""The usage log of one server: opened when it starts, written behind its requests, read for what it teaches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from agent_utilities.catalog.model import Catalog
+from agent_utilities.catalog.tokens import n_tokens
+from agent_utilities.mcp.surface.surface import Surface
+from agent_utilities.mcp.tool_origin import ToolOrigin
+from agent_utilities.mcp.usage.subject import subject_of_request
+from agent_utilities.resolution.learning import NOBODY
+from agent_utilities.settings import Settings
+
+if TYPE_CHECKING:
+    from agent_utilities.mcp.usage.recorder import ToolSource
+    from agent_utilities.usage.learned import Learned
+    from agent_utilities.usage.log import UsageLog
+
+Mode = Literal["off", "counts", "words"]
+
+_LISTS_EVERY_S = 10.0
+
+
+class UsageHost(Protocol):
+    """A server whose usage is logged."""
+
+    surface: Surface
+
+    @property
+    def name(self) -> str:
+        """The server's name, as clients see it."""
+        ...
+
+    def origin_of(self, tool: Any) -> ToolOrigin:
+        """Return where a tool comes from; a server without a name for the server's own."""
+        ...
+
+
+class ServerUsage:
+    """Logs what is called on a server, where its operator has not turned that off.
+
+    Args:
+        host: the server.
+        by_default: whether calls are counted where nobody says.
+    """
+
+    def __init__(self, host: UsageHost) -> None:
+        self._host = host
+        self.counts_by_default = False
+        self._log: UsageLog | None = None
+
+    @property
+    def _settings(self) -> Settings:
+        return self._host.surface.operator.settings
+
+    @property
+    def mode(self) -> Mode:
+        """What is logged."""
+        given = self._settings.usage
+        if given == "auto":
+            return "counts" if self.counts_by_default else "off"
+        return given
+
+    @property
+    def path(self) -> Path:
+        """The log's file."""
+        from agent_utilities.usage.files import usage_file
+
+        return usage_file(self._host.name, self._settings.usage_file)
+
+    # -- for whom ----------------------------------------------------------------------------------------------------
+
+    @property
+    def _is_of_subjects(self) -> bool:
+        return self._settings.usage_scope == "subject"
+
+    def subject(self) -> str:
+        """Return whom the present request counts for, as a salted hash; empty where it counts for everybody."""
+        if not self._is_of_subjects or self._log is None:
+            return ""
+        subject = subject_of_request()
+        return NOBODY if subject is None else self._log.subject_key(subject)
+
+    # -- writing -----------------------------------------------------------------------------------------------------
+
+    async def run(self, on_news: Callable[[], None]) -> None:
+        """Log until cancelled; returns at once where that is off.
+
+        Args:
+            on_news: called when events were written.
+        """
+        if self.mode == "off":
+            return
+        from agent_utilities.mcp.usage.recorder import Recorder
+        from agent_utilities.usage.log import UsageLog
+
+        settings, observers = self._settings, self._host.surface.observers
+        log = self._log = UsageLog(self.path, days=settings.usage_days, rows=settings.usage_rows, on_written=on_news)
+        recorder = Recorder(
+            self._host.name,
+            log.record,
+            source_of=self.source_of,
+            subject=self.subject,
+            tokens_of=self.tokens_of,
+            keeps_words=self.mode == "words",
+        )
+        observers.add(recorder)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(log.run())
+                try:
+                    while True:
+                        with suppress(TimeoutError):
+                            async with asyncio.timeout(_LISTS_EVERY_S):
+                                await recorder.is_full.wait()
+                        await recorder.record_lists()
+                finally:
+                    await recorder.record_lists()  # the log writes them before it ends
+        finally:
+            observers.remove(recorder)
+            self._log = None
+
+    def _component(self, catalog: Catalog, place: int) -> Any:
+        components = self._host.surface.components_of("tool", catalog)
+        return components[place] if components else None
+
+    def source_of(self, catalog: Catalog, name: str) -> ToolSource:
+        """Return where a tool of a catalog comes from; nothing where that is not known any more."""
+        places = catalog.places_by_own_name.get(name, ())
+        tool = self._component(catalog, places[-1]) if places else None
+        if tool is None:
+            return "", ""
+        return self._host.origin_of(tool).server.name, str(tool.version or "")
+
+    def tokens_of(self, catalog: Catalog, place: int) -> int:
+        """Return what the tool at a place of a catalog takes in a prompt; 0 where it is not known any more."""
+        tool = self._component(catalog, place)
+        if tool is None:
+            return 0
+        described = {"description": tool.description} if tool.description is not None else {}
+        return n_tokens({"name": tool.name, **described, "inputSchema": tool.parameters})
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    def reader(self) -> Callable[[str], Learned] | None:
+        """Return what reads the log, for a thread; None where nothing is logged, or usage is not to be learned from."""
+        if self.mode == "off" or self._settings.curation != "recency":
+            return None
+        from agent_utilities.usage.reading import read_learned
+
+        return partial(_read, read_learned, self.path, self._host.name)
+
+    def health(self) -> dict[str, Any]:
+        """Return what `/ready` tells of the log."""
+        if self._log is None:
+            return {"status": "off"}
+        return {"mode": self.mode, **self._log.health()}
+
+
+def _read(read: Callable[..., Learned], path: Path, server: str, scope: str) -> Learned:
+    return read(path, server, scope)

@@ -1,0 +1,115 @@
+"""What usage teaches, kept for those who asked of late; it is read behind everything, and no request waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+
+from cachetools import LRUCache
+
+from agent_utilities.runtime.threads import in_daemon_thread
+from agent_utilities.usage.learned import NOTHING_LEARNED, Learned
+
+logger = logging.getLogger("agent_utilities.usage")
+
+_N_SCOPES = 64
+_GAP_S = 5.0
+_OTHERS_S = 60.0
+
+NOBODY = "-"
+"""The scope of a caller who did not authenticate, where usage counts for each subject: nothing is learned for him."""
+
+
+ReadLearned = Callable[[str], Learned]
+"""Returns what the log teaches in a scope; it may take long, and fail."""
+
+
+class Learning:
+    """Keeps what was learned in each scope: read when it is first asked for, and again when the log has grown.
+
+    Args:
+        read: returns what the log teaches in a scope; takes as long as it does, and may fail.
+        on_learned: called with a scope and what is known of it now, whenever that is news.
+        gap_s: seconds between two readings at least.
+        others_s: seconds after which it is read again though nothing was logged here: other processes log too, and
+            what was used long ago counts less.
+    """
+
+    def __init__(
+        self,
+        read: ReadLearned,
+        on_learned: Callable[[str, Learned], None],
+        *,
+        gap_s: float = _GAP_S,
+        others_s: float = _OTHERS_S,
+    ) -> None:
+        self._read, self._on_learned = read, on_learned
+        self._gap_s, self._others_s = gap_s, others_s
+        self._learned: LRUCache[str, Learned] = LRUCache(_N_SCOPES)
+        self._wanted: set[str] = set()
+        self._wake = asyncio.Event()
+        self._has_failed = False
+        self.n_readings = 0
+        """How often the log was read."""
+        self.settled = asyncio.Event()
+        """Set while everything that is asked for was read, and the log has not grown here since."""
+        self.settled.set()
+
+    def of(self, scope: str) -> Learned:
+        """Return what is known of a scope by now; nothing of one that is asked for for the first time."""
+        if scope == NOBODY:
+            return NOTHING_LEARNED
+        learned = self._learned.get(scope)
+        if learned is None:
+            self._learned[scope] = learned = NOTHING_LEARNED
+            self._want(scope)
+        return learned
+
+    def news(self) -> None:
+        """Have every scope that is known read again: the log has grown."""
+        for scope in self._learned:
+            self._want(scope)
+
+    def _want(self, scope: str) -> None:
+        self._wanted.add(scope)
+        self.settled.clear()
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Read what is wanted until cancelled, a scope after the other."""
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._others_s):
+                    await self._wake.wait()
+            self._wake.clear()
+            wanted, self._wanted = self._wanted or set(self._learned), set()
+            for scope in sorted(wanted):
+                await self._learn(scope)
+            if not self._wanted:
+                self.settled.set()
+            await asyncio.sleep(self._gap_s)
+
+    async def _learn(self, scope: str) -> None:
+        try:
+            learned = await in_daemon_thread(partial(self._read, scope))
+        except Exception as error:
+            if not self._has_failed:
+                logger.warning("can't read the usage log (%s); what was learned before is used on", error)
+            self._has_failed = True
+            return
+        self._has_failed = False
+        self.n_readings += 1
+        before = self._learned.get(scope)
+        if before is None:
+            return  # others have asked since, and it was forgotten
+        self._learned[scope] = learned
+        if learned.version != before.version:
+            self._on_learned(scope, learned)
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """The scopes that something may be known of."""
+        return tuple(self._learned)

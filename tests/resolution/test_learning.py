@@ -1,0 +1,119 @@
+"""What usage teaches is read behind everything: never waited for, again when the log grows, apart for each scope."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from agent_utilities.resolution.learning import NOBODY, Learning
+from agent_utilities.usage.learned import NOTHING_LEARNED, Learned
+
+pytestmark = pytest.mark.anyio
+
+
+class Log:
+    """A log that teaches what it is told to, and may fail."""
+
+    def __init__(self) -> None:
+        self.taught: dict[str, Learned] = {}
+        self.error: Exception | None = None
+        self.told: list[tuple[str, str]] = []
+
+    def read(self, scope: str) -> Learned:
+        if self.error is not None:
+            raise self.error
+        return self.taught.get(scope, NOTHING_LEARNED)
+
+    def on_learned(self, scope: str, learned: Learned) -> None:
+        self.told.append((scope, learned.version))
+
+
+@asynccontextmanager
+async def learning(log: Log) -> AsyncIterator[Learning]:
+    kept = Learning(log.read, log.on_learned, gap_s=0)
+    running = asyncio.create_task(kept.run())
+    yield kept
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_who_asks_first_is_told_nothing_and_who_asks_later_what_was_read() -> None:
+    log = Log()
+    log.taught[""] = Learned("1", {"read_file": 1.0})
+    async with learning(log) as kept:
+        assert kept.of("") == NOTHING_LEARNED
+        await kept.settled.wait()
+        assert kept.of("").uses == {"read_file": 1.0}
+        assert log.told == [("", "1")]
+
+
+async def test_a_log_that_grew_is_read_again() -> None:
+    log = Log()
+    async with learning(log) as kept:
+        kept.of("")
+        await kept.settled.wait()
+        log.taught[""] = Learned("2")
+        kept.news()
+        await kept.settled.wait()
+        assert kept.of("").version == "2"
+
+
+async def test_nothing_is_told_twice() -> None:
+    log = Log()
+    log.taught[""] = Learned("1")
+    async with learning(log) as kept:
+        kept.of("")
+        await kept.settled.wait()
+        kept.news()
+        await kept.settled.wait()
+        assert (kept.n_readings, log.told) == (2, [("", "1")])
+
+
+async def test_one_subject_learns_nothing_of_another() -> None:
+    log = Log()
+    log.taught = {"anna": Learned("a", {"pay": 9.0}), "bert": Learned("b")}
+    async with learning(log) as kept:
+        kept.of("anna"), kept.of("bert")
+        await kept.settled.wait()
+        assert kept.of("bert").uses == {}
+
+
+async def test_nobody_is_never_read() -> None:
+    log = Log()
+    log.taught[NOBODY] = Learned("1", {"pay": 9.0})
+    async with learning(log) as kept:
+        assert kept.of(NOBODY) == NOTHING_LEARNED
+        kept.news()
+        assert (kept.scopes, kept.n_readings) == ((), 0)
+
+
+async def test_a_log_that_cannot_be_read_leaves_what_was_learned_and_is_told_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    log = Log()
+    log.taught[""] = Learned("1")
+    async with learning(log) as kept:
+        kept.of("")
+        await kept.settled.wait()
+        log.error = OSError("disk I/O error")
+        with caplog.at_level(logging.WARNING):
+            for _ in range(3):
+                kept.news()
+                await kept.settled.wait()
+        assert kept.of("").version == "1"
+        assert [record.message for record in caplog.records] == [
+            "can't read the usage log (disk I/O error); what was learned before is used on"
+        ]
+
+
+async def test_no_more_than_64_subjects_are_kept() -> None:
+    log = Log()
+    async with learning(log) as kept:
+        for number in range(100):
+            kept.of(f"subject-{number}")
+        await kept.settled.wait()
+        assert len(kept.scopes) == 64
