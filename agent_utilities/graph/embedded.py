@@ -30,7 +30,7 @@ _LOCKED = "Could not set lock on file"
 _NO_SPACE = os.strerror(errno.ENOSPC)
 _DDL = (
     "CREATE NODE TABLE IF NOT EXISTS Server(name STRING PRIMARY KEY, digest STRING, updated_at INT64, "
-    "gateway STRING, title STRING, description STRING)",
+    "gateway STRING, title STRING, description STRING, edges_digest STRING)",
     "CREATE NODE TABLE IF NOT EXISTS CallableResource(key STRING PRIMARY KEY, server STRING, name STRING, "
     "title STRING, description STRING, tags STRING[], digest STRING, kind STRING, read_only BOOL, text STRING, "
     "set_digest STRING)",
@@ -38,9 +38,12 @@ _DDL = (
     "ALTER TABLE Server ADD IF NOT EXISTS gateway STRING",
     "ALTER TABLE Server ADD IF NOT EXISTS title STRING",
     "ALTER TABLE Server ADD IF NOT EXISTS description STRING",
+    "ALTER TABLE Server ADD IF NOT EXISTS edges_digest STRING",
     "ALTER TABLE CallableResource ADD IF NOT EXISTS text STRING",
     "ALTER TABLE CallableResource ADD IF NOT EXISTS set_digest STRING",
     "CREATE REL TABLE IF NOT EXISTS PROVIDES(FROM Server TO CallableResource)",
+    "CREATE REL TABLE IF NOT EXISTS USED_WITH(FROM CallableResource TO CallableResource, n INT64, scope STRING)",
+    "CREATE REL TABLE IF NOT EXISTS FOLLOWED_BY(FROM CallableResource TO CallableResource, n INT64, scope STRING)",
 )
 
 

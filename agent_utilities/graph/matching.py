@@ -1,10 +1,15 @@
-"""What a query comes to on the graph: the literal match, and where that is empty the match of its terms."""
+"""What a query comes to on the graph: the literal match, and where that is empty the match of its terms.
+
+With the literal match comes what usually goes with some tools, in one statement.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 from agent_utilities.graph import cypher
 from agent_utilities.graph.base import ToolGraph
@@ -15,6 +20,22 @@ _CLAIMED_SHARE = 1 / 3
 """Of the best score, what a tool needs to be claimed."""
 
 
+class Neighbour(NamedTuple):
+    """A tool that went with another one.
+
+    Args:
+        of: name of the other one.
+        name: name of the tool.
+        kind: `used_with`, a session called both; `followed_by`, it was called next after the other.
+        n: how often.
+    """
+
+    of: str
+    name: str
+    kind: Literal["used_with", "followed_by"]
+    n: int
+
+
 @dataclass(frozen=True, slots=True)
 class Matches:
     """What the graph holds for a query, before anything is known of who asks.
@@ -22,10 +43,12 @@ class Matches:
     Args:
         literal: names of the tools that bear the query as it stands.
         by_term: names of the tools that bear each of its terms.
+        neighbours: what went with the tools that were asked about; in no order.
     """
 
     literal: tuple[str, ...] = ()
     by_term: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    neighbours: tuple[Neighbour, ...] = ()
 
     @property
     def n_names(self) -> int:
@@ -39,6 +62,36 @@ async def match_literally(graph: ToolGraph, server: str, text: str) -> Matches:
     async for row in in_turns(await graph.read(cypher.MATCH_TEXT, {"query": text, "server_name": server})):
         names += map(sys.intern, row["names"])
     return Matches(literal=tuple(names))
+
+
+async def match_with_neighbours(
+    graph: ToolGraph, server: str, text: str, near: Sequence[str], scope: str = ""
+) -> Matches:
+    """Return the tools that bear a normalised query as it stands, and the neighbours of some, by one statement.
+
+    Args:
+        graph: an open backend.
+        server: whose tools.
+        text: the query.
+        near: names of the tools whose neighbours are wanted; they may come from anywhere. For none of them this is
+            `match_literally`.
+        scope: whose calls count: everybody's where empty, else the subject's of this salted hash.
+    """
+    # A caller may name anything; what is no text is no tool's name, and no driver takes it.
+    known = [name for name in dict.fromkeys(near) if not any("\ud800" <= letter <= "\udfff" for letter in name)]
+    if not known:
+        return await match_literally(graph, server, text)
+    asked = {"query": text, "server_name": server, "near": known, "scope": scope}
+    names: list[str] = []
+    neighbours: list[Neighbour] = []
+    async for row in in_turns(await graph.read(cypher.MATCH_TEXT_AND_NEIGHBOURS, asked)):
+        if row["kind"] == "literal":
+            names += map(sys.intern, row["names"])
+        else:
+            of, kind = sys.intern(row["of"]), row["kind"]
+            counted = zip(row["names"], row["counts"], strict=True)
+            neighbours += [Neighbour(of, sys.intern(name), kind, n) for name, n in counted]
+    return Matches(literal=tuple(names), neighbours=tuple(neighbours))
 
 
 async def match_terms(graph: ToolGraph, server: str, text: str) -> Matches:

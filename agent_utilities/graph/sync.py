@@ -172,6 +172,8 @@ class _Replacement:
             others = {"server_name": self.nodes[0].name, "server_names": [node.name for node in self.nodes]}
             yield cypher.DROP_OTHER_UPSTREAM_TOOLS, others
             yield cypher.DROP_OTHER_UPSTREAMS, others
+        # Tools that were dropped took their edges with them, and others may have come: the edges are to be put anew.
+        yield cypher.PUT_EDGES_DIGEST, {"server_name": self.nodes[0].name, "digest": ""}
 
 
 async def forget(graph: ToolGraph, server: str) -> None:

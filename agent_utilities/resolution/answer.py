@@ -49,6 +49,7 @@ class Asked:
         scope_digest: of the tools that the caller may use; empty for all.
         ranker_version: what the ranker answers from; empty while it can't.
         limit: the most to name.
+        trail: what the caller did before.
     """
 
     server: str
@@ -57,10 +58,12 @@ class Asked:
     scope_digest: str
     ranker_version: str
     limit: int | None
+    trail: Trail = NO_TRAIL
 
     def weigh(self, answer: Resolution) -> int:
         """Return about how many bytes an answer takes, with what it is an answer to."""
-        return 800 + getsizeof(self.text) + getsizeof(self.scope_digest) + 250 * len(answer.tools)
+        texts = (self.text, self.scope_digest, self.trail.scope, *self.trail.near)
+        return 800 + sum(map(getsizeof, texts)) + 250 * len(answer.tools) + 150 * len(answer.neighbours)
 
 
 Ranked = Callable[[Sequence[str]], Resolution]

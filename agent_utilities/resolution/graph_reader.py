@@ -12,8 +12,9 @@ from typing import Any
 from agent_utilities.graph import cypher
 from agent_utilities.graph.base import Cause, GraphError, ServerState, ToolGraph
 from agent_utilities.graph.breaker import Breaker
-from agent_utilities.graph.matching import Matches, match_literally, match_terms
+from agent_utilities.graph.matching import Matches, match_literally, match_terms, match_with_neighbours
 from agent_utilities.resolution.deadlines import Limits
+from agent_utilities.resolution.trail import NO_TRAIL, Trail
 from agent_utilities.runtime.bounded_cache import BoundedCache
 from agent_utilities.runtime.deadline import Deadline
 from agent_utilities.runtime.single_flight import NotRunningError, SingleFlight
@@ -32,12 +33,14 @@ class Asked:
         text: the normalised query.
         edition: of the server's tools; another one may match otherwise.
         by_terms: whether the query's terms are matched one by one, in place of the query as it stands.
+        trail: names the tools whose neighbours are wanted too, and whose calls count; not by terms.
     """
 
     server: str
     text: str
     edition: str
     by_terms: bool = False
+    trail: Trail = NO_TRAIL
 
 
 Outcome = Matches | GraphError
@@ -76,7 +79,7 @@ class GraphReader:
         self._fallback = fallback
         self._matches: BoundedCache[Asked, Matches] = BoundedCache(limits.cache_bytes * 7 // 16, _weigh)
         self._too_slow: BoundedCache[Asked, GraphError] = BoundedCache(
-            limits.cache_bytes // 16, lambda asked, error: 500 + getsizeof(asked.text)
+            limits.cache_bytes // 16, lambda asked, _: _weigh(asked, Matches())
         )
         self._places = asyncio.Semaphore(_AT_ONCE)
         self._n_succeeded = 0
@@ -124,7 +127,10 @@ class GraphReader:
     async def _match(self, asked: Asked) -> Matches:
         if not asked.by_terms:
             self.n_reads += 1
-            return await match_literally(self._graph, asked.server, asked.text)
+            if not asked.trail.near:
+                return await match_literally(self._graph, asked.server, asked.text)
+            near, scope = asked.trail.near, asked.trail.scope
+            return await match_with_neighbours(self._graph, asked.server, asked.text, near, scope)
         matches = await match_terms(self._graph, asked.server, asked.text)
         if not matches.by_term:
             await self._check_holds(asked.server)
@@ -200,4 +206,5 @@ def _holds(row: dict[str, Any], node: ServerState) -> bool:
 
 def _weigh(asked: Asked, matches: Matches) -> int:
     """Return about how many bytes matches take; their names are shared with other matches."""
-    return 500 + getsizeof(asked.text) + 8 * matches.n_names
+    texts = (asked.text, asked.trail.scope, *asked.trail.near)
+    return 500 + sum(map(getsizeof, texts)) + 8 * matches.n_names + 120 * len(matches.neighbours)

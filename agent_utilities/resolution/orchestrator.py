@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from agent_utilities.graph.base import Cause, GraphError, ServerState, ToolGraph
@@ -26,18 +27,19 @@ from agent_utilities.resolution.answer import (
     unavailable,
 )
 from agent_utilities.resolution.deadlines import Limits, for_graph, for_ranking
+from agent_utilities.resolution.edge_refresher import EdgeSource
+from agent_utilities.resolution.graph_age import graph_health, is_stale
 from agent_utilities.resolution.graph_reader import GraphReader, Outcome
+from agent_utilities.resolution.neighbours import neighbour_shares
 from agent_utilities.resolution.refresher import Introspect, Refresher
 from agent_utilities.resolution.scope import CallerScope
+from agent_utilities.resolution.trail import NO_TRAIL, Trail
 from agent_utilities.runtime.bounded_cache import BoundedCache
 from agent_utilities.runtime.deadline import Deadline
 from agent_utilities.runtime.single_flight import NotRunningError, SingleFlight
 from agent_utilities.selection.resolution import UNRESOLVED, Resolution
 
 logger = logging.getLogger("agent_utilities.graph")
-
-_HOUR_MS = 3_600_000
-_CLOCK_SKEW_MS = 5 * 60_000
 
 
 class DynamicToolOrchestrator:
@@ -56,6 +58,7 @@ class DynamicToolOrchestrator:
         ranker: ranks the server's tools, or None.
         ttl_hours: the age from which an answer is `stale`, and a refresh is started behind it.
         limits: how long background work may take.
+        edges: what calls teach of tools that go together, asked at each fill and refresh; None where nothing does.
         now: UTC epoch seconds.
         clock: monotonic seconds, for pauses after failures.
     """
@@ -69,19 +72,21 @@ class DynamicToolOrchestrator:
         ranker: ToolRanker | None = None,
         ttl_hours: float = 24,
         limits: Limits = Limits(),  # noqa: B008 - frozen
+        edges: EdgeSource | None = None,
         now: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.graph = graph
-        self._refresher = Refresher(graph, introspect, now, clock, limits)
+        self._refresher = Refresher(graph, introspect, now, clock, limits, edges)
         self._states = self._refresher.states
         self._deadline_s = deadline_s
-        self._ttl_ms = ttl_hours * _HOUR_MS
+        self._ttl_hours = ttl_hours
         self._limits = limits
         self._now = now
         self._ranker = ranker
         fallback = "every permitted tool is shown" if ranker is None else "the ranker alone answers"
-        self._reader = GraphReader(graph, clock, self._states.__getitem__, self._mark_outdated, limits, fallback)
+        mark_outdated = partial(self.refresh, is_change=True)
+        self._reader = GraphReader(graph, clock, self._states.__getitem__, mark_outdated, limits, fallback)
         self._answers: BoundedCache[Asked, Resolution] = BoundedCache(limits.cache_bytes // 2, Asked.weigh)
         self._flights: SingleFlight[Asked, Resolution] = SingleFlight()
         self.first_try_done = asyncio.Event()
@@ -96,6 +101,7 @@ class DynamicToolOrchestrator:
         scope: CallerScope | None = None,
         limit: int | None = None,
         deadline: Deadline | None = None,
+        trail: Trail = NO_TRAIL,
     ) -> Resolution:
         """Return the answer to a query on a server's tools; never fails, never waits past the deadline.
 
@@ -105,8 +111,9 @@ class DynamicToolOrchestrator:
             scope: those of them that the caller may use; None for all.
             limit: the most to name; None for all.
             deadline: until when to wait, where the caller has waited already; a new one otherwise.
+            trail: what the caller did before; neighbours are told of the first of the tools that it is near to.
         """
-        question = Question(query, normalise(query), scope, limit)
+        question = Question(query, normalise(query), scope, limit, trail)
         if not question.text:
             return UNRESOLVED
         state = self._states.get(server_name)
@@ -124,14 +131,12 @@ class DynamicToolOrchestrator:
         return replace(answer, status="stale") if answer.status == "fresh" and self._is_stale(state) else answer
 
     def _asked(self, question: Question, server_name: str, state: ServerState | None) -> Asked:
-        return Asked(
-            server_name,
-            question.text,
-            f"{state.digest}:{self._refresher.n_changes}" if state is not None else NO_EDITION,
-            question.scope.digest if question.scope is not None else "",
-            self._ranker.version if self._ranker is not None else "",
-            question.limit,
-        )
+        edition = NO_EDITION
+        if state is not None:
+            edition = self._refresher.edition(state, with_edges=bool(question.trail.near))
+        scope_digest = question.scope.digest if question.scope is not None else ""
+        version = self._ranker.version if self._ranker is not None else ""
+        return Asked(server_name, question.text, edition, scope_digest, version, question.limit, question.trail)
 
     def new_deadline(self) -> Deadline:
         """Return until when a query asked now is waited for."""
@@ -179,7 +184,8 @@ class DynamicToolOrchestrator:
         """Return what matches in the graph, or why it can't be asked; in time for the ranker to answer without it."""
         if asked.edition == NO_EDITION:
             return GraphError(self.cause or "being filled", "not filled yet")
-        match = graph_reader.Asked(asked.server, asked.text, asked.edition)
+        trail = asked.trail if self._refresher.edges.is_on and asked.trail.near else NO_TRAIL
+        match = graph_reader.Asked(asked.server, asked.text, asked.edition, trail=trail)
         return await self._reader.matches(match, for_graph(deadline) if asked.ranker_version else deadline)
 
     async def _rank(self, asked: Asked, question: Question, deadline: Deadline) -> Ranked | None:
@@ -193,18 +199,20 @@ class DynamicToolOrchestrator:
     ) -> Resolution | GraphError:
         """Return what literal matches and ranking come to; without a ranking, the query's terms are matched apart."""
         permitted = question.scope.names() if question.scope is not None else None
+        neighbours = neighbour_shares(matches.neighbours, question.trail.near, permitted)
         literal = names_of(matches, permitted)
         if ranked is not None:
             answer = ranked(literal)
             inconclusive = None if answer.tools else await self._reader.why_inconclusive(asked.server)
-            return inconclusive or answer
+            return inconclusive or replace(answer, neighbours=neighbours)
         if not literal:
             match = graph_reader.Asked(asked.server, asked.text, asked.edition, by_terms=True)
             by_term = await self._reader.matches(match, deadline)
             if isinstance(by_term, GraphError):
                 return by_term
             literal = names_of(by_term, permitted)
-        return literal_answer(literal, question.limit, UNRANKED if self._ranker is not None else "")
+        answer = literal_answer(literal, question.limit, UNRANKED if self._ranker is not None else "")
+        return replace(answer, neighbours=neighbours)
 
     def _remember(self, asked: Asked, answer: Resolution) -> Resolution:
         if not answer.is_temporary:
@@ -212,9 +220,7 @@ class DynamicToolOrchestrator:
         return answer
 
     def _is_stale(self, state: ServerState) -> bool:
-        """By age; a time stamp from the future, after a clock was set back, counts as old."""
-        age_ms = self._now() * 1000 - state.updated_at_ms
-        return age_ms > self._ttl_ms or age_ms < -_CLOCK_SKEW_MS
+        return is_stale(state, self._now(), self._ttl_hours)
 
     @property
     def cause(self) -> Cause | None:
@@ -267,8 +273,9 @@ class DynamicToolOrchestrator:
         """Start `refresh_cached_tools` behind everything, at most one a server; see `Refresher.start`."""
         self._refresher.start(self._flights.group, server_name, is_change=is_change)
 
-    def _mark_outdated(self, server_name: str) -> None:
-        self.refresh(server_name, is_change=True)
+    def refresh_edges(self, server_name: str) -> None:
+        """Bring in which tools go together, behind everything, where the log of calls has grown."""
+        self._refresher.edges.start(self._flights.group, server_name)
 
     async def refresh_cached_tools(self, server_name: str) -> None:
         """Bring a live server's tools into the graph, in one transaction, and wait for it.
@@ -290,10 +297,4 @@ class DynamicToolOrchestrator:
 
     def health(self, server_name: str) -> dict[str, Any]:
         """Return what `/ready` tells of the graph."""
-        state = self._states.get(server_name)
-        health: dict[str, Any] = {"backend": self.graph.backend, "status": "ready" if state else "filling"}
-        if self.cause is not None and self.cause != "being filled":
-            health |= {"status": "unavailable", "cause": self.cause}
-        if state is not None:
-            health |= {"age_s": max(0, round(self._now() - state.updated_at_ms / 1000))}
-        return health
+        return graph_health(self.graph.backend, self._states.get(server_name), self.cause, self._now())

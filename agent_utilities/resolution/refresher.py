@@ -10,9 +10,10 @@ from contextvars import copy_context
 from itertools import count
 
 from agent_utilities.graph.base import GraphError, ServerState, ToolGraph, ToolRecord
-from agent_utilities.graph.matching import match_literally, match_terms
+from agent_utilities.graph.matching import match_literally, match_terms, match_with_neighbours
 from agent_utilities.graph.sync import server_state, sync
 from agent_utilities.resolution.deadlines import Limits
+from agent_utilities.resolution.edge_refresher import EdgeRefresher, EdgeSource
 
 logger = logging.getLogger("agent_utilities.graph")
 
@@ -29,6 +30,7 @@ class Refresher:
         now: UTC epoch seconds.
         clock: monotonic seconds, for pauses after failures.
         limits: how long a refresh may take, and the pauses between tries.
+        edges: what calls teach of tools that go together, brought in after the tools; None for nothing.
     """
 
     def __init__(
@@ -38,7 +40,9 @@ class Refresher:
         now: Callable[[], float],
         clock: Callable[[], float],
         limits: Limits,
+        edges: EdgeSource | None = None,
     ) -> None:
+        self.edges = EdgeRefresher(graph, edges, limits)
         self.states: dict[str, ServerState] = {}
         self.n_refreshes = 0
         self.n_changes = 0
@@ -105,7 +109,10 @@ class Refresher:
         # The first time a statement runs costs many times the others, and no caller should pay it.
         await match_literally(self._graph, server, "warm up")
         await match_terms(self._graph, server, "warm up")
+        if self.edges.is_on:
+            await match_with_neighbours(self._graph, server, "warm up", ("warm up",))
         on_success()
+        await self.edges.sync(server)
 
     async def _open(self, server: str, on_success: Callable[[], object]) -> None:
         await self._graph.open()
@@ -141,6 +148,10 @@ class Refresher:
 
     def _is_paused(self, server: str) -> bool:
         return self._clock() < self._paused_until.get(server, float("-inf"))
+
+    def edition(self, state: ServerState, *, with_edges: bool) -> str:
+        """Return what is different once a server's tools in the graph are, and the edges between them where asked."""
+        return f"{state.digest}:{self.n_changes}" + (f":{self.edges.n_changes}" if with_edges else "")
 
     def is_due(self, server: str) -> bool:
         """Whether a change waits for a refresh."""
@@ -187,6 +198,7 @@ class Refresher:
         """
         with self._counted(server):
             await self._sync(server, await self._introspect(server))
+        await self.edges.sync(server)
 
     @contextmanager
     def _counted(self, server: str) -> Iterator[None]:

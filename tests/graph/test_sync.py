@@ -79,7 +79,7 @@ class TestSync:
         """So that few rows are held at once, and a write that fails can be tried again elsewhere."""
         watched = Held(graph)
         await sync(watched, "s", numbered(250), 1)
-        statements = [cypher.PUT_SERVER, *[cypher.PUT_TOOLS] * 3, cypher.DROP_OTHERS]
+        statements = [cypher.PUT_SERVER, *[cypher.PUT_TOOLS] * 3, cypher.DROP_OTHERS, cypher.PUT_EDGES_DIGEST]
         assert [statement for statement, _ in watched.written] == statements
         assert await held(graph, "s") == expected(numbered(250), "s")
 

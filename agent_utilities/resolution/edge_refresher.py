@@ -1,0 +1,87 @@
+"""Keeping in the graph which tools are used together: made anew from what calls teach, behind everything."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextvars import copy_context
+
+from agent_utilities.graph.base import ToolGraph
+from agent_utilities.graph.edges import ToolEdge, sync_edges
+from agent_utilities.resolution.deadlines import Limits
+
+logger = logging.getLogger("agent_utilities.graph")
+
+EdgeSource = Callable[[], Awaitable[Sequence[ToolEdge]]]
+"""Returns the edges between the tools of the server that is kept, as the log has them now."""
+
+
+class EdgeRefresher:
+    """Brings into the graph what a source knows of tools that go together; one sync at a time.
+
+    Args:
+        graph: the backend, open by the time that anything is brought in.
+        source: what the edges are asked of; None where nothing is learned, and the graph is left as it is.
+        limits: how long a sync may take, and the pause between two.
+    """
+
+    def __init__(self, graph: ToolGraph, source: EdgeSource | None, limits: Limits) -> None:
+        self.n_changes = 0
+        """How often the edges in the graph were changed, as far as is known here; what was read before may be old."""
+        self._graph = graph
+        self._source = source
+        self._limits = limits
+        self._digest = ""
+        self._is_wanted = False
+        self._task: asyncio.Task[None] | None = None
+        self._turn = asyncio.Lock()
+        self._next_turn_s = 0.0
+        self._warned = False
+        self._context = copy_context()
+
+    @property
+    def is_on(self) -> bool:
+        """Whether there are edges to be known at all."""
+        return self._source is not None
+
+    def start(self, group: asyncio.TaskGroup | None, server: str) -> None:
+        """Start a sync; where one runs, another follows it, however often it was asked for meanwhile.
+
+        Args:
+            group: the task group that owns it; without one nothing is started.
+            server: whose edges.
+        """
+        if group is None or self._source is None:
+            return
+        self._is_wanted = True
+        if self._task is None:
+            # Whoever asks may have started it, and must not be the one as whom the log is read.
+            self._task = group.create_task(self._run(server), context=self._context.copy())
+
+    async def _run(self, server: str) -> None:
+        now_s = asyncio.get_running_loop().time
+        try:
+            while self._is_wanted:
+                await asyncio.sleep(self._next_turn_s - now_s())
+                self._next_turn_s = now_s() + self._limits.refresh_gap_s
+                self._is_wanted = False
+                await self.sync(server)
+        finally:
+            self._task = None
+
+    async def sync(self, server: str) -> None:
+        """Bring the edges in, and wait for it; never fails: that is told once, until it succeeds again."""
+        if self._source is None:
+            return
+        try:
+            async with asyncio.timeout(self._limits.refresh_s), self._turn:
+                report = await sync_edges(self._graph, server, await self._source())
+        except Exception as error:
+            if not self._warned:
+                self._warned = True
+                logger.warning("can't bring into the graph which tools of %s go together (%r)", server, error)
+            return
+        self._warned = False
+        self.n_changes += report.was_written or report.digest != self._digest
+        self._digest = report.digest
