@@ -9,14 +9,18 @@ from agent_utilities.selection.resolution import Resolution
 
 
 def reasons_by_name(resolution: Resolution) -> dict[str, dict[str, Any]]:
-    """Return for each tool that answers its `rank`, and where a ranker was asked its `score` and `words`."""
+    """Return for each tool that answers its `rank`, and where a ranker was asked its `score` and `words`.
+
+    A tool that stands there for what was called before bears `by_usage` as well.
+    """
     if not resolution.answered:
         return {}
     was_ranked = any(tool.score is not None for tool in resolution.tools)
     reasons: dict[str, dict[str, Any]] = {}
     for place, tool in enumerate(resolution.tools, 1):
         ranked = {"score": tool.score, "words": tool.words} if was_ranked else {}
-        reasons.setdefault(tool.name, {"rank": place, **ranked})
+        used = {"by_usage": True} if tool.by_usage else {}
+        reasons.setdefault(tool.name, {"rank": place, **ranked, **used})
     return reasons
 
 
@@ -26,7 +30,8 @@ def reason_text(reason: Mapping[str, Any]) -> str:
         return ""
     score, words = reason.get("score"), reason.get("words")
     scored = f", score {score:.2f}" if score is not None else ""
-    return f"rank {reason['rank']}{scored}" + (f", for {', '.join(words)}" if words else "")
+    why = f", for {', '.join(words)}" if words else ", by usage" if reason.get("by_usage") else ""
+    return f"rank {reason['rank']}{scored}{why}"
 
 
 def status_text(status: str, cause: str, n_left_out: int) -> str:

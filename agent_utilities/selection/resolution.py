@@ -22,11 +22,13 @@ class RankedTool:
         name: the tool's name.
         score: what the ranker gives it; None where only the graph found it.
         words: the words of the query that the ranker found in it, in the query's order.
+        by_usage: whether it stands here for what was called before, and not for the query's words.
     """
 
     name: str
     score: float | None = None
     words: tuple[str, ...] = ()
+    by_usage: bool = False
 
 
 @dataclass(frozen=True, slots=True)

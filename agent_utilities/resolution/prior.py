@@ -1,0 +1,142 @@
+"""What was called before, as a prior on what words answer: it moves tools by a bounded score, and fills free room."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from math import isfinite
+
+from agent_utilities.selection.resolution import RankedTool, Resolution
+
+NEIGHBOURS_BOUND = 0.3
+"""The most score that tools gain which usually go with those that the caller is at."""
+NEIGHBOURS_GAIN = 3.0
+"""A share of sessions counts so many times, up to the bound: shares of all neighbours sum up to less than 1."""
+USES_BOUND = 0.05
+"""The score that the tool gains that was used most of late; the others in proportion to it."""
+BOUND = NEIGHBOURS_BOUND + USES_BOUND
+"""The most score that a tool gains in all. Names in a request lead by 1 and more."""
+MOST_FILLED = 3
+"""The most tools that stand in an answer for usage alone."""
+LEAST_FILLED = 0.02
+"""The least score that a tool gains which stands in an answer for usage alone."""
+
+
+@dataclass(frozen=True)
+class Prior:
+    """How much each tool was used of late.
+
+    Args:
+        uses: by name, on any scale; what is not a positive number is passed over.
+    """
+
+    uses: Mapping[str, float] = field(default_factory=dict)
+    _most_used: tuple[str, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        uses = {name: n for name, n in self.uses.items() if n > 0 and isfinite(n)}
+        object.__setattr__(self, "uses", uses)
+        object.__setattr__(self, "_most_used", tuple(sorted(uses, key=lambda name: (-uses[name], name))))
+
+    def most_used(self, permitted: frozenset[str]) -> Iterator[str]:
+        """Return the names of the permitted tools that were used, most used first."""
+        return (name for name in self._most_used if name in permitted)
+
+
+NO_PRIOR = Prior()
+"""Of an empty log, or none."""
+
+
+def with_prior(answer: Resolution, prior: Prior, permitted: frozenset[str], limit: int | None) -> Resolution:
+    """Return an answer whose tools are moved by what was called before.
+
+    Laws, for any usage:
+
+    - A tool is never overtaken by one whose score is more than `BOUND` lower, nor by one that stood further down for
+      another reason than its score. So no tool is overtaken that the words name by one that they do not.
+    - Where the answer has no more tools than the limit, all of them stay. Room that is left over is filled with at most
+      `MOST_FILLED` tools, after all others, marked `by_usage`.
+    - Where it has more, those that come first once moved are kept. A tool that was not found counts as if it had been
+      found last, so that it takes the place of none that leads the last one by more than `BOUND`.
+    - Only permitted tools are moved or filled in, and only what is known of them counts (law L1).
+    - Where nothing answers, nothing is moved or filled in. Where nothing was learned, the answer is the one given.
+
+    Args:
+        answer: what words find in scope, best first, with the neighbours of what the caller is at.
+        prior: what was used of late.
+        permitted: names of the tools that the caller may use.
+        limit: the most tools to return; None for all, and room for more.
+    """
+    gains = _gains(answer, prior, permitted) if answer.answered and answer.tools else {}
+    n_tools = len(answer.tools)
+    is_to_be_cut = limit is not None and n_tools > limit
+    if not gains:
+        return replace(answer, tools=answer.tools[:limit]) if is_to_be_cut else answer
+    room = MOST_FILLED if limit is None or is_to_be_cut else min(MOST_FILLED, limit - n_tools)
+    filled = _filled(gains, frozenset(answer.names), room)
+    runs = _runs(answer.tools)
+    if is_to_be_cut and runs[-1][-1].score is not None:
+        runs[-1] += filled
+    else:
+        runs.append(filled)
+    moved = [tool for run in runs for tool in _moved(run, gains)]
+    return replace(answer, tools=tuple(moved[:limit]))
+
+
+def _gains(answer: Resolution, prior: Prior, permitted: frozenset[str]) -> dict[str, float]:
+    """Return the score that tools gain, by name, 0 to `BOUND`: of those in the answer and those that may fill it."""
+    gains = {
+        name: min(NEIGHBOURS_BOUND, NEIGHBOURS_BOUND * NEIGHBOURS_GAIN * share)
+        for name, share in answer.neighbours
+        if share > 0 and name in permitted
+    }
+    uses = prior.uses
+    # However many of them were found already, some are left to fill in.
+    most_used = list(islice(prior.most_used(permitted), len(answer.tools) + MOST_FILLED))
+    if not most_used:
+        return gains
+    greatest = uses[most_used[0]]
+    for name in {*gains, *answer.names, *most_used}:
+        if name in uses and name in permitted:
+            gains[name] = gains.get(name, 0.0) + USES_BOUND * (uses[name] / greatest)
+    return gains
+
+
+def _filled(gains: Mapping[str, float], there: frozenset[str], room: int) -> list[RankedTool]:
+    """Return tools that stand for usage alone, the likeliest first."""
+    if room <= 0:
+        return []
+    others = sorted((-gain, name) for name, gain in gains.items() if gain >= LEAST_FILLED and name not in there)
+    return [RankedTool(name, by_usage=True) for _, name in others[:room]]
+
+
+def _runs(tools: Iterable[RankedTool]) -> list[list[RankedTool]]:
+    """Return the tools in runs of scores that never rise.
+
+    What comes first with a lower score, or none, has another reason for it: it bears the query as it stands.
+    """
+    runs: list[list[RankedTool]] = []
+    before: float | None = None
+    for tool in tools:
+        if before is not None and tool.score is not None and tool.score <= before:
+            runs[-1].append(tool)
+        else:
+            runs.append([tool])
+        before = tool.score
+    return runs
+
+
+def _moved(run: Sequence[RankedTool], gains: Mapping[str, float]) -> Sequence[RankedTool]:
+    """Return a run with the best first once each has gained; equals as they stood.
+
+    A tool without a score counts as the last one of the run that has any.
+    """
+    if len(run) == 1:
+        return run
+    score = 0.0
+    gained = []
+    for place, tool in enumerate(run):
+        score = score if tool.score is None else tool.score
+        gained.append((-score - gains.get(tool.name, 0.0), place))
+    return [run[place] for _, place in sorted(gained)]
