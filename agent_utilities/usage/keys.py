@@ -1,0 +1,84 @@
+"""Names for sessions and callers that lead back to nobody who has only the log."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import tempfile
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+
+from agent_utilities.usage.errors import UsageError, usage_error
+
+_SALT_BYTES = 32
+_KEY_BYTES = 8
+_SESSION_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Turns subjects into keys.
+
+    Args:
+        salt: 32 bytes that nobody else has: without them a key can't be made from a guessed subject.
+    """
+
+    salt: bytes = field(repr=False)
+
+    def subject_key(self, subject: str) -> str:
+        """Return the key of who calls, 16 hexadecimal digits, or nothing for nobody: the same for all time."""
+        if not subject:
+            return ""
+        encoded = subject.encode("utf-8", "surrogatepass")
+        return blake2b(encoded, digest_size=_KEY_BYTES, key=self.salt, person=b"subject").hexdigest()
+
+
+def new_session() -> str:
+    """Return a name for a connection, drawn at random: it has nothing of the protocol's session in it."""
+    return secrets.token_hex(_SESSION_BYTES)
+
+
+def open_keys(log: Path) -> Keys:
+    """Return the keys of a log; their salt is drawn once, and is a file beside it that only its user can read.
+
+    Raises:
+        UsageError: the salt can't be read or written, or is not whole.
+    """
+    path = log.with_name(f"{log.name}.salt")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not path.exists():
+            _make_salt(path)
+        salt = path.read_bytes()
+    except OSError as error:
+        raise usage_error(error, path) from error
+    if len(salt) != _SALT_BYTES:
+        raise UsageError("corrupt", path, f"{len(salt)} bytes of salt, not {_SALT_BYTES}")
+    return Keys(salt)
+
+
+def _make_salt(path: Path) -> None:
+    """Put a salt in place, whole, unless another process was first: then that one stands."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mode 0600
+    try:
+        with open(handle, "wb") as file:
+            file.write(secrets.token_bytes(_SALT_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+        _put_in_place(Path(name), path)
+    finally:
+        os.unlink(name)
+
+
+def _put_in_place(whole: Path, path: Path) -> None:
+    try:
+        os.link(whole, path)
+    except FileExistsError:
+        return
+    except OSError:
+        # No hard links here; the first of two that are this quick is overwritten, and neither is ever half there.
+        shutil.copyfile(whole, partial := whole.with_suffix(".copy"))
+        os.chmod(partial, 0o600)
+        os.replace(partial, path)

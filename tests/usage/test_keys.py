@@ -1,0 +1,87 @@
+"""Keys that lead back to nobody."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from agent_utilities.usage.errors import UsageError
+from agent_utilities.usage.keys import Keys, new_session, open_keys
+from agent_utilities.usage.location import usage_file
+
+
+class TestSubjects:
+    def test_a_key_is_the_same_in_every_process(self, tmp_path: Path) -> None:
+        first, second = (open_keys(tmp_path / "usage.db") for _ in range(2))
+        assert first.subject_key("anna@example.org") == second.subject_key("anna@example.org")
+
+    def test_a_key_is_16_digits_and_has_nothing_of_the_subject(self) -> None:
+        key = Keys(bytes(32)).subject_key("anna")
+        assert len(key) == 16
+        assert int(key, 16)
+
+    def test_another_log_gives_another_key(self, tmp_path: Path) -> None:
+        first, second = open_keys(tmp_path / "a.db"), open_keys(tmp_path / "b.db")
+        assert first.subject_key("anna") != second.subject_key("anna")
+
+    def test_nobody_has_no_key(self) -> None:
+        assert Keys(bytes(32)).subject_key("") == ""
+
+    def test_a_subject_that_is_no_proper_text_has_one(self) -> None:
+        assert Keys(bytes(32)).subject_key("\ud800") != Keys(bytes(32)).subject_key("?")
+
+    def test_the_salt_is_not_shown(self) -> None:
+        assert repr(Keys(b"s" * 32)) == "Keys()"
+
+
+class TestSalt:
+    def test_is_32_bytes_that_only_its_user_reads(self, tmp_path: Path) -> None:
+        open_keys(tmp_path / "state" / "usage.db")
+        (path,) = (tmp_path / "state").iterdir()
+        assert path.name == "usage.db.salt"
+        assert path.stat().st_size == 32
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+    def test_one_that_is_not_whole_is_not_used(self, tmp_path: Path) -> None:
+        (tmp_path / "usage.db.salt").write_bytes(b"short")
+        with pytest.raises(UsageError, match="5 bytes of salt, not 32"):
+            open_keys(tmp_path / "usage.db")
+
+    def test_of_processes_that_start_at_once_the_first_ones_stands(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        first = open_keys(tmp_path / "usage.db")
+        monkeypatch.setattr(Path, "exists", lambda self: False)
+        assert open_keys(tmp_path / "usage.db") == first
+        assert len(list(tmp_path.iterdir())) == 1
+
+    def test_is_made_where_there_are_no_hard_links(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def refuse(source: object, target: object) -> None:
+            raise OSError(95, "not supported")
+
+        monkeypatch.setattr("os.link", refuse)
+        keys = open_keys(tmp_path / "usage.db")
+        assert open_keys(tmp_path / "usage.db") == keys
+        assert stat.S_IMODE((tmp_path / "usage.db.salt").stat().st_mode) == 0o600
+        assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_sessions_differ() -> None:
+    assert len({new_session() for _ in range(100)}) == 100
+
+
+class TestLocation:
+    def test_the_operators_file_is_taken(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HOME", "/home/anna")
+        assert usage_file("demo", "~/log.db") == Path("/home/anna/log.db")
+
+    def test_else_the_server_names_one_in_the_users_state(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("XDG_STATE_HOME", "/state")
+        assert usage_file("my/../server").name == "my_.._server.db"
+        assert usage_file("demo").parent.name == "usage"
+
+    def test_a_server_without_a_name_has_one_too(self) -> None:
+        assert usage_file("").name == "server.db"

@@ -1,0 +1,301 @@
+"""The log behind a server: written in batches by one task, bounded, and no call's concern."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from agent_utilities.usage.bounds import UsageBounds
+from agent_utilities.usage.event_queue import EventQueue
+from agent_utilities.usage.events import Listed
+from agent_utilities.usage.log import Pace, UsageLog
+from agent_utilities.usage.store import UsageStore
+from tests.usage.logs import BOUNDS, QUICK, bytes_of, call, put, running, turns
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state" / "usage.db"
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[sqlite3.Connection]:
+    """Keep a log locked, as another program may."""
+    UsageStore(path, BOUNDS).close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("BEGIN EXCLUSIVE")
+        yield connection
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent_utilities.usage.opening._BUSY_S", 0.01)
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
+
+
+class TestWriting:
+    async def test_what_is_recorded_is_in_the_file_in_its_order(self, path: Path) -> None:
+        async with running(path) as log:
+            for number in range(450):
+                log.record(call(number))
+            await log.flushed()
+            assert turns(path) == list(range(450))
+            assert log.n_written == 450
+
+    async def test_a_batch_is_written_without_being_asked_for(self, path: Path) -> None:
+        async with running(path) as log:
+            log.record(call(7))
+            await log.until(lambda: log.generation > 0)
+            assert turns(path) == [7]
+
+    async def test_a_full_batch_waits_for_nothing(self, path: Path) -> None:
+        async with running(path, pace=Pace(batch_s=3600.0)) as log:
+            for number in range(200):
+                log.record(call(number))
+            await log.until(lambda: log.generation > 0)
+            assert len(turns(path)) == 200
+
+    async def test_events_that_come_together_are_one_batch(self, path: Path) -> None:
+        async with running(path, pace=Pace(batch_s=3600.0)) as log:
+            for number in range(100):
+                log.record(call(number))
+            await log.flushed()
+            assert log.generation == 1
+
+    async def test_nothing_recorded_makes_no_file(self, path: Path) -> None:
+        async with running(path) as log:
+            await asyncio.sleep(0)
+        assert not path.parent.exists()
+        assert log.health() == {"state": "logging", "cause": "", "n_written": 0, "n_waiting": 0, "n_lost": 0}
+
+    async def test_the_log_knows_its_generation(self, path: Path) -> None:
+        async with running(path) as log:
+            assert log.generation == 0
+            log.record(call())
+            await log.flushed()
+            first = log.generation
+            log.record(call())
+            await log.flushed()
+            assert log.generation > first > 0
+
+    async def test_everything_of_the_file_happens_in_one_other_thread(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        threads = set()
+        write, prune, close = UsageStore.write, UsageStore.prune, UsageStore.close
+        for name, method in (("write", write), ("prune", prune), ("close", close)):
+
+            def noted(*args: object, _method: object = method) -> object:
+                threads.add(threading.current_thread())
+                return _method(*args)  # type: ignore[operator]
+
+            monkeypatch.setattr(UsageStore, name, noted)
+        async with running(path) as log:
+            log.record(call())
+            await log.flushed()
+        (thread,) = threads
+        assert thread is not threading.main_thread()
+        assert thread.daemon
+        thread.join(60)
+        assert not thread.is_alive()
+
+
+class TestStopping:
+    async def test_what_was_recorded_last_is_written(self, path: Path) -> None:
+        async with running(path, pace=Pace(batch_s=3600.0)) as log:
+            log.record(call(1))
+            await asyncio.sleep(0)
+        assert turns(path) == [1]
+        assert [each.name for each in path.parent.iterdir()] == ["usage.db"]
+
+    async def test_what_is_recorded_before_the_start_is_written(self, path: Path) -> None:
+        log = UsageLog(path, BOUNDS, QUICK)
+        log.record(call(1))
+        task = asyncio.create_task(log.run())
+        await log.flushed()
+        task.cancel()
+        await asyncio.wait([task])
+        assert turns(path) == [1]
+
+    async def test_a_log_can_be_run_again(self, path: Path) -> None:
+        async with running(path) as log:
+            log.record(call(1))
+        log.record(call(2))
+        task = asyncio.create_task(log.run())
+        await log.flushed()
+        task.cancel()
+        await asyncio.wait([task])
+        assert turns(path) == [1, 2]
+
+    async def test_a_disk_that_hangs_does_not_hold_the_stop(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        hangs, may_go_on = threading.Event(), threading.Event()
+
+        def hang(self: UsageStore, events: object) -> None:
+            hangs.set()
+            may_go_on.wait(60)
+
+        monkeypatch.setattr(UsageStore, "write", hang)
+        async with running(path, pace=Pace(batch_s=0.01, hung_s=0.01, end_s=0.05)) as log:
+            log.record(call())
+            await log.until(lambda: log.problem is not None and hangs.is_set())
+            log.record(call())
+        may_go_on.set()
+        assert log.n_lost == 2
+        assert [text.partition(":")[0] for text in warnings(caplog)] == ["the disk of the usage log fails"]
+
+    async def test_a_second_cancellation_still_stops_it(self, path: Path) -> None:
+        log = UsageLog(path, BOUNDS, QUICK)
+        task = asyncio.create_task(log.run())
+        log.record(call(1))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        assert turns(path) == [1]
+
+
+@pytest.mark.usefixtures("impatient")
+class TestLocked:
+    async def test_calls_wait_in_memory_and_are_written_later(
+        self, path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level(logging.INFO)
+        with locked(path) as other:
+            async with running(path) as log:
+                log.record(call(1))
+                await log.until(lambda: log.problem is not None)
+                log.record(call(2))
+                assert log.health()["state"] == "failing"
+                assert log.health()["cause"] == "locked"
+                other.execute("ROLLBACK")
+                await log.flushed()
+                assert log.health()["state"] == "logging"
+        assert turns(path) == [1, 2]
+        assert log.n_lost == 0
+        said = [(each.levelname, each.getMessage().partition(":")[0]) for each in caplog.records]
+        assert said == [
+            ("WARNING", "another program keeps the usage log locked"),
+            ("INFO", "the usage log is written again; 0 events are lost"),
+        ]
+
+    async def test_one_warning_however_long_it_takes(self, path: Path, caplog: pytest.LogCaptureFixture) -> None:
+        n_tries = 0
+
+        def third() -> bool:
+            nonlocal n_tries
+            n_tries += 1
+            return n_tries > 4
+
+        with locked(path):
+            async with running(path) as log:
+                log.record(call())
+                await log.until(third)
+        assert len(warnings(caplog)) == 1
+        assert log.n_lost == 1
+
+
+class TestDamaged:
+    async def test_logging_stops_with_one_warning_and_the_file_stays(
+        self, path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        put(path, b"no log" * 1000)
+        async with running(path) as log:
+            log.record(call())
+            await log.until(lambda: log.problem is not None)
+            log.record(call())
+            await log.flushed()
+            assert log.health() == {"state": "stopped", "cause": "foreign", "n_written": 0, "n_waiting": 0, "n_lost": 2}
+        assert len(warnings(caplog)) == 1
+        assert bytes_of(path) == b"no log" * 1000
+
+    async def test_a_file_that_is_damaged_behind_its_header_stops_logging(
+        self, path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        store = UsageStore(path, BOUNDS)
+        store.write([call(n) for n in range(2000)])
+        store.close()
+        whole = bytes_of(path)
+        put(path, whole[:4096] + bytes(255 for _ in whole[4096:]))
+        async with running(path) as log:
+            log.record(call())
+            await log.until(lambda: log.problem is not None)
+            assert log.health()["state"] == "stopped"
+        assert len(warnings(caplog)) == 1
+        assert warnings(caplog)[0].startswith("the usage log is damaged")
+
+
+class TestMemory:
+    async def test_it_is_bounded_while_nothing_can_be_written(self, path: Path) -> None:
+        log = UsageLog(path, BOUNDS, Pace(most_bytes=700_000))
+        for number in range(5000):
+            log.record(call(number))
+        assert log.health()["n_waiting"] == 1000
+        assert log.n_lost == 4000
+
+    async def test_the_oldest_go_first(self) -> None:
+        queue = EventQueue(3 * 700, 200)
+        for number in range(5):
+            queue.put(call(number))
+        assert [event.turn for event in queue.take(9)] == [2, 3, 4]  # type: ignore[union-attr]
+
+    async def test_words_weigh(self) -> None:
+        queue = EventQueue(100_000, 200)
+        for _ in range(10):
+            queue.put(call(request="x" * 10_000))
+        assert len(queue) == 2
+
+    async def test_what_is_put_back_stands_first(self) -> None:
+        queue = EventQueue(100_000, 200)
+        for number in range(4):
+            queue.put(call(number))
+        taken = queue.take(2)
+        queue.put_back(taken)
+        assert [event.turn for event in queue.take(9)] == [0, 1, 2, 3]  # type: ignore[union-attr]
+
+    async def test_what_is_put_back_may_find_no_room(self) -> None:
+        queue = EventQueue(2 * 700, 200)
+        queue.put(call(1))
+        taken = queue.take(1)
+        queue.put(call(2))
+        queue.put(Listed(0, "demo", "ping"))
+        queue.put_back(taken)
+        assert len(queue) == 2
+        assert queue.n_dropped == 1
+
+
+class TestPruning:
+    async def test_a_log_that_grows_keeps_its_bound(self, path: Path) -> None:
+        bounds = UsageBounds(rows=500, free_bytes=0)
+        async with running(path, bounds) as log:
+            for _ in range(30):
+                for number in range(100):
+                    log.record(call(number))
+                await log.flushed()
+        assert len(turns(path)) <= 500 + 10
+
+    async def test_what_is_too_old_goes_at_the_start_though_nothing_is_recorded(self, path: Path) -> None:
+        store = UsageStore(path, BOUNDS)
+        now_ms = int(time.time() * 1000)
+        store.write([call(1, at_ms=0), call(2, at_ms=now_ms)])
+        store.prune(now_ms - 2 * 3_600_000)
+        store.close()
+        asked = iter([False, True])
+        async with running(path) as log:
+            await log.until(lambda: next(asked))
+        assert turns(path) == [2]

@@ -1,0 +1,372 @@
+"""The file of a usage log: what is written, what goes, and which files are left alone."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from agent_utilities.usage import schema
+from agent_utilities.usage.bounds import UsageBounds
+from agent_utilities.usage.clock import DAY_MS, HOUR_MS
+from agent_utilities.usage.errors import UsageError
+from agent_utilities.usage.events import Call, Event, Listed, Search
+from agent_utilities.usage.forgetting import forget, remove_log
+from agent_utilities.usage.store import UsageStore
+from tests.usage.logs import BOUNDS, NOW_MS, bytes_of, call, rows, turns
+
+
+@contextmanager
+def opened(path: Path, bounds: UsageBounds = BOUNDS) -> Iterator[UsageStore]:
+    store = UsageStore(path, bounds)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def write(path: Path, *events: Event, bounds: UsageBounds = BOUNDS) -> None:
+    with opened(path, bounds) as store:
+        store.write(events)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state" / "usage.db"
+
+
+class TestWriting:
+    def test_a_call_is_kept_whole(self, path: Path) -> None:
+        event = Call(NOW_MS, "demo", "ping", "up", "1.2", "abcd", 3, False, 12.5, "r1", "key", "some words")
+        write(path, event)
+        names = "at_ms, server, tool, upstream, version, session, turn, ok, ms, revision, subject, request"
+        assert rows(path, f"SELECT {names} FROM calls") == [
+            (NOW_MS, "demo", "ping", "up", "1.2", "abcd", 3, 0, 12.5, "r1", "key", "some words")
+        ]
+
+    def test_a_search_is_kept_whole(self, path: Path) -> None:
+        write(path, Search(NOW_MS, "demo", 7, "abcd", "key", "some words"))
+        names = "at_ms, server, n_found, session, subject, request"
+        assert rows(path, f"SELECT {names} FROM searches") == [(NOW_MS, "demo", 7, "abcd", "key", "some words")]
+
+    def test_lists_of_one_day_are_one_row(self, path: Path) -> None:
+        day = NOW_MS // DAY_MS
+        times = (day * DAY_MS, (day + 1) * DAY_MS - 1, (day + 1) * DAY_MS)
+        write(path, *(Listed(at_ms, "demo", "ping", "", 2, 40 + n) for n, at_ms in enumerate(times)))
+        assert rows(path, "SELECT server, tool, day, n_lists, n_tokens FROM lists ORDER BY day") == [
+            ("demo", "ping", day, 4, 41),
+            ("demo", "ping", day + 1, 2, 42),
+        ]
+
+    def test_the_order_is_that_of_writing_though_the_clock_is_set_back(self, path: Path) -> None:
+        write(path, *(call(number, at_ms=NOW_MS - number * DAY_MS) for number in range(500)))
+        assert turns(path) == list(range(500))
+
+    def test_half_a_surrogate_pair_and_a_number_too_large_do_no_harm(self, path: Path) -> None:
+        write(path, call(2**70, tool="\ud800x", ms=float("nan")))
+        assert rows(path, "SELECT turn, tool, ms FROM calls") == [(2**63 - 1, "?x", 0.0)]
+
+    def test_the_file_and_its_folder_are_the_users_own(self, path: Path) -> None:
+        with opened(path) as store:
+            store.write([call()])
+            modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in path.parent.iterdir()}
+        assert modes == {"usage.db": 0o600, "usage.db-wal": 0o600, "usage.db-shm": 0o600}
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+    def test_a_file_that_was_moved_aside_is_begun_anew(self, path: Path) -> None:
+        with opened(path) as store:
+            store.write([call(1)])
+            path.rename(path.with_name("aside.db"))
+            store.write([call(2)])
+        assert turns(path) == [2]
+
+    def test_a_disk_that_is_nearly_full_is_left_alone(self, path: Path) -> None:
+        with opened(path, UsageBounds(free_bytes=1 << 60)) as store, pytest.raises(UsageError, match="no room") as info:
+            store.write([call()])
+        assert info.value.cause == "full"
+        assert turns(path) == []
+
+
+class TestWhichFile:
+    def test_an_empty_file_is_taken(self, tmp_path: Path) -> None:
+        (tmp_path / "usage.db").touch()
+        write(tmp_path / "usage.db", call(1))
+        assert turns(tmp_path / "usage.db") == [1]
+
+    def test_random_bytes_are_no_log_and_stay(self, tmp_path: Path) -> None:
+        path = tmp_path / "usage.db"
+        path.write_bytes(bytes(range(256)) * 64)
+        with pytest.raises(UsageError) as info:
+            write(path, call())
+        assert info.value.cause == "foreign"
+        assert [each.name for each in tmp_path.iterdir()] == ["usage.db"]
+        assert path.read_bytes() == bytes(range(256)) * 64
+
+    def test_a_database_of_another_application_is_not_touched(self, tmp_path: Path) -> None:
+        path = tmp_path / "usage.db"
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("CREATE TABLE calls (id INTEGER)")
+        before = path.read_bytes()
+        with pytest.raises(UsageError, match=r"is no usage log.*MCP_USAGE_FILE"):
+            write(path, call())
+        assert path.read_bytes() == before
+        assert [each.name for each in tmp_path.iterdir()] == ["usage.db"]
+
+    def test_a_file_of_a_later_version_is_not_touched(self, path: Path) -> None:
+        write(path, call(1))
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute(f"PRAGMA user_version = {schema.VERSION + 1}")
+        before = path.read_bytes()
+        with pytest.raises(UsageError, match=r"later version.*version 2, not 1"):
+            write(path, call(2))
+        assert path.read_bytes() == before
+
+    def test_a_file_of_an_earlier_version_is_brought_up(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        write(path, call(1))
+        monkeypatch.setattr(schema, "VERSION", 3)
+        monkeypatch.setattr(
+            schema, "MIGRATIONS", {1: ("CREATE TABLE two (id INTEGER)",), 2: ("INSERT INTO two VALUES (7)",)}
+        )
+        write(path, call(2))
+        assert turns(path) == [1, 2]
+        assert rows(path, "SELECT id FROM two") == [(7,)]
+        assert rows(path, "PRAGMA user_version") == [(3,)]
+
+    def test_a_migration_that_fails_leaves_the_file_as_it_was(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        write(path, call(1))
+        monkeypatch.setattr(schema, "VERSION", 2)
+        monkeypatch.setattr(schema, "MIGRATIONS", {1: ("CREATE TABLE two (id INTEGER)", "no statement")})
+        with pytest.raises(UsageError):
+            write(path, call(2))
+        assert rows(path, "PRAGMA user_version") == [(1,)]
+        assert rows(path, "SELECT name FROM sqlite_master WHERE name = 'two'") == []
+
+    @pytest.mark.parametrize("keep", [100, 4096, 20_000])
+    def test_a_truncated_file_is_damaged_and_stays(self, path: Path, keep: int) -> None:
+        write(path, *map(call, range(500)))
+        whole = path.read_bytes()
+        assert len(whole) > 20_000
+        path.write_bytes(whole[:keep])
+        with pytest.raises(UsageError, match=r"damaged.*usage forget") as info:
+            write(path, call())
+        assert info.value.cause == "corrupt"
+        assert path.read_bytes()[:keep] == whole[:keep]
+
+    def test_a_torn_header_is_no_log(self, path: Path) -> None:
+        write(path, call())
+        whole = path.read_bytes()
+        path.write_bytes(whole[:50] + b"\0" * 50 + whole[100:])
+        with pytest.raises(UsageError) as info:
+            write(path, call())
+        assert info.value.cause == "foreign"
+
+    def test_a_folder_is_no_log(self, tmp_path: Path) -> None:
+        with pytest.raises(UsageError) as info:
+            write(tmp_path, call())
+        assert info.value.cause == "foreign"
+
+
+class TestAge:
+    def pruned(self, path: Path, *looks_ms: int, days: int = 30) -> list[int]:
+        with opened(path, UsageBounds(days=days, free_bytes=0)) as store:
+            for now_ms in looks_ms:
+                store.prune(now_ms)
+        return turns(path)
+
+    def test_what_is_too_old_goes(self, path: Path) -> None:
+        write(path, call(1, at_ms=NOW_MS - 30 * DAY_MS - 1), call(2, at_ms=NOW_MS - 30 * DAY_MS))
+        write(path, Search(NOW_MS - 30 * DAY_MS - 1, "demo", 0), Listed(NOW_MS - 32 * DAY_MS, "demo", "ping"))
+        assert self.pruned(path, NOW_MS - HOUR_MS, NOW_MS) == [2]
+        assert rows(path, "SELECT (SELECT count(*) FROM searches), (SELECT count(*) FROM lists)") == [(0, 0)]
+
+    def test_a_clock_that_was_just_seen_first_is_not_believed(self, path: Path) -> None:
+        write(path, call(1, at_ms=NOW_MS - 40 * DAY_MS))
+        assert self.pruned(path, NOW_MS, NOW_MS + HOUR_MS - 1) == [1]
+
+    def test_a_clock_that_jumps_ahead_and_back_costs_nothing(self, path: Path) -> None:
+        write(path, call(1, at_ms=NOW_MS - 20 * DAY_MS), call(2))
+        ahead = NOW_MS + 4000 * DAY_MS
+        looks = (NOW_MS - HOUR_MS, NOW_MS, ahead, ahead + HOUR_MS // 2, NOW_MS + HOUR_MS, NOW_MS + 2 * HOUR_MS)
+        assert self.pruned(path, *looks) == [1, 2]
+
+    def test_a_clock_that_was_never_set_costs_nothing(self, path: Path) -> None:
+        write(path, call(1, at_ms=NOW_MS - DAY_MS))
+        assert self.pruned(path, 0, 5 * HOUR_MS, 9 * HOUR_MS, NOW_MS, NOW_MS + HOUR_MS // 2) == [1]
+
+    def test_a_clock_that_stays_ahead_is_believed_at_last(self, path: Path) -> None:
+        write(path, call(1))
+        ahead = NOW_MS + 40 * DAY_MS
+        assert self.pruned(path, NOW_MS, ahead, ahead + HOUR_MS) == []
+
+    def test_what_one_process_saw_of_the_clock_another_knows(self, path: Path) -> None:
+        write(path, call(1, at_ms=NOW_MS - 40 * DAY_MS))
+        assert self.pruned(path, NOW_MS - DAY_MS) == [1]
+        assert self.pruned(path, NOW_MS) == []
+
+    def test_rows_of_the_future_stay(self, path: Path) -> None:
+        write(path, call(1, at_ms=NOW_MS + 400 * DAY_MS))
+        assert self.pruned(path, NOW_MS - HOUR_MS, NOW_MS) == [1]
+
+
+class TestRows:
+    def test_the_oldest_go_where_nobody_is_greedy(self, path: Path) -> None:
+        bounds = UsageBounds(rows=1000, free_bytes=0)
+        events = [call(n, f"tool{n % 50}", session=f"session{n // 5}") for n in range(1100)]
+        with opened(path, bounds) as store:
+            store.write(events)
+            store.prune(NOW_MS)
+        assert turns(path) == list(range(150, 1100))
+
+    def test_one_session_that_floods_pushes_out_nobody_else(self, path: Path) -> None:
+        bounds = UsageBounds(rows=1000, free_bytes=0)
+        with opened(path, bounds) as store:
+            store.write([call(n, "read", session=f"session{n // 5}") for n in range(300)])
+            for start in range(0, 20_000, 500):
+                store.write([call(n, "flood", session="greedy") for n in range(start, start + 500)])
+                store.prune(NOW_MS)
+        assert turns(path, "tool = 'read'") == list(range(300))
+        kept = turns(path, "tool = 'flood'")
+        assert kept == list(range(20_000 - len(kept), 20_000))
+        assert 600 < len(kept) <= 700
+
+    def test_calls_that_stand_alone_flood_by_their_tool(self, path: Path) -> None:
+        bounds = UsageBounds(rows=1000, free_bytes=0)
+        with opened(path, bounds) as store:
+            store.write([call(n, "read", session="") for n in range(200)])
+            store.write([call(n, "flood", session="") for n in range(3000)])
+            store.prune(NOW_MS)
+        assert turns(path, "tool = 'read'") == list(range(200))
+
+    def test_searches_are_bounded_too(self, path: Path) -> None:
+        with opened(path, UsageBounds(rows=100, free_bytes=0)) as store:
+            store.write([Search(NOW_MS, "demo", n, session="greedy") for n in range(500)])
+            store.prune(NOW_MS)
+        assert rows(path, "SELECT count(*), max(n_found) FROM searches") == [(95, 499)]
+
+    def test_lists_are_bounded_too(self, path: Path) -> None:
+        with opened(path, UsageBounds(rows=100, free_bytes=0)) as store:
+            store.write([Listed(NOW_MS + n * DAY_MS, "demo", "ping") for n in range(300)])
+            store.prune(NOW_MS)
+        assert rows(path, "SELECT count(*) FROM lists") == [(100,)]
+
+    def test_counting_is_due_once_enough_is_written(self, path: Path) -> None:
+        with opened(path, UsageBounds(rows=1000, free_bytes=0)) as store:
+            store.write([call()] * 19)
+            assert not store.is_due
+            store.write([call()])
+            assert store.is_due
+            store.prune(NOW_MS)
+            assert not store.is_due
+
+
+class TestDisk:
+    def test_long_words_are_bounded_by_their_bytes(self, path: Path) -> None:
+        bounds = UsageBounds(rows=1000, free_bytes=0)
+        with opened(path, bounds) as store:
+            store.write([call(n, session=f"s{n}", request="x" * 4000) for n in range(900)])
+            store.prune(NOW_MS)
+        assert path.stat().st_size <= bounds.file_bytes
+        assert turns(path)[-1] == 899
+
+    def test_the_file_shrinks_when_much_has_gone(self, path: Path) -> None:
+        write(path, *map(call, range(5000)))
+        before = path.stat().st_size
+        with opened(path, UsageBounds(rows=1000, free_bytes=0)) as store:
+            store.prune(NOW_MS)
+        assert path.stat().st_size < before / 3
+
+    def test_a_file_that_is_much_too_large_is_not_written_before_it_is_pruned(self, path: Path) -> None:
+        bounds = UsageBounds(rows=100, free_bytes=0)
+        with opened(path, bounds) as store:
+            store.write([call(request="x" * 12_000_000)])
+            with pytest.raises(UsageError, match="no room"):
+                store.write([call()])
+            store.prune(NOW_MS)
+            store.write([call(2)])
+        assert turns(path)[-1:] == [2]
+
+
+class TestForgetting:
+    EVENTS = (
+        call(1, "read", session="s-forgotten", request="words-forgotten", at_ms=NOW_MS - DAY_MS),
+        call(2, "write", request="words-forgotten too", server="other"),
+        Search(NOW_MS, "demo", 1, request="words-forgotten sought"),
+        Listed(NOW_MS, "demo", "tool-forgotten"),
+    )
+
+    def test_everything_goes_and_no_byte_of_it_stays(self, path: Path) -> None:
+        write(path, *self.EVENTS)
+        write(path, *(call(n, "tool-forgotten", request=f"words-forgotten {n}" * 99) for n in range(500)))
+        assert b"forgotten" in bytes_of(path)
+        forgotten = forget(path)
+        assert (forgotten.n_calls, forgotten.n_searches, forgotten.n_lists, forgotten.is_gone) == (502, 1, 1, True)
+        assert b"forgotten" not in bytes_of(path)
+        assert path.stat().st_size < 64_000
+
+    def test_no_byte_stays_while_a_server_has_the_log_open(self, path: Path) -> None:
+        with opened(path) as store:
+            store.write(self.EVENTS)
+            assert forget(path).is_gone
+            assert b"forgotten" not in bytes_of(path)
+            store.write([call(9)])
+        assert turns(path) == [9]
+
+    def test_a_reader_of_what_is_deleted_is_told_of(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("agent_utilities.usage.forgetting._PATIENCE_S", 0.0)
+        monkeypatch.setattr("agent_utilities.usage.opening._BUSY_S", 0.0)
+        write(path, *self.EVENTS)
+        with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT * FROM calls").fetchone()
+            assert not forget(path).is_gone
+
+    def test_what_is_older_than_a_time_goes(self, path: Path) -> None:
+        write(path, *self.EVENTS)
+        assert forget(path, before_ms=NOW_MS).n_calls == 1
+        assert turns(path) == [2]
+        assert rows(path, "SELECT count(*) FROM searches") == [(1,)]
+
+    def test_what_is_of_a_tool_goes(self, path: Path) -> None:
+        write(path, *self.EVENTS)
+        forget(path, tool="read")
+        assert turns(path) == [2]
+        assert rows(path, "SELECT (SELECT count(*) FROM searches), (SELECT count(*) FROM lists)") == [(1, 1)]
+
+    def test_what_is_of_a_server_goes(self, path: Path) -> None:
+        write(path, *self.EVENTS)
+        forget(path, server="other")
+        assert turns(path) == [1]
+
+    def test_words_go_and_calls_stay(self, path: Path) -> None:
+        write(path, *self.EVENTS)
+        assert forget(path, requests_only=True).n_calls == 2
+        assert turns(path) == [1, 2]
+        assert b"words-forgotten" not in bytes_of(path)
+        assert rows(path, "SELECT count(*) FROM lists") == [(1,)]
+
+    def test_a_log_that_is_not_there_is_not_made(self, path: Path) -> None:
+        assert forget(path).is_gone
+        assert not path.exists()
+
+    def test_a_damaged_log_can_be_removed_whole(self, path: Path) -> None:
+        write(path, call())
+        path.write_bytes(path.read_bytes()[:5000])
+        with pytest.raises(UsageError):
+            forget(path)
+        remove_log(path)
+        assert list(path.parent.iterdir()) == []
+
+
+class TestPrunedBytes:
+    def test_what_was_pruned_is_not_found_in_the_file(self, path: Path) -> None:
+        with opened(path, UsageBounds(rows=100, free_bytes=0)) as store:
+            store.write([call(n, session=f"s{n}", request=f"words-forgotten {n:04}!") for n in range(400)])
+            store.prune(NOW_MS)
+        assert b"words-forgotten 0399!" in bytes_of(path)
+        assert b"words-forgotten 0001!" not in bytes_of(path)
