@@ -1,0 +1,68 @@
+"""What goes together, by sessions, of which none weighs much more than another."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_utilities.usage.sequences import GAP_MS, MOST_PAIRS, MOST_STEPS, MOST_TOOLS, Step, sequences
+
+
+def session(tools: str, name: str = "s", every_ms: int = 1_000) -> list[Step]:
+    return [Step(name, place * every_ms, tool) for place, tool in enumerate(tools)]
+
+
+class TestUsedWith:
+    def test_counts_a_session_once(self):
+        assert sequences(session("ababab")).used_with == {("a", "b"): 1}
+
+    def test_counts_each_session(self):
+        assert sequences(session("ab") + session("ba", "t")).used_with == {("a", "b"): 2}
+
+    def test_names_each_pair_in_order_of_the_alphabet(self):
+        assert sequences(session("cab")).used_with == {("a", "b"): 1, ("a", "c"): 1, ("b", "c"): 1}
+
+    def test_ends_with_a_long_pause(self):
+        assert sequences(session("ab", every_ms=GAP_MS)).used_with == {("a", "b"): 1}
+        assert sequences(session("ab", every_ms=GAP_MS + 1)).used_with == {}
+
+    def test_is_nothing_of_calls_without_a_session(self):
+        assert sequences(session("abab", "")).used_with == {}
+
+    def test_counts_the_first_tools_of_a_session_that_calls_all_there_are(self):
+        steps = [Step("s", place, f"tool{place:03d}") for place in range(500)]
+        assert len({tool for pair in sequences(steps).used_with for tool in pair}) == MOST_TOOLS
+
+
+class TestFollowedBy:
+    def test_is_the_next_other_tool(self):
+        assert sequences(session("aab")).followed_by == {("a", "b"): 1}
+
+    def test_has_a_direction(self):
+        assert sequences(session("aba")).followed_by == {("a", "b"): 1, ("b", "a"): 1}
+
+    def test_is_not_across_sessions_or_a_long_pause(self):
+        assert sequences(session("a") + session("b", "t")).followed_by == {}
+        assert sequences(session("ab", every_ms=GAP_MS + 1)).followed_by == {}
+
+    def test_counts_a_session_thrice_at_most(self):
+        assert sequences(session("ab" * 100_000)).followed_by == {("a", "b"): MOST_STEPS, ("b", "a"): MOST_STEPS}
+
+    def test_holds_where_the_clock_was_set_back(self):
+        assert sequences(session("ab", every_ms=-GAP_MS * 2)).followed_by == {("a", "b"): 1}
+
+
+def test_pairs_are_bounded_and_those_that_count_most_stay():
+    steps = [step for place in range(MOST_PAIRS + 100) for step in session(("x", f"y{place}"), f"s{place:06d}")]
+    counted = sequences(steps + session("ab", "z") + session("ab", "zz"))
+    assert len(counted.used_with) == len(counted.followed_by) == MOST_PAIRS
+    assert counted.followed_by["a", "b"] == 2
+
+
+@given(st.lists(st.text("abcd", max_size=30), max_size=5))
+def test_no_pair_counts_more_than_there_are_sessions(tools):
+    steps = [step for place, of in enumerate(tools) for step in session(of, f"s{place}")]
+    counted = sequences(steps)
+    assert all(n <= len(tools) for n in counted.used_with.values())
+    assert all(n <= MOST_STEPS * len(tools) for n in counted.followed_by.values())
+    assert {tuple(sorted(pair)) for pair in counted.followed_by} <= counted.used_with.keys()
