@@ -1,21 +1,38 @@
-"""Deleting what was logged because somebody wants it gone: from the tables, and from the disk's bytes."""
+"""Deleting from a usage log, so that no byte of what is gone stays in its files, while servers go on writing."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
-import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_utilities.usage.clock import DAY_MS
 from agent_utilities.usage.errors import usage_error
-from agent_utilities.usage.opening import open_log
-from agent_utilities.usage.pruning import give_back
+from agent_utilities.usage.snapshot import snapshot
 
-_PATIENCE_S = 5.0
-"""Seconds to wait for those who still read what is deleted."""
+_DAY_MS = 86_400_000
+_BUSY_S = 30.0
+"""Seconds to wait for servers that write; their transactions take milliseconds."""
+_SUFFIXES = ("-wal", "-shm", "-journal", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """What to delete: what all of these mean, and everything where they mean nothing.
+
+    Args:
+        server: of this one alone.
+        tool: of this tool alone; searches name none, and stay.
+        before_ms: what is older, in UTC epoch milliseconds; of the day on which it falls lists stay.
+        words: only the requests; calls and searches stay without them.
+    """
+
+    server: str | None = None
+    tool: str | None = None
+    before_ms: int | None = None
+    words: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,96 +40,117 @@ class Forgotten:
     """What was deleted.
 
     Args:
-        n_calls, n_searches, n_lists: rows that are gone, or have lost their words.
-        is_gone: whether no byte of it is left; else a program still reads the log, and the last one to close it ends
-            what is left.
+        n_calls, n_searches, n_lists: rows that are gone, or that lost their words.
+        is_clean: whether every byte is gone; else a reader held the file, and what is deleted goes when servers have
+            written some more.
     """
 
     n_calls: int
     n_searches: int
     n_lists: int
-    is_gone: bool
+    is_clean: bool = True
 
 
-def forget(
-    path: Path, *, before_ms: int | None = None, server: str = "", tool: str = "", requests_only: bool = False
-) -> Forgotten:
-    """Delete what meets every condition that is given: all of it where none is.
-
-    What servers have not written yet is not met; they do so within a second.
-
-    Args:
-        path: the log.
-        before_ms: only what was logged before this, in UTC epoch milliseconds.
-        server: only what this server logged.
-        tool: only calls and lists of this tool; searches name none.
-        requests_only: delete the words that led to calls, and leave the rest.
+def count(path: Path, what: Forget) -> Forgotten:
+    """Return what would be deleted.
 
     Raises:
-        UsageError: it can't be done, and nothing is deleted.
+        UsageError: the log can't be read.
     """
-    if not path.exists():
-        return Forgotten(0, 0, 0, is_gone=True)
-    connection = open_log(path)
+    with snapshot(path) as connection:
+        if connection is None:
+            return Forgotten(0, 0, 0)
+        n_calls, n_searches, n_lists = (
+            connection.execute(f"SELECT count(*) FROM {table} WHERE {where}", values).fetchone()[0] if where else 0
+            for table, where, values in _meant(what)
+        )
+    return Forgotten(n_calls, n_searches, n_lists)
+
+
+def forget(path: Path, what: Forget) -> Forgotten:
+    """Delete from a log, and return what was deleted; servers may write it all the while.
+
+    Raises:
+        UsageError: the log can't be written, or is none.
+    """
+    with snapshot(path) as connection:  # refuses a file that is no log, before anything is written to it
+        if connection is None:
+            return Forgotten(0, 0, 0)
     try:
-        counts = _delete(connection, before_ms, server, tool, requests_only)
-        with suppress(sqlite3.Error):  # what is deleted is overwritten already: only the file stays as long as it was
-            give_back(connection)
-        return Forgotten(*counts, is_gone=_is_worked_in(connection))
-    except Exception as error:
+        with closing(_open(path)) as connection:
+            with _transaction(connection):
+                n_calls, n_searches, n_lists = (_delete(connection, what, *meant) for meant in _meant(what))
+            return Forgotten(n_calls, n_searches, n_lists, _wipe(connection))
+    except (sqlite3.Error, OSError) as error:
         raise usage_error(error, path) from error
-    finally:
-        with suppress(sqlite3.Error):
-            connection.close()
 
 
-def remove_log(path: Path) -> None:
-    """Delete a log's files whole, as where it is damaged; servers that write it begin it anew.
+def delete_files(path: Path) -> None:
+    """Delete a log with what stands beside it, such as one that is damaged; a server that writes it begins it anew.
 
     Raises:
-        UsageError: they can't be deleted.
+        UsageError: it can't be deleted.
     """
     try:
-        for suffix in ("", "-wal", "-shm", "-journal"):
+        for suffix in _SUFFIXES:
             with suppress(FileNotFoundError):
                 os.unlink(f"{path}{suffix}")
     except OSError as error:
         raise usage_error(error, path) from error
 
 
-def _delete(
-    connection: sqlite3.Connection, before_ms: int | None, server: str, tool: str, requests_only: bool
-) -> tuple[int, int, int]:
-    """Return how many rows of each table were met."""
-    times = [("at_ms < ?", before_ms)] if before_ms is not None else []
-    servers = [("server = ?", server)] if server else []
-    tools = [("tool = ?", tool)] if tool else []
-    days = [("day < ?", before_ms // DAY_MS)] if before_ms is not None else []
-    verb = "UPDATE {} SET request = ''" if requests_only else "DELETE FROM {}"
-    words = [("request <> ?", "")] if requests_only else []
+def _meant(what: Forget) -> Iterator[tuple[str, str, dict[str, object]]]:
+    """Yield each table with the condition for its rows that are meant; a blank one for none."""
+    for table in ("calls", "searches", "lists"):
+        values: dict[str, object] = {"server": what.server, "tool": what.tool}
+        conditions = ["1"]
+        if what.server is not None:
+            conditions.append("server = :server")
+        if what.tool is not None:
+            conditions.append("tool = :tool")
+        if what.before_ms is not None:
+            values["before"] = what.before_ms // _DAY_MS if table == "lists" else what.before_ms
+            conditions.append(f"{'day' if table == 'lists' else 'at_ms'} < :before")
+        if what.words:
+            conditions.append("request <> ''")
+        has_columns = not (table == "searches" and what.tool is not None) and not (table == "lists" and what.words)
+        yield table, " AND ".join(conditions) if has_columns else "", values
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=_BUSY_S, isolation_level=None)
+    connection.execute("PRAGMA secure_delete = ON")
+    return connection
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("BEGIN IMMEDIATE")
     try:
-        n_calls = _change(connection, verb.format("calls"), [*times, *servers, *tools, *words])
-        n_searches = 0 if tool else _change(connection, verb.format("searches"), [*times, *servers, *words])
-        n_lists = 0 if requests_only else _change(connection, "DELETE FROM lists", [*days, *servers, *tools])
+        yield
         connection.execute("COMMIT")
     except BaseException:
         with suppress(sqlite3.Error):
             connection.execute("ROLLBACK")
         raise
-    return n_calls, n_searches, n_lists
 
 
-def _change(connection: sqlite3.Connection, verb: str, conditions: list[tuple[str, int | str]]) -> int:
-    where = " AND ".join(condition for condition, _ in conditions) or "1"
-    return connection.execute(f"{verb} WHERE {where}", [value for _, value in conditions]).rowcount
+def _delete(connection: sqlite3.Connection, what: Forget, table: str, where: str, values: dict[str, object]) -> int:
+    if not where:
+        return 0
+    change = f"UPDATE {table} SET request = ''" if what.words else f"DELETE FROM {table}"
+    return connection.execute(f"{change} WHERE {where}", values).rowcount
 
 
-def _is_worked_in(connection: sqlite3.Connection) -> bool:
-    """Work what was written into the file and empty what held it, once nobody reads the older state of the file."""
-    until_s = time.monotonic() + _PATIENCE_S
-    while True:
-        (is_busy, _, _) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        if not is_busy or time.monotonic() > until_s:
-            return not is_busy
-        time.sleep(0.05)
+def _wipe(connection: sqlite3.Connection) -> bool:
+    """Make the file anew without free pages, and empty the file of writes; False where somebody keeps that from it.
+
+    SQLite leaves old pages in the file of writes until they are overwritten, and remnants in pages that are in use.
+    """
+    try:
+        connection.execute("VACUUM")
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL):
+            raise
+    busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    return not busy

@@ -15,7 +15,7 @@ from agent_utilities.usage.bounds import UsageBounds
 from agent_utilities.usage.clock import DAY_MS, HOUR_MS
 from agent_utilities.usage.errors import UsageError
 from agent_utilities.usage.events import Call, Event, Listed, Search
-from agent_utilities.usage.forgetting import forget, remove_log
+from agent_utilities.usage.forgetting import Forget, forget
 from agent_utilities.usage.store import UsageStore
 from tests.usage.logs import BOUNDS, NOW_MS, bytes_of, call, rows, turns
 
@@ -293,74 +293,13 @@ class TestDisk:
 
 
 class TestForgetting:
-    EVENTS = (
-        call(1, "read", session="s-forgotten", request="words-forgotten", at_ms=NOW_MS - DAY_MS),
-        call(2, "write", request="words-forgotten too", server="other"),
-        Search(NOW_MS, "demo", 1, request="words-forgotten sought"),
-        Listed(NOW_MS, "demo", "tool-forgotten"),
-    )
-
-    def test_everything_goes_and_no_byte_of_it_stays(self, path: Path) -> None:
-        write(path, *self.EVENTS)
-        write(path, *(call(n, "tool-forgotten", request=f"words-forgotten {n}" * 99) for n in range(500)))
-        assert b"forgotten" in bytes_of(path)
-        forgotten = forget(path)
-        assert (forgotten.n_calls, forgotten.n_searches, forgotten.n_lists, forgotten.is_gone) == (502, 1, 1, True)
-        assert b"forgotten" not in bytes_of(path)
-        assert path.stat().st_size < 64_000
-
     def test_no_byte_stays_while_a_server_has_the_log_open(self, path: Path) -> None:
         with opened(path) as store:
-            store.write(self.EVENTS)
-            assert forget(path).is_gone
+            store.write([call(1, request="words-forgotten"), Listed(NOW_MS, "demo", "tool-forgotten")])
+            assert forget(path, Forget()).is_clean
             assert b"forgotten" not in bytes_of(path)
             store.write([call(9)])
         assert turns(path) == [9]
-
-    def test_a_reader_of_what_is_deleted_is_told_of(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("agent_utilities.usage.forgetting._PATIENCE_S", 0.0)
-        monkeypatch.setattr("agent_utilities.usage.opening._BUSY_S", 0.0)
-        write(path, *self.EVENTS)
-        with closing(sqlite3.connect(path, isolation_level=None)) as reader:
-            reader.execute("BEGIN")
-            reader.execute("SELECT * FROM calls").fetchone()
-            assert not forget(path).is_gone
-
-    def test_what_is_older_than_a_time_goes(self, path: Path) -> None:
-        write(path, *self.EVENTS)
-        assert forget(path, before_ms=NOW_MS).n_calls == 1
-        assert turns(path) == [2]
-        assert rows(path, "SELECT count(*) FROM searches") == [(1,)]
-
-    def test_what_is_of_a_tool_goes(self, path: Path) -> None:
-        write(path, *self.EVENTS)
-        forget(path, tool="read")
-        assert turns(path) == [2]
-        assert rows(path, "SELECT (SELECT count(*) FROM searches), (SELECT count(*) FROM lists)") == [(1, 1)]
-
-    def test_what_is_of_a_server_goes(self, path: Path) -> None:
-        write(path, *self.EVENTS)
-        forget(path, server="other")
-        assert turns(path) == [1]
-
-    def test_words_go_and_calls_stay(self, path: Path) -> None:
-        write(path, *self.EVENTS)
-        assert forget(path, requests_only=True).n_calls == 2
-        assert turns(path) == [1, 2]
-        assert b"words-forgotten" not in bytes_of(path)
-        assert rows(path, "SELECT count(*) FROM lists") == [(1,)]
-
-    def test_a_log_that_is_not_there_is_not_made(self, path: Path) -> None:
-        assert forget(path).is_gone
-        assert not path.exists()
-
-    def test_a_damaged_log_can_be_removed_whole(self, path: Path) -> None:
-        write(path, call())
-        path.write_bytes(path.read_bytes()[:5000])
-        with pytest.raises(UsageError):
-            forget(path)
-        remove_log(path)
-        assert list(path.parent.iterdir()) == []
 
 
 class TestPrunedBytes:

@@ -1,0 +1,78 @@
+"""What a log tells its operator, from real files."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent_utilities.usage.events import Listed
+from agent_utilities.usage.report import DAY_MS, CallRow, EmptySearch, UncalledTool, UsageReport, merged, read_report
+from tests.usage.written_logs import NOW_MS, call, log_of, search
+
+TODAY = NOW_MS // DAY_MS
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "hub.db"
+
+
+def listed(tool: str, n_lists: int, n_tokens: int, days_ago: int = 0, **more) -> Listed:
+    return Listed(NOW_MS - days_ago * DAY_MS, "hub", tool, n_lists=n_lists, n_tokens=n_tokens, **more)
+
+
+class TestCalls:
+    def test_are_told_by_tool_and_server_with_errors_and_percentiles(self, path):
+        events = [call("a", ms=n, ok=n > 3) for n in range(1, 101)] + [call("b", ms=7.5, upstream="git")]
+        report = read_report(log_of(path, events), NOW_MS)
+        assert report.tools == (CallRow("hub", "", "a", 100, 3, 50, 95), CallRow("hub", "git", "b", 1, 0, 7.5, 7.5))
+        assert report.servers == (CallRow("hub", "", "", 100, 3, 50, 95), CallRow("hub", "git", "", 1, 0, 7.5, 7.5))
+
+    def test_are_counted_by_day(self, path):
+        report = read_report(log_of(path, [call("a"), call("b"), call("a", 48)]), NOW_MS)
+        assert report.calls_by_day == {TODAY - 2: 1, TODAY: 2}
+
+    def test_are_of_the_days_and_the_server_that_are_meant(self, path):
+        log_of(path, [call("a"), call("b", 24), call("c", server="other")])
+        assert [row.tool for row in read_report(path, NOW_MS, server="hub", days=1).tools] == ["a"]
+
+
+class TestUncalled:
+    def test_are_what_was_listed_and_never_called_with_what_it_cost(self, path):
+        log_of(
+            path, [call("a"), listed("a", 10, 50), listed("b", 10, 50), listed("b", 5, 60, 1), listed("c", 1, 1_000)]
+        )
+        report = read_report(path, NOW_MS)
+        assert report.uncalled == (UncalledTool("hub", "", "c", 1, 1_000), UncalledTool("hub", "", "b", 15, 800))
+        assert report.n_listed_tokens == 2_300
+
+    def test_count_what_was_called_before_the_days_that_are_meant(self, path):
+        log_of(path, [call("a", 72), listed("a", 1, 50)])
+        assert [row.tool for row in read_report(path, NOW_MS, days=2).uncalled] == ["a"]
+        assert read_report(path, NOW_MS, days=4).uncalled == ()
+
+
+class TestSearches:
+    def test_that_found_nothing_are_told_with_their_words_where_kept(self, path):
+        log_of(
+            path, [search(0, request="fax it"), search(0, request="fax it"), search(0), search(3, request="mail it")]
+        )
+        report = read_report(path, NOW_MS)
+        assert (report.n_searches, report.n_empty_searches) == (4, 3)
+        assert report.empty_searches == (EmptySearch("hub", "fax it", 2),)
+
+
+class TestSeveralLogs:
+    def test_are_one_report(self, path, tmp_path):
+        other = log_of(tmp_path / "other.db", [call("b", server="other"), call("b", server="other"), search(0)])
+        log_of(path, [call("a"), listed("x", 1, 5)])
+        report = merged([read_report(each, NOW_MS) for each in (path, other)])
+        assert [row.tool for row in report.tools] == ["b", "a"]
+        assert report.calls_by_day == {TODAY: 3}
+        assert (report.n_searches, report.n_empty_searches, report.n_listed_tokens) == (1, 1, 5)
+
+    def test_of_none_is_empty(self):
+        assert merged([]) == UsageReport({})
+
+
+def test_no_log_tells_nothing(path):
+    assert read_report(path, NOW_MS) == UsageReport({})
