@@ -151,9 +151,10 @@ DETACH DELETE s
 """
 
 EDGES_DIGEST = """
-MATCH (s:Server) WHERE s.name = $server_name
-RETURN coalesce(s.edges_digest, '') AS digest
+MATCH (s:Server) WHERE s.name = $server_name OR s.gateway = $server_name
+RETURN s.name AS name, coalesce(s.digest, '') AS digest, coalesce(s.edges_digest, '') AS edges_digest
 """
+"""What a server's edges were last written from; of a gateway its own node tells that, and all tell their tools."""
 
 TOOL_KEYS = """
 MATCH (s:Server)-[:PROVIDES]->(t:CallableResource)
@@ -175,9 +176,11 @@ DELETE e
 
 _PUT_EDGES = """
 UNWIND $rows AS r
-MATCH (a:CallableResource {key: r.key}), (b:CallableResource {key: r.to_key})
+MATCH (a:CallableResource) WHERE a.key = r.key
+MATCH (b:CallableResource) WHERE b.key = r.to_key
 CREATE (a)-[:%s {n: r.n, scope: r.scope}]->(b)
 """
+"""One `MATCH` for both ends takes the embedded engine 25 times as long among 10,000 tools."""
 
 PUT_USED_WITH = _PUT_EDGES % "USED_WITH"
 """One edge for each pair, whichever of both it starts at: it is read both ways."""

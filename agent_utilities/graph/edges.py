@@ -43,7 +43,7 @@ class EdgeReport:
     """What a sync of edges did.
 
     Args:
-        digest: of the edges that the graph was to hold.
+        digest: of the edges that the graph was to hold, and of the tools that they go between.
         was_written: whether it held others before; False too where it does not hold the server at all.
     """
 
@@ -60,14 +60,16 @@ async def sync_edges(graph: ToolGraph, server: str, edges: Iterable[ToolEdge]) -
     Args:
         graph: an open backend.
         server: the server's name; a gateway's edges go between tools of all its upstreams.
-        edges: in any order; those between the same tools in the same way are one.
+        edges: in any order; those between the same tools in the same way are one, and a tool is not used with itself.
 
     Raises:
         GraphError: nothing was changed.
     """
-    wanted, digest = await asyncio.to_thread(_unique, edges)
-    held = await graph.read(cypher.EDGES_DIGEST, {"server_name": server})
-    if not held or held[0]["digest"] == digest:
+    rows = await graph.read(cypher.EDGES_DIGEST, {"server_name": server})
+    held = {row["name"]: row["edges_digest"] for row in rows}
+    # With the tool sets that it was read beside: where others come in meanwhile, the next sync writes anew.
+    wanted, digest = await asyncio.to_thread(_unique, edges, {row["name"]: row["digest"] for row in rows})
+    if held.get(server, digest) == digest:
         return EdgeReport(digest, was_written=False)
     keys: dict[str, str] = {}
     async for row in in_turns(await graph.read(cypher.TOOL_KEYS, {"server_name": server})):
@@ -76,15 +78,21 @@ async def sync_edges(graph: ToolGraph, server: str, edges: Iterable[ToolEdge]) -
     return EdgeReport(digest, was_written=True)
 
 
-def _unique(edges: Iterable[ToolEdge]) -> tuple[Sequence[ToolEdge], str]:
-    """Return the edges in order, those between the same tools as one with all their counts, and a digest of them."""
+def _unique(edges: Iterable[ToolEdge], toolsets: Mapping[str, str]) -> tuple[Sequence[ToolEdge], str]:
+    """Return the edges in order, those between the same tools as one, and a digest of them and of the tool sets.
+
+    Args:
+        edges: in any order.
+        toolsets: digests of the tools that they go between, by the name of the server's node.
+    """
     counts: dict[tuple[EdgeKind, str, str, str], int] = {}
     for edge in edges:
         ends = sorted((edge.of, edge.name)) if edge.kind == "used_with" else (edge.of, edge.name)
         between = (edge.kind, ends[0], ends[1], edge.scope)
-        counts[between] = counts.get(between, 0) + edge.n
+        if edge.kind == "followed_by" or edge.of != edge.name:
+            counts[between] = counts.get(between, 0) + edge.n
     unique = sorted(ToolEdge(kind, of, name, n, scope) for (kind, of, name, scope), n in counts.items() if n > 0)
-    digest = blake2b(digest_size=16)
+    digest = blake2b(repr(sorted(toolsets.items())).encode(), digest_size=16)
     for edge in unique:
         digest.update(repr((edge.kind, edge.of, edge.name, edge.n, edge.scope)).encode())
     return unique, digest.hexdigest()
@@ -100,7 +108,7 @@ class _Replacement:
         server: whose edges.
         edges: each once, in order.
         keys: of the tools that the graph holds, by name.
-        digest: of all edges, those that are left out too.
+        digest: of all edges, those that are left out too, and of the tool sets.
     """
 
     server: str

@@ -29,13 +29,14 @@ class EdgeRefresher:
     def __init__(self, graph: ToolGraph, source: EdgeSource | None, limits: Limits) -> None:
         self.n_changes = 0
         """How often the edges in the graph were changed, as far as is known here; what was read before may be old."""
+        self.group: asyncio.TaskGroup | None = None
+        """What owns the syncs; set while the service runs."""
         self._graph = graph
         self._source = source
         self._limits = limits
         self._digest = ""
         self._is_wanted = False
         self._task: asyncio.Task[None] | None = None
-        self._turn = asyncio.Lock()
         self._next_turn_s = 0.0
         self._warned = False
         self._context = copy_context()
@@ -45,42 +46,48 @@ class EdgeRefresher:
         """Whether there are edges to be known at all."""
         return self._source is not None
 
-    def start(self, group: asyncio.TaskGroup | None, server: str) -> None:
-        """Start a sync; where one runs, another follows it, however often it was asked for meanwhile.
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is being brought in."""
+        return self._task is None
+
+    def start(self, server: str) -> None:
+        """Start a sync, which nobody waits for; where one runs one more follows it, however often it was asked for.
 
         Args:
-            group: the task group that owns it; without one nothing is started.
             server: whose edges.
         """
-        if group is None or self._source is None:
+        if self.group is None or self._source is None:
             return
         self._is_wanted = True
         if self._task is None:
             # Whoever asks may have started it, and must not be the one as whom the log is read.
-            self._task = group.create_task(self._run(server), context=self._context.copy())
+            self._task = self.group.create_task(self._run(self._source, server), context=self._context.copy())
 
-    async def _run(self, server: str) -> None:
+    async def _run(self, source: EdgeSource, server: str) -> None:
         now_s = asyncio.get_running_loop().time
         try:
             while self._is_wanted:
                 await asyncio.sleep(self._next_turn_s - now_s())
                 self._next_turn_s = now_s() + self._limits.refresh_gap_s
                 self._is_wanted = False
-                await self.sync(server)
+                await self._sync(source, server)
         finally:
             self._task = None
 
-    async def sync(self, server: str) -> None:
-        """Bring the edges in, and wait for it; never fails: that is told once, until it succeeds again."""
-        if self._source is None:
-            return
+    async def _sync(self, source: EdgeSource, server: str) -> None:
+        """Bring the edges in; never fails: that is told once, until it succeeds again."""
         try:
-            async with asyncio.timeout(self._limits.refresh_s), self._turn:
-                report = await sync_edges(self._graph, server, await self._source())
+            async with asyncio.timeout(self._limits.refresh_s):
+                report = await sync_edges(self._graph, server, await source())
         except Exception as error:
             if not self._warned:
                 self._warned = True
-                logger.warning("can't bring into the graph which tools of %s go together (%r)", server, error)
+                logger.warning(
+                    "can't bring into the graph which tools of %s go together (%r); what it holds is used on",
+                    server,
+                    error,
+                )
             return
         self._warned = False
         self.n_changes += report.was_written or report.digest != self._digest

@@ -1,16 +1,18 @@
 """What usually goes with the tools that a caller is at: edges made of what calls teach, and shares made of edges.
 
-Pure: no graph is asked here, and no clock.
+No graph is asked here, and no clock: equal edges come to equal shares.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Container, Iterable, Sequence
+from functools import partial
 from heapq import nsmallest
 
 from agent_utilities.graph.edges import ToolEdge
 from agent_utilities.graph.matching import Neighbour
+from agent_utilities.runtime.threads import in_daemon_thread
 from agent_utilities.usage.learned import Learned
 
 MOST_EDGES = 10_000
@@ -32,6 +34,9 @@ USED_WITH_DECAY = 0.8
 """What that is multiplied by for each step back."""
 
 _KINDS = ("followed_by", "used_with")
+
+_ON_THE_LOOP = 500
+"""How many edges are counted within a millisecond."""
 
 DOUBT = 1.0
 """Added to the counts that a tool's edges sum up to: a pair that was seen once is worth less than one seen always."""
@@ -87,6 +92,15 @@ def neighbour_shares(
     whole = sum(_weight(kind, place) for place in places.values() for kind in _KINDS)
     told = [(name, share / whole) for name, share in shares.items() if name not in places]
     return tuple(nsmallest(MOST_NEIGHBOURS, told, key=lambda each: (-each[1], each[0])))
+
+
+async def shares_off_loop(
+    neighbours: Sequence[Neighbour], near: Sequence[str], permitted: Container[str] | None
+) -> tuple[tuple[str, float], ...]:
+    """Return `neighbour_shares`; of many edges in a thread, since they would hold the event loop (law L7)."""
+    if len(neighbours) <= _ON_THE_LOOP:
+        return neighbour_shares(neighbours, near, permitted)
+    return await in_daemon_thread(partial(neighbour_shares, neighbours, near, permitted))
 
 
 def _weight(kind: str, place: int) -> float:

@@ -30,7 +30,7 @@ from agent_utilities.resolution.deadlines import Limits, for_graph, for_ranking
 from agent_utilities.resolution.edge_refresher import EdgeSource
 from agent_utilities.resolution.graph_age import graph_health, is_stale
 from agent_utilities.resolution.graph_reader import GraphReader, Outcome
-from agent_utilities.resolution.neighbours import neighbour_shares
+from agent_utilities.resolution.neighbours import shares_off_loop
 from agent_utilities.resolution.refresher import Introspect, Refresher
 from agent_utilities.resolution.scope import CallerScope
 from agent_utilities.resolution.trail import NO_TRAIL, Trail
@@ -199,7 +199,7 @@ class DynamicToolOrchestrator:
     ) -> Resolution | GraphError:
         """Return what literal matches and ranking come to; without a ranking, the query's terms are matched apart."""
         permitted = question.scope.names() if question.scope is not None else None
-        neighbours = neighbour_shares(matches.neighbours, question.trail.near, permitted)
+        neighbours = await shares_off_loop(matches.neighbours, question.trail.near, permitted)
         literal = names_of(matches, permitted)
         if ranked is not None:
             answer = ranked(literal)
@@ -238,7 +238,7 @@ class DynamicToolOrchestrator:
         """Open the graph, fill it with a server's tools and keep it, until cancelled; then close within 2 s."""
         try:
             async with asyncio.TaskGroup() as group:
-                self._flights.group = self._reader.flights.group = group
+                self._flights.group = self._reader.flights.group = self._refresher.edges.group = group
                 try:
                     await self._refresher.fill(server_name, self._not_filled, self._reader.succeeded)
                     self.first_try_done.set()
@@ -246,7 +246,7 @@ class DynamicToolOrchestrator:
                         self.refresh(server_name)
                     await asyncio.Event().wait()
                 finally:
-                    self._flights.group = self._reader.flights.group = None
+                    self._flights.group = self._reader.flights.group = self._refresher.edges.group = None
         finally:
             try:
                 async with asyncio.timeout(self._limits.close_s):
@@ -275,7 +275,7 @@ class DynamicToolOrchestrator:
 
     def refresh_edges(self, server_name: str) -> None:
         """Bring in which tools go together, behind everything, where the log of calls has grown."""
-        self._refresher.edges.start(self._flights.group, server_name)
+        self._refresher.edges.start(server_name)
 
     async def refresh_cached_tools(self, server_name: str) -> None:
         """Bring a live server's tools into the graph, in one transaction, and wait for it.
@@ -292,8 +292,8 @@ class DynamicToolOrchestrator:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no server is being filled or refreshed."""
-        return not self._refresher.running
+        """Whether no server is being filled or refreshed, nor its edges."""
+        return not self._refresher.running and self._refresher.edges.is_idle
 
     def health(self, server_name: str) -> dict[str, Any]:
         """Return what `/ready` tells of the graph."""

@@ -112,7 +112,6 @@ class Refresher:
         if self.edges.is_on:
             await match_with_neighbours(self._graph, server, "warm up", ("warm up",))
         on_success()
-        await self.edges.sync(server)
 
     async def _open(self, server: str, on_success: Callable[[], object]) -> None:
         await self._graph.open()
@@ -198,7 +197,6 @@ class Refresher:
         """
         with self._counted(server):
             await self._sync(server, await self._introspect(server))
-        await self.edges.sync(server)
 
     @contextmanager
     def _counted(self, server: str) -> Iterator[None]:
@@ -218,6 +216,7 @@ class Refresher:
         self.states[server] = report.state
         self.n_changes += bool(report.n_put or report.n_dropped)
         self._warned.discard(server)
+        self.edges.start(server)
         n_tools, n_put, n_dropped = report.state.n_tools, report.n_put, report.n_dropped
         logger.info("graph holds %d tools of %s (%d put, %d dropped)", n_tools, server, n_put, n_dropped)
 
