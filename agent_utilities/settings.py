@@ -1,13 +1,14 @@
-"""The operator's settings that are not selection fields, read from `MCP_*` environment variables."""
+"""The operator's settings that are not selection fields, read from files and from `MCP_*` environment variables."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agent_utilities.errors import SettingsError
+from agent_utilities.selection.file_fields import FileSetting
 from agent_utilities.selection.model import Policy
 
 
@@ -113,6 +114,9 @@ class Settings(BaseModel):
 _AS_WRITTEN = ("graph_folder", "gateway_folder", "usage_file", "embeddings", "allowed_hosts", "allowed_origins")
 
 
+_LISTS = ("allowed_hosts", "allowed_origins")
+
+
 def variable(field: str) -> str:
     """Return the environment variable of a settings field."""
     return f"MCP_{field.upper()}"
@@ -121,24 +125,52 @@ def variable(field: str) -> str:
 VARIABLES: tuple[str, ...] = tuple(variable(field) for field in Settings.model_fields)
 
 
-def read_settings(environ: Mapping[str, str]) -> Settings:
-    """Return the settings in environment variables; blank means not set.
+def read_settings(environ: Mapping[str, str], files: Sequence[Mapping[str, FileSetting]] = ()) -> Settings:
+    """Return the settings in files and environment variables; blank means not set.
+
+    Args:
+        environ: the environment, over every file.
+        files: what files say by a setting's name, the lowest first.
 
     Raises:
-        SettingsError: a value can't be read.
+        SettingsError: a value can't be read, be it that another stands over it.
     """
     texts = {field: environ.get(variable(field), "").strip() for field in Settings.model_fields}
-    given = {field: text if field in _AS_WRITTEN else text.lower() for field, text in texts.items() if text}
+    in_environ = {field: FileSetting(text, f"env {variable(field)}") for field, text in texts.items() if text}
+    given: dict[str, FileSetting] = {}
+    settings = Settings()
+    for layer in (*files, in_environ):
+        _validated(layer)
+        given |= layer
+        settings = _validated(given)
+    return settings
+
+
+def _validated(given: Mapping[str, FileSetting]) -> Settings:
+    values = {field: _plain(field, setting) for field, setting in given.items()}
     try:
-        settings = Settings.model_validate(given)
+        settings = Settings.model_validate({field: value for field, value in values.items() if value != ""})
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = str(first["loc"][0])
         raise SettingsError(
-            f"{field} can't be read", given[field], f"env {variable(field)}", first["msg"].lower()
+            f"{field} can't be read", values[field], given[field].source, first["msg"].lower()
         ) from None
-    check_hosts(settings.allowed_hosts, settings.allowed_origins, "env MCP_ALLOWED_HOSTS", "env MCP_ALLOWED_ORIGINS")
+    sources = [given[field].source if field in given else "" for field in ("allowed_hosts", "allowed_origins")]
+    check_hosts(settings.allowed_hosts, settings.allowed_origins, *sources)
     return settings
+
+
+def _plain(field: str, setting: FileSetting) -> object:
+    """Return a value as the model takes it: text as it is written where case counts, a list of hosts as one text."""
+    value = setting.value
+    if isinstance(value, bool) and Settings.model_fields[field].annotation is not bool:
+        raise SettingsError(f"{field} can't be read", value, setting.source, "it is neither true nor false")
+    if isinstance(value, list) and field in _LISTS and all(isinstance(item, str) for item in value):
+        return ",".join(value)
+    if isinstance(value, str):
+        return value.strip() if field in _AS_WRITTEN else value.strip().lower()
+    return value
 
 
 def check_hosts(hosts: str, origins: str, hosts_source: str, origins_source: str) -> None:

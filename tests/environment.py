@@ -58,8 +58,9 @@ def begin() -> Run:
         _link(cache / APP / name, downloads)
     for name in [name for name in os.environ if name.startswith("MCP_")]:
         del os.environ[name]
+    os.environ.pop("XDG_CONFIG_HOME", None)  # the run's home has its own
     # Whether a model is installed must not change what tests see.
-    os.environ.update(MCP_RANKER="lexical", HOME=str(home), XDG_CACHE_HOME=str(cache))
+    os.environ.update(MCP_RANKER="lexical", HOME=str(home), XDG_CACHE_HOME=str(cache), MCP_CONFIG_FILE="none")
     return run
 
 

@@ -112,7 +112,7 @@ class OperatorBounds:
         there = [*tools, *[each for kind in others for each in await entries(self._server, kind)]]
         there += [entry("tool", f"{name}_", tags=[name]) for name in self._to_come()]
         hidden = [each for kid in _mounted(self._server) for kind in KINDS for each in await entries(kid, kind)]
-        found = {"cli": there, "env": [*there, *hidden]}
+        found = {"cli": there, "env": [*there, *hidden], "file": [*there, *hidden]}
         return tuple(
             name
             for channel, channel_entries in found.items()
@@ -246,7 +246,7 @@ def _error(names: Sequence[UnfitName]) -> SelectionError:
 
 
 def _channel(setting: Setting) -> str:
-    return "cli" if setting.origins[0].startswith("option ") else "env"
+    return {"option": "cli", "file": "file"}.get(setting.origins[0].partition(" ")[0], "env")
 
 
 def _spelled(settings: Effective) -> Iterator[str]:

@@ -232,7 +232,7 @@ class AgentServer(ResolvingServer):
             path, middleware, json_response, stateless_http, transport, event_store, retry_interval,
                 session_idle_timeout: as FastMCP takes them.
         """
-        reader = RequestReader(lambda: self.surface.cache_bytes("requests"))
+        reader = RequestReader(lambda: self.surface.cache_bytes("requests"), self.surface.operator.check)
         app = super().http_app(
             path,
             [*(middleware or []), selection_middleware(path, transport, reader, self)],

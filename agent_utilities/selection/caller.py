@@ -34,6 +34,7 @@ class CallerSelection(TypedDict, total=False):
     search_turns: int
     max_active: int
     max_tools: int
+    profile: str
 
 
 _HEADER_STEMS = {"tools": "enabled_tools", "tags": "enabled_tags", "pin": "pinned_tools"}

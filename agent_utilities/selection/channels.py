@@ -8,16 +8,18 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from agent_utilities.selection.meaning import Meaning, joined_words, meaning_of
-from agent_utilities.selection.model import CHANNELS, Channel, FieldName
+from agent_utilities.selection.model import CHANNELS, WRITTEN, Channel, FieldName
 from agent_utilities.selection.nearest import nearest
 
-ValueKind = Literal["names", "tags", "flag", "text", "count", "number", "threshold", "active"]
+ValueKind = Literal["names", "tags", "flag", "text", "count", "number", "threshold", "active", "profile"]
 """How a value is read: comma-separated names or tags, a boolean, free text, a positive integer, one from 0 up; when
-tools are deferred; which of them are active."""
+tools are deferred; which of them are active; the name of a profile."""
 
 META_KEY = "agent-utilities/selection"
 """The key of `_meta`: in a request the caller's selection, in a list's result what was decided."""
 
+_STYLED: tuple[Channel, ...] = ("env", "cli", "query", "header")
+"""Channels that spell fields each in a style of its own; all others spell them as the URL query does."""
 _NEAR = 85
 _LONGEST_KEY = 40
 
@@ -29,10 +31,10 @@ def spelled(stem: str, channel: Channel) -> str:
             return f"MCP_{stem.upper()}"
         case "cli":
             return f"--{stem.replace('_', '-')}"
-        case "query" | "meta":
-            return stem
         case "header":
             return f"x-mcp-{stem.replace('_', '-')}"
+        case _:
+            return stem
 
 
 @dataclass(frozen=True)
@@ -43,8 +45,8 @@ class Field:
         name: the field's name in `Selection`.
         kind: how its values are read.
         stems: every name it has, in any channel; each channel knows all of them, in its style.
-        preferred: the stem that docs and hints use, for channels where it is not the first. A request's `_meta` is
-            spelled as the URL query is.
+        preferred: the stem that docs and hints use, for channels where it is not the first. A request's `_meta` and
+            files are spelled as the URL query is.
         help: one sentence for `--help` and the docs.
         channels: those that it can be given in.
         instead: a stem of what the other channels have in its place; empty where it can be given in all.
@@ -55,14 +57,14 @@ class Field:
     stems: tuple[str, ...]
     help: str
     preferred: Mapping[Channel, str] = field(default_factory=dict, hash=False)
-    channels: tuple[Channel, ...] = CHANNELS
+    channels: tuple[Channel, ...] = WRITTEN
     instead: str = ""
 
     def spellings(self, channel: Channel) -> tuple[str, ...]:
         """Return the spellings of this field in a channel, the preferred one first; none where it can't be given."""
         if channel not in self.channels:
             return ()
-        first = self.preferred.get("query" if channel == "meta" else channel, self.stems[0])
+        first = self.preferred.get(channel if channel in _STYLED else "query", self.stems[0])
         return tuple(spelled(stem, channel) for stem in sorted(self.stems, key=lambda stem: stem != first))
 
     @property
@@ -142,6 +144,12 @@ FIELDS: tuple[Field, ...] = (
         ("max_tools",),
         "List at most this many tools, the two entry tools among them; the rest is deferred.",
     ),
+    Field(
+        "profile",
+        "profile",
+        ("profile",),
+        "Take the fields of this profile, which the operator's file has under [profiles.NAME]; none for no profile.",
+    ),
 )
 
 
@@ -160,12 +168,12 @@ def normal_key(key: str, channel: Channel) -> str:
     match channel:
         case "env":
             return key.upper().replace("-", "_")
-        case "query" | "meta":
-            return key.lower().replace("-", "_")
         case "header":
             return key.lower()
         case "cli":
             return key
+        case _:
+            return key.lower().replace("-", "_")
 
 
 _BY_SPELLING: dict[Channel, dict[str, Field]] = {channel: dict(spellings(channel)) for channel in CHANNELS}

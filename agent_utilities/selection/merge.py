@@ -13,13 +13,16 @@ from agent_utilities.activation.active import Active
 from agent_utilities.activation.active_text import united
 from agent_utilities.activation.deferral import OFF, Threshold
 from agent_utilities.selection.model import (
+    CALLER_RANKS,
     CHANNELS,
     NO_NAMES,
     NOTHING,
-    SIDES,
+    OPERATOR_CHANNELS,
+    OPERATOR_RANKS,
     FieldName,
     NameSet,
     Policy,
+    Rank,
     SearchFieldName,
     Selection,
     Setting,
@@ -27,8 +30,6 @@ from agent_utilities.selection.model import (
     Value,
 )
 
-_CALLER = tuple(channel for channel in CHANNELS if SIDES[channel] == "caller")
-_OPERATOR = tuple(channel for channel in CHANNELS if SIDES[channel] == "operator")
 SEARCHING: tuple[FieldName, ...] = get_args(SearchFieldName)
 """The preferences of tool search, but for pins."""
 
@@ -157,7 +158,7 @@ class Effective:
         """
         given = dict(self.searching)
         asked = given.get("tool_search") or (given.get("max_tools") if by_default == OFF else None)
-        return asked is not None and asked.side == "caller"
+        return asked is not None and asked.side != "operator"
 
     @cached_property
     def search_values(self) -> dict[FieldName, Value]:
@@ -168,41 +169,45 @@ class Effective:
 def effective(selection: Selection, policy: Policy = "narrow") -> Effective:
     """Return what a merged selection comes to.
 
-    Denies and read-only add up over all channels (law L2). Allow-lists: within a side the higher channel replaces
-    the lower; across the trust boundary both sides' lists hold, so a caller only narrows (law L3). Under
-    `override` the highest channel's allow-list holds alone. Preferences follow plain order in either policy, but that
-    pins add up and the operator's `tool_search=off` is final.
+    Denies and read-only add up over all channels (law L2). Allow-lists: within a side the higher rank replaces
+    the lower, and those of one rank all hold; across the trust boundary both sides' lists hold, so a caller only
+    narrows (law L3). Under `override` the highest rank's allow-lists hold alone. Preferences follow plain order in
+    either policy, but that pins add up and the operator's `tool_search=off` is final.
 
     Args:
-        selection: operator's and caller's settings together.
+        selection: operator's and caller's settings together, profiles taken in.
         policy: `narrow`, or `override` where the operator trusts every caller.
     """
     given = dict(selection.slots)
 
-    def highest(field: FieldName, channels: tuple[str, ...]) -> Setting | None:
-        return next((given[slot] for c in reversed(channels) if (slot := (field, c)) in given), None)
+    def every(field: FieldName, channels: Rank = CHANNELS) -> tuple[Setting, ...]:
+        return tuple(given[slot] for c in channels if (slot := (field, c)) in given)
+
+    def highest(field: FieldName, ranks: Sequence[Rank]) -> tuple[Setting, ...]:
+        return next((settings for rank in reversed(ranks) if (settings := every(field, rank))), ())
 
     def allowed(field: FieldName) -> tuple[Setting, ...]:
-        sides = (CHANNELS,) if policy == "override" else (_OPERATOR, _CALLER)
-        settings = (highest(field, side) for side in sides)
-        return tuple(setting for setting in settings if setting is not None)
+        if policy == "override":
+            return highest(field, (*OPERATOR_RANKS, *CALLER_RANKS))
+        return highest(field, OPERATOR_RANKS) + highest(field, CALLER_RANKS)
 
-    def every(field: FieldName) -> tuple[Setting, ...]:
-        return tuple(given[slot] for c in CHANNELS if (slot := (field, c)) in given)
+    def last(field: FieldName) -> Setting | None:
+        return settings[-1] if (settings := every(field)) else None
 
     def searching(field: FieldName) -> Setting | None:
-        kills = (given[slot] for c in _OPERATOR if (slot := (field, c)) in given and given[slot].value == OFF)
-        return next(kills, None) or highest(field, CHANNELS)
+        # A file's `off` gives way to environment and command line; theirs, or a file's alone, to nobody.
+        kills = every(field, ("env", "cli")) or every(field, OPERATOR_CHANNELS)
+        return next((setting for setting in kills if setting.value == OFF), None) or last(field)
 
-    by_side = (highest("read_only", side) for side in (_OPERATOR, _CALLER))
+    flags = (*highest("read_only", OPERATOR_RANKS), *highest("read_only", CALLER_RANKS))
     return Effective(
         allow_tools=allowed("allow_tools"),
         allow_tags=allowed("allow_tags"),
         deny_tools=every("deny_tools"),
         deny_tags=every("deny_tags"),
-        read_only=next((s for s in by_side if s is not None and s.value is True), None),
-        query=highest("query", CHANNELS),
-        top_k=highest("top_k", CHANNELS),
+        read_only=next((flag for flag in flags if flag.value is True), None),
+        query=last("query"),
+        top_k=last("top_k"),
         pins=every("pins"),
         searching=tuple((name, setting) for name in SEARCHING if (setting := searching(name)) is not None),
     )

@@ -12,24 +12,34 @@ from typing import Literal
 from agent_utilities.activation.active import Active
 from agent_utilities.activation.deferral import Threshold
 
-Channel = Literal["env", "cli", "query", "header", "meta"]
-Side = Literal["operator", "caller"]
+Channel = Literal["file", "project", "env", "cli", "profile", "project_profile", "query", "header", "meta"]
+Side = Literal["operator", "caller", "profile"]
+"""Whose a setting is; `profile`: the operator wrote it, and it holds for a caller who names the profile it is in."""
 Policy = Literal["narrow", "override"]
 SearchFieldName = Literal["tool_search", "active", "initial_k", "search_k", "search_turns", "max_active", "max_tools"]
 FieldName = (
-    Literal["allow_tools", "deny_tools", "allow_tags", "deny_tags", "read_only", "query", "top_k", "pins"]
+    Literal["allow_tools", "deny_tools", "allow_tags", "deny_tags", "read_only", "query", "top_k", "pins", "profile"]
     | SearchFieldName
 )
 
-CHANNELS: tuple[Channel, ...] = ("env", "cli", "query", "header", "meta")
-"""Lowest first: within a side the later channel replaces the earlier one. `meta` is the `_meta` of one MCP request."""
+Rank = tuple[Channel, ...]
+"""Channels of which none replaces another's bounds: a project's file narrows what the user's file permits."""
+
+OPERATOR_RANKS: tuple[Rank, ...] = (("file", "project"), ("env",), ("cli",))
+"""Lowest first: a later rank replaces an earlier one. `file` is the user's file, `project` the working folder's."""
+CALLER_RANKS: tuple[Rank, ...] = (("profile", "project_profile"), ("query",), ("header",), ("meta",))
+"""The same for callers. The first are of the profile that a caller names; `meta` is the `_meta` of one MCP request."""
+
+OPERATOR_CHANNELS: tuple[Channel, ...] = tuple(channel for rank in OPERATOR_RANKS for channel in rank)
+CALLER_CHANNELS: tuple[Channel, ...] = tuple(channel for rank in CALLER_RANKS for channel in rank)
+CHANNELS: tuple[Channel, ...] = (*OPERATOR_CHANNELS, *CALLER_CHANNELS)
+"""Lowest first."""
+WRITTEN: tuple[Channel, ...] = tuple(channel for channel in CHANNELS if channel not in CALLER_RANKS[0])
+"""Those that somebody writes in."""
 
 SIDES: dict[Channel, Side] = {
-    "env": "operator",
-    "cli": "operator",
-    "query": "caller",
-    "header": "caller",
-    "meta": "caller",
+    **dict.fromkeys(OPERATOR_CHANNELS, "operator"),
+    **dict.fromkeys(CALLER_CHANNELS, "caller"),
 }
 
 

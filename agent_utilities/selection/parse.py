@@ -28,6 +28,7 @@ _ENV_PREFIX = re.compile(r"(X[-_])?MCP[-_]", re.IGNORECASE)
 _ENCODED = re.compile(r"utf-8'[a-z0-9-]*'((?:%[0-9a-f]{2}|[!#$&+.^_`|~0-9a-z-])*)", re.IGNORECASE | re.ASCII)
 _SHOWN_KEY = 40
 _LABEL: dict[Channel, str] = {"env": "env", "cli": "option", "query": "query", "header": "header", "meta": "_meta"}
+"""What errors call a channel; that of a file is told with its name."""
 
 
 def read_env(environ: Mapping[str, str], *, known: Iterable[str] = ()) -> Selection:
@@ -100,15 +101,19 @@ def read_meta(meta: object) -> Selection:
             hint = f"did you mean {meant}?" if meant else f"use one of {_META_KEYS}"
             raise SelectionError("unknown _meta name", key, f"_meta {str(key)[:_SHOWN_KEY]}", hint)
         if value is not None:
-            pairs.append((key, _meta_text(value, field, f"_meta {key}")))
+            pairs.append((key, text_of(value, field, f"_meta {key}")))
     return read_pairs(pairs, "meta")
 
 
 _META_KEYS = ", ".join(spelling for field in FIELDS for spelling in field.spellings("meta"))
 
 
-def _meta_text(value: object, field: Field, source: str) -> str:
-    """Return a JSON value as the text that the other channels would hold."""
+def text_of(value: object, field: Field, source: str) -> str:
+    """Return a JSON or TOML value as the text that the other channels would hold.
+
+    Raises:
+        SelectionError: it is of another type than the field's values are.
+    """
     if isinstance(value, str):
         return value
     if field.kind in ("flag", "threshold") and isinstance(value, bool):
@@ -132,6 +137,7 @@ _WANTED = {
     "number": "give a whole number from 0 up, such as 5",
     "threshold": 'give "on", "off", "auto" or "auto:N"',
     "active": "give a list of names, or the value of active as a result told it",
+    "profile": "give one name",
 }
 
 
@@ -186,13 +192,14 @@ def _shown(raw: bytes) -> str:
     return raw.decode("utf-8", "backslashreplace")
 
 
-def read_pairs(pairs: Iterable[tuple[str, str]], channel: Channel, origin: str = "") -> Selection:
+def read_pairs(pairs: Iterable[tuple[str, str]], channel: Channel, origin: str = "", *, place: str = "") -> Selection:
     """Return the selection in keys and values of a channel.
 
     Args:
         pairs: keys and values.
         channel: which.
         origin: what explanations and errors name as their source; the channel and the key where empty.
+        place: what they name before the key, in place of the channel.
 
     Raises:
         SelectionError: a value can't be read, or a key is a near miss of a known one.
@@ -204,7 +211,7 @@ def read_pairs(pairs: Iterable[tuple[str, str]], channel: Channel, origin: str =
         if field is None:
             _check_unknown(key, value, channel)
             continue
-        source = origin or f"{_LABEL[channel]} {key.lower() if channel == 'header' else key}"
+        source = origin or f"{place or _LABEL[channel] + ' '}{key.lower() if channel == 'header' else key}"
         n_bytes += len(value.encode("utf-8", "surrogatepass"))
         if n_bytes > MAX_BYTES:
             raise SelectionError("too long", value, source, f"give at most {MAX_BYTES} bytes in one channel")
@@ -219,6 +226,9 @@ def read_pairs(pairs: Iterable[tuple[str, str]], channel: Channel, origin: str =
     for (name, _), setting in merged.slots:
         if isinstance(setting.value, NameSet):
             _check_counts(setting.value, name, ", ".join(setting.origins))
+        elif name == "profile" and isinstance(setting.value, tuple) and len(setting.value) > 1:
+            given = ", ".join(setting.value)
+            raise SelectionError("more than one profile", given, ", ".join(setting.origins), "name one")
     return merged
 
 

@@ -13,6 +13,8 @@ from agent_utilities.selection.model import NameSet, Value, fold
 
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
+MAX_PROFILE_NAME = 64
+"""The most characters of a profile's name."""
 _COUNT = re.compile(r"[0-9]{1,9}")
 
 
@@ -45,6 +47,8 @@ def read_value(text: str, field: Field, key: str, source: str) -> Value | None:
             return _threshold(text, source)
         case "active":
             return read_active(text, source)
+        case "profile":
+            return (_profile(text, source),)
         case "text":
             return (text,)
 
@@ -75,6 +79,12 @@ def _flag(text: str, source: str) -> bool:
     if lowered not in _TRUE | _FALSE:
         raise SelectionError("not true or false", text, source, "use true or false")
     return lowered in _TRUE
+
+
+def _profile(text: str, source: str) -> str:
+    if len(text) > MAX_PROFILE_NAME or "," in text:
+        raise SelectionError("not a profile's name", text, source, "give one name, of at most 64 characters")
+    return fold(text)
 
 
 def _count(text: str, source: str) -> int:

@@ -33,4 +33,6 @@ def asked_digest(caller: Selection) -> str:
     asked: tuple[object, ...] = (own.bounds_digest, own.query_text, own.top_k_value)
     if own.pins or own.searching:  # one that asks for nothing of tool search reads as it did before there was any
         asked += (own.pinned.spelled(), sorted(own.search_values.items()))
+    if profiles := tuple(setting.value for (field, _), setting in caller.slots if field == "profile"):
+        asked += (profiles,)  # by name: what is in them the operator wrote
     return blake2b(repr(asked).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

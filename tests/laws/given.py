@@ -12,10 +12,12 @@ from urllib.parse import urlencode
 from hypothesis import strategies as st
 
 from agent_utilities.catalog.model import Catalog, Entry, entry
-from agent_utilities.selection.channels import FIELDS, META_KEY
+from agent_utilities.selection.channels import FIELDS, META_KEY, Field
+from agent_utilities.selection.file_fields import FileChannel, FileFields, read_fields
 from agent_utilities.selection.merge import merge
-from agent_utilities.selection.model import CHANNELS, Channel, FieldName, Selection
+from agent_utilities.selection.model import CHANNELS, WRITTEN, Channel, FieldName, Selection
 from agent_utilities.selection.parse import read_cli, read_env, read_meta, read_request
+from agent_utilities.selection.profiles import Profiles
 from agent_utilities.selection.resolution import Resolution
 
 NAMES = [
@@ -83,6 +85,24 @@ resolutions = st.builds(
 )
 
 
+PROFILES: dict[FileChannel, dict[str, dict[str, str]]] = {
+    "file": {
+        "review": {"tools": "git*,ls", "read-only": "true", "disabled_tags": "write"},
+        "Straße": {"toolsets": "git,fs", "disabled-tools": "rm*", "read_only": "false"},
+        "open": {"tools": "all", "tags": "all", "read_only": "false", "tool_search": "on", "pin": "rm"},
+        "shut": {"tools": "none"},
+        "empty": {},
+    },
+    "project": {
+        "review": {"tools": "*", "disabled_toolsets": "git_push", "q": "logs", "top_k": "2"},
+        "lean": {"tags": "read,git", "disabled_tags": "Delete", "read_only": "true"},
+        "open": {"enabled-tools": "*i*", "tool-search": "off"},
+    },
+}
+"""The profiles of the user's file and of the project's, as a person writes them."""
+PROFILE_NAMES = ["review", "REVIEW", "Straße", "STRASSE", "open", "shut", "empty", "lean", "none"]
+
+
 @dataclass(frozen=True)
 class Spelled:
     """One setting as a person writes it."""
@@ -102,7 +122,7 @@ class Asked:
 
 
 @st.composite
-def settings_in(draw: st.DrawFn, channels: tuple[Channel, ...] = CHANNELS) -> Spelled:
+def settings_in(draw: st.DrawFn, channels: tuple[Channel, ...] = WRITTEN) -> Spelled:
     """One setting in one of some channels, by any of its spellings."""
     channel = draw(st.sampled_from(channels))
     row = draw(st.sampled_from([row for row in FIELDS if channel in row.channels]))
@@ -117,9 +137,11 @@ def settings_in(draw: st.DrawFn, channels: tuple[Channel, ...] = CHANNELS) -> Sp
         text = draw(st.sampled_from(["off", "on", "auto", "auto:2"]))
     elif row.kind == "active":
         text = draw(st.sampled_from(["git_log", "git_log,tail_log", "+git_log;turns=1;of=01234567"]))
+    elif row.kind == "profile":
+        text = draw(st.sampled_from(PROFILE_NAMES))
     else:
         text = draw(st.sampled_from(["logs", "git history", "日本"]))
-    if channel == "query":
+    if channel in ("query", "file", "project"):
         key = draw(st.sampled_from([key, key.upper(), key.replace("_", "-")]))
     elif channel == "header":
         key = draw(st.sampled_from([key, key.title()]))
@@ -127,23 +149,88 @@ def settings_in(draw: st.DrawFn, channels: tuple[Channel, ...] = CHANNELS) -> Sp
 
 
 def spelled_lists(*channels: Channel) -> st.SearchStrategy[list[Spelled]]:
-    """Lists of settings in some channels; in env and `_meta` a key stands once."""
-    found = st.lists(settings_in(channels or CHANNELS), max_size=6)
-    return found.map(
-        lambda given: [s for i, s in enumerate(given) if s.channel not in ("env", "meta") or not _again(given, i)]
-    )
+    """Lists of settings in some channels; in env, files and `_meta` a key stands once, and a profile in any channel."""
+    found = st.lists(settings_in(channels or WRITTEN), max_size=6)
+    return found.map(lambda given: [s for i, s in enumerate(given) if not _again(given, i)])
 
 
 def _again(given: list[Spelled], i: int) -> bool:
-    return any(given[i].channel == s.channel and given[i].key == s.key for s in given[:i])
+    same = [s for s in given[:i] if s.channel == given[i].channel]
+    if given[i].channel in ("env", "meta", "file", "project"):
+        return any(given[i].key == s.key for s in same)
+    return _is_profile(given[i]) and any(map(_is_profile, same))
+
+
+def _is_profile(setting: Spelled) -> bool:
+    return _plain_key(setting.key).endswith("profile")
 
 
 def read(given: list[Spelled]) -> Selection:
-    """Read settings by the real readers of their channels."""
-    by = {channel: [(s.key, s.text) for s in given if s.channel == channel] for channel in CHANNELS}
+    """Read settings by the real readers of their channels, the profiles that they name taken in."""
+    by = {channel: [(s.key, s.text) for s in given if s.channel == channel] for channel in WRITTEN}
+    files = tuple(_file(dict(by[channel]), channel) for channel in PROFILES)
     headers = tuple((key.lower().encode(), value.encode()) for key, value in by["header"])
     request = read_request(urlencode(by["query"]).encode(), headers)
-    return merge(read_env(dict(by["env"])), read_cli(by["cli"]), request, read_meta({META_KEY: dict(by["meta"])}))
+    operator = merge(*(file.selection for file in files), read_env(dict(by["env"])), read_cli(by["cli"]))
+    caller = merge(request, read_meta({META_KEY: dict(by["meta"])}))
+    profiles = Profiles(files)
+    return merge(profiles.for_operator(operator), profiles.for_caller(caller))
+
+
+def _file(table: dict[str, str], channel: FileChannel) -> FileFields:
+    return read_fields({**table, "profiles": PROFILES[channel]}, f"{channel}.toml", channel, ())
+
+
+def with_profiles(given: list[Spelled]) -> list[Spelled]:
+    """Return settings with what the profiles they name come to, by the words of the contract, channel by channel."""
+    named = {s.channel: _folded_profile(s.text) for s in given if _is_profile(s)}
+    own = [s for s in given if not _is_profile(s)]
+    launched = named.get("cli") or named.get("env")
+    of_user = launched or named.get("file")
+    of_project = launched or named.get("project") or named.get("file")
+    user = _profile("file", of_user)
+    project = _profile("project", of_project)
+    if of_project != of_user:  # the project's file chose it: what the user's file says of it is as if written there
+        project = _over(_profile("file", of_project), project)
+    own = (
+        _over([s for s in own if s.channel == "file"], _in("file", user))
+        + _over([s for s in own if s.channel == "project"], _in("project", project))
+        + [s for s in own if s.channel not in PROFILES]
+    )
+    for name in {named[c] for c in ("file", "project", "env", "cli") if c in named}:
+        own += [s for c in PROFILES for s in _in(c, _profile(c, name)) if _is_deny(s)]
+    callers = [named[c] for c in ("query", "header", "meta") if c in named]
+    for i, name in enumerate(callers):
+        for file, channel in (("file", "profile"), ("project", "project_profile")):
+            held = _in(channel, _profile(file, name))  # type: ignore[arg-type]
+            own += [s for s in held if i == len(callers) - 1 or _is_deny(s)]
+    return own
+
+
+def _profile(file: FileChannel, name: str | None) -> list[Spelled]:
+    table = {_folded_profile(title): fields for title, fields in PROFILES[file].items()}.get(name or "none", {})
+    return [Spelled(file, key, text) for key, text in table.items()]
+
+
+def _in(channel: Channel, settings: list[Spelled]) -> list[Spelled]:
+    return [Spelled(channel, s.key, s.text) for s in settings]
+
+
+def _over(lower: list[Spelled], upper: list[Spelled]) -> list[Spelled]:
+    replaced = {_field(s) for s in upper if not _is_deny(s)}
+    return [s for s in lower if _field(s) not in replaced] + upper
+
+
+def _field(s: Spelled) -> FieldName:
+    return next(row.name for row in FIELDS if _plain_key(s.key) in row.stems)
+
+
+def _is_deny(s: Spelled) -> bool:
+    return _field(s) in ("deny_tools", "deny_tags")
+
+
+def _folded_profile(text: str) -> str:
+    return {"REVIEW": "review", "Straße": "strasse", "STRASSE": "strasse"}.get(text, text)
 
 
 def plain(given: list[Spelled], name: FieldName, channel: Channel) -> Asked | None:
@@ -151,7 +238,7 @@ def plain(given: list[Spelled], name: FieldName, channel: Channel) -> Asked | No
     row = next(row for row in FIELDS if row.name == name)
     asked: Asked | None = None
     for s in given:
-        if s.channel != channel or _plain_key(s.key) not in map(_plain_key, row.spellings(channel)):
+        if s.channel != channel or _plain_key(s.key) not in map(_plain_key, _spellings(row, channel)):
             continue
         asked = asked or Asked()
         parts = {_folded(part) for part in s.text.split(",")}
@@ -162,23 +249,29 @@ def plain(given: list[Spelled], name: FieldName, channel: Channel) -> Asked | No
     return asked
 
 
+_SIDES: tuple[tuple[tuple[Channel, ...], ...], ...] = (
+    (("cli",), ("env",), ("file", "project")),
+    (("meta",), ("header",), ("query",), ("profile", "project_profile")),
+)
+"""Each side's channels, the highest first; those in one place hold beside each other."""
+
+
 def plain_permits(given: list[Spelled], tool: Entry) -> bool:
     """Whether a tool is permitted under `narrow`, by the words of the contract."""
+    given = with_profiles(given)
     for channel in CHANNELS:
         if (asked := plain(given, "deny_tools", channel)) and _named(asked, tool):
             return False
         if (asked := plain(given, "deny_tags", channel)) and _tagged(asked, tool):
             return False
-    for side in (("cli", "env"), ("meta", "header", "query")):
-        flags = [_flag(given, channel) for channel in side]
-        if next((flag for flag in flags if flag is not None), False) and not tool.read_only:
+    for side in _SIDES:
+        flags = next((f for rank in side if (f := [x for c in rank if (x := _flag(given, c)) is not None])), [])
+        if any(flags) and not tool.read_only:
             return False
-        allowed = next((a for c in side if (a := plain(given, "allow_tools", c)) is not None), None)
-        if allowed is not None and not _named(allowed, tool):
-            return False
-        tagged = next((a for c in side if (a := plain(given, "allow_tags", c)) is not None), None)
-        if tagged is not None and not _tagged(tagged, tool):
-            return False
+        for name, fits in (("allow_tools", _named), ("allow_tags", _tagged)):
+            lists = ([a for c in rank if (a := plain(given, name, c)) is not None] for rank in side)  # type: ignore[arg-type]
+            if not all(fits(asked, tool) for asked in next(filter(None, lists), [])):
+                return False
     return True
 
 
@@ -196,10 +289,14 @@ def plain_permitted(given: list[Spelled], catalog: Catalog) -> tuple[int, ...]:
     return tuple(kept)
 
 
-def _flag(given: list[Spelled], channel: str) -> bool | None:
-    keys = {_plain_key(k) for row in FIELDS if row.name == "read_only" for k in row.spellings(channel)}  # type: ignore[arg-type]
+def _flag(given: list[Spelled], channel: Channel) -> bool | None:
+    keys = {_plain_key(k) for row in FIELDS if row.name == "read_only" for k in _spellings(row, channel)}
     texts = [s.text for s in given if s.channel == channel and _plain_key(s.key) in keys]
     return any(text.lower() in ("true", "1", "on") for text in texts) if texts else None
+
+
+def _spellings(row: Field, channel: Channel) -> tuple[str, ...]:
+    return row.stems if channel in ("profile", "project_profile") else row.spellings(channel)
 
 
 def _plain_key(key: str) -> str:

@@ -71,6 +71,8 @@ class TestRefused:
             ([], {"MCP_EMBEDDINGS": "gpt"}, "env MCP_EMBEDDINGS"),
             ([], {"NEO4J_URI": "ftp://host"}, "bolt://127.0.0.1:7687"),
             (["-t", "http"], {"MCP_GRAPH": "neo4j"}, "env NEO4J_URI"),
+            (["--profile", "review"], {}, "define it under [profiles.review] in a file"),
+            ([], {"MCP_CONFIG_FILE": "gone.toml"}, "(from env MCP_CONFIG_FILE)"),
             (["--tool-search", "maybe"], {}, "use off, on, auto, or auto:N"),
             ([], {"MCP_TOOL_SEARCH": "auto:0"}, "(from env MCP_TOOL_SEARCH)"),
             (["--tool-serch", "on"], {}, "did you mean --tool-search?"),

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from agent_utilities.activation.active import Active
 from agent_utilities.activation.deferral import AUTO
 from agent_utilities.selection.channels import FIELDS, META_KEY, field_of, is_selection_header, near_miss, spellings
-from agent_utilities.selection.model import CHANNELS, Channel, NameSet, Selection
+from agent_utilities.selection.file_fields import read_fields
+from agent_utilities.selection.model import WRITTEN, Channel, NameSet, Selection
 from agent_utilities.selection.parse import read_cli, read_env, read_meta, read_request
 
 FOREIGN_VARIABLES = [
@@ -34,14 +35,14 @@ FOREIGN_HEADERS = [
     "sec-fetch-mode", "access-control-allow-headers", "x-amzn-trace-id", "last-event-id", "if-none-match", "via",
     "x-mcp-ping", "x-mcp-search-key", "x-mcp-inactive", "x-mcp-max-tokens",
 ]  # fmt: skip
-EVERY = [(channel, key, field) for channel in CHANNELS for key, field in spellings(channel)]
+EVERY = [(channel, key, field) for channel in WRITTEN for key, field in spellings(channel)]
 TEXT = {
     "names": "git_log", "tags": "read", "flag": "true", "text": "some words", "count": "3", "number": "0",
-    "threshold": "auto", "active": "git_log",
+    "threshold": "auto", "active": "git_log", "profile": "Review",
 }  # fmt: skip
 READ = {
     "tags": NameSet(frozenset({"read"})), "flag": True, "text": ("some words",), "count": 3, "number": 0,
-    "threshold": AUTO, "active": Active(("git_log",), ("git_log",)),
+    "threshold": AUTO, "active": Active(("git_log",), ("git_log",)), "profile": ("review",),
 }  # fmt: skip
 
 
@@ -57,6 +58,8 @@ def read(channel: Channel, key: str, text: str) -> Selection:
             return read_request(b"", ((key.encode(), text.encode()),))
         case "meta":
             return read_meta({META_KEY: {key: text}})
+        case "file" | "project":
+            return read_fields({key: text}, "x.toml", channel, ()).selection
 
 
 class TestSpellings:
@@ -78,20 +81,24 @@ class TestSpellings:
             (channel, key): read(channel, key, TEXT[field.kind]).get(field.name, channel).origins
             for channel, key, field in EVERY
         }
-        assert [spelled for spelled, given in origins.items() if [o.split(" ")[1] for o in given] != [spelled[1]]] == []
+        assert [
+            spelled for spelled, given in origins.items() if [o.split(" ")[-1] for o in given] != [spelled[1]]
+        ] == []
 
     def test_no_spelling_means_two_fields(self):
-        for channel in CHANNELS:
+        for channel in WRITTEN:
             keys = [key for key, _ in spellings(channel)]
             assert sorted(keys) == sorted(set(keys))
 
     def test_a_name_that_one_channel_knows_is_known_in_all(self):
-        style = {"env": "MCP_{}", "cli": "--{}", "query": "{}", "meta": "{}", "header": "x-mcp-{}"}
-        stems = {channel: {normal(key, channel) for key, _ in spellings(channel)} for channel in CHANNELS}
+        style = {**dict.fromkeys(WRITTEN, "{}"), "env": "MCP_{}", "cli": "--{}", "header": "x-mcp-{}"}
+        stems = {channel: {normal(key, channel) for key, _ in spellings(channel)} for channel in WRITTEN}
         everywhere = {stem for field in FIELDS for stem in field.stems}
         assert {channel: everywhere - known for channel, known in stems.items()} == {
             "env": {"active"},
             "cli": {"active"},
+            "file": {"active"},
+            "project": {"active"},
             "query": set(),
             "header": set(),
             "meta": set(),
@@ -99,8 +106,8 @@ class TestSpellings:
         assert all(style[channel].partition("{")[0] == key[: style[channel].index("{")] for channel, key, _ in EVERY)
 
     def test_every_field_has_every_channel_but_what_only_a_request_can_know(self):
-        lacking = {(field.name, channel) for field in FIELDS for channel in CHANNELS if not field.spellings(channel)}
-        assert lacking == {("active", "env"), ("active", "cli")}
+        lacking = {(field.name, channel) for field in FIELDS for channel in WRITTEN if not field.spellings(channel)}
+        assert lacking == {("active", channel) for channel in ("file", "project", "env", "cli")}
 
 
 def normal(key: str, channel: Channel) -> str:
@@ -145,7 +152,7 @@ class TestWhatSoundsLikeABound:
 
     def test_every_name_in_every_style_and_case(self):
         wrong = []
-        for field, channel, style, case, join in product(FIELDS, CHANNELS, STYLES, CASES, JOINS):
+        for field, channel, style, case, join in product(FIELDS, WRITTEN, STYLES, CASES, JOINS):
             for stem in field.stems:
                 key = case(style.format(stem.replace("_", join)))
                 # A preference by itself is a common word; written as another channel's it is somebody else's.
@@ -158,7 +165,7 @@ class TestWhatSoundsLikeABound:
     @pytest.mark.parametrize(("side", "words"), [("deny", DENY_WORDS), ("allow", ALLOW_WORDS)])
     def test_every_other_word_for_it(self, side, words):
         wrong = []
-        for word, of, channel, style, join in product(words, OBJECTS, CHANNELS, STYLES, JOINS):
+        for word, of, channel, style, join in product(words, OBJECTS, WRITTEN, STYLES, JOINS):
             for parts in ([*word.split("-"), of], [of, *word.split("-")]):
                 key = style.format(join.join(parts))
                 if channel == "env" and not is_read(channel, key):
@@ -208,7 +215,7 @@ class TestKeys:
             ("query", "session_id"),
             ("query", "token"),
             ("query", "api_key"),
-            ("query", "profile"),
+            ("query", "profile_id"),
             ("query", "code"),
             ("header", "x-mcp-session"),
             ("header", "x-mcp-proxy-auth"),

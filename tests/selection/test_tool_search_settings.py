@@ -13,8 +13,9 @@ from agent_utilities.activation.active import Active
 from agent_utilities.activation.deferral import AUTO, NO_DEFERRAL, OFF, ON, Deferral, Threshold
 from agent_utilities.errors import SelectionError
 from agent_utilities.selection.channels import FIELDS, META_KEY
+from agent_utilities.selection.file_fields import read_fields
 from agent_utilities.selection.merge import SEARCHING, Effective, effective, merge
-from agent_utilities.selection.model import CHANNELS, NOTHING, Channel, FieldName, NameSet, Policy, Selection, Setting
+from agent_utilities.selection.model import NOTHING, WRITTEN, Channel, FieldName, NameSet, Policy, Selection, Setting
 from agent_utilities.selection.parse import read_cli, read_env, read_meta, read_request
 from agent_utilities.selection.resolution import Resolution
 from agent_utilities.visibility.preferences import Preferences, preferences_of
@@ -66,6 +67,8 @@ def read(channel: Channel, key: str, value: Any) -> Selection:
             return read_request(b"", ((key.encode(), value.encode()),))
         case "meta":
             return read_meta({META_KEY: {key: value}})
+        case "file" | "project":
+            return read_fields({key: value}, "x.toml", channel, ()).selection
 
 
 def given_by(field: FieldName, **texts: str) -> Selection:
@@ -190,7 +193,7 @@ class TestKillSwitch:
 
 class TestWhichHolds:
     @pytest.mark.parametrize("field", [name for name in SEARCHING if name not in ("tool_search", "active")])
-    @pytest.mark.parametrize(("lower", "higher"), [(a, b) for i, b in enumerate(CHANNELS) for a in CHANNELS[:i]])
+    @pytest.mark.parametrize(("lower", "higher"), [(a, b) for i, b in enumerate(WRITTEN) for a in WRITTEN[:i]])
     def test_the_higher_channels_number(self, field, lower, higher):
         selection = given_by(field, **{higher: "8", lower: "3"})
         assert effective(selection).search_values == {field: 8}
@@ -202,8 +205,8 @@ class TestWhichHolds:
 
     @pytest.mark.parametrize("policy", POLICIES)
     def test_pins_add_up_over_all_channels(self, policy):
-        selection = given_by("pins", **{channel: f"of_{channel}" for channel in CHANNELS})
-        assert effective(selection, policy).pinned.toolsets == {f"of_{channel}" for channel in CHANNELS}
+        selection = given_by("pins", **{channel: f"of_{channel}" for channel in WRITTEN})
+        assert effective(selection, policy).pinned.toolsets == {f"of_{channel}" for channel in WRITTEN}
 
     def test_no_channel_takes_anothers_pins_back(self):
         assert effective(given_by("pins", env="a", cli="none", meta="none")).pinned.toolsets == {"a"}

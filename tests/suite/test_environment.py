@@ -38,7 +38,8 @@ def test_a_process_that_knows_the_home_folder_alone_writes_where_it_is_found_out
 
 
 def test_nothing_of_the_users_selection_is_left() -> None:
-    assert [name for name in os.environ if name.startswith("MCP_") and name != "MCP_RANKER"] == []
+    assert {name for name in os.environ if name.startswith("MCP_")} == {"MCP_RANKER", "MCP_CONFIG_FILE"}
+    assert os.environ["MCP_CONFIG_FILE"] == "none"
 
 
 def test_what_was_downloaded_is_the_one_thing_that_is_shared() -> None:

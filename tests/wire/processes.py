@@ -23,21 +23,23 @@ class Launch:
     """How an operator launches a server script.
 
     Args:
-        env: the `MCP_*` variables set for it; all others are unset, the graph is off and the
-            ranker lexical unless they are set.
+        env: the `MCP_*` variables set for it; all others are unset, the graph is off, the ranker lexical and no
+            settings file read unless they are set.
         options: its command-line options beside the transport's.
         script: the script's file name in this folder.
+        folder: the working folder of the process; that of the tests where None.
     """
 
     env: tuple[tuple[str, str], ...] = ()
     options: tuple[str, ...] = ()
     script: str = "bounded_server.py"
+    folder: Path | None = None
 
     @property
     def environ(self) -> dict[str, str]:
         """The whole environment of the process."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("MCP_")}
-        return {**kept, "MCP_GRAPH": "off", "MCP_RANKER": "lexical", **dict(self.env)}
+        return {**kept, "MCP_GRAPH": "off", "MCP_RANKER": "lexical", "MCP_CONFIG_FILE": "none", **dict(self.env)}
 
     def command(self, *options: str) -> list[str]:
         """Return the command line, with further options."""
@@ -50,18 +52,30 @@ class HttpProcess:
     Args:
         command: the command line; it must log uvicorn's line that names the URL.
         environ: the process's environment.
+        folder: its working folder; that of the tests where None.
     """
 
-    def __init__(self, command: Sequence[str], environ: Mapping[str, str]) -> None:
+    def __init__(self, command: Sequence[str], environ: Mapping[str, str], folder: Path | None = None) -> None:
         self.url = ""
         self._log = ""
         self._ended = False
         self._news = threading.Condition()
         self.process = subprocess.Popen(
-            command, env=dict(environ), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace"
+            command,
+            env=dict(environ),
+            cwd=folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
+
+    @property
+    def log(self) -> str:
+        """The last of what the server logged."""
+        return self._log
 
     def _read(self) -> None:
         assert self.process.stderr is not None
@@ -111,7 +125,7 @@ class HttpProcess:
 @contextmanager
 def served(launch: Launch) -> Iterator[HttpProcess]:
     """Serve a launch over HTTP for the length of a block."""
-    process = HttpProcess(launch.command("-t", "http", "-p", "0", "--log-level", "info"), launch.environ)
+    process = HttpProcess(launch.command("-t", "http", "-p", "0", "--log-level", "info"), launch.environ, launch.folder)
     try:
         process.wait()
         yield process

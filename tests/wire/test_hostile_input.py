@@ -44,6 +44,7 @@ def bad_value(field: Field) -> str:
         "number": "-1",
         "threshold": "auto:0",
         "active": "a;b",
+        "profile": "a,b",
     }[field.kind]
 
 

@@ -257,7 +257,12 @@ class Access:
 def stdio_caller(launch: Launch) -> Iterator[Caller]:
     """Launch a server process on stdio and call it; the process ends with the block."""
     process = subprocess.Popen(
-        launch.command(), env=launch.environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        launch.command(),
+        env=launch.environ,
+        cwd=launch.folder,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
     )
     assert process.stdin is not None
     assert process.stdout is not None

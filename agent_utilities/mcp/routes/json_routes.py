@@ -109,6 +109,9 @@ def _as_given(caller: Selection) -> dict[str, Any]:
         spelled["top_k"] = settled.top_k.value
     if settled.pins:
         spelled["pins"] = list(settled.pinned.spelled())
+    profiles = [setting.value for (field, _), setting in caller.slots if field == "profile"]
+    if profiles:
+        spelled["profile"] = [name for given in profiles if isinstance(given, tuple) for name in given]
     for name, value in settled.search_values.items():
         spelled[name] = written(value) if isinstance(value, Active) else _spelled(value)
     return spelled

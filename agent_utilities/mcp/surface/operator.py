@@ -1,4 +1,4 @@
-"""What the operator gave: the selection and the settings in environment and command line."""
+"""What the operator gave: the selection and the settings in files, environment and command line."""
 
 from __future__ import annotations
 
@@ -12,19 +12,22 @@ from agent_utilities.selection.final_off import final_off
 from agent_utilities.selection.merge import Effective, effective, merge
 from agent_utilities.selection.model import NO_NAMES, NOTHING, Selection
 from agent_utilities.selection.parse import read_env
-from agent_utilities.settings import VARIABLES, Settings, read_settings
+from agent_utilities.settings import VARIABLES, Settings
+from agent_utilities.settings_file import VARIABLE as CONFIG_FILE
+from agent_utilities.settings_file import SettingsFiles, read_files
 
 
 class Operator:
     """Reads the operator's side, when it is first needed.
 
     Args:
-        environ: the environment to read; the process's by default.
+        environ: the environment to read; the process's by default. Beside one that is given, no file is looked for.
     """
 
     def __init__(self, environ: Mapping[str, str] | None = None) -> None:
         self._given_environ = environ
-        self._launch = NOTHING
+        self._launch, self._launch_settings = NOTHING, dict[str, Any]()
+        self._files: SettingsFiles | None = None
         self._selection: Selection | None = None
         self._settings: Settings | None = None
         self.pins = NO_NAMES
@@ -40,25 +43,39 @@ class Operator:
         return os.environ if self._given_environ is None else self._given_environ
 
     @property
-    def selection(self) -> Selection:
-        """The operator's selection: environment and command line.
+    def files(self) -> SettingsFiles:
+        """What the settings files say, read once.
 
         Raises:
-            SelectionError: an environment variable can't be read; nothing is served until it can (law L5).
+            InputError: one can't be read, or says what it may not; nothing is served until it can be (law L5).
+        """
+        if self._files is None:
+            self._files = read_files(self._given_environ)
+        return self._files
+
+    @property
+    def selection(self) -> Selection:
+        """The operator's selection: files, environment and command line, his profile taken in.
+
+        Raises:
+            InputError: a value can't be read; nothing is served until it can be (law L5).
         """
         if self._selection is None:
-            self._selection = merge(read_env(self.environ, known=VARIABLES), self._launch)
+            in_environ = read_env(self.environ, known=(*VARIABLES, CONFIG_FILE))
+            given = merge(self.files.selection, in_environ, self._launch)
+            self._selection = self.files.profiles.for_operator(given)
         return self._selection
 
     @property
     def notices(self) -> list[str]:
-        """What the command line asks for and does not get, a line each.
+        """Which settings files were read, and what the command line asks for and does not get, a line each.
 
         Raises:
-            SelectionError: an environment variable can't be read.
+            InputError: a value can't be read.
         """
         line = final_off(self.selection)
-        return [] if line is None else [line]
+        names = self.files.names
+        return [*([f"settings of {', '.join(names)}"] if names else []), *([line] if line is not None else [])]
 
     @property
     def settings(self) -> Settings:
@@ -68,12 +85,25 @@ class Operator:
             SettingsError: a value can't be read.
         """
         if self._settings is None:
-            self._settings = read_settings(self.environ)
+            self._settings = self.files.settings(self.environ).model_copy(update=self._launch_settings)
         return self._settings
 
     def effective(self, caller: Selection) -> Effective:
-        """Return what holds for a caller: what the operator gave and what the caller did, under the policy."""
-        return self._with_configured(effective(merge(self.selection, caller), self.settings.selection_policy))
+        """Return what holds for a caller: what the operator gave and what the caller did, under the policy.
+
+        Raises:
+            SelectionError: the caller names a profile that there is not; see `check`.
+        """
+        asked = self.files.profiles.for_caller(caller)
+        return self._with_configured(effective(merge(self.selection, asked), self.settings.selection_policy))
+
+    def check(self, caller: Selection) -> None:
+        """Check that what a caller names of the operator's is there.
+
+        Raises:
+            SelectionError: it is not.
+        """
+        self.files.profiles.check_caller(caller)
 
     def alone(self, selection: Selection) -> Effective:
         """Return what holds of a selection of the operator's where no caller gives any."""
@@ -84,5 +114,5 @@ class Operator:
 
     def launch(self, selection: Selection, **settings: Any) -> None:
         """Take the command line's selection and settings, for all requests to come."""
-        self._launch, self._selection = selection, None
-        self._settings = self.settings.model_copy(update=settings)
+        self._launch, self._launch_settings = selection, self._launch_settings | settings
+        self._selection = self._settings = None

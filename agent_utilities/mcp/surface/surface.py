@@ -24,7 +24,7 @@ from agent_utilities.runtime.bounded_cache import BoundedCache
 from agent_utilities.runtime.cache_budget import LONGEST_KEPT, Memo, cache_bytes
 from agent_utilities.runtime.turns import finish_in_turns
 from agent_utilities.selection.merge import Effective
-from agent_utilities.selection.model import NOTHING, NameSet, Selection
+from agent_utilities.selection.model import NOTHING, NameSet, Selection, Slot
 from agent_utilities.selection.resolution import Resolution
 from agent_utilities.visibility.bounds import Bounds
 from agent_utilities.visibility.decision import Decision, decide
@@ -36,6 +36,9 @@ TOOL_SEARCH = entry("tool", entry_names.TOOL_SEARCH, read_only=True)
 CALL_TOOL = entry("tool", entry_names.CALL_TOOL)
 """The other one."""
 _EVERYWHERE = object()
+_BY_CALLERS_NAMES: frozenset[Slot] = frozenset(
+    (("allow_tools", "file"), ("allow_tools", "project"), ("allow_tools", "env"))
+)
 _AT_ONCE = 1000
 """The most pairs of a component and a glob that are judged without a turn of the event loop."""
 
@@ -149,8 +152,8 @@ class Surface:
         """Return the verdict that this server's own components are judged by, under their own names.
 
         Where a request reached another server, which this one is mounted in, that is what this one's operator gave;
-        the caller's selection is held there, on the names that the caller sees. An environment that both servers read
-        tells of names as callers see them too: its allow-list by name is held there alone.
+        the caller's selection is held there, on the names that the caller sees. Environment and files that both servers
+        read tell of names as callers see them too: their allow-lists by name are held there alone.
         """
         if verdict.surface is self or verdict.surface is _EVERYWHERE:
             return verdict
@@ -158,7 +161,7 @@ class Surface:
         is_shared = isinstance(reached, Surface) and reached.operator.environ is self.operator.environ
         if is_shared not in self._mounted:
             given = self.operator.selection
-            slots = tuple(entry for entry in given.slots if not is_shared or entry[0] != ("allow_tools", "env"))
+            slots = tuple(entry for entry in given.slots if not is_shared or entry[0] not in _BY_CALLERS_NAMES)
             settings = self.operator.alone(Selection(slots))
             self._mounted[is_shared] = Verdict(self, settings, Bounds(settings))
         return self._mounted[is_shared]

@@ -94,7 +94,7 @@ class WireMiddleware:
         was_listed = is_call and self._host.surface.catalogs.of_caller("tool") is not None
         view = session_view(ctx)
         verdict = await self._host.verdict(
-            _selection(ctx),
+            _selection(ctx, self._host),
             lists_tools=ctx.method == "tools/list",
             view=view,
             is_about_tools=ctx.method in _ABOUT_TOOLS,
@@ -224,14 +224,16 @@ class WireMiddleware:
         result["cacheScope"] = "private" if is_private else scope
 
 
-def _selection(ctx: ServerRequestContext[Any, Any]) -> Selection:
+def _selection(ctx: ServerRequestContext[Any, Any], host: Host) -> Selection:
     """Return the caller's selection: that of the HTTP request, and that in the MCP request's own `_meta`.
 
     Raises:
         MCPError: it is malformed.
     """
     try:
-        return merge(selection_of(ctx.request), read_meta((ctx.params or {}).get("_meta")))
+        selection = merge(selection_of(ctx.request), read_meta((ctx.params or {}).get("_meta")))
+        host.surface.operator.check(selection)
+        return selection
     except SelectionError as error:
         raise MCPError(mcp_types.INVALID_PARAMS, str(error), error.as_dict()) from None
 

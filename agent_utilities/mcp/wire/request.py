@@ -52,10 +52,11 @@ class RequestReader:
 
     Args:
         max_bytes: returns what those may take together; asked at the first request.
+        check: raises where a selection names what is not there, such as a profile.
     """
 
-    def __init__(self, max_bytes: Callable[[], int]) -> None:
-        self._max_bytes = max_bytes
+    def __init__(self, max_bytes: Callable[[], int], check: Callable[[Selection], None] = lambda _: None) -> None:
+        self._max_bytes, self._check = max_bytes, check
 
     @cached_property
     def _read_before(self) -> BoundedCache[_Given, Selection]:
@@ -75,6 +76,7 @@ class RequestReader:
         selection = self._read_before.get(given)
         if selection is None:
             selection = _read(given)
+            self._check(selection)
             self._read_before.keep(given, selection)
         return selection
 

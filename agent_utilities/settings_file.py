@@ -1,0 +1,179 @@
+"""`agent-utilities.toml`: the user's file, and the project's over it, found and read."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent_utilities.errors import SettingsError
+from agent_utilities.project_settings import check_project
+from agent_utilities.selection.file_fields import FileChannel, FileFields, read_fields
+from agent_utilities.selection.merge import merge
+from agent_utilities.selection.model import Selection
+from agent_utilities.selection.profiles import Profiles
+from agent_utilities.settings import Settings, read_settings
+
+FILE = "agent-utilities.toml"
+"""The name of a settings file."""
+VARIABLE = "MCP_CONFIG_FILE"
+"""The environment variable that names the one file to read; `none` where none is to be."""
+MAX_BYTES = 1024 * 1024
+"""The most bytes that a file may have."""
+
+_PASS_ON = f"{VARIABLE}=none reads none"
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsFiles:
+    """What the settings files say, the user's before the project's.
+
+    Args:
+        files: each file's fields.
+    """
+
+    files: tuple[FileFields, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The files that were read, as people read them."""
+        return tuple(file.name for file in self.files)
+
+    @property
+    def selection(self) -> Selection:
+        """Their selection fields, outside of profiles."""
+        return merge(*(file.selection for file in self.files))
+
+    @property
+    def profiles(self) -> Profiles:
+        """Their profiles."""
+        return Profiles(self.files)
+
+    def settings(self, environ: Mapping[str, str]) -> Settings:
+        """Return the other settings in them, those of an environment over them.
+
+        Raises:
+            SettingsError: a value can't be read.
+        """
+        return read_settings(environ, [file.settings for file in self.files])
+
+
+NO_FILES = SettingsFiles()
+"""Where none is read."""
+
+
+def read_files(environ: Mapping[str, str] | None = None) -> SettingsFiles:
+    """Return what the settings files say.
+
+    The working folder's file is read over the user's; both stand below the environment. `MCP_CONFIG_FILE` names one
+    file to read in place of both, or `none`.
+
+    Args:
+        environ: an environment that stands for the process's: no file is looked for beside it, so that it alone says
+            what holds; one that it names is read. The process's own where None.
+
+    Raises:
+        InputError: a file can't be read, or says what it may not.
+    """
+    named = (os.environ if environ is None else environ).get(VARIABLE, "").strip()
+    if named.lower() in ("none", "off"):
+        return NO_FILES
+    if named:
+        return SettingsFiles((_named(Path(named).expanduser(), named),))
+    if environ is not None:
+        return NO_FILES
+    return SettingsFiles(found_files(_working_folder(), user_folder(os.environ)))
+
+
+def found_files(folder: Path | None, config_folder: Path) -> tuple[FileFields, ...]:
+    """Return what the user's file and a folder's say, those that are there.
+
+    Args:
+        folder: the working folder; None where there is none.
+        config_folder: the folder that applications keep the user's settings in.
+
+    Raises:
+        InputError: a file can't be read, or says what it may not.
+    """
+    own, project = config_folder / "agent-utilities" / FILE, folder / FILE if folder is not None else None
+    files: list[FileFields] = []
+    if (content := _content(own)) is not None:
+        files.append(_fields(content, str(own), "file"))
+    if project is not None and not _is_same(project, own) and (content := _content(project)) is not None:
+        fields = _fields(content, FILE, "project")
+        files.append(check_project(fields, files[0] if files else None))
+    return tuple(files)
+
+
+def user_folder(environ: Mapping[str, str], platform: str = sys.platform) -> Path:
+    """Return the folder that applications keep the user's settings in, as an environment tells it."""
+    home = Path(environ.get("USERPROFILE" if platform == "win32" else "HOME") or os.path.expanduser("~"))
+    if platform == "darwin":
+        return home / "Library" / "Application Support"
+    if platform == "win32":
+        return Path(environ.get("APPDATA") or home / "AppData" / "Roaming")
+    return Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
+
+
+def _working_folder() -> Path | None:
+    try:
+        return Path.cwd()
+    except OSError:  # it was removed
+        return None
+
+
+def _named(path: Path, named: str) -> FileFields:
+    content = _content(path)
+    if content is None:
+        raise SettingsError("no such file", named, f"env {VARIABLE}", f"name a settings file; {_PASS_ON}")
+    return _fields(content, named, "file")
+
+
+def _is_same(path: Path, other: Path) -> bool:
+    try:
+        return path.samefile(other)
+    except OSError:
+        return False
+
+
+def _content(path: Path) -> bytes | None:
+    """Return what a file holds; None where there is none."""
+    if not os.path.lexists(path):
+        return None
+    try:
+        # What isn't a plain file may have the reader wait for ever.
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        with open(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise SettingsError("not a file", str(path), f"file {path}", f"remove it; {_PASS_ON}")
+            content = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise SettingsError(
+            "can't be read", error.strerror or str(error), f"file {path}", f"make it readable; {_PASS_ON}"
+        ) from None
+    if len(content) > MAX_BYTES:
+        raise SettingsError("too long", f"over {MAX_BYTES} bytes", f"file {path}", f"shorten it; {_PASS_ON}")
+    return content
+
+
+def _fields(content: bytes, name: str, channel: FileChannel) -> FileFields:
+    fields = read_fields(_table(content, name), name, channel, Settings.model_fields)
+    read_settings({}, [fields.settings])
+    return fields
+
+
+def _table(content: bytes, name: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(content.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise SettingsError("not UTF-8", f"line {line}", f"file {name}", "save it as UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError("not TOML", str(error), f"file {name}", "mend it there; see https://toml.io") from None
+    except RecursionError:
+        raise SettingsError("nested too deeply", "tables in tables", f"file {name}", "take some apart") from None
