@@ -57,7 +57,7 @@ class ResolvingServer(LaunchedServer):
             lambda: surface.operator.settings,
             lambda: surface.operator.environ,
             graph,
-            lambda: self.usage.reader(),
+            lambda: self.usage.source(),
         )
         self.usage = ServerUsage(self)
         self.tool_search = ToolSearch(self)

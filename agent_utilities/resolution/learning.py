@@ -6,10 +6,12 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 
 from cachetools import LRUCache
 
+from agent_utilities.resolution.prior import NO_PRIOR, Prior
 from agent_utilities.runtime.threads import in_daemon_thread
 from agent_utilities.usage.learned import NOTHING_LEARNED, Learned
 
@@ -26,12 +28,28 @@ NOBODY = "-"
 ReadLearned = Callable[[str], Learned]
 """Returns what the log teaches in a scope; it may take long, and fail."""
 
+EVERYBODY = ""
+"""The scope of what everybody's calls on a server teach."""
+
+
+@dataclass(frozen=True, slots=True)
+class UsageSource:
+    """Where it is known from what was called.
+
+    Args:
+        read: reads the log.
+        is_shared: whether everybody's calls teach everybody; else each subject's teach him alone.
+    """
+
+    read: ReadLearned
+    is_shared: bool = True
+
 
 class Learning:
     """Keeps what was learned in each scope: read when it is first asked for, and again when the log has grown.
 
     Args:
-        read: returns what the log teaches in a scope; takes as long as it does, and may fail.
+        source: of what is known.
         on_learned: called with a scope and what is known of it now, whenever that is news.
         gap_s: seconds between two readings at least.
         others_s: seconds after which it is read again though nothing was logged here: other processes log too, and
@@ -40,15 +58,16 @@ class Learning:
 
     def __init__(
         self,
-        read: ReadLearned,
+        source: UsageSource,
         on_learned: Callable[[str, Learned], None],
         *,
         gap_s: float = _GAP_S,
         others_s: float = _OTHERS_S,
     ) -> None:
-        self._read, self._on_learned = read, on_learned
+        self._read, self._on_learned = source.read, on_learned
         self._gap_s, self._others_s = gap_s, others_s
         self._learned: LRUCache[str, Learned] = LRUCache(_N_SCOPES)
+        self._priors: LRUCache[str, Prior] = LRUCache(_N_SCOPES)
         self._wanted: set[str] = set()
         self._wake = asyncio.Event()
         self._has_failed = False
@@ -57,6 +76,8 @@ class Learning:
         self.settled = asyncio.Event()
         """Set while everything that is asked for was read, and the log has not grown here since."""
         self.settled.set()
+        if source.is_shared:
+            self.of(EVERYBODY)
 
     def of(self, scope: str) -> Learned:
         """Return what is known of a scope by now; nothing of one that is asked for for the first time."""
@@ -67,6 +88,12 @@ class Learning:
             self._learned[scope] = learned = NOTHING_LEARNED
             self._want(scope)
         return learned
+
+    def prior(self, scope: str) -> Prior | None:
+        """Return how much tools were used in a scope, as far as is known by now; None where nothing was learned."""
+        if self.of(scope) is NOTHING_LEARNED:
+            return None
+        return self._priors.get(scope, NO_PRIOR)
 
     def news(self) -> None:
         """Have every scope that is known read again: the log has grown."""
@@ -92,9 +119,13 @@ class Learning:
                 self.settled.set()
             await asyncio.sleep(self._gap_s)
 
+    def _read_with_prior(self, scope: str) -> tuple[Learned, Prior]:
+        learned = self._read(scope)
+        return (learned, Prior(learned.uses)) if learned.version else (NOTHING_LEARNED, NO_PRIOR)
+
     async def _learn(self, scope: str) -> None:
         try:
-            learned = await in_daemon_thread(partial(self._read, scope))
+            learned, prior = await in_daemon_thread(partial(self._read_with_prior, scope))
         except Exception as error:
             if not self._has_failed:
                 logger.warning("can't read the usage log (%s); what was learned before is used on", error)
@@ -105,11 +136,11 @@ class Learning:
         before = self._learned.get(scope)
         if before is None:
             return  # others have asked since, and it was forgotten
-        self._learned[scope] = learned
+        self._learned[scope], self._priors[scope] = learned, prior
         if learned.version != before.version:
             self._on_learned(scope, learned)
 
     @property
-    def scopes(self) -> tuple[str, ...]:
-        """The scopes that something may be known of."""
-        return tuple(self._learned)
+    def known(self) -> dict[str, Learned]:
+        """What is known, by scope."""
+        return dict(self._learned)

@@ -11,19 +11,23 @@ from typing import Any, TypeVar
 
 from agent_utilities.graph.backends import graph_backend
 from agent_utilities.graph.base import ToolGraph, ToolRecord
+from agent_utilities.graph.edges import ToolEdge
 from agent_utilities.graph.query_text import normalise
 from agent_utilities.resolution.answer import Question, unavailable
 from agent_utilities.resolution.catalog_ranker import CatalogRanker
 from agent_utilities.resolution.catalog_search import CatalogSearch
+from agent_utilities.resolution.curated_answer import curated, wide_limit
 from agent_utilities.resolution.deadlines import Limits, for_first_fill
-from agent_utilities.resolution.learning import Learning, ReadLearned
+from agent_utilities.resolution.learning import Learning, UsageSource
 from agent_utilities.resolution.live_tools import LiveTools
+from agent_utilities.resolution.neighbours import tool_edges
 from agent_utilities.resolution.opening import open_catalog_ranker
 from agent_utilities.resolution.orchestrator import DynamicToolOrchestrator
 from agent_utilities.resolution.scope import CallerScope
 from agent_utilities.resolution.trail import NO_TRAIL, Trail
 from agent_utilities.runtime.cache_budget import cache_bytes
 from agent_utilities.runtime.deadline import Deadline
+from agent_utilities.runtime.threads import in_daemon_thread
 from agent_utilities.selection.resolution import UNRESOLVED, Resolution
 from agent_utilities.settings import Settings
 from agent_utilities.usage.learned import Learned
@@ -42,7 +46,7 @@ class Resolver:
         introspect: returns the server's live tools.
         settings, environ: what the operator gave; read when they are first needed.
         graph: a backend to use instead of the configured one.
-        usage: returns what reads the usage log, for a scope; None where nothing is to be learned from it.
+        usage: returns where it is known from what was called; None where nothing is to be learned.
     """
 
     def __init__(
@@ -52,7 +56,7 @@ class Resolver:
         settings: Callable[[], Settings],
         environ: Callable[[], Mapping[str, str]],
         graph: ToolGraph | None = None,
-        usage: Callable[[], ReadLearned | None] = lambda: None,
+        usage: Callable[[], UsageSource | None] = lambda: None,
     ) -> None:
         self._usage = usage
         self._name = name_of_server
@@ -96,7 +100,9 @@ class Resolver:
             return UNRESOLVED
         if scope is None:
             return Resolution("unavailable", cause=orchestrator.cause or "being filled")
-        return await orchestrator.resolve(query, self._name(), scope, limit, deadline)
+        prior = self.learning.prior(trail.scope) if self.learning is not None else None
+        answer = await orchestrator.resolve(query, self._name(), scope, wide_limit(limit, prior), deadline, trail)
+        return curated(answer, prior, scope, limit)
 
     async def wait_for_tools(self) -> Deadline | None:
         """Return the deadline of a query asked now, after the first fill or index where these are still under way.
@@ -222,9 +228,11 @@ class Resolver:
         if self.learning is not None:
             self.learning.news()
 
+    async def _edges(self) -> Sequence[ToolEdge]:
+        known = {} if self.learning is None else self.learning.known
+        return await in_daemon_thread(lambda: [edge for scope in known for edge in tool_edges(known[scope], scope)])
+
     def _on_learned(self, scope: str, learned: Learned) -> None:
-        if self._ranker is not None:
-            self._ranker.learn(scope, learned.version, learned.past_requests)
         if self.orchestrator is not None:
             self.orchestrator.refresh_edges(self._name())
 
@@ -251,12 +259,13 @@ class Resolver:
         self._ranker = open_catalog_ranker(settings)
         if self._ranker is not None:
             self._search = CatalogSearch(self._ranker, cache_bytes(settings.cache_mb, "searches"))
-        if (read := self._usage()) is not None:
-            self.learning = Learning(read, self._on_learned)
+        if (source := self._usage()) is not None:
+            self.learning = Learning(source, self._on_learned)
         self.orchestrator = DynamicToolOrchestrator(
             graph,
             self._records,
             ranker=self._ranker,
+            edges=self._edges if self.learning is not None else None,
             deadline_s=settings.graph_deadline_ms / 1000,
             ttl_hours=settings.graph_ttl_hours,
             limits=replace(

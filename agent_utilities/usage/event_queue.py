@@ -98,7 +98,9 @@ class EventQueue:
 async def _within(event: asyncio.Event, seconds: float) -> bool:
     if not event.is_set():
         try:
-            await asyncio.wait_for(event.wait(), seconds)
+            # Not `wait_for`: in Python 3.11 it swallows a cancellation that comes with the event.
+            async with asyncio.timeout(seconds):
+                await event.wait()
         except TimeoutError:
             return False
     return True

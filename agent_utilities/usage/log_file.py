@@ -5,12 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_utilities.usage.bounds import UsageBounds
 from agent_utilities.usage.errors import UsageError, usage_error
-from agent_utilities.usage.events import Event
+from agent_utilities.usage.events import Event, Listed
+from agent_utilities.usage.redaction import without_secrets
 
 if TYPE_CHECKING:  # SQLite is loaded by the thread, and by no server that logs nothing
     from agent_utilities.usage.store import UsageStore
@@ -32,21 +35,28 @@ class LogFile:
         self._bounds = bounds
         self._store: UsageStore | None = None
         self._prune_at_s = 0.0
+        # Most calls of a turn have its words; each takes some 100 µs to look through.
+        self._without_secrets = lru_cache(maxsize=128)(without_secrets)
 
     def write(self, events: Sequence[Event]) -> bool:
-        """Add events, all or none, and return True.
+        """Add events, all or none, their words without what looks like a secret; return True.
 
         Raises:
             UsageError: they can't be written.
         """
         try:
-            self._opened().write(events)
+            self._opened().write([self._redacted(event) for event in events])
         except Exception as error:
             self.close()
             raise usage_error(error, self.path) from error
         with suppress(UsageError):  # the events are written; the next ones fail where this is worth telling
             self.prune()
         return True
+
+    def _redacted(self, event: Event) -> Event:
+        if isinstance(event, Listed) or not event.request:
+            return event
+        return replace(event, request=self._without_secrets(event.request))
 
     def prune(self) -> bool:
         """Delete what is too old or too much, where that is due, and say whether there is a file.

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from agent_utilities.resolution.learning import NOBODY, Learning
+from agent_utilities.resolution.learning import NOBODY, Learning, UsageSource
 from agent_utilities.usage.learned import NOTHING_LEARNED, Learned
 
 pytestmark = pytest.mark.anyio
@@ -34,7 +34,7 @@ class Log:
 
 @asynccontextmanager
 async def learning(log: Log) -> AsyncIterator[Learning]:
-    kept = Learning(log.read, log.on_learned, gap_s=0)
+    kept = Learning(UsageSource(log.read, is_shared=False), log.on_learned, gap_s=0)
     running = asyncio.create_task(kept.run())
     yield kept
     running.cancel()
@@ -88,7 +88,7 @@ async def test_nobody_is_never_read() -> None:
     async with learning(log) as kept:
         assert kept.of(NOBODY) == NOTHING_LEARNED
         kept.news()
-        assert (kept.scopes, kept.n_readings) == ((), 0)
+        assert (kept.known, kept.n_readings) == ({}, 0)
 
 
 async def test_a_log_that_cannot_be_read_leaves_what_was_learned_and_is_told_once(
@@ -116,4 +116,14 @@ async def test_no_more_than_64_subjects_are_kept() -> None:
         for number in range(100):
             kept.of(f"subject-{number}")
         await kept.settled.wait()
-        assert len(kept.scopes) == 64
+        assert len(kept.known) == 64
+
+
+async def test_what_everybody_did_is_read_before_anybody_asks() -> None:
+    log = Log()
+    log.taught[""] = Learned("1")
+    kept = Learning(UsageSource(log.read), log.on_learned, gap_s=0)
+    running = asyncio.create_task(kept.run())
+    await kept.settled.wait()
+    running.cancel()
+    assert log.told == [("", "1")]

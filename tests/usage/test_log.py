@@ -15,10 +15,10 @@ import pytest
 
 from agent_utilities.usage.bounds import UsageBounds
 from agent_utilities.usage.event_queue import EventQueue
-from agent_utilities.usage.events import Listed
+from agent_utilities.usage.events import Listed, Search
 from agent_utilities.usage.log import Pace, UsageLog
 from agent_utilities.usage.store import UsageStore
-from tests.usage.logs import BOUNDS, QUICK, bytes_of, call, put, running, turns
+from tests.usage.logs import BOUNDS, NOW_MS, QUICK, bytes_of, call, put, running, turns
 
 pytestmark = pytest.mark.anyio
 
@@ -299,3 +299,25 @@ class TestPruning:
         async with running(path) as log:
             await log.until(lambda: next(asked))
         assert turns(path) == [2]
+
+
+async def test_a_stop_that_comes_with_an_event_is_a_stop(path: Path) -> None:
+    log = UsageLog(path, BOUNDS, QUICK)
+    running_log = asyncio.create_task(log.run())
+    log.record(call())
+    await log.flushed()
+    log.record(call(2))
+    running_log.cancel()
+    await asyncio.wait([running_log])
+    assert turns(path) == [0, 2]
+
+
+async def test_no_secret_is_ever_in_the_files_bytes(path: Path) -> None:
+    async with running(path) as log:
+        log.record(call(request="deploy with sk-ant-api03-Zm9vYmFyYmF6cXV4 for anna@example.org at 10.1.2.3"))
+        log.record(Search(NOW_MS, "demo", 0, request="card 4111 1111 1111 1111"))
+        await log.flushed()
+        on_disk = bytes_of(path)
+    for secret in (b"sk-ant", b"anna@", b"10.1.2.3", b"4111"):
+        assert secret not in on_disk
+    assert b"deploy with" in on_disk

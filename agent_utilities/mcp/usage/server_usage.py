@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -14,13 +16,17 @@ from agent_utilities.catalog.tokens import n_tokens
 from agent_utilities.mcp.surface.surface import Surface
 from agent_utilities.mcp.tool_origin import ToolOrigin
 from agent_utilities.mcp.usage.subject import subject_of_request
-from agent_utilities.resolution.learning import NOBODY
+from agent_utilities.resolution.learning import NOBODY, UsageSource
+from agent_utilities.runtime.threads import in_daemon_thread
 from agent_utilities.settings import Settings
 
 if TYPE_CHECKING:
     from agent_utilities.mcp.usage.recorder import ToolSource
+    from agent_utilities.usage.keys import Keys
     from agent_utilities.usage.learned import Learned
     from agent_utilities.usage.log import UsageLog
+
+logger = logging.getLogger("agent_utilities.usage")
 
 Mode = Literal["off", "counts", "words"]
 
@@ -54,6 +60,7 @@ class ServerUsage:
         self._host = host
         self.counts_by_default = False
         self._log: UsageLog | None = None
+        self._keys: Keys | None = None
 
     @property
     def _settings(self) -> Settings:
@@ -70,7 +77,7 @@ class ServerUsage:
     @property
     def path(self) -> Path:
         """The log's file."""
-        from agent_utilities.usage.files import usage_file
+        from agent_utilities.usage.location import usage_file
 
         return usage_file(self._host.name, self._settings.usage_file)
 
@@ -82,10 +89,20 @@ class ServerUsage:
 
     def subject(self) -> str:
         """Return whom the present request counts for, as a salted hash; empty where it counts for everybody."""
-        if not self._is_of_subjects or self._log is None:
+        if not self._is_of_subjects:
             return ""
         subject = subject_of_request()
-        return NOBODY if subject is None else self._log.subject_key(subject)
+        return NOBODY if subject is None or self._keys is None else self._keys.subject_key(subject)
+
+    async def _open_keys(self) -> None:
+        """Read what subjects are hashed with; without it nobody's calls teach anything."""
+        from agent_utilities.usage.errors import UsageError
+        from agent_utilities.usage.keys import open_keys
+
+        try:
+            self._keys = await in_daemon_thread(partial(open_keys, self.path))
+        except UsageError as error:
+            logger.warning("%s; calls are logged for nobody, and teach nothing", error)
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
@@ -98,10 +115,11 @@ class ServerUsage:
         if self.mode == "off":
             return
         from agent_utilities.mcp.usage.recorder import Recorder
+        from agent_utilities.usage.bounds import UsageBounds
         from agent_utilities.usage.log import UsageLog
 
         settings, observers = self._settings, self._host.surface.observers
-        log = self._log = UsageLog(self.path, days=settings.usage_days, rows=settings.usage_rows, on_written=on_news)
+        log = self._log = UsageLog(self.path, UsageBounds(settings.usage_days, settings.usage_rows))
         recorder = Recorder(
             self._host.name,
             log.record,
@@ -110,10 +128,13 @@ class ServerUsage:
             tokens_of=self.tokens_of,
             keeps_words=self.mode == "words",
         )
+        if self._is_of_subjects:
+            await self._open_keys()
         observers.add(recorder)
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(log.run())
+                group.create_task(_tell_news(log, on_news))
                 try:
                     while True:
                         with suppress(TimeoutError):
@@ -148,13 +169,11 @@ class ServerUsage:
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
-    def reader(self) -> Callable[[str], Learned] | None:
-        """Return what reads the log, for a thread; None where nothing is logged, or usage is not to be learned from."""
+    def source(self) -> UsageSource | None:
+        """Return where it is known from what was called; None where nothing is logged, or nothing to be learned."""
         if self.mode == "off" or self._settings.curation != "recency":
             return None
-        from agent_utilities.usage.reading import read_learned
-
-        return partial(_read, read_learned, self.path, self._host.name)
+        return UsageSource(partial(_read, self.path, self._host.name), is_shared=not self._is_of_subjects)
 
     def health(self) -> dict[str, Any]:
         """Return what `/ready` tells of the log."""
@@ -163,5 +182,19 @@ class ServerUsage:
         return {"mode": self.mode, **self._log.health()}
 
 
-def _read(read: Callable[..., Learned], path: Path, server: str, scope: str) -> Learned:
-    return read(path, server, scope)
+async def _tell_news(log: UsageLog, on_news: Callable[[], None]) -> None:
+    """Tell of each batch that is written."""
+    while True:
+        known = log.generation
+        await log.until(partial(_has_grown, log, known))
+        on_news()
+
+
+def _has_grown(log: UsageLog, known: int) -> bool:
+    return log.generation != known
+
+
+def _read(path: Path, server: str, scope: str) -> Learned:
+    from agent_utilities.usage.reading import read_learned
+
+    return read_learned(path, server, scope, time.time_ns() // 1_000_000)

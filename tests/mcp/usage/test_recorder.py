@@ -1,4 +1,4 @@
-"""What is recorded of requests: calls of what their callers may use, with nothing of arguments, results or denied names."""
+"""What is recorded of requests: calls of what their callers may use, without arguments, results and denied names."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def recorder_of(server: AgentServer, events: list[Event], *, keeps_words: bool =
 
 async def list_tools(client: Client[Any], **selection: Any) -> None:
     """List tools with a selection of the request's own."""
-    await client.session.list_tools(params=PaginatedRequestParams.model_validate({"_meta": selection_meta(**selection)}))
+    meta = {"_meta": selection_meta(**selection)}
+    await client.session.list_tools(params=PaginatedRequestParams.model_validate(meta))
 
 
 def calls(events: list[Event]) -> list[Call]:
