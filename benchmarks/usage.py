@@ -1,0 +1,199 @@
+"""What logging costs a call: recording it, and how many calls a second a server answers beside one that logs nothing.
+
+python benchmarks/usage.py [--quick] [--only record] [--only calls]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from random import Random
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from rich.console import Console
+from rich.table import Table
+
+from agent_utilities.usage.bounds import UsageBounds
+from agent_utilities.usage.events import Call
+from agent_utilities.usage.log import UsageLog
+from benchmarks.measure import Spread, quantile, spread
+
+OFF, LOGGED = "off", ("off again", "counts", "words")
+RECORD_US, SHARE = 20.0, 0.01
+_BATCH = 200
+_SETTLE_S = 0.6
+"""What waits for a batch is written by then: its processor time belongs to the calls before it."""
+
+
+@dataclass
+class Block:
+    """What one server took for its calls in one round.
+
+    Args:
+        wall_s: seconds for each call.
+        cpu_s: seconds of processor time for each, the log's thread with it.
+    """
+
+    wall_s: float
+    cpu_s: float
+
+
+@dataclass
+class Lanes:
+    """The blocks of each server, round by round."""
+
+    blocks: dict[str, list[Block]] = field(default_factory=dict)
+
+    def more(self, lane: str, clock: str) -> Spread:
+        """Return which share more a call takes than on the server that logs nothing: the median over the rounds."""
+        pairs = zip(self.blocks[lane], self.blocks[OFF], strict=True)
+        return spread([getattr(mine, clock) / getattr(base, clock) - 1 for mine, base in pairs])
+
+    def per_s(self, lane: str) -> float:
+        """Return calls a second, by the median of the rounds."""
+        return 1 / quantile([block.wall_s for block in self.blocks[lane]], 0.5)
+
+
+@dataclass
+class Recorded:
+    """What logging took.
+
+    Args:
+        times_us: of each call of `record`, in microseconds.
+        cpu_us: of processor time an event, in microseconds: all of it, with the writing in the log's thread.
+    """
+
+    times_us: list[float]
+    cpu_us: float
+
+
+async def measure_record(path: Path, n: int, *, runs: bool) -> Recorded:
+    """Return what logging takes.
+
+    Args:
+        path: the log.
+        n: how many calls.
+        runs: whether the log is written meanwhile; else its queue is soon full, as on a disk that hangs.
+    """
+    log = UsageLog(path, UsageBounds())
+    task = asyncio.create_task(log.run()) if runs else None
+    times, cpu_s = [], time.process_time()
+    for number in range(n):
+        started = time.perf_counter_ns()
+        log.record(Call(number, "demo", "ping", session="one", turn=number, request="list all open issues"))
+        times.append((time.perf_counter_ns() - started) / 1000)
+        if runs and number % _BATCH == 0:
+            await log.flushed()
+    if task is not None:
+        await log.flushed()
+        task.cancel()
+        await asyncio.wait([task])
+    return Recorded(times, 1e6 * (time.process_time() - cpu_s) / n)
+
+
+async def measure_calls(folder: Path, n_rounds: int, n_calls: int) -> Lanes:
+    """Return the blocks of servers that log and one that does not; they take turns in an order drawn anew."""
+    from fastmcp import Client
+
+    lanes = Lanes({lane: [] for lane in (OFF, *LOGGED)})
+    async with AsyncExitStack() as stack:
+        clients = {
+            lane: await stack.enter_async_context(Client(made(lane, folder / f"{lane}.db"))) for lane in lanes.blocks
+        }
+        order = list(clients)
+        for number in range(n_rounds + 1):
+            for lane in order:
+                block = await _block(clients[lane], n_calls)
+                if number:  # the first warms up
+                    lanes.blocks[lane].append(block)
+            Random(number).shuffle(order)
+    return lanes
+
+
+def made(lane: str, file: Path) -> Any:
+    """Return a server with one small tool."""
+    from agent_utilities import create_mcp_server
+
+    usage = lane.partition(" ")[0]
+    environ = {"MCP_GRAPH": "off", "MCP_RANKER": "off", "MCP_USAGE": usage, "MCP_USAGE_FILE": str(file)}
+    server = create_mcp_server("usage", environ=environ)
+    server.tool(_echo, name="echo")
+    return server
+
+
+def _echo(text: str) -> str:
+    """Return the text."""
+    return text
+
+
+async def _block(client: Any, n_calls: int) -> Block:
+    cpu_s, started = time.process_time(), time.perf_counter()
+    for _ in range(n_calls):
+        await client.call_tool("echo", {"text": "hello"})
+    wall_s = time.perf_counter() - started
+    await asyncio.sleep(_SETTLE_S)
+    return Block(wall_s / n_calls, (time.process_time() - cpu_s) / n_calls)
+
+
+def show_record(console: Console, results: dict[str, Recorded]) -> bool:
+    """Print what logging takes, and return whether the goal is met."""
+    columns = ("the log", "record p50 µs", "p99 µs", "with its writing, processor µs")
+    table = Table(*columns, title="one call is logged", title_justify="left")
+    for name, recorded in results.items():
+        cells = (*(quantile(recorded.times_us, q) for q in (0.5, 0.99)), recorded.cpu_us)
+        table.add_row(name, *(f"{each:.1f}" for each in cells))
+    console.print(table)
+    return all(quantile(recorded.times_us, 0.5) <= RECORD_US for recorded in results.values())
+
+
+def show_calls(console: Console, lanes: Lanes) -> bool:
+    """Print what calls take beside those of a server that logs nothing, and return whether the goal is met."""
+    title = "tools/call in one process with its client, beside MCP_USAGE=off"
+    table = Table("MCP_USAGE", "calls/s", "wall", "processor time", "rounds", title=title, title_justify="left")
+    table.add_row(OFF, f"{lanes.per_s(OFF):.0f}", "", "", str(len(lanes.blocks[OFF])))
+    for lane in LOGGED:
+        shares = [lanes.more(lane, clock) for clock in ("wall_s", "cpu_s")]
+        cells = [f"{100 * each.median:+.1f} % [{100 * each.low:+.1f}, {100 * each.high:+.1f}]" for each in shares]
+        table.add_row(lane, f"{lanes.per_s(lane):.0f}", *cells, str(shares[0].n))
+    console.print(table)
+    return all(lanes.more(lane, "cpu_s").median <= SHARE for lane in LOGGED[1:])
+
+
+def main(argv: Sequence[str]) -> None:
+    """Measure what the arguments name, and print it with the goals."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer calls and rounds")
+    parser.add_argument("--only", action="append", choices=["record", "calls"])
+    options = parser.parse_args(argv)
+    console, goals = Console(), []
+    with tempfile.TemporaryDirectory() as folder:
+        if options.only is None or "record" in options.only:
+            n = 20_000 if options.quick else 200_000
+            results = {
+                name: asyncio.run(measure_record(Path(folder) / f"{name}.db", n, runs=name == "is written"))
+                for name in ("is written", "can't be written")
+            }
+            goals.append((f"record ≤ {RECORD_US:g} µs p50", show_record(console, results)))
+        if options.only is None or "calls" in options.only:
+            if find_spec("agent_utilities.mcp.usage") is None:
+                console.print("left out: calls: this server does not log", style="yellow")
+            else:
+                rounds, calls = (6, 300) if options.quick else (40, 1000)
+                lanes = asyncio.run(measure_calls(Path(folder), rounds, calls))
+                goals.append((f"calls/s ≤ {100 * SHARE:g} % fewer", show_calls(console, lanes)))
+    for name, is_met in goals:
+        console.print(f"{'met   ' if is_met else 'MISSED'} {name}", style="green" if is_met else "red", highlight=False)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
