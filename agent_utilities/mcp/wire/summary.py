@@ -74,7 +74,9 @@ async def unknown_names(
     """
     unknown = await finish_in_turns(decision.finding_unknown())
     if verdict is not None and kind == "tool" and decision.defers and (lists := searched_lists(verdict.effective)):
-        in_lists = unknown_in(Effective(allow_tools=lists), "caller", decision.open_entries)
+        unlisted = verdict.unlisted.get(decision.catalog.digest, frozenset())
+        told = [entry for entry in decision.open_entries if entry.name not in unlisted]
+        in_lists = unknown_in(Effective(allow_tools=lists), "caller", told)
         unknown = unknown | await finish_in_turns(in_lists)
     for other in KINDS:
         if unknown and other != kind:
