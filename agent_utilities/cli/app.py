@@ -12,6 +12,7 @@ import typer
 from agent_utilities.cli.clients import Client
 from agent_utilities.cli.gateway_command import gateway_app
 from agent_utilities.cli.graph_command import graph_app
+from agent_utilities.cli.usage_command import usage_app
 from agent_utilities.errors import AgentUtilitiesError, InputError
 
 app = typer.Typer(no_args_is_help=True)
@@ -161,6 +162,7 @@ def _installed() -> list[str]:
 
 app.add_typer(gateway_app, name="gateway")
 app.add_typer(graph_app, name="graph")
+app.add_typer(usage_app, name="usage")
 
 
 @app.command()

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from agent_utilities.catalog.context import DEFERRED, ContextReport, ContextRow, context_report
 from agent_utilities.cli.asking import Pairs, ServerError, ask, server_url
+from agent_utilities.cli.bars import bar
 from agent_utilities.cli.tokenizer import tokenizer_of
 from agent_utilities.mcp.command_line.plain_text import plain
 
@@ -25,7 +26,6 @@ _STYLES = {
     "instructions": "yellow",
     DEFERRED: "bright_black",
 }
-_EIGHTHS = "▏▎▍▌▋▊▉█"
 _WIDEST_BAR = 40
 _NARROWEST_BAR = 6
 _LONGEST_NAME = 30
@@ -121,10 +121,10 @@ def _add_rows(table: Table, rows: list[ContextRow], report: ContextReport, width
     section = ""
     for i, row in enumerate(rows):
         style = _STYLES.get(row.section, "")
-        bar = _bar(row.tokens, most, width, in_ascii=console.options.ascii_only)
+        chart = bar(row.tokens, most, width, in_ascii=console.options.ascii_only)
         n_tools = f"{row.n_tools:,}" if row.n_tools else ""
         heading = Text("" if row.section == section else row.section, style)
-        cells = (heading, plain(row.server), n_tools, f"{row.tokens:,}", Text(bar, style))
+        cells = (heading, plain(row.server), n_tools, f"{row.tokens:,}", Text(chart, style))
         table.add_row(*cells, end_section=i == len(rows) - 1)
         section = row.section
 
@@ -135,16 +135,6 @@ def _bar_width(report: ContextReport, console: Console) -> int:
     besides = len("in the prompt") + min(_LONGEST_NAME, max(names, 6)) + len("tools") + 7 + 3 * 5
     free = console.width - besides
     return min(_WIDEST_BAR, free) if free >= _NARROWEST_BAR else 0
-
-
-def _bar(value: int, most: int, width: int, *, in_ascii: bool) -> str:
-    """Return a bar; what is not nothing is at least a sliver."""
-    if not value or not width:
-        return ""
-    if in_ascii:
-        return "#" * max(1, round(width * value / most))
-    eighths = max(1, round(8 * width * value / most))
-    return "█" * (eighths // 8) + (_EIGHTHS[eighths % 8 - 1] if eighths % 8 else "")
 
 
 def _summary(report: ContextReport) -> list[str]:

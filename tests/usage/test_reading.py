@@ -171,7 +171,7 @@ class TestFile:
 
     def test_that_is_no_database_is_refused(self, path):
         path.write_text("calls, errors\n" * 100)
-        assert self.refused(path) == "corrupt"
+        assert self.refused(path) == "foreign"
 
     def test_of_another_application_is_refused(self, path):
         with sqlite3.connect(path) as other:

@@ -27,11 +27,11 @@ def log_of(path: Path, events: Iterable[Event] = ()) -> Path:
 def writer(path: Path) -> sqlite3.Connection:
     """Return a connection that writes a log as a server does."""
     connection = sqlite3.connect(path, isolation_level=None)
-    connection.execute("PRAGMA journal_mode = WAL")
     for statement in schema.TABLES:
         connection.execute(statement)
     connection.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {schema.VERSION}")
+    connection.execute("PRAGMA journal_mode = WAL")
     return connection
 
 

@@ -1,0 +1,29 @@
+"""Small charts of block characters, or of plain ones where a terminal has no others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+_EIGHTHS = "▏▎▍▌▋▊▉█"
+_HEIGHTS = "▁▂▃▄▅▆▇█"
+_PLAIN_HEIGHTS = ".:-=+*%#"
+
+
+def bar(value: int, most: int, width: int, *, in_ascii: bool) -> str:
+    """Return a bar, `width` wide for `most`; what is not nothing is at least a sliver."""
+    if not value or not width:
+        return ""
+    if in_ascii:
+        return "#" * max(1, round(width * value / most))
+    eighths = max(1, round(8 * width * value / most))
+    return "█" * (eighths // 8) + (_EIGHTHS[eighths % 8 - 1] if eighths % 8 else "")
+
+
+def sparkline(values: Sequence[int], width: int, *, in_ascii: bool) -> str:
+    """Return a column for each value, or for the sum of some where they are more than `width`; a blank for nothing."""
+    heights = _PLAIN_HEIGHTS if in_ascii else _HEIGHTS
+    n_each = max(1, math.ceil(len(values) / max(1, width)))
+    sums = [sum(values[start : start + n_each]) for start in range(0, len(values), n_each)]
+    most = max(sums, default=0)
+    return "".join(heights[math.ceil(len(heights) * value / most) - 1] if value else " " for value in sums)

@@ -1,0 +1,183 @@
+"""What `agent-utilities usage` does: showing what logs of usage tell, and deleting from them."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+from agent_utilities.cli.usage_report import counted, print_report
+from agent_utilities.errors import InputError
+from agent_utilities.mcp.command_line.plain_text import plain
+from agent_utilities.settings import read_settings
+from agent_utilities.usage.errors import UsageError
+from agent_utilities.usage.forgetting import Forget, Forgotten, count, delete_files, forget
+from agent_utilities.usage.location import usage_file
+from agent_utilities.usage.report import DAY_MS, UsageReport, merged, read_report
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the options of `usage forget` ask for; see `Forget`.
+
+    Args:
+        server, tool: of this one alone.
+        before: what is older than this day, in UTC.
+        older_than: what is older than so many days.
+        words: only the requests.
+        everything: all there is; nothing else may be asked for with it.
+    """
+
+    server: str | None
+    tool: str | None
+    before: datetime | None
+    older_than: int | None
+    words: bool
+    everything: bool
+
+
+def show_usage(file: Path | None, *, server: str | None, days: int, as_json: bool) -> None:
+    """Print what logs tell; one that can't be read is named on stderr where there are others.
+
+    Raises:
+        InputError: the file that was named is not there.
+        UsageError: there is a log, and none could be read.
+    """
+    now_ms = int(time.time() * 1000)
+    paths = _logs(file)
+    reports: list[UsageReport] = []
+    for path in paths:
+        try:
+            reports.append(read_report(path, now_ms, server=server, days=days))
+        except UsageError as error:
+            if path == paths[-1] and not reports:
+                raise
+            print(f"error: {error}", file=sys.stderr)
+    report = merged(reports)
+    if as_json:
+        json.dump({"files": [str(path) for path in paths], "days": days, **report.as_dict()}, sys.stdout)
+        print()
+        return
+    console = Console(emoji=False)
+    if report == UsageReport({}):
+        _print_nothing(console, paths, server, days)
+    else:
+        print_report(report, now_ms // DAY_MS, days, console)
+
+
+def _print_nothing(console: Console, paths: list[Path], server: str | None, days: int) -> None:
+    if paths:
+        of = f" of {server!r}" if server is not None else ""
+        where = str(paths[0]) if len(paths) == 1 else f"{len(paths)} logs in {paths[0].parent}"
+        text = f"nothing{of} was logged in the last {counted(days, 'day')}: {where}"
+    else:
+        text = f"nothing was logged yet in {_folder()}: gateways log by themselves, servers with MCP_USAGE=counts"
+    console.print(plain(text), highlight=False, soft_wrap=True)
+
+
+def forget_usage(file: Path | None, asked: Asked, *, yes: bool) -> None:
+    """Delete from logs what is asked for, once the user has agreed, and say what it was.
+
+    Raises:
+        InputError: nothing is named, or what contradicts itself; or there is nobody to ask.
+        UsageError: a log can't be read or written.
+    """
+    what = _what(asked)
+    paths = _logs(file)
+    meant = {path: found for path in paths if (found := _count(path, what, or_delete=asked.everything)) is not None}
+    damaged = [path for path in paths if path not in meant]
+    console = Console(emoji=False)
+    meant = {path: found for path, found in meant.items() if found.n_calls or found.n_searches or found.n_lists}
+    if not meant and not damaged:
+        console.print("nothing to forget", highlight=False)
+        return
+    if not yes:
+        _agree([f"{_described(found, what)} in {path}" for path, found in meant.items()], damaged)
+    for path in meant:
+        forgotten = forget(path, what)
+        console.print(plain(f"{path}: forgot {_described(forgotten, what)}"), highlight=False, soft_wrap=True)
+        if not forgotten.is_clean:
+            print("a program was reading it, so bytes of it may stay in the file: run it again", file=sys.stderr)
+    for path in damaged:
+        delete_files(path)
+        console.print(plain(f"{path}: deleted, for it was damaged"), highlight=False, soft_wrap=True)
+
+
+def _what(asked: Asked) -> Forget:
+    """Return what to delete.
+
+    Raises:
+        InputError: nothing is named, or too much.
+    """
+    option = "options of usage forget"
+    named = [value for value in (asked.server, asked.tool, asked.before, asked.older_than) if value is not None]
+    if asked.everything and (named or asked.words):
+        raise InputError("--all beside what narrows it", "--all", option, "leave one of them out")
+    if asked.before is not None and asked.older_than is not None:
+        raise InputError("--before beside --older-than", str(asked.before.date()), option, "leave one of them out")
+    if not (asked.everything or asked.words or named):
+        raise InputError("nothing to forget is named", "", option, "name a --server, --tool or time, --words, or --all")
+    before_ms = None
+    if asked.before is not None:
+        before_ms = int(asked.before.replace(tzinfo=UTC).timestamp() * 1000)
+    elif asked.older_than is not None:
+        before_ms = int(time.time() * 1000) - asked.older_than * DAY_MS
+    return Forget(asked.server, asked.tool, before_ms, asked.words)
+
+
+def _count(path: Path, what: Forget, *, or_delete: bool) -> Forgotten | None:
+    """Return what would be deleted from a log; None for one that is damaged and may be deleted whole."""
+    try:
+        return count(path, what)
+    except UsageError as error:
+        if or_delete and error.cause == "corrupt":
+            return None
+        raise
+
+
+def _described(found: Forgotten, what: Forget) -> str:
+    calls, searches = counted(found.n_calls, "call"), counted(found.n_searches, "search", "searches")
+    if what.words:
+        return f"the words of {calls} and {searches}"
+    return f"{calls}, {searches} and {counted(found.n_lists, 'day')} of a tool's lists"
+
+
+def _agree(texts: list[str], damaged: list[Path]) -> None:
+    """Have the user agree.
+
+    Raises:
+        InputError: nobody is there to ask.
+        typer.Abort: the user does not.
+    """
+    whole = " and ".join([*texts, *(f"all of {path}, which is damaged" for path in damaged)])
+    if not sys.stdin.isatty():
+        raise InputError(f"would forget {whole}", "", "options of usage forget", "say --yes, or run it on a terminal")
+    typer.confirm(f"forget {whole}?", abort=True)
+
+
+def _logs(file: Path | None) -> list[Path]:
+    """Return the logs that are meant.
+
+    Raises:
+        InputError: the one that was named is not there.
+    """
+    given = read_settings(os.environ).usage_file
+    if file is None and not given:
+        return sorted(_folder().glob("*.db"))
+    path, source = (file, "option --file") if file is not None else (usage_file("", given), "env MCP_USAGE_FILE")
+    if file is None and not path.exists():
+        return []
+    if not path.exists():
+        raise InputError("no such file", str(path), source, f"name one of {_folder()}, or none for all of them")
+    return [path]
+
+
+def _folder() -> Path:
+    return usage_file("").parent
