@@ -38,24 +38,24 @@ loop while a driver unpacks it.
 """
 
 MATCH_TEXT_AND_NEIGHBOURS = f"""{MATCH_TEXT.rpartition("RETURN")[0].rstrip()}
-RETURN '' AS of, 'literal' AS kind, left(t.digest, 1) AS part, collect(t.name) AS names,
-       collect(CASE WHEN t.name IS NULL THEN 0 END) AS counts
+RETURN 'literal' AS kind, left(t.digest, 1) AS part, collect(t.name) AS names,
+       collect(CASE WHEN t.name IS NULL THEN '' END) AS ofs, collect(CASE WHEN t.name IS NULL THEN 0 END) AS counts
 UNION ALL
 MATCH (s:Server)-[:PROVIDES]->(a:CallableResource)-[e:USED_WITH]-(b:CallableResource)
 WHERE (s.name = $server_name OR s.gateway = $server_name) AND a.name IN $near AND e.scope = $scope
-RETURN a.name AS of, 'used_with' AS kind, left(b.digest, 1) AS part, collect(coalesce(b.name, '')) AS names,
-       collect(coalesce(e.n, 0)) AS counts
+RETURN 'used_with' AS kind, left(b.digest, 1) AS part, collect(coalesce(b.name, '')) AS names,
+       collect(a.name) AS ofs, collect(coalesce(e.n, 0)) AS counts
 UNION ALL
 MATCH (s:Server)-[:PROVIDES]->(a:CallableResource)-[e:FOLLOWED_BY]->(b:CallableResource)
 WHERE (s.name = $server_name OR s.gateway = $server_name) AND a.name IN $near AND e.scope = $scope
-RETURN a.name AS of, 'followed_by' AS kind, left(b.digest, 1) AS part, collect(coalesce(b.name, '')) AS names,
-       collect(coalesce(e.n, 0)) AS counts
+RETURN 'followed_by' AS kind, left(b.digest, 1) AS part, collect(coalesce(b.name, '')) AS names,
+       collect(a.name) AS ofs, collect(coalesce(e.n, 0)) AS counts
 """
 """The literal match, and with it what usually goes with some tools, `$near`: their neighbours and, aligned with the
-names, the counts of the edges to them. Only edges of one `$scope` are read.
+names, what they are neighbours of and the counts of the edges. Only edges of one `$scope` are read.
 
 No row is left out for its count: a tool that the caller may not use must not take the place of one that it may. The
-embedded engine takes no `[]` of a known type, so the counts of literal matches are collected from nothing. `IN` is five
+embedded engine takes no `[]` of a known type, so what literal matches lack is collected from nothing. `IN` is five
 times as fast on it as `UNWIND`.
 """
 

@@ -88,9 +88,8 @@ async def match_with_neighbours(
         if row["kind"] == "literal":
             names += map(sys.intern, row["names"])
         else:
-            of, kind = sys.intern(row["of"]), row["kind"]
-            counted = zip(row["names"], row["counts"], strict=True)
-            neighbours += [Neighbour(of, sys.intern(name), kind, n) for name, n in counted]
+            kind, edges = row["kind"], zip(row["ofs"], row["names"], row["counts"], strict=True)
+            neighbours += [Neighbour(sys.intern(of), sys.intern(name), kind, n) for of, name, n in edges]
     return Matches(literal=tuple(names), neighbours=tuple(neighbours))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Collection, Sequence
 
 import pytest
@@ -16,7 +17,7 @@ from agent_utilities.graph.embedded import EmbeddedGraph
 from agent_utilities.graph.matching import Neighbour, match_literally, match_with_neighbours
 from agent_utilities.graph.sync import forget, sync
 from agent_utilities.resolution.trail import Trail
-from tests.graph.conftest import NEO4J_AT_NIGHT, NewGraph
+from tests.graph.conftest import NEO4J_AT_NIGHT, Measured, NewGraph
 from tests.graph.neo4j_servers import Access
 from tests.graph.records import LETTERS, examples, numbered, record
 from tests.graph.wrapped import Held, Live, patient, running, until
@@ -327,6 +328,28 @@ class TestMany:
         rows = await graph.read(cypher.MATCH_TEXT_AND_NEIGHBOURS, near)
         assert len(rows) == 16
         assert max(len(row["names"]) for row in rows) < 100
+
+
+class TestCost:
+    @NEO4J_AT_NIGHT
+    async def test_of_neighbours_beside_the_match_alone(self, graph: ToolGraph, measured: Measured) -> None:
+        """Of 8 tools in 1,000 with 5,000 edges; what it takes is in the report at the end of the run."""
+        await sync(graph, "s", numbered(1_000), 1)
+        numbers = [(7 * i % 1_000, (13 * i + i // 1_000 + 1) % 1_000) for i in range(2_500)]
+        edges = [make(f"tool_{of}", f"tool_{name}", 1 + of % 7) for of, name in numbers for make in (used, followed)]
+        await sync_edges(graph, "s", edges)
+        near = [f"tool_{7 * i}" for i in range(8)]
+        took_s: dict[bool, list[float]] = {True: [], False: []}
+        for _ in range(30):
+            for with_neighbours in took_s:
+                started = time.perf_counter()
+                matches = await match_with_neighbours(graph, "s", "thing number 12", near if with_neighbours else ())
+                took_s[with_neighbours].append(time.perf_counter() - started)
+                assert len(matches.literal) == 11
+        assert len(await neighbours(graph, near)) == len(should_be(edges, {edge.of for edge in edges}, near, "")) > 40
+        for with_neighbours, seconds in took_s.items():
+            what = "match with neighbours of 8 tools" if with_neighbours else "match alone"
+            measured(f"{what}, 1,000 tools, 5,000 edges, {graph.backend}", seconds)
 
 
 async def test_neo4j_keeps_them_for_a_second_process(neo4j_server: Access) -> None:
