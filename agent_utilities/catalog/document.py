@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 _N_TEXT_CHARACTERS = 20_000
-_N_TRIGGERS = 200
 _BORDER = re.compile(
     r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])|[_\W]+"
 )
@@ -54,7 +53,6 @@ class ToolDocument:
         tags: its labels.
         server: the server it comes from; empty where there is only one.
         hints: search hints of its author (`anthropic/searchHint`).
-        triggers: past requests that it answered, oldest first.
         own_name: what its server calls it, where callers see it under another name; else empty.
         server_text: what is known of its server beside the name.
     """
@@ -66,7 +64,6 @@ class ToolDocument:
     tags: tuple[str, ...] = ()
     server: str = ""
     hints: tuple[str, ...] = ()
-    triggers: tuple[str, ...] = ()
     own_name: str = ""
     server_text: str = ""
 
@@ -87,7 +84,6 @@ class ToolDocument:
             "tags": " ".join(self.tags),
             "server": self.server,
             "server_text": self.server_text,
-            "triggers": "\n".join(self.triggers),
         }
 
     def aspects(self) -> dict[str, str]:
@@ -103,11 +99,6 @@ class ToolDocument:
             "first_sentence": f"{name}: {first_sentence(text)}".strip(),
             "name": name,
         }
-
-    def with_triggers(self, requests: Iterable[str]) -> ToolDocument:
-        """Return it with further past requests; only the newest 200 are kept."""
-        triggers = (*self.triggers, *(request[:_N_TEXT_CHARACTERS] for request in requests))
-        return replace(self, triggers=triggers[-_N_TRIGGERS:])
 
 
 def document(

@@ -11,12 +11,13 @@ from typing import Any
 import anyio
 from rich.console import Console
 
-from agent_utilities.cli.evaluation.data import Request, Tool, add_usage, listed_tools, read_requests, read_tools
+from agent_utilities.cli.evaluation.data import Request, Tool, listed_tools, past_requests, read_requests, read_tools
 from agent_utilities.cli.evaluation.measures import RankedRequest, measure
 from agent_utilities.cli.evaluation.report import plot, print_table, write_ranks
 from agent_utilities.errors import AgentUtilitiesError, InputError
-from agent_utilities.ranking.base import Index, Ranker
+from agent_utilities.ranking.base import Index, LearningIndex, Ranker
 from agent_utilities.ranking.open import open_ranker
+from agent_utilities.ranking.past_requests import PastRequests
 
 N_RANKED = 25
 
@@ -61,8 +62,9 @@ def evaluate(
     catalog = _read_catalog(tools, server)
     requests = read_requests(queries, catalog)
     no_tool_requests = read_requests(negatives) if negatives else []
-    catalog = add_usage(catalog, read_requests(usage) if usage else [])
     index = _index(catalog, open_ranker(ranker, provider, cache))
+    if usage and isinstance(index, LearningIndex):
+        index = index.learn(PastRequests.of(past_requests(catalog, read_requests(usage))))
     answerable = _rank(index, catalog, requests)
     unanswerable = _rank(index, catalog, no_tool_requests)
     name = ranker if not index.cause else "lexical"

@@ -94,7 +94,15 @@ class Answerability:
             cosines: (n_tools,) to it, as they are.
             coverage: (n_tools,) the share of the request's words, weighed by how rare they are, that each tool has.
         """
-        best = float((cosines + COVERAGE_SPREADS * self.spread * coverage).max())
+        return self.gap(query, float((cosines + COVERAGE_SPREADS * self.spread * coverage).max()))
+
+    def gap(self, query: NDArray[np.float32], best: float) -> float:
+        """Return how much nearer a request is to what answers it than to requests that no tool need answer.
+
+        Args:
+            query: (n_dimensions,) of the whole request.
+            best: how near it is to what answers it best.
+        """
         return best - float(_mean_of_nearest((self.unanswerable @ query)[None, :])[0])
 
 

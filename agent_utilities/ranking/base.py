@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.errors import AgentUtilitiesError
+
+if TYPE_CHECKING:
+    from agent_utilities.ranking.past_requests import PastRequests
 
 
 class RankerError(AgentUtilitiesError, RuntimeError):
@@ -57,6 +60,31 @@ class Index(Protocol):
             query: the request in the user's words.
             permitted: places in the catalog that may be ranked (law L1); None permits all.
             limit: the most to return.
+        """
+        ...
+
+
+class LearnedIndex(Index, Protocol):
+    """An index that also knows what was asked before."""
+
+    @property
+    def n_learned_bytes(self) -> int:
+        """What it takes beyond the index that it was made from."""
+        ...
+
+
+@runtime_checkable
+class LearningIndex(Protocol):
+    """An index that can learn what was asked before."""
+
+    def learn(self, past: PastRequests) -> LearnedIndex:
+        """Return the same index that knows past requests too; this one stays as it is. For a thread.
+
+        Args:
+            past: of this catalog's tools.
+
+        Raises:
+            RankerError: the requests can't be embedded.
         """
         ...
 

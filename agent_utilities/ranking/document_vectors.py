@@ -1,4 +1,4 @@
-"""Vectors of tools: of their texts, and of the past requests that they answered."""
+"""Vectors of tools: of their texts, and of their search hints."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 ASPECT_WEIGHTS: Mapping[str, float] = {"whole": 0.4, "first_sentence": 0.4, "name": 0.2}
 """Of the texts that `ToolDocument.aspects` gives."""
-TRIGGER_WEIGHT = 2.0
+HINT_WEIGHT = 2.0
 _N_AT_A_TIME = 256
 
 
 def document_vectors(embedder: Embedder, documents: Sequence[ToolDocument]) -> Vectors:
-    """Return a vector for each tool: the weighted mean of its aspects and its past requests, of unit length.
+    """Return a vector for each tool: the weighted mean of its aspects and its search hints, of unit length.
 
-    The more past requests a tool has, the more they weigh: 2n/(n + 1) beside 1 for its text.
+    Hints are what people may say for it: the more there are, the more they weigh, 2n/(n + 1) beside 1 for its text.
 
     Raises:
         RankerError: the provider can't.
@@ -28,7 +28,7 @@ def document_vectors(embedder: Embedder, documents: Sequence[ToolDocument]) -> V
     import numpy as np
 
     chunks = [documents[start : start + _N_AT_A_TIME] for start in range(0, len(documents), _N_AT_A_TIME)]
-    return np.concatenate([_with_past_requests(embedder, chunk, _of_texts(embedder, chunk)) for chunk in chunks])
+    return np.concatenate([_with_hints(embedder, chunk, _of_texts(embedder, chunk)) for chunk in chunks])
 
 
 def _of_texts(embedder: Embedder, documents: Sequence[ToolDocument]) -> Vectors:
@@ -41,15 +41,15 @@ def _of_texts(embedder: Embedder, documents: Sequence[ToolDocument]) -> Vectors:
     return unit_vectors((by_document * weights[None, :, None]).sum(axis=1))
 
 
-def _with_past_requests(embedder: Embedder, documents: Sequence[ToolDocument], vectors: Vectors) -> Vectors:
+def _with_hints(embedder: Embedder, documents: Sequence[ToolDocument], vectors: Vectors) -> Vectors:
     import numpy as np
 
-    past_requests = [(*document.hints, *document.triggers) for document in documents]
-    texts = [text for requests in past_requests for text in requests]
+    texts = [hint for document in documents for hint in document.hints]
     if not texts:
         return vectors
-    owners = np.repeat(np.arange(len(documents)), list(map(len, past_requests)))
-    n_requests = np.maximum(np.bincount(owners, minlength=len(documents)), 1)[:, None].astype(np.float32)
+    n_by_document = [len(document.hints) for document in documents]
+    owners = np.repeat(np.arange(len(documents)), n_by_document)
+    n_hints = np.maximum(n_by_document, 1)[:, None].astype(np.float32)
     sums = np.zeros_like(vectors)
     np.add.at(sums, owners, embedder.embed(texts, "query"))
-    return unit_vectors(vectors + TRIGGER_WEIGHT / (n_requests + 1) * sums)
+    return unit_vectors(vectors + HINT_WEIGHT / (n_hints + 1) * sums)

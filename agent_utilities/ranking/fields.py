@@ -18,7 +18,6 @@ FIELD_WEIGHTS: Mapping[str, float] = {
     "tags": 1,
     "server": 1,
     "server_text": 0.15,
-    "triggers": 0.4,
 }
 
 

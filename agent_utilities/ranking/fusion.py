@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from agent_utilities.catalog.document import ToolDocument
@@ -12,9 +12,11 @@ from agent_utilities.ranking.base import Index, RankerError, Ranking
 from agent_utilities.ranking.document_vectors import document_vectors
 from agent_utilities.ranking.embedding import Embedder, Provider
 from agent_utilities.ranking.fallback_notice import FallbackNotice
-from agent_utilities.ranking.hybrid_view import LEXICAL_WEIGHT, EmbeddedRequest, HybridView
+from agent_utilities.ranking.hybrid_view import LEXICAL_WEIGHT, EmbeddedRequest, HybridView, LearnedVectors
 from agent_utilities.ranking.lexical import LexicalIndex, LexicalRanker
 from agent_utilities.ranking.nearness import Nearness
+from agent_utilities.ranking.past_requests import PastRequests
+from agent_utilities.ranking.past_vectors import PastVectors
 from agent_utilities.ranking.request_texts import RequestTexts, read_request
 from agent_utilities.ranking.unanswerable import UNANSWERABLE
 from agent_utilities.ranking.views import Views
@@ -64,12 +66,13 @@ class HybridRanker:
         except RankerError as error:
             return self._lexical.index(documents, self._notice.failed(str(error)))
         self._notice.worked()
+        answerability = Answerability.of(Nearness.of(vectors, documents), unanswerable)
         return HybridIndex(
             self._lexical.index(documents),
-            Answerability.of(Nearness.of(vectors, documents), unanswerable),
+            Views(answerability, len(documents), answerability.within),
             embedder,
-            lexical_weight=self._lexical_weight,
-            notice=self._notice,
+            self._lexical_weight,
+            self._notice,
         )
 
     def _distinct_vectors(self, embedder: Embedder, documents: Sequence[ToolDocument], n_dimensions: int) -> Vectors:
@@ -92,52 +95,72 @@ class HybridRanker:
         return np.stack(list(self._vector_by_document.values()))
 
 
+@dataclass(frozen=True, eq=False)
 class HybridIndex:
     """A catalog to search by words and by meaning.
 
     Args:
         lexical: the same catalog by words.
-        answerability: its tools' vectors, and whether a request is answered at all.
+        views: vectors of all of its tools or of some, and whether a request is answered at all.
         embedder: what embeds requests.
         lexical_weight: what words count beside vectors.
         notice: where failures are said.
+        learned: what was asked of its tools before; None where nothing was learned.
     """
 
-    cause = ""
+    lexical: LexicalIndex
+    views: Views[Answerability]
+    embedder: Embedder
+    lexical_weight: float
+    notice: FallbackNotice
+    learned: LearnedVectors | None = None
 
-    def __init__(
-        self,
-        lexical: LexicalIndex,
-        answerability: Answerability,
-        embedder: Embedder,
-        *,
-        lexical_weight: float,
-        notice: FallbackNotice,
-    ) -> None:
-        self._lexical = lexical
-        self._embedder = embedder
-        self._n_dimensions = answerability.unanswerable.shape[1]
-        self._lexical_weight = lexical_weight
-        self._notice = notice
-        self._answerability = Views(answerability, lexical.n_tools, answerability.within)
+    @property
+    def cause(self) -> str:
+        """Nothing is missing."""
+        return ""
+
+    @property
+    def n_learned_bytes(self) -> int:
+        """What the past requests and their vectors take."""
+        return self.lexical.n_learned_bytes + (0 if self.learned is None else self.learned.vectors.n_bytes)
 
     def rank(self, query: str, *, permitted: Sequence[int] | None = None, limit: int = 25) -> Ranking:
         """Return the tools nearest to a request; by words alone, with the cause, where it can't be embedded."""
-        lexical = self._lexical.view(permitted)
+        lexical = self.lexical.view(permitted)
         if not lexical.n_tools:
             return Ranking()
         try:
             request = self._embed(query, read_request(query, lexical.evidence))
         except RankerError as error:
-            by_words = self._lexical.rank(query, permitted=permitted, limit=limit)
-            return replace(by_words, cause=self._notice.failed(str(error)))
-        self._notice.worked()
-        answerability = self._answerability.of(permitted)
-        claim_distance = self._embedder.provider.claim_distance
-        return HybridView(lexical, answerability, self._lexical_weight, claim_distance).rank(request, limit)
+            by_words = self.lexical.rank(query, permitted=permitted, limit=limit)
+            return replace(by_words, cause=self.notice.failed(str(error)))
+        self.notice.worked()
+        answerability = self.views.of(permitted)
+        claim_distance = self.embedder.provider.claim_distance
+        view = HybridView(lexical, answerability, self.lexical_weight, claim_distance, self.learned)
+        return view.rank(request, limit)
+
+    def learn(self, past: PastRequests) -> HybridIndex:
+        """Return the same index that knows past requests too.
+
+        Raises:
+            RankerError: they can't be embedded; that is logged once.
+        """
+        lexical = self.lexical.learn(past)
+        if lexical.past is None:
+            return replace(self, lexical=lexical, learned=None)
+        whole = self.views.of(None)
+        texts = whole.nearness.of_tools(past.places)
+        try:
+            vectors = PastVectors.of(past, texts, self.embedder, whole.unanswerable)
+        except RankerError as error:
+            raise RankerError(self.notice.failed(str(error))) from None
+        return replace(self, lexical=lexical, learned=LearnedVectors(past, vectors))
 
     def _embed(self, query: str, texts: RequestTexts) -> EmbeddedRequest:
-        vectors = self._embedder.embed_request(texts.to_embed)
-        if vectors.shape[1] != self._n_dimensions:
-            raise RankerError(f"{vectors.shape[1]} dimensions instead of {self._n_dimensions}")
+        vectors = self.embedder.embed_request(texts.to_embed)
+        n_dimensions = self.views.of(None).unanswerable.shape[1]
+        if vectors.shape[1] != n_dimensions:
+            raise RankerError(f"{vectors.shape[1]} dimensions instead of {n_dimensions}")
         return EmbeddedRequest(query, (texts.whole, *texts.parts), texts.vectors(vectors))

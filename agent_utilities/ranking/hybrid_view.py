@@ -10,16 +10,21 @@ from agent_utilities.ranking.answerability import Answerability
 from agent_utilities.ranking.base import Ranking
 from agent_utilities.ranking.claims import ClaimRule, count_claimed
 from agent_utilities.ranking.lexical_view import LexicalView
+from agent_utilities.ranking.past_requests import PastRequests
+from agent_utilities.ranking.past_vectors import PastVectors
+from agent_utilities.ranking.raising import raise_best
 from agent_utilities.ranking.scoring import N_DECIMALS, best_places, round_scores
 
 if TYPE_CHECKING:
-    from agent_utilities.ranking.arrays import Scores, Vectors
+    from agent_utilities.ranking.arrays import Places, Scores, Vectors
 
 LEXICAL_WEIGHT = 0.095
 """Of a BM25 score over the greatest idf, beside a cosine: about .3 to .7 where both are spread over the same range."""
 CLAUSE_WEIGHT = 0.3
 SERVER_WEIGHT = 0.2
 CLAIM_SHARE = 0.8
+PAST_SPREADS = 2.0
+"""How much more evidence past requests must give than a tool's own text does, in spreads of unanswerable requests."""
 _LEAST_IDF = 1e-6
 
 
@@ -39,6 +44,34 @@ class EmbeddedRequest:
 
 
 @dataclass(frozen=True, eq=False)
+class LearnedVectors:
+    """What was asked of the tools of a catalog before.
+
+    Args:
+        requests: the requests.
+        vectors: theirs.
+    """
+
+    requests: PastRequests
+    vectors: PastVectors
+
+
+@dataclass(frozen=True, eq=False)
+class Gains:
+    """What past requests say for a request.
+
+    Args:
+        places: (n_learned,) of the permitted tools that have any, among the permitted ones.
+        scores: (n_learned,) how much better they make each of them fit.
+        nearest: the highest cosine of the request to any of them.
+    """
+
+    places: Places
+    scores: Scores
+    nearest: float
+
+
+@dataclass(frozen=True, eq=False)
 class HybridView:
     """The permitted tools of a catalog.
 
@@ -48,12 +81,14 @@ class HybridView:
         lexical_weight: what words count beside vectors; 0 for nothing.
         claim_distance: how far behind the best a tool may lie and be claimed, on the model's scale; 0 where that was
             never measured.
+        learned: what was asked before; None where nothing was learned.
     """
 
     lexical: LexicalView
     answerability: Answerability
     lexical_weight: float
     claim_distance: float
+    learned: LearnedVectors | None = None
 
     def rank(self, request: EmbeddedRequest, limit: int) -> Ranking:
         """Return the tools nearest to a request. See `Index.rank`."""
@@ -61,15 +96,20 @@ class HybridView:
         terms = [lexical.terms(text) for text in request.texts]
         word_scores = [lexical.scores(text_terms) for text_terms in terms]
         cosines = self.answerability.nearness.to(request.vectors)
+        gains = self._gains(request, cosines.centred)
         fused = self._fuse(cosines.centred, word_scores)
+        scores = fused if gains is None else raise_best(fused, gains.places, gains.scores)
         named = lexical.names.named_in(request.query)
-        lifted = fused.copy() if named else fused
-        lifted[named] += fused.max() - fused.min() + 1
+        lifted = scores.copy() if named else scores
+        lifted[named] += scores.max() - scores.min() + 1
         best = best_places(lifted, None, limit)
         if not len(best):
             return Ranking()
         coverage = word_scores[0] / max(_LEAST_IDF, sum(terms[0].idf)) * (self.lexical_weight > 0)
         evidence = self.answerability.evidence(request.vectors[0], cosines.whole, coverage)
+        if gains is not None:
+            of_past = gains.nearest - PAST_SPREADS * self.answerability.spread
+            evidence = max(evidence, self.answerability.gap(request.vectors[0], of_past))
         first_score = round(evidence + bool(named), N_DECIMALS)
         abstained = not named and first_score < self.answerability.cut
         least_claimed = ClaimRule(self.claim_distance, CLAIM_SHARE).least_score(fused)
@@ -79,7 +119,7 @@ class HybridView:
             scores=tuple((ranked_scores - ranked_scores[0] + first_score).round(N_DECIMALS).tolist()),
             abstained=abstained,
             matched=lexical.matched(terms[0], best),
-            n_claimed=0 if abstained else count_claimed(fused[best], least_claimed, best, named),
+            n_claimed=0 if abstained else count_claimed(scores[best], least_claimed, best, named),
             cut=self.answerability.cut,
         )
 
@@ -92,6 +132,33 @@ class HybridView:
         """
         for text_cosines, text_scores in zip(cosines, word_scores, strict=True):
             text_cosines += self.lexical_weight / self.lexical.postings.max_idf * text_scores
-        whole, parts = cosines[0], cosines[1:]
-        fused: Scores = (1 - CLAUSE_WEIGHT) * whole + CLAUSE_WEIGHT * parts.max(axis=0) if len(parts) else whole
+        fused = _with_best_part(cosines)
         return fused + SERVER_WEIGHT * self.lexical.servers.mean_scores(fused)
+
+    def _gains(self, request: EmbeddedRequest, cosines: Vectors) -> Gains | None:
+        """Return what past requests of permitted tools say; None where there are none.
+
+        Args:
+            request: what is asked.
+            cosines: (n_texts, n_tools) as the tools' own texts make them.
+        """
+        if self.learned is None:
+            return None
+        learned, places = self.lexical.permitted(self.learned.requests.places)
+        if not len(learned):
+            return None
+        vectors = self.learned.vectors
+        nearness = vectors.cosines(request.vectors)
+        gains = vectors.gains(request.vectors, nearness, self.answerability.nearness)[:, learned]
+        return Gains(places, _with_best_part(gains - cosines[:, places]), float(nearness[0, learned].max()))
+
+
+def _with_best_part(by_text: Vectors) -> Scores:
+    """Return what the whole request and the best part of it come to: (n_tools,).
+
+    Args:
+        by_text: (n_texts, n_tools) of the whole request first, then of its parts.
+    """
+    whole, parts = by_text[0], by_text[1:]
+    scores: Scores = (1 - CLAUSE_WEIGHT) * whole + CLAUSE_WEIGHT * parts.max(axis=0) if len(parts) else whole
+    return scores

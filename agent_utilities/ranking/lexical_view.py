@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from agent_utilities.ranking.base import Ranking
 from agent_utilities.ranking.claims import ClaimRule, count_claimed
 from agent_utilities.ranking.name_index import NameIndex
+from agent_utilities.ranking.past_requests import PastRequests
 from agent_utilities.ranking.postings import Postings
+from agent_utilities.ranking.raising import raise_best
 from agent_utilities.ranking.request_terms import RequestTerms
-from agent_utilities.ranking.scoring import best_places, round_scores
+from agent_utilities.ranking.scoring import N_DECIMALS, best_places, round_scores
 from agent_utilities.ranking.servers import Servers
 from agent_utilities.ranking.shared_words import cut_of
 
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 CLAIM = ClaimRule(distance=0.5, share=0.85)
 SERVER_WEIGHT = 0.4
+PAST_EVIDENCE = 0.5
+"""Of the words of past requests where it is asked whether a request is answered at all."""
 _LEAST_NORM = 1e-6
 
 
@@ -58,11 +62,16 @@ class LexicalView:
         """The least first score that claims anything."""
         return cut_of(self.postings, self.n_tools)
 
-    def rank(self, query: str, limit: int) -> Ranking:
-        """Return the tools that share words with a request. See `Index.rank`.
+    def rank(self, query: str, limit: int, past: PastRequests | None = None) -> Ranking:
+        """Return the tools that share words with a request, or with requests that they answered. See `Index.rank`.
 
         The words that no tool has count against what the others find, twice: a request of many of them is about
         something else.
+
+        Args:
+            query: the request.
+            limit: the most to return.
+            past: what was asked before; None where nothing was learned.
         """
         import numpy as np
 
@@ -72,25 +81,49 @@ class LexicalView:
         scores = self.scores(terms)
         eligible = scores > 0
         scores = scores + SERVER_WEIGHT * self.servers.mean_scores(scores)
-        scores /= max(_LEAST_NORM, float(np.linalg.norm(terms.idf)))
+        norm = max(_LEAST_NORM, float(np.linalg.norm(terms.idf)))
+        scores /= norm
         scores *= terms.known_share
         least_claimed = CLAIM.least_score(scores * eligible)
+        evidence = None
+        if past is not None:
+            learned, places = self.permitted(past.places)
+            gains = past.word_scores(query, self.postings)[learned] / norm
+            evidence = max(float((scores * eligible).max()), PAST_EVIDENCE * float(gains.max(initial=0)))
+            eligible[places[gains > 0]] = True
+            scores = raise_best(scores, places, gains, eligible)
         named = self.names.named_in(query)
         lifted = scores.copy() if named else scores
         lifted[named] += lifted.max(initial=0) + 1
         eligible[named] = True
         best = best_places(lifted, eligible, limit)
-        ranked_scores = tuple(round_scores(lifted[best]).tolist())
-        abstained = not ranked_scores or ranked_scores[0] < self.cut
+        ranked_scores = round_scores(lifted[best])
+        if evidence is not None and len(best) and not named:
+            ranked_scores = (ranked_scores - ranked_scores[0] + round(evidence, N_DECIMALS)).round(N_DECIMALS)
+        abstained = not len(best) or float(ranked_scores[0]) < self.cut
         return Ranking(
             indexes=self.catalog_places(best),
-            scores=ranked_scores,
+            scores=tuple(ranked_scores.tolist()),
             abstained=abstained,
             matched=self.matched(terms, best),
             cause=self.cause,
             n_claimed=0 if abstained else count_claimed(scores[best], least_claimed, best, named),
             cut=self.cut,
         )
+
+    def permitted(self, places: Places) -> tuple[Places, Places]:
+        """Return which of some tools of the catalog are permitted, and where those stand among the permitted ones.
+
+        Args:
+            places: (n,) in the catalog.
+        """
+        import numpy as np
+
+        if self.names.view_places is None:
+            return np.arange(len(places)), places
+        positions = self.names.view_places[places]
+        chosen = np.flatnonzero(positions >= 0)
+        return chosen, positions[chosen].astype(np.intp)
 
     def catalog_places(self, places: Places) -> tuple[int, ...]:
         """Return where tools stand in the catalog."""

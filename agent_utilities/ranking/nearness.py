@@ -77,6 +77,10 @@ class Nearness:
         rows = 0 if self.rows is None else self.rows.nbytes
         return self.vectors.nbytes + self.scale.nbytes + self.mean.nbytes + rows
 
+    def of_tools(self, places: Places) -> Vectors:
+        """Return the vectors of some of the tools: (n, n_dimensions)."""
+        return self.vectors[places if self.rows is None else self.rows[places]]
+
     def within(self, places: Places) -> Nearness:
         """Return it for some of the tools, as a catalog of them alone would have it.
 

@@ -74,15 +74,6 @@ class TestAspects:
         }
 
 
-class TestTriggers:
-    def test_past_requests_come_after_those_known(self):
-        assert ToolDocument("a", triggers=("x",)).with_triggers(["y"]).triggers == ("x", "y")
-
-    def test_only_the_newest_are_kept(self):
-        triggers = ToolDocument("a").with_triggers(str(n) for n in range(300)).triggers
-        assert (len(triggers), triggers[-1]) == (200, "299")
-
-
 class TestSplitIdentifier:
     @pytest.mark.parametrize(
         ("name", "words"),

@@ -11,6 +11,7 @@ from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.ranking.base import RankerError
 from agent_utilities.ranking.fusion import HybridRanker
 from agent_utilities.ranking.lexical import LexicalRanker
+from agent_utilities.ranking.past_requests import PastRequests
 from agent_utilities.ranking.text import clauses
 from tests.ranking.catalogs import PLACES, TOOLS, Concepts
 
@@ -51,10 +52,10 @@ class TestMeaning:
 
     def test_more_history_brings_a_tool_nearer(self, provider):
         def score(n: int) -> float:
-            asked = ["what is on the radio"] * n
-            catalog = [TOOLS[0].with_triggers(asked), *TOOLS[1:]]
-            ranking = HybridRanker(lambda: provider).index(catalog).rank("which radio station is on")
-            return dict(zip(ranking.indexes, ranking.scores, strict=True))[0]
+            past = PastRequests.of({0: ["what is on the radio"] * n})
+            ranking = HybridRanker(lambda: provider).index(TOOLS).learn(past).rank("which radio station is on")
+            scores = dict(zip(ranking.indexes, ranking.scores, strict=True))
+            return scores[0] - scores[1]
 
         assert score(0) < score(1) < score(3)
 

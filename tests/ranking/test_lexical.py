@@ -9,6 +9,7 @@ import pytest
 from agent_utilities.catalog.document import ToolDocument, ToolServer, document
 from agent_utilities.ranking import term_counts
 from agent_utilities.ranking.lexical import LexicalRanker
+from agent_utilities.ranking.past_requests import PastRequests
 from tests.ranking.catalogs import PLACES, TOOLS
 
 INDEX = LexicalRanker().index(TOOLS)
@@ -136,7 +137,7 @@ class TestServers:
 
 class TestUsage:
     def test_a_past_request_is_found_again(self):
-        index = LexicalRanker().index([*TOOLS[:6], TOOLS[6].with_triggers(["who is hammering us"]), TOOLS[7]])
+        index = LexicalRanker().index(TOOLS).learn(PastRequests.of({PLACES["top_clients"]: ["who is hammering us"]}))
         assert index.rank("somebody is hammering on it").indexes[0] == PLACES["top_clients"]
 
 

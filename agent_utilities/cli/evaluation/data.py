@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -98,13 +98,15 @@ def read_requests(path: Path, tools: Sequence[Tool] | None = None) -> list[Reque
     return requests
 
 
-def add_usage(tools: Sequence[Tool], usage: Iterable[Request]) -> list[Tool]:
-    """Return tools whose documents have the past requests that they answered."""
-    answered: dict[str, list[str]] = {}
+def past_requests(tools: Sequence[Tool], usage: Iterable[Request]) -> dict[int, list[str]]:
+    """Return the past requests that tools answered, oldest first, by the tool's place."""
+    places = {tool.id: place for place, tool in enumerate(tools)}
+    answered: dict[int, list[str]] = {}
     for request in usage:
         for tool_id in sorted(set().union(*request.groups)):
-            answered.setdefault(tool_id, []).append(request.query)
-    return [replace(tool, document=tool.document.with_triggers(answered.get(tool.id, ()))) for tool in tools]
+            if tool_id in places:
+                answered.setdefault(places[tool_id], []).append(request.query)
+    return answered
 
 
 def _rows(path: Path, required: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
