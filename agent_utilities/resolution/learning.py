@@ -18,7 +18,6 @@ from agent_utilities.usage.learned import NOTHING_LEARNED, Learned
 logger = logging.getLogger("agent_utilities.usage")
 
 _N_SCOPES = 64
-_GAP_S = 5.0
 _OTHERS_S = 60.0
 
 NOBODY = "-"
@@ -61,7 +60,7 @@ class Learning:
         source: UsageSource,
         on_learned: Callable[[str, Learned], None],
         *,
-        gap_s: float = _GAP_S,
+        gap_s: float,
         others_s: float = _OTHERS_S,
     ) -> None:
         self._read, self._on_learned = source.read, on_learned

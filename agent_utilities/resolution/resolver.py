@@ -260,7 +260,7 @@ class Resolver:
         if self._ranker is not None:
             self._search = CatalogSearch(self._ranker, cache_bytes(settings.cache_mb, "searches"))
         if (source := self._usage()) is not None:
-            self.learning = Learning(source, self._on_learned)
+            self.learning = Learning(source, self._on_learned, gap_s=self.limits.refresh_gap_s)
         self.orchestrator = DynamicToolOrchestrator(
             graph,
             self._records,

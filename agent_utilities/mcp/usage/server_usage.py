@@ -167,6 +167,11 @@ class ServerUsage:
         described = {"description": tool.description} if tool.description is not None else {}
         return n_tokens({"name": tool.name, **described, "inputSchema": tool.parameters})
 
+    async def flushed(self) -> None:
+        """Wait until what was recorded so far is written, or lost for good; returns at once where nothing is logged."""
+        if self._log is not None:
+            await self._log.flushed()
+
     # -- reading -----------------------------------------------------------------------------------------------------
 
     def source(self) -> UsageSource | None:

@@ -31,6 +31,7 @@ async def summarise(host: Host, verdict: Verdict, kind: ComponentKind, decided: 
     Returns:
         `revision`, `permitted`, `visible`, `status`; `cause` where the query was answered less than it could be;
         `ranked` names of visible tools, best first, where it was answered, and `left_out` how many more answer it;
+        `by_usage` names of those of them that stand there for what was called before, and not for the query's words;
         `unknown` names that the caller gave, each with the nearest; `absent` upstreams that were never reached yet;
         where tools are deferred `deferred`, how many, and `active`, the value by which a later request shows the same.
     """
@@ -49,6 +50,8 @@ async def summarise(host: Host, verdict: Verdict, kind: ComponentKind, decided: 
     if kind == "tool" and decision.status in ANSWERED:
         shown = {decision.catalog.entries[i].name for i in decision.visible}
         summary["ranked"] = [name for name in resolution.names if name in shown]
+        if by_usage := [tool.name for tool in resolution.tools if tool.by_usage and tool.name in shown]:
+            summary["by_usage"] = by_usage
         if resolution.n_left_out:
             summary["left_out"] = resolution.n_left_out
     if verdict.by_caller and (unknown := await unknown_names(host, decision, kind, verdict)):
