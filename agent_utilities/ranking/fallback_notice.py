@@ -8,14 +8,19 @@ logger = logging.getLogger(__name__)
 
 
 class FallbackNotice:
-    """Says once that vectors can't be had, and again only after they could be."""
+    """Says once that vectors can't be had, and again only after they could be.
 
-    def __init__(self) -> None:
+    Args:
+        what: what is done in their place.
+    """
+
+    def __init__(self, what: str = "ranked by words alone") -> None:
+        self._what = what
         self._is_said = False
 
     def failed(self, cause: str) -> str:
         """Log a failure that is news, and return it as the cause of a plainer ranking."""
-        text = f"ranked by words alone: {cause}"
+        text = f"{self._what}: {cause}"
         if not self._is_said:
             logger.warning("%s", text)
         self._is_said = True

@@ -51,6 +51,7 @@ class HybridRanker:
         self._embedder: Embedder | None = None
         self._vector_by_document: dict[ToolDocument, NDArray[np.float32]] = {}
         self._notice = FallbackNotice()
+        self._learning_notice = FallbackNotice("past requests are learned by words alone")
 
     def index(self, documents: Sequence[ToolDocument]) -> Index:
         """Return a hybrid index, or the lexical one with the cause where vectors can't be had.
@@ -73,6 +74,7 @@ class HybridRanker:
             embedder,
             self._lexical_weight,
             self._notice,
+            self._learning_notice,
         )
 
     def _distinct_vectors(self, embedder: Embedder, documents: Sequence[ToolDocument], n_dimensions: int) -> Vectors:
@@ -105,6 +107,7 @@ class HybridIndex:
         embedder: what embeds requests.
         lexical_weight: what words count beside vectors.
         notice: where failures are said.
+        learning_notice: where those of learning are.
         learned: what was asked of its tools before; None where nothing was learned.
     """
 
@@ -113,6 +116,7 @@ class HybridIndex:
     embedder: Embedder
     lexical_weight: float
     notice: FallbackNotice
+    learning_notice: FallbackNotice
     learned: LearnedVectors | None = None
 
     @property
@@ -155,7 +159,8 @@ class HybridIndex:
         try:
             vectors = PastVectors.of(past, texts, self.embedder, whole.unanswerable)
         except RankerError as error:
-            raise RankerError(self.notice.failed(str(error))) from None
+            raise RankerError(self.learning_notice.failed(str(error))) from None
+        self.learning_notice.worked()
         return replace(self, lexical=lexical, learned=LearnedVectors(past, vectors))
 
     def _embed(self, query: str, texts: RequestTexts) -> EmbeddedRequest:

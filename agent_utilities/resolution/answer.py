@@ -73,9 +73,12 @@ Ranked = Callable[[Sequence[str]], Resolution]
 class ToolRanker(Protocol):
     """Ranks a server's tools: `CatalogRanker`, or a test's own."""
 
-    @property
-    def version(self) -> str:
-        """What it answers from: answers of one version are equal. Empty while it can't rank."""
+    def version_for(self, scope: str) -> str:
+        """Return what it answers from: answers of one version are equal. Empty while it can't rank.
+
+        Args:
+            scope: the usage scope that is asked in; no version is that of two scopes, everybody's aside.
+        """
         ...
 
     async def rank(self, question: Question, deadline: Deadline) -> Ranked | None:

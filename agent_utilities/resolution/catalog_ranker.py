@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -15,6 +15,7 @@ from agent_utilities.ranking.base import Index, Ranker
 from agent_utilities.resolution.answer import Question, Ranked
 from agent_utilities.resolution.catalog_index import CatalogIndex
 from agent_utilities.resolution.deadlines import for_index_by_vectors
+from agent_utilities.resolution.learned_indexes import LearnedIndexes
 from agent_utilities.resolution.timely_ranking import BY_WORDS, TimelyRankings
 from agent_utilities.runtime.deadline import Deadline
 from agent_utilities.runtime.threads import in_daemon_thread
@@ -55,11 +56,23 @@ class CatalogRanker:
         self._index: CatalogIndex | None = None
         self._n_swaps = 0
         self._rankings = TimelyRankings()
+        self._learned = LearnedIndexes(retry_s)
 
     @property
     def version(self) -> str:
         """What is ranked from; empty before the first index."""
         return self._index.version if self._index is not None else ""
+
+    def version_for(self, scope: str) -> str:
+        """Return what callers of a usage scope are answered from; empty before the first index. See `ToolRanker`."""
+        index = self._index_for(scope)
+        if index is None:
+            return ""
+        # What was learned may come between this and the answer: a scope's answers are kept apart from the first.
+        return f"{index.version}@{scope}" if scope else index.version
+
+    def _index_for(self, scope: str) -> CatalogIndex | None:
+        return None if self._index is None else self._learned.of(scope, self._index)
 
     def health(self) -> dict[str, Any]:
         """Return what `/ready` tells of the index."""
@@ -69,6 +82,27 @@ class CatalogRanker:
         if self._index.lacks_vectors:
             health["cause"] = BY_WORDS
         return health
+
+    def learn(self, scope: str, version: str, past_requests: Mapping[str, Sequence[str]]) -> None:
+        """Take the requests that tools answered before, for callers of one usage scope alone; returns at once.
+
+        They are learned in the background, and used from then on. Of the scopes those used last are kept: see
+        `learned_version`.
+
+        Args:
+            scope: whose usage it is; empty for everybody's of the server.
+            version: differs where `past_requests` do.
+            past_requests: by the tool's name, oldest first; none forgets what was learned.
+        """
+        self._learned.teach(scope, version, past_requests)
+
+    def learned_version(self, scope: str) -> str:
+        """Return the version that a scope was taught last; empty where it is to be taught, anew or for the first."""
+        return self._learned.version(scope)
+
+    async def wait_until_learned(self) -> None:
+        """Wait until what was taught is learned, as far as it can be for now; only while `run` is under way."""
+        await self._learned.idle.wait()
 
     # -- indexing, in the background -----------------------------------------------------------------------------
 
@@ -120,10 +154,12 @@ class CatalogRanker:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._index_by_words())
+                group.create_task(self._learned.run(lambda: self._index))
                 if self._better is not None:
                     group.create_task(self._index_by_vectors(self._better))
         finally:
             self._index = None
+            self._learned.clear()
             self._rankings.close()
 
     async def _index_by_words(self) -> None:
@@ -179,13 +215,14 @@ class CatalogRanker:
         lacks_vectors = self._better is not None and bool(documents) and (best is lexical or bool(best.cause))
         names = tuple(document.name for document in documents)
         self._index = CatalogIndex(str(self._n_swaps), digest, names, lexical, best, lacks_vectors, documents)
+        self._learned.catalog_changed()
         logger.info("index of %d tools is ready%s", len(documents), f" ({best.cause})" if best.cause else "")
 
     # -- answering -----------------------------------------------------------------------------------------------
 
     async def rank(self, question: Question, deadline: Deadline) -> Ranked | None:
         """Rank the tools in scope; by words alone where vectors take too long. See `ToolRanker`."""
-        index = self._index
+        index = self._index_for(question.trail.scope)
         return None if index is None else await _attempt(self._rank(index, question, deadline))
 
     async def _rank(self, index: CatalogIndex, question: Question, deadline: Deadline) -> Ranked:
@@ -207,7 +244,7 @@ class CatalogRanker:
         Returns:
             None where it can't rank.
         """
-        index = self._index
+        index = self._index_for(question.trail.scope)
         return None if index is None else await _attempt(self._search(index, question, limit, deadline))
 
     async def _search(self, index: CatalogIndex, question: Question, limit: int, deadline: Deadline) -> Resolution:

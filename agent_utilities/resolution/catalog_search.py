@@ -20,7 +20,7 @@ class SearchKey:
     Args:
         query: the words as they came: capitals and quotes tell names from words.
         scope_digest: of the tools that the caller may use.
-        index_version: what is searched.
+        index_version: what is searched, and whose past requests count.
         limit: the most to name.
     """
 
@@ -61,7 +61,7 @@ class CatalogSearch:
         if not self._ranker.version:
             return unavailable("no index yet")
         scope_digest = question.scope.digest if question.scope is not None else ""
-        key = SearchKey(question.query, scope_digest, self._ranker.version, limit)
+        key = SearchKey(question.query, scope_digest, self._ranker.version_for(question.trail.scope), limit)
         if (answer := self._answers.get(key)) is not None:
             return answer
         try:

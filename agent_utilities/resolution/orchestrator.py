@@ -135,7 +135,7 @@ class DynamicToolOrchestrator:
         if state is not None:
             edition = self._refresher.edition(state, with_edges=bool(question.trail.near))
         scope_digest = question.scope.digest if question.scope is not None else ""
-        version = self._ranker.version if self._ranker is not None else ""
+        version = self._ranker.version_for(question.trail.scope) if self._ranker is not None else ""
         return Asked(server_name, question.text, edition, scope_digest, version, question.limit, question.trail)
 
     def new_deadline(self) -> Deadline:

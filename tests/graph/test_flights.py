@@ -31,6 +31,9 @@ class Fixed:
     def __init__(self, *claimed: str, works: bool = True) -> None:
         self.claimed, self.works = claimed, works
 
+    def version_for(self, scope: str) -> str:
+        return self.version
+
     async def rank(self, question: Question, deadline: Deadline) -> Ranked | None:
         tools = [RankedTool(name, 1.0) for name in self.claimed]
         return (lambda literal: combined_answer(question, literal, tools, len(tools))) if self.works else None

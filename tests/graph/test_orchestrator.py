@@ -259,6 +259,9 @@ class Ranker:
     def __init__(self, claimed: str) -> None:
         self.claimed, self.works, self.n_asked = claimed, True, 0
 
+    def version_for(self, scope: str) -> str:
+        return self.version
+
     async def rank(self, question: Question, deadline: Deadline) -> Ranked | None:
         self.n_asked += 1
         tools = [RankedTool(self.claimed, 1.0)]

@@ -28,6 +28,9 @@ class Noting:
     def __init__(self) -> None:
         self.deadlines: list[Deadline] = []
 
+    def version_for(self, scope: str) -> str:
+        return self.version
+
     async def rank(self, question: Question, deadline: Deadline) -> Ranked | None:
         self.deadlines.append(deadline)
         return None

@@ -1,0 +1,197 @@
+"""Past requests of a running server's ranker: learned in the background, each for its own scope, never waited for."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from agent_utilities.graph.query_text import normalise
+from agent_utilities.ranking.fusion import HybridRanker
+from agent_utilities.ranking.lexical import LexicalRanker
+from agent_utilities.resolution.answer import Question
+from agent_utilities.resolution.catalog_ranker import CatalogRanker
+from agent_utilities.resolution.catalog_search import CatalogSearch
+from agent_utilities.resolution.learned_indexes import LearnedIndexes
+from agent_utilities.resolution.scope import CallerScope
+from agent_utilities.resolution.trail import Trail
+from agent_utilities.runtime.deadline import Deadline
+from agent_utilities.selection.resolution import Resolution
+from tests.graph.wrapped import until
+from tests.ranking.catalogs import TOOLS, Concepts
+from tests.resolution.test_catalog_ranker import Gated, kept
+
+pytestmark = pytest.mark.anyio
+WHODUNIT = {"clone_repo": ["whodunit over the weekend", "whodunit this morning"]}
+
+
+async def found(ranker: CatalogRanker, query: str, usage: str = "", scope: CallerScope | None = None) -> Resolution:
+    question = Question(query, normalise(query), scope, trail=Trail(usage))
+    answer = await ranker.search(question, 5, Deadline.after(10))
+    assert answer is not None
+    return answer
+
+
+async def first(ranker: CatalogRanker, query: str, usage: str = "") -> str:
+    return (*(await found(ranker, query, usage)).names, "none")[0]
+
+
+async def indexed(ranker: CatalogRanker, version: str = "1") -> None:
+    ranker.offer(version, TOOLS)
+    await ranker.settled.wait()
+
+
+async def taught(ranker: CatalogRanker, scope: str = "", version: str = "a", requests=WHODUNIT) -> None:
+    """Teach a scope, and wait until that is all learned."""
+    ranker.learn(scope, version, requests)
+    await ranker.wait_until_learned()
+
+
+@pytest.fixture(params=["lexical", "hybrid"])
+def ranker(request: pytest.FixtureRequest) -> CatalogRanker:
+    return CatalogRanker(LexicalRanker(), HybridRanker(Concepts) if request.param == "hybrid" else None)
+
+
+class TestLearning:
+    async def test_what_was_asked_before_is_found_by_it(self, ranker: CatalogRanker) -> None:
+        async with kept(ranker):
+            await indexed(ranker)
+            assert await first(ranker, "whodunit") != "clone_repo"
+            await taught(ranker)
+            assert await first(ranker, "whodunit") == "clone_repo"
+
+    async def test_it_may_be_taught_before_there_is_an_index(self, ranker: CatalogRanker) -> None:
+        ranker.learn("", "a", WHODUNIT)
+        async with kept(ranker):
+            await indexed(ranker)
+            await taught(ranker)
+            assert await first(ranker, "whodunit") == "clone_repo"
+
+    async def test_a_catalog_that_changes_is_learned_anew(self, ranker: CatalogRanker) -> None:
+        async with kept(ranker):
+            await indexed(ranker)
+            await taught(ranker)
+            ranker.offer("2", TOOLS[2:])
+            await ranker.settled.wait()
+            await taught(ranker)
+            assert await first(ranker, "whodunit") == "clone_repo"
+
+    async def test_what_is_forgotten_is_not_used_any_more(self, ranker: CatalogRanker) -> None:
+        async with kept(ranker):
+            await indexed(ranker)
+            before = await found(ranker, "whodunit")
+            await taught(ranker)
+            ranker.learn("", "b", {})
+            assert await found(ranker, "whodunit") == before
+            assert ranker.learned_version("") == ""
+
+    async def test_tools_that_are_gone_teach_nothing(self, ranker: CatalogRanker) -> None:
+        async with kept(ranker):
+            await indexed(ranker)
+            before = await found(ranker, "whodunit")
+            await taught(ranker, requests={"gone": ["whodunit"]})
+            assert await found(ranker, "whodunit") == before
+
+    async def test_the_same_version_is_learned_once(self, ranker: CatalogRanker) -> None:
+        async with kept(ranker):
+            await indexed(ranker)
+            await taught(ranker)
+            version = ranker.version_for("")
+            await taught(ranker)
+            assert ranker.version_for("") == version
+
+    async def test_with_nothing_learned_the_version_is_the_catalogs(self, ranker: CatalogRanker) -> None:
+        async with kept(ranker):
+            assert ranker.version_for("") == ""
+            await indexed(ranker)
+            assert ranker.version_for("") == ranker.version
+
+
+class TestScopes:
+    async def test_no_scope_is_answered_by_what_another_asked(self, ranker: CatalogRanker) -> None:
+        async with kept(ranker):
+            await indexed(ranker)
+            before = await found(ranker, "whodunit", "bob")
+            await taught(ranker, "alice")
+            assert await first(ranker, "whodunit", "alice") == "clone_repo"
+            assert await found(ranker, "whodunit", "bob") == await found(ranker, "whodunit") == before
+
+    async def test_searches_of_two_scopes_are_remembered_apart(self, ranker: CatalogRanker) -> None:
+        search = CatalogSearch(ranker, 1 << 20)
+        async with kept(ranker):
+            await indexed(ranker)
+            await taught(ranker, "alice")
+            async with asyncio.TaskGroup() as group:
+                search.flights.group = group
+                trails = [Trail(scope) for scope in ("alice", "bob", "alice")]
+                questions = [Question("whodunit", "whodunit", trail=trail) for trail in trails]
+                answers = [await search.find(question, 5, Deadline.after(10)) for question in questions]
+        assert answers[0].names[0] == answers[2].names[0] == "clone_repo"
+        assert answers[1].names[:1] != ("clone_repo",)
+
+    async def test_versions_of_two_scopes_differ_even_before_anything_is_learned(self, ranker: CatalogRanker) -> None:
+        async with kept(ranker):
+            await indexed(ranker)
+            assert len({ranker.version_for(scope) for scope in ("", "alice", "bob")}) == 3
+
+    async def test_a_scope_that_learned_is_learned_anew_for_another_catalog_once_it_asks(
+        self, ranker: CatalogRanker
+    ) -> None:
+        async with kept(ranker):
+            await indexed(ranker)
+            await taught(ranker, "alice")
+            ranker.offer("2", TOOLS[1:])
+            await ranker.settled.wait()
+            await found(ranker, "whodunit", "alice")
+            await taught(ranker, "alice")
+            assert await first(ranker, "whodunit", "alice") == "clone_repo"
+
+    async def test_of_many_scopes_those_used_last_are_kept(self) -> None:
+        learned = LearnedIndexes(60, max_bytes=20_000)
+        for n in range(50):
+            learned.teach(f"subject{n}", "a", WHODUNIT)
+            learned.version("subject0")
+        assert learned.version("subject0") == learned.version("subject49") == "a"
+        assert learned.version("subject5") == ""
+
+
+class TestVectors:
+    async def test_a_request_waits_for_no_vectors_of_past_requests(self) -> None:
+        provider = Gated()
+        async with kept(ranker := CatalogRanker(LexicalRanker(), HybridRanker(lambda: provider))):
+            await indexed(ranker)
+            before = await found(ranker, "whodunit")
+            provider.gate.clear()
+            ranker.learn("", "a", WHODUNIT)
+            await until(lambda: ranker.version_for("") != ranker.version, "words are learned")
+            assert await found(ranker, "whodunit") == before
+            provider.gate.set()
+            await taught(ranker)
+            assert await first(ranker, "whodunit") == "clone_repo"
+
+    async def test_where_they_cant_be_had_tools_are_ranked_without_and_they_are_tried_again(self, caplog) -> None:
+        provider = Gated()
+        ranker = CatalogRanker(LexicalRanker(), HybridRanker(lambda: provider), retry_s=0.01)
+        async with kept(ranker):
+            await indexed(ranker)
+            before = (await found(ranker, "whodunit")).names
+            provider.fails = True
+            n_calls = provider.n_calls
+            ranker.learn("", "a", WHODUNIT)
+            await until(lambda: provider.n_calls > n_calls + 2, "tried again")
+            assert (await found(ranker, "whodunit")).names == before
+            assert len([record for record in caplog.records if record.levelname == "WARNING"]) == 1
+            version = ranker.version_for("")
+            provider.fails = False
+            await until(lambda: ranker.version_for("") != version, "vectors are learned")
+            assert await first(ranker, "whodunit") == "clone_repo"
+
+    async def test_a_stop_in_the_middle_is_no_matter(self) -> None:
+        provider = Gated()
+        async with kept(ranker := CatalogRanker(LexicalRanker(), HybridRanker(lambda: provider))):
+            await indexed(ranker)
+            provider.gate.clear()
+            ranker.learn("", "a", WHODUNIT)
+            await until(lambda: ranker.version_for("") != ranker.version, "words are learned")
+        provider.gate.set()
+        assert ranker.version_for("") == ""
