@@ -105,7 +105,7 @@ class ResolvingServer(LaunchedServer):
 
     def _trail(self, verdict: Verdict, scope: CallerScope | None) -> Trail:
         """Return what the caller did before, as far as he may use those tools now (law L1)."""
-        if self.resolver.learning is None or scope is None:
+        if self.resolver.teaching is None or scope is None:
             return NO_TRAIL
         called = () if verdict.trail is None else verdict.trail.called
         near = dict.fromkeys((*called, *reversed(verdict.preferences.active.names)))

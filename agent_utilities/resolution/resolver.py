@@ -11,26 +11,23 @@ from typing import Any, TypeVar
 
 from agent_utilities.graph.backends import graph_backend
 from agent_utilities.graph.base import ToolGraph, ToolRecord
-from agent_utilities.graph.edges import ToolEdge
 from agent_utilities.graph.query_text import normalise
 from agent_utilities.resolution.answer import Question, unavailable
 from agent_utilities.resolution.catalog_ranker import CatalogRanker
 from agent_utilities.resolution.catalog_search import CatalogSearch
 from agent_utilities.resolution.curated_answer import curated, wide_limit
 from agent_utilities.resolution.deadlines import Limits, for_first_fill
-from agent_utilities.resolution.learning import Learning, UsageSource
+from agent_utilities.resolution.learning import UsageSource
 from agent_utilities.resolution.live_tools import LiveTools
-from agent_utilities.resolution.neighbours import tool_edges
 from agent_utilities.resolution.opening import open_catalog_ranker
 from agent_utilities.resolution.orchestrator import DynamicToolOrchestrator
 from agent_utilities.resolution.scope import CallerScope
+from agent_utilities.resolution.teaching import Teaching
 from agent_utilities.resolution.trail import NO_TRAIL, Trail
 from agent_utilities.runtime.cache_budget import cache_bytes
 from agent_utilities.runtime.deadline import Deadline
-from agent_utilities.runtime.threads import in_daemon_thread
 from agent_utilities.selection.resolution import UNRESOLVED, Resolution
 from agent_utilities.settings import Settings
-from agent_utilities.usage.learned import Learned
 
 logger = logging.getLogger("agent_utilities.graph")
 
@@ -65,7 +62,7 @@ class Resolver:
         self._given_graph = graph
         self._ranker: CatalogRanker | None = None
         self._search: CatalogSearch | None = None
-        self.learning: Learning | None = None
+        self.teaching: Teaching | None = None
         """What usage teaches; there while the resolver runs, where anything is to be learned from it."""
         self.orchestrator: DynamicToolOrchestrator | None = None
         self.limits = Limits()
@@ -100,7 +97,7 @@ class Resolver:
             return UNRESOLVED
         if scope is None:
             return Resolution("unavailable", cause=orchestrator.cause or "being filled")
-        prior = self.learning.prior(trail.scope) if self.learning is not None else None
+        prior = self.teaching.prior(trail.scope) if self.teaching is not None else None
         answer = await orchestrator.resolve(query, self._name(), scope, wide_limit(limit, prior), deadline, trail)
         return curated(answer, prior, scope, limit)
 
@@ -225,14 +222,10 @@ class Resolver:
 
     def learn_news(self) -> None:
         """Have the usage log read again, in the background: it has grown."""
-        if self.learning is not None:
-            self.learning.news()
+        if self.teaching is not None:
+            self.teaching.learning.news()
 
-    async def _edges(self) -> Sequence[ToolEdge]:
-        known = {} if self.learning is None else self.learning.known
-        return await in_daemon_thread(lambda: [edge for scope in known for edge in tool_edges(known[scope], scope)])
-
-    def _on_learned(self, scope: str, learned: Learned) -> None:
+    def _refresh_edges(self) -> None:
         if self.orchestrator is not None:
             self.orchestrator.refresh_edges(self._name())
 
@@ -260,12 +253,12 @@ class Resolver:
         if self._ranker is not None:
             self._search = CatalogSearch(self._ranker, cache_bytes(settings.cache_mb, "searches"))
         if (source := self._usage()) is not None:
-            self.learning = Learning(source, self._on_learned, gap_s=self.limits.refresh_gap_s)
+            self.teaching = Teaching(source, self._ranker, self._refresh_edges, self.limits.refresh_gap_s)
         self.orchestrator = DynamicToolOrchestrator(
             graph,
             self._records,
             ranker=self._ranker,
-            edges=self._edges if self.learning is not None else None,
+            edges=self.teaching.edges if self.teaching is not None else None,
             deadline_s=settings.graph_deadline_ms / 1000,
             ttl_hours=settings.graph_ttl_hours,
             limits=replace(
@@ -281,11 +274,11 @@ class Resolver:
                 if self._ranker is not None and self._search is not None:
                     self._search.flights.group = group
                     group.create_task(self._ranker.run())
-                if self.learning is not None:
-                    group.create_task(self.learning.run())
+                if self.teaching is not None:
+                    group.create_task(self.teaching.learning.run())
                 group.create_task(self.orchestrator.run(self._name()))
         finally:
-            self.orchestrator = self._ranker = self._search = self.learning = None
+            self.orchestrator = self._ranker = self._search = self.teaching = None
 
     async def _records(self, server_name: str) -> Sequence[ToolRecord]:
         try:

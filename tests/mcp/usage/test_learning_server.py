@@ -63,9 +63,8 @@ async def told(client: Client[Any], query: str = QUERY, **selection: Any) -> dic
 async def learned(server: AgentServer) -> None:
     """Wait until all that was called is learned from."""
     await server.usage.flushed()
-    assert server.resolver.learning is not None
-    server.resolver.learn_news()
-    await server.resolver.learning.settled.wait()
+    assert server.resolver.teaching is not None
+    await server.resolver.teaching.settle()
 
 
 async def use(server: AgentServer, client: Client[Any], *tools: str) -> None:
@@ -74,6 +73,11 @@ async def use(server: AgentServer, client: Client[Any], *tools: str) -> None:
     for tool in tools:
         await client.call_tool(tool)
     await learned(server)
+
+
+def logs(folder: Path) -> list[Path]:
+    """Return the files of the log, and of what stands beside it."""
+    return list(folder.glob("usage*"))
 
 
 class TestLists:
@@ -126,10 +130,8 @@ class TestLists:
 
 
 class TestSubjects:
-    environ = {"MCP_USAGE_SCOPE": "subject"}
-
     async def test_what_one_did_teaches_him_and_no_other(self, tmp_path: Path) -> None:
-        server = office(tmp_path, environ=self.environ, auth=StaticTokenVerifier(tokens=TOKENS))
+        server = office(tmp_path, environ={"MCP_USAGE_SCOPE": "subject"}, auth=StaticTokenVerifier(tokens=TOKENS))
         app, anna = over_http(server, headers={"authorization": "Bearer token-anna"}, mode="legacy")
         bert = Client(type(anna.transport)(anna.transport.url, headers={"authorization": "Bearer token-bert"}))
         bert.transport.httpx_client_factory = anna.transport.httpx_client_factory
@@ -143,11 +145,10 @@ class TestSubjects:
             ]
 
     async def test_no_name_of_a_subject_is_in_the_log(self, tmp_path: Path) -> None:
-        server = office(tmp_path, environ=self.environ, auth=StaticTokenVerifier(tokens=TOKENS))
+        server = office(tmp_path, environ={"MCP_USAGE_SCOPE": "subject"}, auth=StaticTokenVerifier(tokens=TOKENS))
         async with serving(server, headers={"authorization": "Bearer token-anna"}) as client:
             await use(server, client, "post")
-        on_disk = b"".join(path.read_bytes() for path in tmp_path.glob("usage*"))
-        assert b"anna" not in on_disk
+        assert b"anna" not in b"".join(path.read_bytes() for path in logs(tmp_path))
 
 
 class TestWhatIsLogged:
@@ -155,7 +156,7 @@ class TestWhatIsLogged:
         server = office(tmp_path, environ={"MCP_USAGE": ""})
         async with serving(server) as client:
             await client.call_tool("post")
-        assert list(tmp_path.glob("usage*")) == []
+        assert logs(tmp_path) == []
 
     async def test_a_gateway_counts_where_nobody_says(self, tmp_path: Path) -> None:
         gateway = create_gateway({"mcpServers": {}}, environ={"MCP_GATEWAY_FOLDER": str(tmp_path)})
