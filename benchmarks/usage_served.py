@@ -93,7 +93,7 @@ def measure(folder: Path, ranker: str, step: int) -> list[Learned]:
     return [_measured(lane, requests, shown, ids) for lane, shown in lanes]
 
 
-def _wait_until_learned(server: ServedCatalog, n_requests: int) -> None:
+def _wait_until_learned(server: ServedCatalog, n_calls: int) -> None:
     """Wait until what was called is ranked by.
 
     Raises:
@@ -101,9 +101,8 @@ def _wait_until_learned(server: ServedCatalog, n_requests: int) -> None:
     """
     until = time.monotonic() + _LEARNED_S
     while time.monotonic() < until:
-        server.ask("wake up")
-        learned = server.ready().get("usage", {}).get("learned", {})
-        if learned.get("requests") == n_requests and learned.get("ranked"):
+        usage = server.ready()["usage"]
+        if usage["n_written"] >= n_calls and usage["learned"]["settled"]:
             return
         time.sleep(0.5)
     raise ContenderError(f"not learned within {_LEARNED_S} s: {server.ready()}")

@@ -143,7 +143,11 @@ class AgentServer(ResolvingServer):
         return {**health, "warnings": warnings} if warnings else health
 
     def _usage_health(self) -> dict[str, Any]:
-        return {} if self.usage.mode == "off" else {"usage": self.usage.health()}
+        if self.usage.mode == "off":
+            return {}
+        teaching = self.resolver.teaching
+        learned = {} if teaching is None else {"learned": teaching.health()}
+        return {"usage": {**self.usage.health(), **learned}}
 
     # -- changes of the catalog while the server runs --------------------------------------------------------------
 

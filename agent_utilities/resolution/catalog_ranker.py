@@ -100,6 +100,11 @@ class CatalogRanker:
         """Return the version that a scope was taught last; empty where it is to be taught, anew or for the first."""
         return self._learned.version(scope)
 
+    @property
+    def has_learned(self) -> bool:
+        """Whether all that was taught is learned by now."""
+        return self._learned.idle.is_set()
+
     async def wait_until_learned(self) -> None:
         """Wait until what was taught is learned, as far as it can be for now; only while `run` is under way."""
         await self._learned.idle.wait()

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from agent_utilities.graph.edges import ToolEdge
 from agent_utilities.resolution.catalog_ranker import CatalogRanker
-from agent_utilities.resolution.learning import Learning, UsageSource
+from agent_utilities.resolution.learning import EVERYBODY, Learning, UsageSource
 from agent_utilities.resolution.neighbours import tool_edges
 from agent_utilities.resolution.prior import Prior
 from agent_utilities.runtime.threads import in_daemon_thread
-from agent_utilities.usage.learned import Learned
+from agent_utilities.usage.learned import NOTHING_LEARNED, Learned
 
 
 class Teaching:
@@ -48,6 +49,14 @@ class Teaching:
         await self.learning.settled.wait()
         if self._ranker is not None:
             await self._ranker.wait_until_learned()
+
+    def health(self) -> dict[str, Any]:
+        """Return what `/ready` tells: how much is known of everybody's usage, and whether that is all that was logged here."""
+        known = self.learning.known
+        learned = known.get(EVERYBODY, NOTHING_LEARNED)
+        n_requests = sum(map(len, learned.past_requests.values()))
+        is_settled = self.learning.settled.is_set() and (self._ranker is None or self._ranker.has_learned)
+        return {"scopes": len(known), "tools": len(learned.uses), "requests": n_requests, "settled": is_settled}
 
     def _on_learned(self, scope: str, learned: Learned) -> None:
         if self._ranker is not None:
