@@ -211,8 +211,8 @@ class UsageLog:
 
     def _fails(self, error: UsageError) -> None:
         if self._problem is None:
-            then = "it is tried again" if error.is_temporary else "nothing more is logged"
-            logger.warning("%s; until then calls are answered and not logged, and %s", error, then)
+            until = "that is done; it is tried again" if error.is_temporary else "the server is started again"
+            logger.warning("%s; calls are answered and not logged until %s", error, until)
         self._problem = error
 
     def _works(self) -> None:

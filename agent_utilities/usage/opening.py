@@ -77,10 +77,12 @@ def _make_tables(connection: sqlite3.Connection, path: Path) -> None:
     version = _version(connection, path)
     if version == schema.VERSION:
         return
-    if version == 0:
-        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # does nothing once there is a table
-    connection.execute("BEGIN IMMEDIATE")
+    # Not IMMEDIATE, which begins an empty file: how it is vacuumed can't be chosen any more. Nor may that be chosen in
+    # a transaction of its own: it begins the file too, and who finds it so takes it for another application's.
+    connection.execute("BEGIN" if version == 0 else "BEGIN IMMEDIATE")
     try:
+        if version == 0:
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         version = _version(connection, path)
         if version == 0:
             for statement in schema.TABLES:

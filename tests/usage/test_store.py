@@ -6,7 +6,9 @@ import sqlite3
 import stat
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +18,7 @@ from agent_utilities.usage.clock import DAY_MS, HOUR_MS
 from agent_utilities.usage.errors import UsageError
 from agent_utilities.usage.events import Call, Event, Listed, Search
 from agent_utilities.usage.forgetting import Forget, forget
+from agent_utilities.usage.opening import check_header
 from agent_utilities.usage.store import UsageStore
 from tests.usage.logs import BOUNDS, NOW_MS, bytes_of, call, rows, turns
 
@@ -96,6 +99,23 @@ class TestWhichFile:
         (tmp_path / "usage.db").touch()
         write(tmp_path / "usage.db", call(1))
         assert turns(tmp_path / "usage.db") == [1]
+
+    def test_a_file_that_is_being_made_is_empty_or_ours_to_others(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        seen = []
+
+        class Watched(sqlite3.Connection):
+            def execute(self, *arguments: Any) -> sqlite3.Cursor:
+                cursor = super().execute(*arguments)
+                check_header(path)
+                seen.append(path.stat().st_size)
+                return cursor
+
+        monkeypatch.setattr("sqlite3.connect", partial(sqlite3.connect, factory=Watched))
+        write(path, call())
+        assert seen[0] == 0
+        assert rows(path, "PRAGMA auto_vacuum") == [(2,)]
 
     def test_random_bytes_are_no_log_and_stay(self, tmp_path: Path) -> None:
         path = tmp_path / "usage.db"
