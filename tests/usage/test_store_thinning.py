@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from agent_utilities.usage.thinning import rows_to_take
 
-COUNTS = st.dictionaries(st.integers(), st.integers(1, 500), max_size=20)
+COUNTS = st.dictionaries(st.integers(), st.integers(1, 500), max_size=8)
 
 
 def test_the_greediest_gives_first() -> None:
