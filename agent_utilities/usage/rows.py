@@ -4,23 +4,33 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from collections.abc import Sequence
-from itertools import islice
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
+from types import MappingProxyType
 
 from agent_utilities.usage.clock import DAY_MS
 from agent_utilities.usage.events import Call, Event, Listed, Search
 
-Row = tuple[str | int | float, ...]
+Value = str | int | float
+Row = tuple[Value, ...]
 
 _AT_ONCE = 64
 """Rows of one statement. Every statement lets go of Python's lock and has to get it back, which a busy event loop gives
 every 5 ms only: row by row, 200 take a second. Older SQLites take 999 values at once."""
 _LARGEST = 2**63 - 1
-_INSERTS: dict[type[Event], str] = {
-    Call: "INSERT INTO calls (at_ms, server, tool, upstream, version, session, turn, ok, ms, revision, subject, "
-    "request) VALUES ",
-    Search: "INSERT INTO searches (at_ms, server, n_found, session, subject, request) VALUES ",
-}
+_COLUMNS: Mapping[type[Event], tuple[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        Call: (
+            "calls",
+            (
+                *("at_ms", "server", "tool", "upstream", "version", "session", "turn"),
+                *("ok", "ms", "revision", "subject", "request"),
+            ),
+        ),
+        Search: ("searches", ("at_ms", "server", "n_found", "session", "subject", "request")),
+    }
+)
+"""The table of a kind of event, and the fields that are its columns."""
 _LISTED = """INSERT INTO lists (server, tool, upstream, day, n_lists, n_tokens) VALUES (?, ?, ?, ?, ?, ?)
     ON CONFLICT (server, tool, day) DO UPDATE
     SET upstream = excluded.upstream, n_lists = n_lists + excluded.n_lists, n_tokens = excluded.n_tokens"""
@@ -32,44 +42,35 @@ def insert(connection: sqlite3.Connection, events: Sequence[Event]) -> None:
     Raises:
         sqlite3.Error: they can't be written.
     """
-    for kind, statement in _INSERTS.items():
-        rows = iter([_row(event) for event in events if type(event) is kind])
-        while some := list(islice(rows, _AT_ONCE)):
-            places = f"({', '.join('?' * len(some[0]))})"
-            connection.execute(statement + ", ".join([places] * len(some)), [value for row in some for value in row])
-    connection.executemany(_LISTED, [_row(event) for event in events if type(event) is Listed])
+    for kind, (table, columns) in _COLUMNS.items():
+        rows: list[Row] = list(map(attrgetter(*columns), [event for event in events if type(event) is kind]))
+        for start in range(0, len(rows), _AT_ONCE):
+            _insert(connection, table, columns, rows[start : start + _AT_ONCE])
+    listed = [event for event in events if type(event) is Listed]
+    connection.executemany(_LISTED, [_cleaned(_row(event)) for event in listed])
 
 
-def _row(event: Event) -> Row:
-    """Return the values of an event's row, in the order of its statement."""
-    at_ms, server = _int(event.at_ms), _text(event.server)
-    if isinstance(event, Listed):
-        day = at_ms // DAY_MS
-        return server, _text(event.tool), _text(event.upstream), day, _int(event.n_lists), _int(event.n_tokens)
-    who = (_text(event.session), _text(event.subject))
-    if isinstance(event, Search):
-        return at_ms, server, _int(event.n_found), *who, _text(event.request)
-    session, subject = who
-    return (
-        at_ms,
-        server,
-        _text(event.tool),
-        _text(event.upstream),
-        _text(event.version),
-        session,
-        _int(event.turn),
-        int(event.ok),
-        event.ms if math.isfinite(event.ms) else 0.0,
-        _text(event.revision),
-        subject,
-        _text(event.request),
-    )
+def _insert(connection: sqlite3.Connection, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
+    places = f"({', '.join('?' * len(columns))})"
+    statement = f"INSERT INTO {table} ({', '.join(columns)}) VALUES {', '.join([places] * len(rows))}"
+    try:
+        connection.execute(statement, [value for row in rows for value in row])
+    except (UnicodeEncodeError, OverflowError, sqlite3.IntegrityError):  # one in a million, that the others do not pay
+        connection.execute(statement, [value for row in rows for value in _cleaned(row)])
 
 
-def _text(text: str) -> str:
-    """Return a text as SQLite takes it: a half of a surrogate pair is replaced."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+def _row(event: Listed) -> Row:
+    return event.server, event.tool, event.upstream, event.at_ms // DAY_MS, event.n_lists, event.n_tokens
 
 
-def _int(number: int) -> int:
-    return max(-_LARGEST, min(_LARGEST, number))
+def _cleaned(row: Row) -> Row:
+    """Return a row as SQLite takes it: no halves of surrogate pairs, no numbers that it has not."""
+    return tuple(map(_clean, row))
+
+
+def _clean(value: Value) -> Value:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, int):
+        return max(-_LARGEST, min(_LARGEST, value))
+    return value if math.isfinite(value) else 0.0
