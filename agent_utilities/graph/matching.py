@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -36,6 +36,20 @@ class Neighbour(NamedTuple):
     n: int
 
 
+class NeighbourRow(NamedTuple):
+    """Neighbours of one kind as the graph gives them, in aligned columns: thousands of them are few objects to keep.
+
+    Args:
+        kind: in which way they are neighbours.
+        ofs, names, counts: as in `Neighbour`.
+    """
+
+    kind: Literal["used_with", "followed_by"]
+    ofs: tuple[str, ...]
+    names: tuple[str, ...]
+    counts: tuple[int, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Matches:
     """What the graph holds for a query, before anything is known of who asks.
@@ -43,17 +57,29 @@ class Matches:
     Args:
         literal: names of the tools that bear the query as it stands.
         by_term: names of the tools that bear each of its terms.
-        neighbours: what went with the tools that were asked about; in no order.
+        neighbour_rows: what went with the tools that were asked about; in no order.
     """
 
     literal: tuple[str, ...] = ()
     by_term: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    neighbours: tuple[Neighbour, ...] = ()
+    neighbour_rows: tuple[NeighbourRow, ...] = ()
 
     @property
     def n_names(self) -> int:
         """How many names these are, repeated ones counted each time."""
         return len(self.literal) + sum(len(names) for _, names in self.by_term)
+
+    @property
+    def n_neighbours(self) -> int:
+        """How many neighbours these are."""
+        return sum(len(row.names) for row in self.neighbour_rows)
+
+    @property
+    def neighbours(self) -> Iterator[Neighbour]:
+        """The neighbours one by one; many of them take longer than a turn of the event loop may."""
+        for kind, ofs, names, counts in self.neighbour_rows:
+            for of, name, n in zip(ofs, names, counts, strict=True):
+                yield Neighbour(of, name, kind, n)
 
 
 async def match_literally(graph: ToolGraph, server: str, text: str) -> Matches:
@@ -83,14 +109,14 @@ async def match_with_neighbours(
         return await match_literally(graph, server, text)
     asked = {"query": text, "server_name": server, "near": known, "scope": scope}
     names: list[str] = []
-    neighbours: list[Neighbour] = []
+    rows: list[NeighbourRow] = []
     async for row in in_turns(await graph.read(cypher.MATCH_TEXT_AND_NEIGHBOURS, asked)):
         if row["kind"] == "literal":
             names += map(sys.intern, row["names"])
         else:
-            kind, edges = row["kind"], zip(row["ofs"], row["names"], row["counts"], strict=True)
-            neighbours += [Neighbour(sys.intern(of), sys.intern(name), kind, n) for of, name, n in edges]
-    return Matches(literal=tuple(names), neighbours=tuple(neighbours))
+            ofs, others = (tuple(map(sys.intern, row[column])) for column in ("ofs", "names"))
+            rows.append(NeighbourRow(row["kind"], ofs, others, tuple(row["counts"])))
+    return Matches(literal=tuple(names), neighbour_rows=tuple(rows))
 
 
 async def match_terms(graph: ToolGraph, server: str, text: str) -> Matches:

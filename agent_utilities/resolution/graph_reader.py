@@ -207,4 +207,4 @@ def _holds(row: dict[str, Any], node: ServerState) -> bool:
 def _weigh(asked: Asked, matches: Matches) -> int:
     """Return about how many bytes matches take; their names are shared with other matches."""
     texts = (asked.text, asked.trail.scope, *asked.trail.near)
-    return 500 + sum(map(getsizeof, texts)) + 8 * matches.n_names + 120 * len(matches.neighbours)
+    return 500 + sum(map(getsizeof, texts)) + 8 * matches.n_names + 60 * matches.n_neighbours

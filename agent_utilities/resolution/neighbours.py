@@ -11,7 +11,7 @@ from functools import partial
 from heapq import nsmallest
 
 from agent_utilities.graph.edges import ToolEdge
-from agent_utilities.graph.matching import Neighbour
+from agent_utilities.graph.matching import Matches, Neighbour
 from agent_utilities.runtime.threads import in_daemon_thread
 from agent_utilities.usage.learned import Learned
 
@@ -95,12 +95,12 @@ def neighbour_shares(
 
 
 async def shares_off_loop(
-    neighbours: Sequence[Neighbour], near: Sequence[str], permitted: Container[str] | None
+    matches: Matches, near: Sequence[str], permitted: Container[str] | None
 ) -> tuple[tuple[str, float], ...]:
-    """Return `neighbour_shares`; of many edges in a thread, since they would hold the event loop (law L7)."""
-    if len(neighbours) <= _ON_THE_LOOP:
-        return neighbour_shares(neighbours, near, permitted)
-    return await in_daemon_thread(partial(neighbour_shares, neighbours, near, permitted))
+    """Return `neighbour_shares` of matches; many are counted in a thread, since they would hold the loop (law L7)."""
+    if matches.n_neighbours <= _ON_THE_LOOP:
+        return neighbour_shares(matches.neighbours, near, permitted)
+    return await in_daemon_thread(partial(neighbour_shares, matches.neighbours, near, permitted))
 
 
 def _weight(kind: str, place: int) -> float:

@@ -199,7 +199,7 @@ class DynamicToolOrchestrator:
     ) -> Resolution | GraphError:
         """Return what literal matches and ranking come to; without a ranking, the query's terms are matched apart."""
         permitted = question.scope.names() if question.scope is not None else None
-        neighbours = await shares_off_loop(matches.neighbours, question.trail.near, permitted)
+        neighbours = await shares_off_loop(matches, question.trail.near, permitted)
         literal = names_of(matches, permitted)
         if ranked is not None:
             answer = ranked(literal)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Collection, Sequence
+from typing import Any, ClassVar, cast
 
 import pytest
 from hypothesis import given
@@ -21,6 +22,7 @@ from tests.graph.conftest import NEO4J_AT_NIGHT, Measured, NewGraph
 from tests.graph.neo4j_servers import Access
 from tests.graph.records import LETTERS, examples, numbered, record
 from tests.graph.wrapped import Held, Live, patient, running, until
+from tests.pace import LONGEST, pace
 
 pytestmark = pytest.mark.anyio
 
@@ -328,6 +330,41 @@ class TestMany:
         rows = await graph.read(cypher.MATCH_TEXT_AND_NEIGHBOURS, near)
         assert len(rows) == 16
         assert max(len(row["names"]) for row in rows) < 100
+
+
+class Canned:
+    """A graph whose answer is there at once: a million edges, in rows as they come of a real one."""
+
+    backend = "canned"
+    rows: ClassVar[list[dict[str, Any]]] = [
+        {"kind": "used_with", "part": "", "ofs": ["a"] * 600, "names": names, "counts": list(range(600))}
+        for part in range(160)
+        for names in [[f"tool_{part}_{i}" for i in range(600)]]
+    ] * 10
+
+    async def read(self, statement: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
+        return self.rows
+
+
+async def longest_turn_s(work: asyncio.Task[Any]) -> float:
+    """Return the most processor time that passed between two turns of the loop until work was done."""
+    longest, before = 0.0, time.thread_time()
+    while not work.done():
+        await asyncio.sleep(0)
+        longest, before = max(longest, time.thread_time() - before), time.thread_time()
+    return longest
+
+
+async def test_however_many_edges_are_read_the_loop_turns_meanwhile() -> None:
+    graph = cast(ToolGraph, Canned())
+    turns = []
+    for _ in range(5):
+        reading = asyncio.create_task(match_with_neighbours(graph, "s", "x", ["a"]))
+        turns.append(await longest_turn_s(reading) / pace())
+        assert (await reading).n_neighbours == 960_000
+        if min(turns) < LONGEST:
+            break
+    assert min(turns) < LONGEST
 
 
 class TestCost:
