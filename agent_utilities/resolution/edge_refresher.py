@@ -38,7 +38,7 @@ class EdgeRefresher:
         self._is_wanted = False
         self._task: asyncio.Task[None] | None = None
         self._next_turn_s = 0.0
-        self._warned = False
+        self._n_failures = 0
         self._context = copy_context()
 
     @property
@@ -69,26 +69,32 @@ class EdgeRefresher:
         try:
             while self._is_wanted:
                 await asyncio.sleep(self._next_turn_s - now_s())
-                self._next_turn_s = now_s() + self._limits.refresh_gap_s
                 self._is_wanted = False
-                await self._sync(source, server)
+                try:
+                    async with asyncio.timeout(self._limits.refresh_s):
+                        await self._sync(source, server)
+                except Exception as error:
+                    self._failed(server, error)
+                self._next_turn_s = now_s() + self._gap_s
         finally:
             self._task = None
 
     async def _sync(self, source: EdgeSource, server: str) -> None:
-        """Bring the edges in; never fails: that is told once, until it succeeds again."""
-        try:
-            async with asyncio.timeout(self._limits.refresh_s):
-                report = await sync_edges(self._graph, server, await source())
-        except Exception as error:
-            if not self._warned:
-                self._warned = True
-                logger.warning(
-                    "can't bring into the graph which tools of %s go together (%r); what it holds is used on",
-                    server,
-                    error,
-                )
-            return
-        self._warned = False
+        report = await sync_edges(self._graph, server, await source())
         self.n_changes += report.was_written or report.digest != self._digest
         self._digest = report.digest
+        self._n_failures = 0
+
+    def _failed(self, server: str, error: Exception) -> None:
+        """Have it tried again later, and tell of it once until it succeeds."""
+        self._is_wanted = True
+        self._n_failures += 1
+        if self._n_failures == 1:
+            message = "can't bring into the graph which tools of %s go together (%r); what it holds is used on"
+            logger.warning(message, server, error)
+
+    @property
+    def _gap_s(self) -> float:
+        """Seconds between two syncs: the longer the more of them failed."""
+        pauses_s = (self._limits.refresh_gap_s, *self._limits.retry_s)
+        return pauses_s[min(self._n_failures, len(pauses_s) - 1)]
