@@ -315,7 +315,7 @@ class TestAnyEdges:
 
 
 class TestMany:
-    @NEO4J_AT_NIGHT
+    @pytest.mark.nightly
     async def test_ten_thousand_of_one_tool_are_all_read(self, graph: ToolGraph) -> None:
         await sync(graph, "s", numbered(10_001), 1)
         edges = [followed("tool_0", f"tool_{i}", i) for i in range(1, 10_001)]
