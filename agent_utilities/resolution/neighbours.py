@@ -16,7 +16,8 @@ from agent_utilities.runtime.threads import in_daemon_thread
 from agent_utilities.usage.learned import Learned
 
 MOST_EDGES = 10_000
-"""The most edges that are made of what calls teach: the strongest ones."""
+"""The most edges that are made of what calls teach: the strongest ones. Which of the weakest are left out depends on
+those of all tools, before anything is known of who asks; whatever is read of the rest, nothing is left out."""
 
 MOST_NEIGHBOURS = 50
 """The most neighbours that are told of."""
