@@ -24,8 +24,11 @@ WORD_WEIGHT = 0.3
 """Of the words of past requests, beside those of the tool's own text."""
 _SATURATION = 0.5
 _MAX_COUNT = 1.3
-_N_CHARACTERS = 2_000
+_N_CHARACTERS = 500
+_N_QUERY_CHARACTERS = 8_000
 _N_QUERY_TERMS = 512
+_TEXT_BYTES = 8
+_TERM_BYTES = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +61,7 @@ class PastRequests:
         import numpy as np
 
         places = sorted(place for place, texts in requests.items() if texts)
-        texts = tuple(tuple(text[:_N_CHARACTERS] for text in requests[place][-N_REQUESTS:]) for place in places)
+        texts = tuple(newest(requests[place]) for place in places)
         n_requests = np.array(list(map(len, texts)), dtype=np.float32)
         entries: dict[str, list[tuple[int, float]]] = {}
         for owner, owned in enumerate(texts):
@@ -80,10 +83,10 @@ class PastRequests:
 
     @property
     def n_bytes(self) -> int:
-        """About what it takes."""
-        of_texts = sum(60 + 2 * len(text) for texts in self.texts for text in texts)
+        """About what it takes, without the texts themselves, which whoever gave them holds too."""
         arrays = (self.places, self.confidence, self.owners, self.shares)
-        return of_texts + 200 * len(self.slices) + sum(array.nbytes for array in arrays)
+        n_texts = sum(map(len, self.texts))
+        return _TEXT_BYTES * n_texts + _TERM_BYTES * len(self.slices) + sum(array.nbytes for array in arrays)
 
     def word_scores(self, query: str, postings: Postings) -> Scores:
         """Return what a request's words are worth to each of the tools: (n_learned,), on the scale of BM25.
@@ -96,15 +99,25 @@ class PastRequests:
         """
         import numpy as np
 
-        scores = np.zeros(len(self.places), dtype=np.float32)
-        for term in list(count_terms(query[:_N_CHARACTERS]))[:_N_QUERY_TERMS]:
-            if term in self.slices:
-                entries = slice(*self.slices[term])
-                row = postings.row(term)
-                idf = postings.max_idf if row is None else postings.idf[row]
-                scores[self.owners[entries]] += idf * self.shares[entries]
+        terms = list(count_terms(query[:_N_QUERY_CHARACTERS]))[:_N_QUERY_TERMS]
+        known = [(term, slice(*self.slices[term])) for term in terms if term in self.slices]
+        if not known:
+            return np.zeros(len(self.places), dtype=np.float32)
+        owners = np.concatenate([self.owners[entries] for _, entries in known])
+        weights = np.concatenate([_idf(term, postings) * self.shares[entries] for term, entries in known])
+        scores = np.bincount(owners, weights=weights, minlength=len(self.places)).astype(np.float32)
         word_scores: Scores = WORD_WEIGHT * self.confidence * scores
         return word_scores
+
+
+def newest(texts: Sequence[str]) -> tuple[str, ...]:
+    """Return of a tool's past requests what counts: the newest, and their first 500 characters."""
+    return tuple(text[:_N_CHARACTERS] for text in texts[-N_REQUESTS:])
+
+
+def _idf(term: str, postings: Postings) -> float:
+    row = postings.row(term)
+    return postings.max_idf if row is None else float(postings.idf[row])
 
 
 def _shares(texts: Sequence[str]) -> dict[str, float]:

@@ -10,15 +10,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from agent_utilities.ranking.base import Index, LearningIndex, RankerError
-from agent_utilities.ranking.past_requests import PastRequests
+from agent_utilities.ranking.past_requests import PastRequests, newest
 from agent_utilities.resolution.catalog_index import CatalogIndex
 from agent_utilities.runtime.bounded_cache import BoundedCache
 from agent_utilities.runtime.threads import in_daemon_thread
 
 logger = logging.getLogger("agent_utilities.ranking")
 
-LEARNED_BYTES = 64 << 20
-"""What all scopes may take together: one of 4,000 tools with 20 requests each takes about 40 MB."""
+LEARNED_BYTES = 128 << 20
+"""What all scopes may take together: one of 4,000 tools with 20 requests of 60 characters each takes some 60 MB."""
 _ENTRY_BYTES = 2_000
 _TEXT_BYTES = 100
 
@@ -85,10 +85,11 @@ class LearnedIndexes:
         known = self._by_scope.get(scope)
         if known is not None and known.version == version:
             return
-        n_bytes = _ENTRY_BYTES + sum(_TEXT_BYTES + 2 * len(text) for texts in requests.values() for text in texts)
+        counting = {name: newest(texts) for name, texts in requests.items() if texts}
+        n_bytes = _ENTRY_BYTES + sum(_TEXT_BYTES + 2 * len(text) for texts in counting.values() for text in texts)
         self._lacking_vectors.discard(scope)
         # What was learned before serves until this is.
-        learned = _Learned(version, requests, "", None, n_bytes)
+        learned = _Learned(version, counting, "", None, n_bytes)
         if known is not None and known.index is not None:
             learned = replace(learned, base=known.base, index=known.index, n_index_bytes=known.n_index_bytes)
         self._by_scope.keep(scope, learned)
@@ -186,8 +187,13 @@ class LearnedIndexes:
     def _put(self, scope: str, taught: _Learned, learned: _Learned) -> None:
         """Keep what was learned, unless the scope was taught something else meanwhile, or was given up."""
         known = self._by_scope.get(scope)
-        if known is not None and known.version == taught.version:
-            self._by_scope.keep(scope, learned)
+        if known is None or known.version != taught.version:
+            return
+        self._by_scope.keep(scope, learned)
+        if self._by_scope.get(scope) is None:
+            logger.warning(
+                "past requests take %d bytes, more than there is room for; they are left out", learned.n_bytes
+            )
 
 
 def _of_catalog(requests: Mapping[str, Sequence[str]], names: Sequence[str]) -> PastRequests:
