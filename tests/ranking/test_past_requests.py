@@ -196,7 +196,7 @@ class TestRaising:
         assert raised[0] == self.SCORES[0]
 
     def test_a_gain_below_nothing_lowers_no_tool(self):
-        raised = raise_best(self.SCORES, np.array([0]), np.array([-0.5], dtype=np.float32))
+        raised = raise_best(self.SCORES, np.array([0]), np.array([-0.01], dtype=np.float32))
         assert (raised == self.SCORES).all()
 
     def test_no_more_than_a_few_rise(self):

@@ -142,7 +142,7 @@ class TestScopes:
             await taught(ranker, "alice")
             ranker.offer("2", TOOLS[1:])
             await ranker.settled.wait()
-            await found(ranker, "whodunit", "alice")
+            assert "git_status" not in (await found(ranker, "what changed in git status", "alice")).names
             await taught(ranker, "alice")
             assert await first(ranker, "whodunit", "alice") == "clone_repo"
 
