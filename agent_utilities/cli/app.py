@@ -179,13 +179,27 @@ def new(
 
 @app.command("eval")
 def evaluate(
-    queries: Annotated[Path, typer.Option(help="JSON lines of requests: id, query, and relevant tool ids or groups.")],
+    queries: Annotated[
+        Path | None, typer.Option(help="JSON lines of requests: id, query, and relevant tool ids or groups.")
+    ] = None,
     tools: Annotated[
         Path | None, typer.Option(help="JSON lines of tools: id, name, description, input_schema.")
     ] = None,
     server: Annotated[str | None, typer.Option(help="A running server's URL, in place of --tools.")] = None,
     negatives: Annotated[Path | None, typer.Option(help="Requests that no tool need answer.")] = None,
-    usage: Annotated[Path | None, typer.Option(help="Past requests and the tools that answered them.")] = None,
+    usage: Annotated[
+        Path | None, typer.Option(help="Past requests and the tools that answered them, or a server's usage log.")
+    ] = None,
+    sessions: Annotated[
+        Path | None,
+        typer.Option(
+            help="JSON lines of sessions: id, query, calls (tool ids in order); asks each for its next tools."
+        ),
+    ] = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(help="Leave out past_requests, recency, used_with or followed_by; may be repeated."),
+    ] = None,
     ranker: Annotated[str, typer.Option(help="lexical, embedding or hybrid.")] = "hybrid",
     provider: Annotated[str, typer.Option(help="minilm, fastembed[:MODEL], or an endpoint as URL#MODEL.")] = "minilm",
     cache: Annotated[Path | None, typer.Option(help="A file to keep vectors in between runs.")] = None,
@@ -197,14 +211,12 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Rank the tools that answer requests, and say how well."""
+    from agent_utilities.cli.evaluate import Files
     from agent_utilities.cli.evaluate import evaluate as run
 
     run(
-        tools=tools,
-        server=server,
-        queries=queries,
-        negatives=negatives,
-        usage=usage,
+        Files(tools, server, queries, negatives, sessions, usage),
+        without=without or (),
         ranker=ranker,
         provider=provider,
         cache=cache,

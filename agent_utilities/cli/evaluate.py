@@ -3,36 +3,61 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import anyio
-from rich.console import Console
 
-from agent_utilities.cli.evaluation.data import Request, Tool, listed_tools, past_requests, read_requests, read_tools
-from agent_utilities.cli.evaluation.measures import RankedRequest, measure
-from agent_utilities.cli.evaluation.report import plot, print_table, write_ranks
+from agent_utilities.cli.evaluation.ablation import as_json as rows_as_json
+from agent_utilities.cli.evaluation.asked import Asked, ablate, measure_sessions
+from agent_utilities.cli.evaluation.data import Tool, listed_tools, read_requests, read_tools
+from agent_utilities.cli.evaluation.measures import measure
+from agent_utilities.cli.evaluation.parts import read_parts
+from agent_utilities.cli.evaluation.ranking import N_RANKED, EvaluatedCatalog
+from agent_utilities.cli.evaluation.report import plot, print_ablation, print_table, write_ranks
+from agent_utilities.cli.evaluation.sessions import read_sessions
+from agent_utilities.cli.evaluation.usage import read_usage
 from agent_utilities.errors import AgentUtilitiesError, InputError
-from agent_utilities.ranking.base import Index, LearningIndex, Ranker
 from agent_utilities.ranking.open import open_ranker
-from agent_utilities.ranking.past_requests import PastRequests
-
-N_RANKED = 25
 
 
 class ServerError(AgentUtilitiesError, ConnectionError):
     """The server could not be asked for its tools."""
 
 
+@dataclass(frozen=True, slots=True)
+class Files:
+    """What an evaluation reads; all but the last are files of JSON lines.
+
+    Args:
+        tools: the tools, or None for a server's.
+        server: the URL of a running server whose tools are ranked, in place of a file.
+        queries: requests and the tools that answer them; None for none.
+        negatives: requests that no tool need answer.
+        sessions: the words that each session came with, and the tools that it called in order.
+        usage: past requests and the tools that answered them, or a server's usage log.
+    """
+
+    tools: Path | None = None
+    server: str | None = None
+    queries: Path | None = None
+    negatives: Path | None = None
+    sessions: Path | None = None
+    usage: Path | None = None
+
+    @property
+    def title(self) -> str:
+        """What is evaluated, for people."""
+        asked = self.queries or self.sessions
+        return f"{self.tools.parent.name if self.tools else self.server}/{asked.stem if asked else ''}"
+
+
 def evaluate(
+    files: Files,
     *,
-    tools: Path | None,
-    server: str | None,
-    queries: Path,
-    negatives: Path | None = None,
-    usage: Path | None = None,
+    without: Sequence[str] = (),
     ranker: str = "hybrid",
     provider: str = "minilm",
     cache: Path | None = None,
@@ -41,14 +66,11 @@ def evaluate(
     plot_to: Path | None = None,
     as_json: bool = False,
 ) -> None:
-    """Rank every request of a file and print how well.
+    """Rank every request, ask every session for its next tools, and print how well.
 
     Args:
-        tools: JSON lines of tools, or None for a server's.
-        server: the URL of a running server whose tools are ranked, in place of a file.
-        queries: JSON lines of requests and the tools that answer them.
-        negatives: JSON lines of requests that no tool need answer.
-        usage: JSON lines of past requests and the tools that answered them.
+        files: what is read.
+        without: names of parts of what usage and sessions teach that are left out.
         ranker, provider, cache: as for `open_ranker`.
         top_k: how many tools an agent would be shown at most, for what is claimed and the tokens saved.
         ranks_out: where to write the rankings.
@@ -56,27 +78,41 @@ def evaluate(
         as_json: print JSON in place of a table.
 
     Raises:
-        InputError: a file can't be read, or not exactly one of tools and server is given.
+        InputError: a file can't be read, nothing is asked, or not exactly one of tools and server is given.
         ServerError: the server could not be asked.
+        UsageError: the usage log can't be read.
     """
-    catalog = _read_catalog(tools, server)
-    requests = read_requests(queries, catalog)
-    no_tool_requests = read_requests(negatives) if negatives else []
-    index = _index(catalog, open_ranker(ranker, provider, cache))
-    if usage and isinstance(index, LearningIndex):
-        index = index.learn(PastRequests.of(past_requests(catalog, read_requests(usage))))
-    answerable = _rank(index, catalog, requests)
-    unanswerable = _rank(index, catalog, no_tool_requests)
-    name = ranker if not index.cause else "lexical"
+    parts = read_parts(without)
+    tools = _read_catalog(files.tools, files.server)
+    asked = _read_asked(files, tools)
+    catalog = EvaluatedCatalog(tools, open_ranker(ranker, provider, cache), read_usage(files.usage, tools))
+    answerable, unanswerable = catalog.rank(asked.requests, parts), catalog.rank(asked.negatives, parts)
+    cause = catalog.index(parts).cause
+    name = "lexical" if cause else ranker
     if ranks_out:
         write_ranks(ranks_out, [*answerable, *unanswerable])
+    if plot_to and not asked.requests:
+        raise InputError("no requests to plot", str(plot_to), "--plot", "give --queries")
     if plot_to:
-        plot(plot_to, f"{name}: {queries.stem}", answerable, unanswerable, N_RANKED)
-    measures = measure(answerable, unanswerable, catalog, top_k)
+        plot(plot_to, f"{name} on {files.title}", answerable, unanswerable, N_RANKED)
+    measures = measure(answerable, unanswerable, tools, top_k) | measure_sessions(catalog, asked, parts)
+    rows = ablate(catalog, asked, parts)
     if as_json:
-        print(json.dumps({"ranker": name, "cause": index.cause, **measures}))
+        learned = {"ablation": rows_as_json(rows)} if rows else {}
+        print(json.dumps({"ranker": name, "cause": cause, **measures, **learned}))
     else:
-        print_table(f"{name} on {tools.parent.name if tools else server}/{queries.stem}", measures)
+        print_table(f"{name} on {files.title}", measures)
+        print_ablation(rows)
+
+
+def _read_asked(files: Files, tools: Sequence[Tool]) -> Asked:
+    if files.queries is None and files.sessions is None:
+        raise InputError("nothing to ask", "", "command line", "give --queries, --sessions or both")
+    return Asked(
+        tuple(read_requests(files.queries, tools)) if files.queries else (),
+        tuple(read_requests(files.negatives)) if files.negatives else (),
+        tuple(read_sessions(files.sessions, tools)) if files.sessions else (),
+    )
 
 
 def _read_catalog(tools: Path | None, server: str | None) -> list[Tool]:
@@ -86,28 +122,6 @@ def _read_catalog(tools: Path | None, server: str | None) -> list[Tool]:
     if not catalog:
         raise InputError("no tools to rank", str(tools or server), "command line", "give at least one")
     return catalog
-
-
-def _index(catalog: Sequence[Tool], ranker: Ranker) -> Index:
-    notes = Console(stderr=True)
-    with notes.status(f"indexing {len(catalog)} tools"):
-        index = ranker.index([tool.document for tool in catalog])
-    if index.cause:
-        notes.print(f"[yellow]{index.cause}[/]", highlight=False)
-    return index
-
-
-def _rank(index: Index, catalog: Sequence[Tool], requests: Sequence[Request]) -> list[RankedRequest]:
-    ranked = []
-    for request in requests:
-        started = time.perf_counter()
-        ranking = index.rank(request.query, limit=N_RANKED)
-        ms = 1000 * (time.perf_counter() - started)
-        tool_ids = tuple(catalog[place].id for place in ranking.indexes)
-        ranked.append(
-            RankedRequest(request, tool_ids, ranking.scores, ranking.abstained, ms, n_claimed=ranking.n_claimed)
-        )
-    return ranked
 
 
 async def _list_tools(url: str) -> tuple[list[dict[str, Any]], str]:

@@ -50,7 +50,7 @@ def read_tools(path: Path) -> list[Tool]:
         InputError: it can't be read.
     """
     tools = []
-    for where, row in _rows(path, ("id", "name")):
+    for where, row in rows(path, ("id", "name")):
         definition = {**row, "inputSchema": row.get("inputSchema", row.get("input_schema"))}
         tags = row.get("tags") or ()
         if not isinstance(tags, (list, tuple)) or not all(isinstance(tag, str) for tag in tags):
@@ -78,38 +78,49 @@ def read_requests(path: Path, tools: Sequence[Tool] | None = None) -> list[Reque
 
     Args:
         path: the file.
-        tools: the tools that may be relevant; None takes any.
+        tools: the tools that may be relevant, of which each request needs one; None takes any tools, and none.
 
     Raises:
-        InputError: it can't be read, or names a tool that is not there.
+        InputError: it can't be read, names a tool that is not there, or needs none.
     """
     known = None if tools is None else {tool.id for tool in tools}
     requests = []
-    for where, row in _rows(path, ("id", "query")):
+    for where, row in rows(path, ("id", "query")):
         groups = row.get("groups") or [[tool_id] for tool_id in row.get("relevant") or ()]
         try:
             needed = tuple(frozenset(group) for group in groups)
             unknown = sorted(set().union(*needed) - known) if known is not None and needed else []
         except TypeError:
             raise InputError("groups are not lists of tool ids", groups, where, "see --help") from None
+        if known is not None and not (needed and all(needed)):
+            raise InputError(
+                "no tool is relevant", row["id"], where, "give requests that no tool answers as --negatives"
+            )
         if unknown:
             raise InputError("no tool has this id", unknown[0], where, "give the tools that the requests are for")
         requests.append(Request(row["id"], row["query"], needed))
     return requests
 
 
-def past_requests(tools: Sequence[Tool], usage: Iterable[Request]) -> dict[int, list[str]]:
-    """Return the past requests that tools answered, oldest first, by the tool's place."""
-    places = {tool.id: place for place, tool in enumerate(tools)}
-    answered: dict[int, list[str]] = {}
+def past_requests(usage: Iterable[Request]) -> dict[str, tuple[str, ...]]:
+    """Return the past requests that each tool answered, by its id."""
+    answered: dict[str, list[str]] = {}
     for request in usage:
         for tool_id in sorted(set().union(*request.groups)):
-            if tool_id in places:
-                answered.setdefault(places[tool_id], []).append(request.query)
-    return answered
+            answered.setdefault(tool_id, []).append(request.query)
+    return {tool_id: tuple(queries) for tool_id, queries in answered.items()}
 
 
-def _rows(path: Path, required: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+def rows(path: Path, required: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Give each object of a JSON lines file, with where it stands.
+
+    Args:
+        path: the file.
+        required: keys that each must have, of text.
+
+    Raises:
+        InputError: it can't be read, or lacks a key.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -18,7 +18,7 @@ class RankedRequest:
     Args:
         request: what was asked.
         ranked: tool ids, best first.
-        scores: aligned with `ranked`.
+        scores: aligned with `ranked`, as words gave them.
         abstained: whether the ranker said that nothing fits.
         ms: milliseconds that ranking took.
         n_claimed: how many of `ranked` the ranker claims to fit, from the first; None for all.
@@ -39,7 +39,7 @@ class RankedRequest:
     @property
     def confidence(self) -> float:
         """The best score; below every other where there is none."""
-        return self.scores[0] if self.scores else float("-inf")
+        return max(self.scores, default=float("-inf"))
 
     def recall(self, k: int) -> float:
         """Return the share of the tools needed that are among the first k."""

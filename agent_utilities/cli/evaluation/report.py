@@ -11,10 +11,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from agent_utilities.cli.evaluation.ablation import Row
 from agent_utilities.cli.evaluation.measures import RankedRequest
 from agent_utilities.errors import AgentUtilitiesError, InputError
 
-_COUNTS = ("queries", "negatives", "tools")
+_COUNTS = ("queries", "negatives", "tools", "sessions", "next tools")
 _FRACTIONS = ("mrr@10", "abstention auroc")
 
 
@@ -30,6 +31,23 @@ def print_table(title: str, measures: Mapping[str, float]) -> None:
     for name, value in measures.items():
         table.add_row(name, _format(name, value))
     Console().print(table)
+
+
+def print_ablation(rows: Sequence[Row]) -> None:
+    """Print what each part of what was learned is worth: figures in percent, and points more than by words alone."""
+    if not rows:
+        return
+    table = Table(title="what usage adds: percent, and points more", title_justify="left", header_style="bold")
+    table.add_column("with")
+    for name in rows[0].figures:
+        table.add_column(name, justify="right")
+    for row in rows:
+        table.add_row(row.name, *(_with_gain(row.figures[name], rows[0].figures[name]) for name in row.figures))
+    Console().print(table)
+
+
+def _with_gain(value: float, before: float) -> str:
+    return f"{100 * value:.1f} {100 * (value - before):+5.1f}"
 
 
 def _format(name: str, value: float) -> str:
