@@ -9,10 +9,10 @@ from math import isfinite
 
 from agent_utilities.selection.resolution import RankedTool, Resolution
 
-NEIGHBOURS_BOUND = 0.3
+NEIGHBOURS_BOUND = 0.2
 """The most score that tools gain which usually go with those that the caller is at."""
-NEIGHBOURS_GAIN = 3.0
-"""A share of sessions counts so many times, up to the bound: shares of all neighbours sum up to less than 1."""
+NEIGHBOURS_GAIN = 5.0
+"""A share counts so many times, up to the bound: those of all neighbours together come to less than 1."""
 USES_BOUND = 0.05
 """The score that the tool gains that was used most of late; the others in proportion to it."""
 BOUND = NEIGHBOURS_BOUND + USES_BOUND
@@ -69,12 +69,10 @@ def with_prior(answer: Resolution, prior: Prior, permitted: frozenset[str], limi
         limit: the most tools to return; None for all, and room for more.
     """
     gains = _gains(answer, prior, permitted) if answer.answered and answer.tools else {}
-    n_tools = len(answer.tools)
-    is_to_be_cut = limit is not None and n_tools > limit
+    is_to_be_cut = limit is not None and len(answer.tools) > limit
     if not gains:
         return replace(answer, tools=answer.tools[:limit]) if is_to_be_cut else answer
-    room = MOST_FILLED if limit is None or is_to_be_cut else min(MOST_FILLED, limit - n_tools)
-    filled = _filled(gains, frozenset(answer.names), room)
+    filled = _filled(gains, frozenset(answer.names))
     runs = _runs(answer.tools)
     if is_to_be_cut and runs[-1][-1].score is not None:
         runs[-1] += filled
@@ -103,12 +101,10 @@ def _gains(answer: Resolution, prior: Prior, permitted: frozenset[str]) -> dict[
     return gains
 
 
-def _filled(gains: Mapping[str, float], there: frozenset[str], room: int) -> list[RankedTool]:
+def _filled(gains: Mapping[str, float], there: frozenset[str]) -> list[RankedTool]:
     """Return tools that stand for usage alone, the likeliest first."""
-    if room <= 0:
-        return []
     others = sorted((-gain, name) for name, gain in gains.items() if gain >= LEAST_FILLED and name not in there)
-    return [RankedTool(name, by_usage=True) for _, name in others[:room]]
+    return [RankedTool(name, by_usage=True) for _, name in others[:MOST_FILLED]]
 
 
 def _runs(tools: Iterable[RankedTool]) -> list[list[RankedTool]]:

@@ -92,7 +92,7 @@ class TestFills:
         assert with_prior(found, NO_PRIOR, frozenset("abc"), 2) == found
 
     def test_what_hardly_goes_with_the_last_call_is_not_filled_in(self) -> None:
-        found = answer(("a", 0.9), neighbours=(("b", 0.02),))
+        found = answer(("a", 0.9), neighbours=(("b", 0.01),))
         assert with_prior(found, NO_PRIOR, frozenset("ab"), 15) == found
 
     def test_what_was_used_most_is_filled_in(self) -> None:
