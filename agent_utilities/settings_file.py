@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
 import tomllib
@@ -26,6 +27,8 @@ VARIABLE = "MCP_CONFIG_FILE"
 MAX_BYTES = 1024 * 1024
 """The most bytes that a file may have."""
 
+_DEEP = re.compile(r"""(?:\.[ \t]*(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*){16}""")
+"""A key of many parts, which the parser takes minutes for where there are thousands."""
 _PASS_ON = f"{VARIABLE}=none reads none"
 
 
@@ -88,6 +91,15 @@ def read_files(environ: Mapping[str, str] | None = None) -> SettingsFiles:
     if environ is not None:
         return NO_FILES
     return SettingsFiles(found_files(_working_folder(), user_folder(os.environ)))
+
+
+def settings_of(environ: Mapping[str, str]) -> Settings:
+    """Return the settings that hold in an environment, those of files under it; see `read_files`.
+
+    Raises:
+        InputError: a file or a value can't be read, or a file says what it may not.
+    """
+    return read_files(None if environ is os.environ else environ).settings(environ)
 
 
 def found_files(folder: Path | None, config_folder: Path) -> tuple[FileFields, ...]:
@@ -169,11 +181,14 @@ def _fields(content: bytes, name: str, channel: FileChannel) -> FileFields:
 
 def _table(content: bytes, name: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(content.decode("utf-8-sig"))
+        text = content.decode("utf-8-sig")
+        if _DEEP.search(text):
+            raise RecursionError
+        return tomllib.loads(text)
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise SettingsError("not UTF-8", f"line {line}", f"file {name}", "save it as UTF-8") from None
     except tomllib.TOMLDecodeError as error:
         raise SettingsError("not TOML", str(error), f"file {name}", "mend it there; see https://toml.io") from None
     except RecursionError:
-        raise SettingsError("nested too deeply", "tables in tables", f"file {name}", "take some apart") from None
+        raise SettingsError("nested too deeply", "tables in tables", f"file {name}", "flatten it") from None

@@ -183,7 +183,8 @@ async def _listed(client: Client[Any]) -> list[Any]:
 
 def _environment(folder: str, more: dict[str, str] | None = None) -> dict[str, str]:
     environ = {name: value for name, value in os.environ.items() if not name.startswith("MCP_")}
-    return {**environ, "LOGS_AGENT_ROOTS": folder, "MCP_GRAPH_FOLDER": str(Path(folder).parent), **(more or {})}
+    own = {"LOGS_AGENT_ROOTS": folder, "MCP_GRAPH_FOLDER": str(Path(folder).parent), "MCP_CONFIG_FILE": "none"}
+    return {**environ, **own, **(more or {})}
 
 
 @asynccontextmanager

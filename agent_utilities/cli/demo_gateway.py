@@ -136,7 +136,8 @@ async def _serving(
     main = "from agent_utilities.cli.app import main; main()"
     command = [sys.executable, "-c", main, "gateway", str(config), "-t", "http", "-p", str(port)]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("MCP_")}
-    environ |= {"MCP_GATEWAY_FOLDER": str(folder / "gateway"), "MCP_GRAPH": "off", "MCP_RANKER": "off"}
+    environ |= {"MCP_GATEWAY_FOLDER": str(folder / "gateway"), "MCP_CONFIG_FILE": "none"}
+    environ |= {"MCP_GRAPH": "off", "MCP_RANKER": "off"}
     with (folder / "stderr.log").open("wb") as said:
         command += ["--log-level", "error"]
         process = subprocess.Popen(command, env=environ, stdout=said, stderr=said)  # noqa: ASYNC220 - it returns at once

@@ -52,9 +52,10 @@ async def run_demo_tool_search() -> None:
     logging.getLogger("client").setLevel(logging.ERROR)
     with tempfile.TemporaryDirectory(prefix="agent-utilities-demo-") as folder, Steps(5) as steps:
         environ = {name: value for name, value in os.environ.items() if not name.startswith("MCP_")}
+        environ["MCP_CONFIG_FILE"] = "none"
         steps.begin("starting a server of 60 tools: --tool-search on --max-active 3")
         async with (
-            serving("the demo's server", _SERVER, {**environ, "MCP_GRAPH_FOLDER": folder}) as base,
+            serving("the demo's server", _SERVER, environ | {"MCP_GRAPH_FOLDER": folder}) as base,
             httpx2.AsyncClient(base_url=base) as web,
         ):
             await indexed(web)

@@ -20,7 +20,7 @@ from agent_utilities.mcp.command_line.plain_text import plain
 from agent_utilities.resolution.reasons import reason_text, status_text
 from agent_utilities.selection.channels import field_of
 from agent_utilities.selection.merge import effective, merge
-from agent_utilities.selection.model import fold
+from agent_utilities.selection.model import Selection, fold
 from agent_utilities.selection.nearest import nearest
 from agent_utilities.selection.parse import read_request
 from agent_utilities.selection.path import NO_PATH, PathSelection, parse_path, read_path
@@ -28,6 +28,8 @@ from agent_utilities.visibility.decision import decide
 
 _ENTRY_TOOL = "by which deferred tools are reached"
 _LEFT_OUT = "permitted and can be called; the query or top_k left it out"
+_BY_PROFILE = "denied by the profile that was named: what it says is the operator's to know"
+_LEFT_OUT_BY_PROFILE = "the profile that was named denies it, or leaves it out; or the query or top_k does"
 _FOUND_BY_SEARCH = "permitted and can be called; tool_search finds it"
 
 
@@ -54,7 +56,7 @@ def explain_url(url: str, headers: Pairs, query: Pairs, tool: str | None, as_jso
     if "deferred" in open_to_caller["selection"]:
         open_to_caller = _ask(tools, [*all_items, ("tool_search", "off")], neutral)
     path = parse_path([unquote(segment) for segment in tail.split("/")[1:]])
-    rows = _rows(open_to_caller["tools"], seen["tools"], path or NO_PATH, items, headers)
+    rows = _rows(open_to_caller["tools"], seen, path or NO_PATH, items, headers)
     if tool is not None:
         rows = [row for row in rows if fold(row["name"]) == fold(tool)] or [_unknown(tool, rows)]
     answer = {"server": seen["server"], "selection": seen["selection"], "tools": rows}
@@ -72,10 +74,12 @@ def _ask(url: str, query: Pairs, headers: Pairs) -> dict[str, Any]:
 
 
 def _rows(
-    known: list[dict[str, Any]], seen: list[dict[str, Any]], path: PathSelection, query: Pairs, headers: Pairs
+    known: list[dict[str, Any]], answer: dict[str, Any], path: PathSelection, query: Pairs, headers: Pairs
 ) -> list[dict[str, Any]]:
     raw = tuple((key.lower().encode(), value.encode()) for key, value in headers)
-    settled = effective(merge(read_path(path), read_request(urlencode(query).encode(), raw)))
+    asked, seen = merge(read_path(path), read_request(urlencode(query).encode(), raw)), answer["tools"]
+    settled = effective(asked)
+    hidden = _not_shown(asked, answer)
     catalog = Catalog(tuple(entry("tool", t["name"], tags=t["tags"], read_only=t["readOnly"]) for t in known))
     refusals = decide(catalog, settled.bounds_only).refusals
     visible = {tool["name"]: tool for tool in seen}
@@ -85,16 +89,25 @@ def _rows(
         for tool in seen
         if tool["name"] not in open_names
     ]
-    why_deferred = _FOUND_BY_SEARCH if rows else _LEFT_OUT
+    if hidden is None:
+        hidden = "deferred", _FOUND_BY_SEARCH if rows else _LEFT_OUT
     for tool, rule in zip(known, refusals, strict=True):
         if tool["name"] in visible:
             verdict, reason = "visible", reason_text(visible[tool["name"]])
         elif rule is not None:
             verdict, reason = "denied", rule.text
         else:
-            verdict, reason = "deferred", why_deferred
+            verdict, reason = hidden
         rows.append({"name": tool["name"], "verdict": verdict, "reason": reason, "tokens": tool["tokens"]})
     return rows
+
+
+def _not_shown(asked: Selection, answer: dict[str, Any]) -> tuple[str, str] | None:
+    """Return the verdict on what a profile may deny, and why; None where none was named."""
+    if all(field != "profile" for (field, _), _ in asked.slots):
+        return None
+    shows_all = answer["selection"]["visible"] == answer["selection"]["permitted"]
+    return ("denied", _BY_PROFILE) if shows_all else ("not shown", _LEFT_OUT_BY_PROFILE)
 
 
 def _unknown(name: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -120,7 +133,7 @@ def _print_table(answer: dict[str, Any]) -> None:
     for heading in ("tool", "verdict", "why"):
         table.add_column(heading, overflow="fold")
     table.add_column("≈ tokens", justify="right")
-    styles = {"visible": "green", "deferred": "yellow", "denied": "red"}
+    styles = {"visible": "green", "deferred": "yellow", "not shown": "yellow", "denied": "red"}
     for row in rows:
         verdict = f"[{styles[row['verdict']]}]{row['verdict']}[/]"
         table.add_row(plain(row["name"]), verdict, plain(row["reason"]), str(row["tokens"]))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from agent_utilities.cli.gateway_command import GATEWAY_NAME
 from agent_utilities.errors import InputError
 from agent_utilities.mcp.server_cli import launch
-from agent_utilities.settings import read_settings
+from agent_utilities.settings_file import settings_of
 from agent_utilities.upstream.config import GatewayConfig
 from agent_utilities.upstream.configuration.config_files import read_config
 from agent_utilities.upstream.configuration.config_search import Found, find_config, searched
@@ -99,7 +99,7 @@ def chosen_config(files: Sequence[Path], *, yes: bool) -> Chosen:
 
 
 def _folder(part: Part) -> Path:
-    return gateway_folder(part, read_settings(os.environ).gateway_folder)
+    return gateway_folder(part, settings_of(os.environ).gateway_folder)
 
 
 def show_logs(name: str | None, n_lines: int) -> None:

@@ -14,10 +14,10 @@ from rich.table import Table
 from agent_utilities.catalog.tokens import n_tokens
 from agent_utilities.cli.progress import Steps
 from agent_utilities.mcp.command_line.plain_text import plain
-from agent_utilities.settings import read_settings
+from agent_utilities.settings_file import settings_of
 from agent_utilities.upstream.config import GatewayConfig
 from agent_utilities.upstream.errors import Cause
-from agent_utilities.upstream.folders import gateway_folder
+from agent_utilities.upstream.folders import gateway_folder, with_folder
 from agent_utilities.upstream.snapshots.snapshot_store import SnapshotStore
 from agent_utilities.upstream.supervision.reaching import reach
 from agent_utilities.upstream.supervision.supervisor import Upstream
@@ -67,10 +67,10 @@ async def check(config: GatewayConfig, *, as_json: bool) -> int:
         config: the upstreams.
         as_json: print one JSON object instead of a table.
     """
-    given = read_settings(os.environ).gateway_folder
+    given = settings_of(os.environ).gateway_folder
     upstreams = Upstreams(
         config,
-        environ=os.environ,
+        environ=with_folder(os.environ, given),
         store=SnapshotStore(gateway_folder("snapshots", given)),
         on_change=lambda _: None,
         logs=gateway_folder("logs", given),

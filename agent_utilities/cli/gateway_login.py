@@ -9,7 +9,7 @@ import anyio
 
 from agent_utilities.errors import InputError
 from agent_utilities.selection.nearest import nearest
-from agent_utilities.settings import read_settings
+from agent_utilities.settings_file import settings_of
 from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
 from agent_utilities.upstream.errors import UpstreamError
 
@@ -30,7 +30,7 @@ def login_at(name: str, config: GatewayConfig) -> None:
     upstream = _named(name, config)
     print(f"opening a browser for {name}; waiting until you have logged in", file=sys.stderr)
     try:
-        anyio.run(log_in, upstream, read_settings(os.environ).gateway_folder)
+        anyio.run(log_in, upstream, settings_of(os.environ).gateway_folder)
     except Exception as error:
         raise UpstreamError(name, "refused", f"the login failed, {_innermost(error)}") from error
     print(f"logged in at {name}")

@@ -19,7 +19,8 @@ from agent_utilities.graph.embedded import EmbeddedGraph
 from agent_utilities.graph.matching import match, names_of
 from agent_utilities.graph.query_text import normalise
 from agent_utilities.graph.sync import forget, server_state, server_states, sync
-from agent_utilities.settings import Settings, read_settings
+from agent_utilities.settings import Settings
+from agent_utilities.settings_file import settings_of
 
 
 class ListingError(AgentUtilitiesError):
@@ -127,7 +128,7 @@ async def forget_server(server: str) -> None:
 
 
 def _settings() -> Settings:
-    settings = read_settings(os.environ)
+    settings = settings_of(os.environ)
     if settings.graph == "off":
         raise InputError("the graph is off", "off", "env MCP_GRAPH", "unset it, or use embedded or neo4j")
     return settings

@@ -23,7 +23,7 @@ from agent_utilities.mcp.upstreams.provider import UpstreamProvider
 from agent_utilities.selection.model import NOTHING, NameSet, fold
 from agent_utilities.upstream.config import GatewayConfig
 from agent_utilities.upstream.configuration.config_files import read_config, read_servers
-from agent_utilities.upstream.folders import gateway_folder
+from agent_utilities.upstream.folders import gateway_folder, with_folder
 from agent_utilities.upstream.operator.config_watch import ConfigFiles
 from agent_utilities.upstream.operator.operator_rules import OperatorRules
 from agent_utilities.upstream.processes.process_guard import watch_parent
@@ -75,11 +75,12 @@ class Gateway(AgentServer):
         self.usage.counts_by_default = True
         self.surface.pin(_pins(config))
         self.toolsets_to_come = self._toolsets_to_come
+        folder = operator.settings.gateway_folder
         self.upstreams = Upstreams(
             config,
-            environ=operator.environ,
-            store=SnapshotStore(gateway_folder("snapshots", operator.settings.gateway_folder)),
-            logs=gateway_folder("logs", operator.settings.gateway_folder),
+            environ=with_folder(operator.environ, folder),
+            store=SnapshotStore(gateway_folder("snapshots", folder)),
+            logs=gateway_folder("logs", folder),
             on_change=lambda upstream: self.upstream_provider.renew(upstream),
             before_import=lambda: make_session_state(self),
         )

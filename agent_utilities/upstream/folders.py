@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
+_VARIABLE = "MCP_GATEWAY_FOLDER"
 Part = Literal["snapshots", "logs", "consent", "tokens"]
 
 
@@ -21,3 +23,14 @@ def gateway_folder(part: Part, given: str = "") -> Path:
 
     base = platformdirs.user_cache_dir if part == "snapshots" else platformdirs.user_state_dir
     return Path(base("agent-utilities")) / "gateway" / part
+
+
+def with_folder(environ: Mapping[str, str], given: str) -> Mapping[str, str]:
+    """Return an environment that names a gateway's folder, be it that a settings file named it.
+
+    Args:
+        environ: the environment.
+        given: the folder that the operator names; blank where he names none.
+    """
+    is_named = not given or environ.get(_VARIABLE, "").strip() == given
+    return environ if is_named else {**environ, _VARIABLE: given}

@@ -30,6 +30,28 @@ def verdicts(*arguments: str) -> dict[str, tuple[str, str]]:
     return {row["name"]: (row["verdict"], row["reason"]) for row in rows}
 
 
+@pytest.fixture(scope="module")
+def with_profiles(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    file = tmp_path_factory.mktemp("settings") / "mine.toml"
+    file.write_text("[profiles.review]\ndisabled_tags = 'write'\n[profiles.one]\ntop_k = 1\n")
+    with running(log_server(environ={"MCP_CONFIG_FILE": str(file)})) as url:
+        yield url
+
+
+class TestProfiles:
+    def test_are_told_for_what_they_deny(self, with_profiles):
+        by_name = verdicts(with_profiles, "--query", "profile=review")
+        assert by_name["rotate_log"][0] == "denied"
+        assert by_name["rotate_log"][1].startswith("denied by the profile")
+        assert by_name["tail_log"] == ("visible", "")
+
+    def test_are_told_where_they_may_have_left_a_tool_out(self, with_profiles):
+        assert verdicts(with_profiles, "--query", "profile=one")["rotate_log"][0] == "not shown"
+
+    def test_that_are_unknown_are_refused(self, with_profiles):
+        assert "unknown profile: 'revue'" in explain(with_profiles, "--query", "profile=revue").stderr
+
+
 class TestReasons:
     def test_name_the_header_that_denies(self, base):
         by_name = verdicts(base, "--header", "x-mcp-disabled-tags=write")

@@ -125,6 +125,7 @@ class TestWhatCannotBeRead:
             ("rankers = 'x'", "unknown key: 'rankers' (from file agent-utilities.toml: rankers); did you mean ranker?"),
             ("top_k = 'x'", "not a positive integer: 'x' (from file agent-utilities.toml: top_k)"),
             (b"x = " + b"[" * 100_000, "nested too deeply"),
+            (b"a" + b' . "a"' * 100_000 + b" = 1", "nested too deeply"),
         ],
     )
     def test_is_refused_with_file_and_key_or_line(self, written, content, said):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agent_utilities import SelectionError, selection_headers, selection_url
 from agent_utilities.selection.merge import effective
-from agent_utilities.selection.model import NameSet, Selection
+from agent_utilities.selection.model import NameSet, Selection, fold
 from agent_utilities.selection.parse import read_request
 from agent_utilities.visibility.preferences import preferences_of
 
@@ -34,6 +34,15 @@ class TestHeaders:
         held = effective(read_headers(selection_headers(**ASKED)))
         assert [s.value for s in held.allow_tools] == [NameSet(frozenset({"git_log", "git_diff"}))]
         assert (held.query_text, held.top_k.value, held.read_only.value) == ("what changed?", 5, True)
+
+    @pytest.mark.parametrize("name", ["review", "Straße", "日本"])
+    def test_name_a_profile(self, name):
+        held = read_headers(selection_headers(profile=name)).get("profile", "header")
+        assert held.value == (fold(name),)
+
+    def test_name_one_profile(self):
+        with pytest.raises(SelectionError, match="not a profile's name"):
+            selection_headers(profile="a,b")
 
     def test_an_empty_grant_is_no_tool_at_all(self):
         assert selection_headers(tools=[]) == {"x-mcp-enabled-tools": "none"}

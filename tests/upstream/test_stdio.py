@@ -269,8 +269,14 @@ class TestEnvironment:
             "GIVEN",
             "HOME",
             "LC_ALL",
+            "MCP_CONFIG_FILE",
             "NO_PROXY",
         ]
+
+    async def test_it_has_no_settings_file_of_the_gateways_but_may_have_its_own(self):
+        own = {"HOME": "/", "MCP_CONFIG_FILE": "/gateway.toml"}
+        assert (await self.environment(own))["MCP_CONFIG_FILE"] == "none"
+        assert (await self.environment(own, env={"MCP_CONFIG_FILE": "/own.toml"}))["MCP_CONFIG_FILE"] == "/own.toml"
 
     async def test_a_proxy_with_a_password_is_not_passed_on(self):
         own = {"HTTPS_PROXY": "http://user:password@proxy:80", "HTTP_PROXY": "http://proxy:80"}

@@ -22,6 +22,7 @@ PASSED_ON = frozenset(
 """Names of our variables that every upstream gets; of the locale, every `LC_` one too."""
 PROXIES = re.compile(r"(?:https?|all|no)_proxy", re.IGNORECASE)
 """Names of variables that upstreams get too, where no password is in them."""
+_NO_SETTINGS = {"MCP_CONFIG_FILE": "none"}
 
 
 def passed_on(environ: Mapping[str, str]) -> dict[str, str]:
@@ -36,11 +37,14 @@ def passed_on(environ: Mapping[str, str]) -> dict[str, str]:
 def child_environment(config: UpstreamConfig, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of an upstream's process: its config's variables over ours that are passed on.
 
+    A settings file of ours is for the gateway, which holds what it says by the names that callers see: an upstream
+    made here that starts in the same folder would read it again, by its own names. One may be named for it.
+
     Args:
         config: the upstream's config.
         environ: our environment.
     """
-    return passed_on(environ) | {name: value.get_secret_value() for name, value in config.env.items()}
+    return _NO_SETTINGS | passed_on(environ) | {name: value.get_secret_value() for name, value in config.env.items()}
 
 
 def _is_harmless(name: str, value: str) -> bool:
