@@ -67,7 +67,7 @@ def with_tables(text: str) -> str:
 
 def _title(field: Field) -> str:
     title = {"read_only": "read-only", "top_k": "top_k"}.get(field.name, field.name.replace("_", " "))
-    is_bound = field.name in ("allow_tools", "deny_tools", "allow_tags", "deny_tags", "read_only")
+    is_bound = field.name in ("allow_tools", "deny_tools", "allow_tags", "deny_tags", "read_only", "profile")
     return title if is_bound else f"{title} (preference)"
 
 
