@@ -20,6 +20,7 @@ from agent_utilities.mcp.lifespan import with_background
 from agent_utilities.mcp.server import AgentServer
 from agent_utilities.mcp.upstreams.instructions import joined
 from agent_utilities.mcp.upstreams.provider import UpstreamProvider
+from agent_utilities.mcp.upstreams.union import operators_tags
 from agent_utilities.selection.model import NOTHING, NameSet, fold
 from agent_utilities.upstream.config import GatewayConfig
 from agent_utilities.upstream.configuration.config_files import read_config, read_servers
@@ -73,7 +74,7 @@ class Gateway(AgentServer):
         operator.has_configured_denies = True
         operator.defers_by_default = AUTO
         self.usage.counts_by_default = True
-        self.surface.pin(_pins(config))
+        self.surface.pin(_pins(config), operators_tags(config.upstreams))
         self.toolsets_to_come = self._toolsets_to_come
         folder = operator.settings.gateway_folder
         self.upstreams = Upstreams(
@@ -117,7 +118,7 @@ class Gateway(AgentServer):
             rules: the operator's rules; as they are where None.
         """
         self.config, self._rules = config, rules or self._rules
-        self.surface.pin(_pins(config))
+        self.surface.pin(_pins(config), operators_tags(config.upstreams))
         await self.upstreams.reload(config)
         self.upstream_provider.renew()
         self.resolver.refresh()  # what servers are said to be may have changed, and no list with it

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from fastmcp import Client
 
 from agent_utilities.mcp.gateway import Gateway, create_gateway
 from agent_utilities.selection.model import NOTHING, NameSet
 from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
+from tests.mcp.gateways import Served, served
+from tests.upstream.supervised import script
 
 pytestmark = pytest.mark.anyio
 
@@ -30,3 +33,26 @@ async def test_are_what_the_config_says_now(tmp_path: Any) -> None:
     assert pins(gateway) == NameSet(toolsets=frozenset({"git"}))
     await gateway.reload(config(git=True, Time=False))
     assert pins(gateway) == NameSet(toolsets=frozenset({"time"}))
+
+
+class TestOfTheOperator:
+    """A pin is a name or a tag, and an upstream chooses its own tags: by those it names itself into no list."""
+
+    async def listed(self, gateway: Served, query: str = "") -> set[str]:
+        async with Client(f"{gateway.url}/mcp{query}") as client:
+            return {tool.name for tool in await client.list_tools()} - {"tool_search", "call_tool"}
+
+    @pytest.mark.outside
+    @pytest.mark.parametrize("pin", ["good_echo", "good_ech*"])
+    async def test_fits_no_tag_that_an_upstream_gave(self, pin: str) -> None:
+        good, evil = script("good", "faulty_server.py"), script("evil", "faulty_server.py", "tag=good_echo")
+        environ = {"MCP_TOOL_SEARCH": "on", "MCP_RANKER": "lexical", "MCP_PINNED_TOOLS": pin}
+        with served(good, evil, environ=environ) as gateway:
+            assert await self.listed(gateway) == {"good_echo"}
+            assert await self.listed(gateway, "?pin=good_echo") == {"good_echo", "evil_tagged"}
+
+    @pytest.mark.outside
+    async def test_fits_an_upstreams_name_and_the_tags_of_its_entry(self) -> None:
+        one = script("one", "faulty_server.py", tags={"Mine"})
+        with served(one, environ={"MCP_TOOL_SEARCH": "on", "MCP_PINNED_TOOLS": "mine"}) as gateway:
+            assert "one_echo" in await self.listed(gateway)

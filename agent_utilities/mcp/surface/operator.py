@@ -15,6 +15,7 @@ from agent_utilities.selection.parse import read_env
 from agent_utilities.settings import VARIABLES, Settings
 from agent_utilities.settings_file import VARIABLE as CONFIG_FILE
 from agent_utilities.settings_file import SettingsFiles, read_files
+from agent_utilities.visibility.operator_pins import bound_to_tags
 
 
 class Operator:
@@ -32,6 +33,8 @@ class Operator:
         self._settings: Settings | None = None
         self.pins = NO_NAMES
         """Tools that are in every list which permits them."""
+        self.own_tags: frozenset[str] | None = None
+        """The tags that he gave, folded, and that his pins may fit; None where whoever tags a tool is trusted."""
         self.defers_by_default = OFF
         """When tools are deferred where nobody says."""
         self.has_configured_denies = False
@@ -95,7 +98,10 @@ class Operator:
             SelectionError: the caller names a profile that there is not; see `check`.
         """
         asked = self.files.profiles.for_caller(caller)
-        return self._with_configured(effective(merge(self.selection, asked), self.settings.selection_policy))
+        held = effective(merge(self.selection, asked), self.settings.selection_policy)
+        if self.own_tags is not None:
+            held = bound_to_tags(held, self.own_tags)
+        return self._with_configured(held)
 
     def check(self, caller: Selection) -> None:
         """Check that what a caller names of the operator's is there.

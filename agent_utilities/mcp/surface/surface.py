@@ -79,10 +79,10 @@ class Surface:
         self.operator.launch(selection, **settings)
         self._forget()
 
-    def pin(self, pins: NameSet) -> None:
-        """Set which tools are in every list that permits them, for all requests to come."""
-        if pins != self.operator.pins:
-            self.operator.pins = pins
+    def pin(self, pins: NameSet, own_tags: frozenset[str]) -> None:
+        """Set which tools are in every list that permits them, and which tags the operator's own pins may fit."""
+        if (pins, own_tags) != (self.operator.pins, self.operator.own_tags):
+            self.operator.pins, self.operator.own_tags = pins, own_tags
             self._forget()
 
     def _forget(self) -> None:

@@ -123,7 +123,7 @@ class Unions:
     def making(self, upstreams: Sequence[CalledUpstream]) -> Steps[Union]:
         """Return what upstreams list now, in their order; those that are disabled count only for the others' names."""
         namespace = Namespace(upstream.config.name for upstream in upstreams)
-        tags = _operators_tags(upstream.config for upstream in upstreams)
+        tags = operators_tags(upstream.config for upstream in upstreams)
         seen = [(each, each.snapshot) for each in upstreams if each.config.enabled]
         reached: list[_Reached] = []
         for upstream, snapshot in seen:
@@ -176,7 +176,7 @@ def no_denials(config: UpstreamConfig, snapshot: Snapshot) -> Steps[Mapping[Key,
     return {}
 
 
-def _operators_tags(configs: Iterable[UpstreamConfig]) -> frozenset[str]:
+def operators_tags(configs: Iterable[UpstreamConfig]) -> frozenset[str]:
     """Return the tags that are given by configurations, folded: no upstream can give one to what it lists."""
     tags: set[str] = set()
     for config in configs:
