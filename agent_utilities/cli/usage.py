@@ -16,7 +16,7 @@ from rich.console import Console
 from agent_utilities.cli.usage_report import counted, print_report
 from agent_utilities.errors import InputError
 from agent_utilities.mcp.command_line.plain_text import plain
-from agent_utilities.settings import read_settings
+from agent_utilities.settings_file import settings_of
 from agent_utilities.usage.errors import UsageError
 from agent_utilities.usage.forgetting import Forget, Forgotten, count, delete_files, forget
 from agent_utilities.usage.location import usage_file
@@ -168,7 +168,7 @@ def _logs(file: Path | None) -> list[Path]:
     Raises:
         InputError: the one that was named is not there.
     """
-    given = read_settings(os.environ).usage_file
+    given = settings_of(os.environ).usage_file
     if file is None and not given:
         return sorted(_folder().glob("*.db"))
     path, source = (file, "option --file") if file is not None else (usage_file("", given), "env MCP_USAGE_FILE")

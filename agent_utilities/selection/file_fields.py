@@ -81,9 +81,14 @@ def read_fields(table: Mapping[str, Any], name: str, channel: FileChannel, setti
         if plain in others:
             raise SelectionError("given twice", key, f"{place}{key}", "keep one of them")
         others[plain] = FileSetting(value, f"{place}{key}")
+    others = {name: setting for name, setting in others.items() if not _is_blank(setting.value)}
     profiles = [value for key, value in table.items() if key.lower() == PROFILES]
     read = dict(_profiles(profiles[0], channel, place)) if profiles else {}
     return FileFields(name, channel, _selection(fields, channel, place), read, others)
+
+
+def _is_blank(value: object) -> bool:
+    return isinstance(value, str) and not value.strip()
 
 
 def _profiles(given: object, channel: FileChannel, place: str) -> Iterator[tuple[str, Selection]]:

@@ -18,6 +18,7 @@ from tests.mcp.servers import log_server, tool_names
 
 pytestmark = pytest.mark.anyio
 
+FILE = "tools = ['in_tail_log', 'in_search_logs']\ndisabled_tags = ['delete']"
 READ_ONLY = {"in_tail_log", "in_search_logs"}
 
 
@@ -104,3 +105,21 @@ async def test_its_own_launch_holds_where_it_is_mounted() -> None:
         assert set(await tool_names(client)) == READ_ONLY
         inner.surface.launch(read_env({"MCP_DISABLED_TOOLS": "tail_log"}))
         assert await tool_names(client) == ["in_search_logs"]
+
+
+async def test_a_file_that_both_read_names_tools_as_callers_see_them(tmp_path: Any) -> None:
+    (tmp_path / "agent-utilities.toml").write_text(FILE)
+    environ = {"MCP_GRAPH": "off", "MCP_CONFIG_FILE": str(tmp_path / "agent-utilities.toml")}
+    outer, inner = create_mcp_server("outer", environ=environ), create_mcp_server("inner", environ=environ)
+
+    @inner.tool(tags={"logs"})
+    def tail_log() -> str:
+        return "tail"
+
+    @inner.tool(tags={"delete"})
+    def search_logs() -> str:
+        return "search"
+
+    outer.mount(inner, namespace="in")
+    async with Client(outer) as client:
+        assert [tool.name for tool in await client.list_tools()] == ["in_tail_log"]

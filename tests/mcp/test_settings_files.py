@@ -215,6 +215,10 @@ class TestAProjectsFile:
     def test_that_says_nonsense_of_logging_is_refused(self, written, value):
         assert isinstance(refused(written("usage = 'off'", f"usage = {value}")), str)
 
+    def test_that_is_blank_leaves_what_the_user_has(self, written):
+        settings = written("usage = 'off'\nranker = 'off'", "usage = ''\nranker = ' '\ngraph_folder = ''").settings
+        assert (settings.usage, settings.ranker) == ("off", "off")
+
     def test_lifts_no_deny_and_no_read_only(self, written):
         own = "read_only = true\ndisabled_tags = ['write']"
         bounds = written(own, "read_only = false\ndisabled_tags = 'none'\ndisabled_tools = []").effective(NOTHING)
