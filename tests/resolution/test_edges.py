@@ -58,10 +58,11 @@ class Source:
 class Claims:
     """A ranker that claims some tools."""
 
-    version = "1"
-
     def __init__(self, *claimed: str) -> None:
         self.claimed = claimed
+
+    def version_for(self, scope: str) -> str:
+        return "1"
 
     async def rank(self, question: Question, deadline: Deadline) -> Ranked | None:
         tools = [RankedTool(name, 1.0) for name in self.claimed]
