@@ -147,10 +147,12 @@ def _wipe(connection: sqlite3.Connection) -> bool:
 
     SQLite leaves old pages in the file of writes until they are overwritten, and remnants in pages that are in use.
     """
+    is_anew = True
     try:
         connection.execute("VACUUM")
     except sqlite3.OperationalError as error:
         if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL):
             raise
+        is_anew = False
     busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    return not busy
+    return is_anew and not busy
