@@ -10,7 +10,7 @@ MOST_OF_A_TOOL = 20
 LONGEST_REQUEST = 500
 """Characters of one."""
 
-_MOST_COMPARED = 40
+_MOST_COMPARED = 30
 """Requests of a tool that are compared with one another, the newest: what it costs grows with their square."""
 _SAME = 0.8
 """The share of words from which two requests are one."""

@@ -21,7 +21,7 @@ HALF_LIFE_HOURS = 24.0
 _HOUR_MS = 3_600_000
 _STEPS = 32
 """In how many steps a call's weight falls to half, so that what is learned stays the same for a while."""
-_MOST_READ = 60
+_MOST_READ = 40
 """Requests of a tool that are looked at, the newest."""
 _MOST_OF_A_SESSION = 10
 """Those of them that may come from one session."""

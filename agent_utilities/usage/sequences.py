@@ -66,8 +66,9 @@ class SequenceCounter:
             self._end_session()
         elif last.tool != tool:
             self._steps[last.tool, tool] += 1
-        if len(self._tools) < MOST_TOOLS:
-            self._tools[tool] = None
+        tools = self._tools
+        if tool not in tools and len(tools) < MOST_TOOLS:
+            tools[tool] = None
 
     def counted(self) -> Sequences:
         """Return the counts of all steps so far."""
