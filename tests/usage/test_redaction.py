@@ -116,6 +116,10 @@ class TestIsDropped:
     def test_one_amid_words_that_no_space_divides(self):
         assert without_secrets("请发送到bob@example.com谢谢") == "请发送到谢谢"
 
+    def test_a_key_amid_letters_that_no_space_divides(self):
+        words = "thelasttransactionofthisaccountisstored"
+        assert without_secrets(f"use {words}qzjxkvwqpfhgtrmxzqkdvbnx{words} today") == "use today"
+
 
 class TestStays:
     @pytest.mark.parametrize(
