@@ -15,12 +15,12 @@ from agent_utilities.graph.query_text import normalise
 from agent_utilities.resolution.answer import Question, unavailable
 from agent_utilities.resolution.catalog_ranker import CatalogRanker
 from agent_utilities.resolution.catalog_search import CatalogSearch
-from agent_utilities.resolution.curated_answer import curated, wide_limit
 from agent_utilities.resolution.deadlines import Limits, for_first_fill
 from agent_utilities.resolution.learning import UsageSource
 from agent_utilities.resolution.live_tools import LiveTools
 from agent_utilities.resolution.opening import open_catalog_ranker
 from agent_utilities.resolution.orchestrator import DynamicToolOrchestrator
+from agent_utilities.resolution.prior import with_prior
 from agent_utilities.resolution.scope import CallerScope
 from agent_utilities.resolution.teaching import Teaching
 from agent_utilities.resolution.trail import NO_TRAIL, Trail
@@ -98,8 +98,8 @@ class Resolver:
         if scope is None:
             return Resolution("unavailable", cause=orchestrator.cause or "being filled")
         prior = self.teaching.prior(trail.scope) if self.teaching is not None else None
-        answer = await orchestrator.resolve(query, self._name(), scope, wide_limit(limit, prior), deadline, trail)
-        return curated(answer, prior, scope, limit)
+        answer = await orchestrator.resolve(query, self._name(), scope, limit, deadline, trail)
+        return answer if prior is None else with_prior(answer, prior, scope.names(), limit)
 
     async def wait_for_tools(self) -> Deadline | None:
         """Return the deadline of a query asked now, after the first fill or index where these are still under way.
@@ -164,7 +164,10 @@ class Resolver:
         if scope is None:
             return unavailable("no index yet")
         question = Question(query, normalise(query), scope, limit, trail)
-        return await self._search.find(question, limit, deadline)
+        prior = self.teaching.prior(trail.scope) if self.teaching is not None else None
+        found = await self._search.find(question, limit, deadline)
+        # Who searches by words is given nothing that they do not find: there is no room to fill.
+        return found if prior is None else with_prior(found, prior, scope.names(), len(found.tools))
 
     # -- in the background ---------------------------------------------------------------------------------------
 

@@ -51,7 +51,7 @@ class Teaching:
             await self._ranker.wait_until_learned()
 
     def health(self) -> dict[str, Any]:
-        """Return what `/ready` tells: how much is known of everybody's usage, and whether all that was logged here is."""
+        """Return what `/ready` tells: what is known of everybody's usage, and whether that is all logged here."""
         known = self.learning.known
         learned = known.get(EVERYBODY, NOTHING_LEARNED)
         n_requests = sum(map(len, learned.past_requests.values()))
