@@ -63,6 +63,10 @@ class ResolvingServer(LaunchedServer):
         self.tool_search = ToolSearch(self)
         super().__init__(surface, name, instructions, **options)
 
+    def told_at_start(self) -> Sequence[str]:
+        """Return what any server says, and where calls are logged, if they are."""
+        return [*super().told_at_start(), *self.usage.notices]
+
     async def verdict(
         self, caller: Selection, *, lists_tools: bool, view: SessionView | None = None, is_about_tools: bool = True
     ) -> Verdict:

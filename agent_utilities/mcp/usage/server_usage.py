@@ -81,6 +81,14 @@ class ServerUsage:
 
         return usage_file(self._host.name, self._settings.usage_file)
 
+    @property
+    def notices(self) -> list[str]:
+        """What is told of it at the start, a line each."""
+        if self.mode == "off":
+            return []
+        what = "calls, and the words that led to them," if self.mode == "words" else "calls"
+        return [f"{what} are logged in {self.path}; MCP_USAGE=off logs none"]
+
     # -- for whom ----------------------------------------------------------------------------------------------------
 
     @property

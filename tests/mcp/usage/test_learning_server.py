@@ -177,3 +177,11 @@ class TestWhatIsLogged:
         with closing(sqlite3.connect(tmp_path / "usage.db")) as log:
             assert log.execute("SELECT tool FROM calls").fetchall() == [("post",)]
             assert log.execute("SELECT count(*) FROM lists").fetchall() == [(23,)]
+
+    async def test_where_calls_are_logged_is_told_at_the_start(self, tmp_path: Path) -> None:
+        told = office(tmp_path).told_at_start()
+        log = tmp_path / "usage.db"
+        assert told == [f"calls, and the words that led to them, are logged in {log}; MCP_USAGE=off logs none"]
+
+    async def test_nothing_is_told_where_nothing_is_logged(self, tmp_path: Path) -> None:
+        assert office(tmp_path, environ={"MCP_USAGE": "off"}).told_at_start() == []
