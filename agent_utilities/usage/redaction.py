@@ -55,11 +55,17 @@ def without_secrets(text: str) -> str:
 
 
 def _words(text: str) -> list[str]:
-    head = text[:_MOST_READ]
-    if len(text) > _MOST_READ and not text[_MOST_READ].isspace():
-        head = head[: len(head) - len(head.split()[-1])] if head.split() and not head[-1].isspace() else head
-    visible = "".join(map(_seen, unicodedata.normalize("NFKC", head)))
-    return _KEY_BLOCK.sub(" ", unicodedata.normalize("NFKC", visible)).split()
+    visible = "".join(map(_seen, unicodedata.normalize("NFKC", text[:_MOST_READ])))
+    words = _KEY_BLOCK.sub(" ", unicodedata.normalize("NFKC", visible)).split()
+    return words if len(text) <= _MOST_READ else _whole(words)
+
+
+def _whole(words: list[str]) -> list[str]:
+    """Return words without the last ones, which may be no more than the beginning of a secret."""
+    end = len(words) - 1
+    while end > 0 and any(map(str.isdigit, words[end - 1])):
+        end -= 1  # groups of one number
+    return words[: max(0, end)]
 
 
 def _seen(letter: str) -> str:

@@ -209,6 +209,10 @@ class TestBounds:
         left = without_secrets("\u200b" * 4_090 + " " + token)
         assert left == ""
 
+    @pytest.mark.parametrize("place", range(1, 20))
+    def test_no_group_of_a_number_is_left_where_reading_ends(self, place):
+        assert without_secrets("\u200b" * (4_096 - place) + "4111 1111 1111 1111 and more") == ""
+
     @pytest.mark.parametrize(
         "unit",
         ["a", "1", "-", "a@", "1-", "1 ", ": ", "password ", "password: ", '"', "-----BEGIN ", "aA1", "::",
