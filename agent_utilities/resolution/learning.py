@@ -44,6 +44,24 @@ class UsageSource:
     is_shared: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is known of a scope: the same in two forms.
+
+    Args:
+        learned: all of it.
+        prior: how much tools were used.
+        is_read: whether the log was read for it since the scope was first asked for, or asked for again.
+    """
+
+    learned: Learned = NOTHING_LEARNED
+    prior: Prior = NO_PRIOR
+    is_read: bool = True
+
+
+_UNREAD = _Known(is_read=False)
+
+
 class Learning:
     """Keeps what was learned in each scope: read when it is first asked for, and again when the log has grown.
 
@@ -65,8 +83,7 @@ class Learning:
     ) -> None:
         self._read, self._on_learned = source.read, on_learned
         self._gap_s, self._others_s = gap_s, others_s
-        self._learned: LRUCache[str, Learned] = LRUCache(_N_SCOPES)
-        self._priors: LRUCache[str, Prior] = LRUCache(_N_SCOPES)
+        self._known: LRUCache[str, _Known] = LRUCache(_N_SCOPES)
         self._wanted: set[str] = set()
         self._wake = asyncio.Event()
         self._has_failed = False
@@ -80,23 +97,25 @@ class Learning:
 
     def of(self, scope: str) -> Learned:
         """Return what is known of a scope by now; nothing of one that is asked for for the first time."""
-        if scope == NOBODY:
-            return NOTHING_LEARNED
-        learned = self._learned.get(scope)
-        if learned is None:
-            self._learned[scope] = learned = NOTHING_LEARNED
-            self._want(scope)
-        return learned
+        return self._of(scope).learned
 
     def prior(self, scope: str) -> Prior | None:
         """Return how much tools were used in a scope, as far as is known by now; None where nothing was learned."""
-        if self.of(scope) is NOTHING_LEARNED:
-            return None
-        return self._priors.get(scope, NO_PRIOR)
+        known = self._of(scope)
+        return None if known.learned is NOTHING_LEARNED else known.prior
+
+    def _of(self, scope: str) -> _Known:
+        if scope == NOBODY:
+            return _UNREAD
+        known = self._known.get(scope)
+        if known is None:
+            self._known[scope] = known = _UNREAD
+            self._want(scope)
+        return known
 
     def news(self) -> None:
         """Have every scope that is known read again: the log has grown."""
-        for scope in self._learned:
+        for scope in self._known:
             self._want(scope)
 
     def _want(self, scope: str) -> None:
@@ -111,20 +130,20 @@ class Learning:
                 async with asyncio.timeout(self._others_s):
                     await self._wake.wait()
             self._wake.clear()
-            wanted, self._wanted = self._wanted or set(self._learned), set()
+            wanted, self._wanted = self._wanted or set(self._known), set()
             for scope in sorted(wanted):
                 await self._learn(scope)
             if not self._wanted:
                 self.settled.set()
             await asyncio.sleep(self._gap_s)
 
-    def _read_with_prior(self, scope: str) -> tuple[Learned, Prior]:
+    def _read_with_prior(self, scope: str) -> _Known:
         learned = self._read(scope)
-        return (learned, Prior(learned.uses)) if learned.version else (NOTHING_LEARNED, NO_PRIOR)
+        return _Known(learned, Prior(learned.uses)) if learned.version else _Known()
 
     async def _learn(self, scope: str) -> None:
         try:
-            learned, prior = await in_daemon_thread(partial(self._read_with_prior, scope))
+            now = await in_daemon_thread(partial(self._read_with_prior, scope))
         except Exception as error:
             if not self._has_failed:
                 logger.warning("can't read the usage log (%s); what was learned before is used on", error)
@@ -132,14 +151,15 @@ class Learning:
             return
         self._has_failed = False
         self.n_readings += 1
-        before = self._learned.get(scope)
+        before = self._known.get(scope)
         if before is None:
-            return  # others have asked since, and it was forgotten
-        self._learned[scope], self._priors[scope] = learned, prior
-        if learned.version != before.version:
-            self._on_learned(scope, learned)
+            return  # others have asked since, and it was given up
+        self._known[scope] = now
+        # Who is told may know it from before it was given up, and the log have been forgotten since.
+        if not before.is_read or now.learned.version != before.learned.version:
+            self._on_learned(scope, now.learned)
 
     @property
     def known(self) -> dict[str, Learned]:
         """What is known, by scope."""
-        return dict(self._learned)
+        return {scope: known.learned for scope, known in self._known.items()}

@@ -127,3 +127,18 @@ async def test_what_everybody_did_is_read_before_anybody_asks() -> None:
     await kept.settled.wait()
     running.cancel()
     assert log.told == [("", "1")]
+
+
+async def test_a_scope_that_was_given_up_and_forgotten_meanwhile_is_told_of_again() -> None:
+    log = Log()
+    log.taught["anna"] = Learned("1")
+    async with learning(log) as kept:
+        kept.of("anna")
+        await kept.settled.wait()
+        for number in range(100):
+            kept.of(f"subject-{number}")
+        await kept.settled.wait()
+        del log.taught["anna"]
+        kept.of("anna")
+        await kept.settled.wait()
+    assert [version for scope, version in log.told if scope == "anna"] == ["1", ""]
