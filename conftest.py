@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ settings.register_profile("ci", max_examples=400, deadline=None, derandomize=Tru
 settings.register_profile("fast", max_examples=50, deadline=None, derandomize=True, print_blob=True)
 settings.register_profile("nightly", max_examples=7_500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
+_NUMBERS = count()
 _RUN = pytest.StashKey[environment.Run]()
 
 
@@ -71,3 +74,12 @@ def _writes_nothing_of_the_users(request: pytest.FixtureRequest) -> Iterator[Non
         names = sorted(str(path.relative_to(strayed)) for path in strayed.rglob("*"))
         shutil.rmtree(strayed)
         pytest.fail(f"the user's cache folder was written to: {names}", pytrace=False)
+
+
+@pytest.fixture(autouse=True)
+def _has_state_of_its_own(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Give the test a state folder: gateways log calls there unasked, and no test may learn from another's calls."""
+    state = request.config.stash[_RUN].state
+    os.environ["XDG_STATE_HOME"] = str(state / str(next(_NUMBERS)))
+    yield
+    os.environ["XDG_STATE_HOME"] = str(state)

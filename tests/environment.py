@@ -1,7 +1,7 @@
 """The environment of a test run: nothing of the user's selection in it, and nothing of the user's written to.
 
-The run has a home and a cache folder of its own, which end with it. The one exception is what was downloaded for tests
-(Neo4j's jars, Node.js and its packages, MCP servers): those are kept in the user's cache folder and linked to.
+The run has a home, a cache and a state folder of its own, which end with it. The one exception is what was downloaded
+for tests (Neo4j's jars, Node.js and its packages, MCP servers): they are kept in the user's cache folder and linked to.
 """
 
 from __future__ import annotations
@@ -39,6 +39,11 @@ class Run:
         """Where a program writes that was told the home folder and not the cache folder."""
         return self.folder / "home" / ".cache" / APP
 
+    @property
+    def state(self) -> Path:
+        """Where servers keep what outlives them: what was called, logins and agreements."""
+        return self.folder / "state"
+
     def end(self) -> None:
         """Give the environment back and remove the folders; links are removed, not what they lead to."""
         os.environ.clear()
@@ -47,7 +52,7 @@ class Run:
 
 
 def begin() -> Run:
-    """Point home and cache at folders of this run, for this process and all that it starts; unset every `MCP_*`."""
+    """Point home, cache and state at folders of this run, for this process and what it starts; unset every `MCP_*`."""
     run = Run(Path(tempfile.mkdtemp(prefix=f"{APP}-tests-")), dict(os.environ))
     home, cache = run.folder / "home", run.folder / "cache"
     for name in _SETTINGS:
@@ -59,8 +64,9 @@ def begin() -> Run:
     for name in [name for name in os.environ if name.startswith("MCP_")]:
         del os.environ[name]
     os.environ.pop("XDG_CONFIG_HOME", None)  # the run's home has its own
+    os.environ.update(HOME=str(home), XDG_CACHE_HOME=str(cache), XDG_STATE_HOME=str(run.state))
     # Whether a model is installed must not change what tests see.
-    os.environ.update(MCP_RANKER="lexical", HOME=str(home), XDG_CACHE_HOME=str(cache), MCP_CONFIG_FILE="none")
+    os.environ.update(MCP_RANKER="lexical", MCP_CONFIG_FILE="none")
     return run
 
 

@@ -42,6 +42,12 @@ def test_nothing_of_the_users_selection_is_left() -> None:
     assert os.environ["MCP_CONFIG_FILE"] == "none"
 
 
+def test_each_test_has_a_state_folder_that_none_had_before() -> None:
+    state = platformdirs.user_state_path(environment.APP)
+    assert state.parents[2].name.startswith("agent-utilities-tests-")
+    assert not state.parent.exists()
+
+
 def test_what_was_downloaded_is_the_one_thing_that_is_shared() -> None:
     shared = {path.name for path in own().iterdir() if path.is_symlink()}
     assert shared == set(environment.DOWNLOADS)
