@@ -6,16 +6,14 @@ import json
 import re
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
 from agent_utilities.cli import app
 from agent_utilities.usage.events import Listed
 from agent_utilities.usage.location import usage_file
-from tests.usage.written_logs import call, log_of, search, writer
-
-NOW_MS = int(time.time() * 1000)
-DAY_MS = 86_400_000
+from tests.usage.written_logs import DAY_MS, NOW_MS, call, log_of, search, writer
 
 
 @pytest.fixture
@@ -29,7 +27,8 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def usage(folder, monkeypatch, capsys):
-    """Run the command on a terminal of 80 columns, and return its code, output and errors."""
+    """Run the command on a terminal of 80 columns, and return its code, output and errors; no day ends meanwhile."""
+    monkeypatch.setattr("agent_utilities.cli.usage.time", SimpleNamespace(time=lambda: NOW_MS / 1000))
 
     def run(*arguments: object) -> tuple[object, str, str]:
         monkeypatch.setenv("COLUMNS", "80")
