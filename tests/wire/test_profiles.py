@@ -26,12 +26,16 @@ disabled_tools = "stray_tool"
 tools = ["read_note", "kid_peek", "wipe_notes"]
 disabled_tools = ["kid_peek", "unheard_of"]
 
+[profiles.reading]
+tools = ["list_notes", "read_note", "wipe_notes"]
+
 [profiles.wide]
 tools = "all"
 disabled_tags = "none"
 read_only = false
 """
 REVIEWED = ["read_note"]
+READING = ["read_note", "list_notes"]
 
 
 @pytest.fixture(scope="module")
@@ -128,15 +132,11 @@ def test_the_plain_list_refuses_an_unknown_one(access: Access) -> None:
     assert access.http.get("/tools?profile=x", ()).status == 400
 
 
-def test_an_operators_profile_bounds_every_caller(folder: Path) -> None:
-    with stdio_caller(launch_in(folder, "--profile", "REVIEW")) as caller:
-        assert [listed(caller), listed(caller, profile="wide"), listed(caller, tools=["all"])] == [REVIEWED] * 3
-        assert [listed(caller, profile="none")] == [REVIEWED]
-
-
-def test_a_caller_over_stdio_names_one(folder: Path) -> None:
-    with stdio_caller(launch_in(folder)) as caller:
-        assert [listed(caller, profile="review"), listed(caller)] == [REVIEWED, TOOLS]
+def test_an_operators_profile_bounds_every_caller_over_stdio_and_a_callers_narrows_it(folder: Path) -> None:
+    with stdio_caller(launch_in(folder, "--profile", "READING")) as caller:
+        assert [listed(caller), listed(caller, profile="wide"), listed(caller, tools=["all"])] == [READING] * 3
+        assert [listed(caller, profile="none"), listed(caller, profile="review")] == [READING, REVIEWED]
+        assert listed(caller) == READING
 
 
 def test_a_bad_file_ends_the_launch_in_one_line(tmp_path: Path) -> None:
