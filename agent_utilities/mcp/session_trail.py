@@ -8,8 +8,8 @@ from secrets import token_hex
 from agent_utilities.resolution.trail import N_NEAR
 
 _LONGEST = 5_000
-"""Characters of words that are remembered: more than are ever looked through for secrets before they are written, so that
-it is seen there that they go on. A secret that ends here in its middle would look like none."""
+"""Characters of words that are remembered: more than are ever looked through for secrets before they are written, so
+that it is seen there that they go on. A secret that ends here in its middle would look like none."""
 
 
 class SessionTrail:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ logger = logging.getLogger("agent_utilities.usage")
 
 _N_SCOPES = 64
 _OTHERS_S = 60.0
+_REST = 20.0
+"""How many times as long as a reading took nothing is read: a log of 200,000 calls takes a second of a processor."""
 
 NOBODY = "-"
 """The scope of a caller who did not authenticate, where usage counts for each subject: nothing is learned for him."""
@@ -68,7 +71,7 @@ class Learning:
     Args:
         source: of what is known.
         on_learned: called with a scope and what is known of it now, whenever that is news.
-        gap_s: seconds between two readings at least.
+        gap_s: seconds between two readings at least; more after one that took long.
         others_s: seconds after which it is read again though nothing was logged here: other processes log too, and
             what was used long ago counts less.
     """
@@ -131,11 +134,12 @@ class Learning:
                     await self._wake.wait()
             self._wake.clear()
             wanted, self._wanted = self._wanted or set(self._known), set()
+            started_s = time.monotonic()
             for scope in sorted(wanted):
                 await self._learn(scope)
             if not self._wanted:
                 self.settled.set()
-            await asyncio.sleep(self._gap_s)
+            await asyncio.sleep(max(self._gap_s, _REST * (time.monotonic() - started_s)))
 
     def _read_with_prior(self, scope: str) -> _Known:
         learned = self._read(scope)

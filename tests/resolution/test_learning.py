@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -142,3 +143,27 @@ async def test_a_scope_that_was_given_up_and_forgotten_meanwhile_is_told_of_agai
         kept.of("anna")
         await kept.settled.wait()
     assert [version for scope, version in log.told if scope == "anna"] == ["1", ""]
+
+
+async def test_a_log_that_takes_long_to_read_is_let_alone_for_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    paused = asyncio.Event()
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        paused.set()
+        await asyncio.Event().wait()
+
+    log = Log()
+    read = log.read
+
+    def slowly(scope: str) -> Learned:
+        time.sleep(0.05)
+        return read(scope)
+
+    monkeypatch.setattr(log, "read", slowly)
+    async with learning(log) as kept:
+        monkeypatch.setattr("agent_utilities.resolution.learning.asyncio.sleep", pause)
+        kept.of("")
+        await paused.wait()
+    assert pauses[0] >= 20 * 0.05
