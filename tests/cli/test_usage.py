@@ -11,8 +11,10 @@ from types import SimpleNamespace
 import pytest
 
 from agent_utilities.cli import app
+from agent_utilities.usage.bounds import UsageBounds
 from agent_utilities.usage.events import Listed
 from agent_utilities.usage.location import usage_file
+from agent_utilities.usage.store import UsageStore
 from tests.usage.written_logs import DAY_MS, NOW_MS, call, log_of, search, writer
 
 
@@ -87,6 +89,23 @@ class TestReport:
         assert "2 searches, 1 (50.0 %) found nothing" in text
         assert r"send a [red]fax[/]\x1b[2J" in text
         assert "\x1b" not in text
+
+    @pytest.mark.parametrize(
+        "name",
+        ["[red]boom[/]", "[/]", "\x1b[2J\x1b]0;owned\x07", "\u202egnp.exe", "a\x00b", "tail\\", ":bomb:",
+         "'; DROP TABLE calls; --", "line\nbreak", "\ud800", "[link=file:///etc/passwd]click[/link]", "x" * 5_000],
+    )  # fmt: skip
+    def test_no_name_or_request_acts_on_the_terminal(self, usage, folder, name):
+        store = UsageStore(folder / "hub.db", UsageBounds(free_bytes=0))
+        named = {"upstream": name, "server": name, "version": name, **at(0)}
+        store.write([call(name, request=name, **named), search(0, request=name, server=name, **at(0))])
+        store.write([Listed(NOW_MS, name, f"{name}2", name, 40, 100)])
+        store.close()
+        code, out, err = usage()
+        assert (code, err) == (0, "")
+        assert all(char.isprintable() or char == "\n" for char in out)
+        plain = name.encode("utf-8", "replace").decode().encode("unicode_escape").decode().replace("\\\\", "\\")
+        assert "".join(plain.split())[:9] in "".join(out.split())
 
     def test_fits_80_columns(self, usage, folder):
         log_of(folder / "hub.db", [call("a_tool_of_a_long_name_" * 4, upstream="a-server" * 9, **at(0))])
