@@ -275,7 +275,7 @@ class DynamicToolOrchestrator:
 
     def refresh_edges(self, server_name: str) -> None:
         """Bring in which tools go together, behind everything, where the log of calls has grown."""
-        self._refresher.edges.start(server_name)
+        self._refresher.start_edges(server_name)
 
     async def refresh_cached_tools(self, server_name: str) -> None:
         """Bring a live server's tools into the graph, in one transaction, and wait for it.

@@ -55,6 +55,19 @@ class Source:
             self.n_at_once -= 1
 
 
+class Opened(EmbeddedGraph):
+    """A graph that opens when a test says so."""
+
+    def __init__(self, path: Path | None) -> None:
+        super().__init__(path)
+        self.reached, self.gate = asyncio.Event(), asyncio.Event()
+
+    async def open(self) -> None:
+        self.reached.set()
+        await self.gate.wait()
+        await super().open()
+
+
 class Claims:
     """A ranker that claims some tools."""
 
@@ -293,6 +306,21 @@ class TestRefreshes:
             "can't bring into the graph which tools of s go together (OSError('locked')); what it holds is used on"
         ]
         assert orchestrator.n_refreshes == 1, "the tools were left alone"
+
+    async def test_a_log_that_is_read_before_the_graph_is_open_has_its_edges_brought_in_with_the_tools(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        graph = Opened(None)
+        orchestrator = patient(graph, Live(TOOLS), edges=(source := Source(*FOLLOWED)))
+        async with running(orchestrator, wait=False):
+            await graph.reached.wait()
+            orchestrator.refresh_edges("s")
+            assert source.n_asked == 0
+            graph.gate.set()
+            await settled(orchestrator)
+            answer = await orchestrator.resolve("git", "s", trail=AFTER_LOG)
+        assert names(answer) == ["diff", "push"]
+        assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
 
     async def test_nothing_is_started_where_nothing_is_learned_or_nothing_runs(self) -> None:
         source = Source(*FOLLOWED)
