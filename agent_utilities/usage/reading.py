@@ -87,7 +87,12 @@ class _Uses:
             self._end_session()
             self._session = session
         hour = 0 if session else at_ms // _HOUR_MS
-        self._weights[tool, hour] += math.exp2(min(0, at_ms - self._now_ms) / self._half_life_ms)
+        self._weights[tool, hour] += math.exp2(-self._age_ms(at_ms) / self._half_life_ms)
+
+    def _age_ms(self, at_ms: int) -> int:
+        """Return how old a call is; one that a clock far ahead has dated is as old as it is ahead, or it never grew old."""
+        age_ms = self._now_ms - at_ms
+        return -age_ms if age_ms < -_HOUR_MS else max(0, age_ms)
 
     def summed(self) -> dict[str, float]:
         """Return the sum of each tool that still counts, to four digits."""

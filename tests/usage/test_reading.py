@@ -45,8 +45,12 @@ class TestUses:
     def test_are_of_the_server_that_is_meant(self, path):
         assert learned(path, [call("a", server="other")]) == NOTHING_LEARNED
 
-    def test_of_a_clock_that_was_ahead_count_as_now(self, path):
-        assert learned(path, [call("a", -1_000)]).uses["a"] == pytest.approx(math.log(2), rel=1e-3)
+    def test_of_a_clock_that_is_a_little_ahead_count_as_now(self, path):
+        assert learned(path, [call("a", -0.5)]).uses["a"] == pytest.approx(math.log(2), rel=1e-3)
+
+    def test_of_a_clock_that_was_far_ahead_count_the_less_the_farther(self, path):
+        uses = learned(path, [call("a", -24), call("b", -48), call("c", -1_000)], half_life_hours=24).uses
+        assert uses == pytest.approx({"a": math.log1p(0.5), "b": math.log1p(0.25)}, rel=0.05)
 
     def test_long_past_are_forgotten(self, path):
         assert learned(path, [call("a", 24 * 30)], half_life_hours=24).uses == {}
