@@ -90,7 +90,7 @@ class _Uses:
         self._weights[tool, hour] += math.exp2(-self._age_ms(at_ms) / self._half_life_ms)
 
     def _age_ms(self, at_ms: int) -> int:
-        """Return how old a call is; one that a clock far ahead has dated is as old as it is ahead, or it never grew old."""
+        """Return how old a call is; one that is dated far ahead is as old as it is ahead, or it never grew old."""
         age_ms = self._now_ms - at_ms
         return -age_ms if age_ms < -_HOUR_MS else max(0, age_ms)
 
