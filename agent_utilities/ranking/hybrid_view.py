@@ -147,10 +147,10 @@ class HybridView:
         learned, places = self.lexical.permitted(self.learned.requests.places)
         if not len(learned):
             return None
-        vectors = self.learned.vectors
+        vectors = self.learned.vectors.within(learned)
         nearness = vectors.cosines(request.vectors)
-        gains = vectors.gains(request.vectors, nearness, self.answerability.nearness)[:, learned]
-        return Gains(places, _with_best_part(gains - cosines[:, places]), float(nearness[0, learned].max()))
+        gains = vectors.gains(request.vectors, nearness, self.answerability.nearness)
+        return Gains(places, _with_best_part(gains - cosines[:, places]), float(nearness[0].max()))
 
 
 def _with_best_part(by_text: Vectors) -> Scores:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from agent_utilities.ranking.arrays import Vectors
+    from agent_utilities.ranking.arrays import Places, Vectors
     from agent_utilities.ranking.nearness import Nearness
 
 BLEND_WEIGHT = 2.4
@@ -67,6 +67,19 @@ class PastVectors:
         confidence = past.confidence[:, None]
         blended = unit_vectors(texts + BLEND_WEIGHT * confidence / n_requests * sums)
         return cls(blended, SUBJECT_WEIGHT * confidence * unit_vectors(subjects), common)
+
+    def within(self, learned: Places) -> PastVectors:
+        """Return those of some tools alone.
+
+        A product of vectors depends in its last digit on how many others are multiplied with them: what a caller may
+        not use must not be among them.
+
+        Args:
+            learned: (n,) positions of the tools among those that learned, ascending.
+        """
+        if len(learned) == len(self.blended):
+            return self
+        return PastVectors(self.blended[learned], self.subjects[learned], self.common)
 
     @property
     def n_bytes(self) -> int:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_utilities.catalog.document import ToolDocument
@@ -15,6 +15,7 @@ from agent_utilities.ranking.fusion import HybridRanker
 from agent_utilities.ranking.lexical import LexicalRanker
 from agent_utilities.ranking.past_requests import N_REQUESTS, PastRequests
 from agent_utilities.ranking.raising import N_RAISED, raise_best
+from tests.graph.records import examples
 from tests.ranking.catalogs import PLACES, TOOLS, Concepts
 from tests.ranking.strategies import catalogs, texts, words
 
@@ -38,7 +39,7 @@ def rank_by_place(ranking: Ranking) -> dict[int, int]:
 @pytest.mark.parametrize("kind", RANKERS)
 class TestEveryIndex:
     @given(catalog=catalogs, query=texts, data=st.data())
-    @settings(max_examples=50)
+    @examples(8)
     def test_with_nothing_learned_it_ranks_as_before_to_the_last_digit(self, kind, catalog, query, data):
         permitted = data.draw(st.none() | st.lists(st.integers(0, len(catalog) - 1), unique=True)) if catalog else None
         index = RANKERS[kind]().index(catalog)
@@ -47,7 +48,7 @@ class TestEveryIndex:
         )
 
     @given(catalog=catalogs, query=texts, data=st.data())
-    @settings(max_examples=80)
+    @examples(8)
     def test_past_requests_of_what_is_denied_move_nothing(self, kind, catalog, query, data):
         history = data.draw(histories(catalog))
         permitted = data.draw(st.lists(st.integers(0, len(catalog) - 1), unique=True).map(sorted)) if catalog else []
@@ -57,7 +58,7 @@ class TestEveryIndex:
         )
 
     @given(catalog=catalogs, query=texts, data=st.data())
-    @settings(max_examples=80)
+    @examples(8)
     def test_it_is_that_of_a_catalog_of_the_permitted_tools_alone(self, kind, catalog, query, data):
         history = data.draw(histories(catalog))
         permitted = data.draw(st.lists(st.integers(0, len(catalog) - 1), unique=True).map(sorted)) if catalog else []
@@ -67,7 +68,7 @@ class TestEveryIndex:
         assert among == replace(alone, indexes=tuple(permitted[place] for place in alone.indexes))
 
     @given(catalog=catalogs, query=texts, data=st.data())
-    @settings(max_examples=80)
+    @examples(8)
     def test_no_tool_is_hidden_nor_sinks_by_more_than_the_few_that_rise(self, kind, catalog, query, data):
         before = RANKERS[kind]().index(catalog).rank(query)
         after = learned(kind, catalog, data.draw(histories(catalog))).rank(query)
@@ -75,7 +76,7 @@ class TestEveryIndex:
         assert all(ranks[place] <= rank + N_RAISED for place, rank in rank_by_place(before).items())
 
     @given(catalog=catalogs, query=texts, data=st.data())
-    @settings(max_examples=80)
+    @examples(8)
     def test_what_was_claimed_without_is_claimed_still_and_few_more(self, kind, catalog, query, data):
         before = RANKERS[kind]().index(catalog).rank(query)
         after = learned(kind, catalog, data.draw(histories(catalog))).rank(query)
@@ -84,7 +85,7 @@ class TestEveryIndex:
             assert after.n_claimed <= before.n_claimed + N_RAISED
 
     @given(catalog=catalogs, query=texts, data=st.data())
-    @settings(max_examples=50)
+    @examples(8)
     def test_words_of_past_requests_are_never_told(self, kind, catalog, query, data):
         ranking = learned(kind, catalog, data.draw(histories(catalog))).rank(query)
         untaught = RANKERS[kind]().index(catalog).rank(query, limit=len(catalog))
@@ -93,13 +94,22 @@ class TestEveryIndex:
         assert all(seen == matched.get(place, ()) for place, seen in told)
 
     @given(catalog=catalogs, query=texts, data=st.data())
-    @settings(max_examples=50)
+    @examples(8)
     def test_scores_never_rise_and_a_lower_limit_cuts_the_same_ranking_short(self, kind, catalog, query, data):
         index = learned(kind, catalog, data.draw(histories(catalog)))
         ranking = index.rank(query)
         assert list(ranking.scores) == sorted(ranking.scores, reverse=True)
         assert (ranking.n_claimed == 0) == ranking.abstained
         assert index.rank(query, limit=3).indexes == ranking.indexes[:3]
+
+    def test_what_denied_tools_learned_moves_no_score_by_its_last_digit(self, kind):
+        catalog = [ToolDocument("git"), ToolDocument("git", tags=("git",)), ToolDocument("git")]
+        index = RANKERS[kind]().index(catalog)
+        ranked = [
+            index.learn(PastRequests.of(history)).rank("git", permitted=[0, 1])
+            for history in ({0: ["git git read"]}, {0: ["git git read"], 2: ["git"]})
+        ]
+        assert ranked[0] == ranked[1]
 
     def test_a_tool_that_the_request_names_stays_first_whatever_was_asked_before(self, kind):
         history = {place: ["run deleteFolder"] * N_REQUESTS for place in range(len(TOOLS)) if place != 4}
