@@ -142,7 +142,9 @@ class TestEnvironment:
         assert recorded.records["stdio"][0]["environ"]["GIVEN"] == "by the operator"
 
     def test_and_a_small_safe_set_beside_it(self, recorded: Recorded) -> None:
-        names = recorded.records["stdio"][0]["environ"].keys()
+        environ = recorded.records["stdio"][0]["environ"]
+        assert environ["MCP_CONFIG_FILE"] == "none"  # the gateway's settings file bounds none but the gateway
+        names = environ.keys() - {"MCP_CONFIG_FILE"}
         assert {name for name in names if name not in SAFE and not name.startswith(("LC_", "XDG_"))} == set()
 
 
