@@ -49,7 +49,7 @@ def shell(server):
 
 @pytest.fixture
 def refused(server, monkeypatch, capfd):
-    """Run the command line in this process, which takes a twentieth of a new one's time; return code, output, errors."""
+    """Run the command line in this process, a twentieth of a new one's time; return its code, output and errors."""
 
     def run(*arguments: str, **environ: str) -> tuple[object, str, str]:
         for name, value in environ.items():
