@@ -17,10 +17,11 @@ from agent_utilities.cli.usage_report import counted, print_report
 from agent_utilities.errors import InputError
 from agent_utilities.mcp.command_line.plain_text import plain
 from agent_utilities.settings_file import settings_of
+from agent_utilities.usage.clock import DAY_MS
 from agent_utilities.usage.errors import UsageError
 from agent_utilities.usage.forgetting import Forget, Forgotten, count, delete_files, forget
 from agent_utilities.usage.location import usage_file
-from agent_utilities.usage.report import DAY_MS, UsageReport, merged, read_report
+from agent_utilities.usage.report import UsageReport, merged, read_report
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,15 @@ _WHAT: Mapping[Cause, tuple[str, str]] = MappingProxyType(
     {
         "locked": ("another program keeps the usage log locked", "end that program"),
         "full": ("no room for the usage log", "make room on its disk, or keep fewer rows by MCP_USAGE_ROWS"),
-        "read-only": ("the usage log can't be written", "let this user write the file and its folder"),
+        "read-only": (
+            "the usage log can't be opened or written",
+            "let this user read and write the file and its folder",
+        ),
         "failing": ("the disk of the usage log fails", "see what the system says of that disk"),
-        "corrupt": ("the usage log is damaged", "move it aside, or delete it with `agent-utilities usage forget`"),
+        "corrupt": (
+            "the usage log is damaged",
+            "move it aside, or delete it with `agent-utilities usage forget --all`",
+        ),
         "foreign": ("the file is no usage log", "move it aside, or name another file by MCP_USAGE_FILE"),
         "newer": (
             "the usage log is of a later version of agent-utilities",

@@ -9,10 +9,10 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent_utilities.usage.clock import DAY_MS
 from agent_utilities.usage.errors import usage_error
 from agent_utilities.usage.snapshot import snapshot
 
-_DAY_MS = 86_400_000
 _BUSY_S = 30.0
 """Seconds to wait for servers that write; their transactions take milliseconds."""
 _SUFFIXES = ("-wal", "-shm", "-journal", "")
@@ -109,7 +109,7 @@ def _meant(what: Forget) -> Iterator[tuple[str, str, dict[str, object]]]:
         if what.tool is not None:
             conditions.append("tool = :tool")
         if what.before_ms is not None:
-            values["before"] = what.before_ms // _DAY_MS if table == "lists" else what.before_ms
+            values["before"] = what.before_ms // DAY_MS if table == "lists" else what.before_ms
             conditions.append(f"{'day' if table == 'lists' else 'at_ms'} < :before")
         if what.words:
             conditions.append("request <> ''")

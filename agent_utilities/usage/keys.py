@@ -1,4 +1,4 @@
-"""Names for sessions and callers that lead back to nobody who has only the log."""
+"""Names for callers that lead back to nobody who has only the log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from agent_utilities.usage.errors import UsageError, usage_error
 
 _SALT_BYTES = 32
 _KEY_BYTES = 8
-_SESSION_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +32,6 @@ class Keys:
             return ""
         encoded = subject.encode("utf-8", "surrogatepass")
         return blake2b(encoded, digest_size=_KEY_BYTES, key=self.salt, person=b"subject").hexdigest()
-
-
-def new_session() -> str:
-    """Return a name for a connection, drawn at random: it has nothing of the protocol's session in it."""
-    return secrets.token_hex(_SESSION_BYTES)
 
 
 def open_keys(log: Path) -> Keys:

@@ -9,12 +9,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent_utilities.usage import schema
-from agent_utilities.usage.errors import UsageError, usage_error
+from agent_utilities.usage.errors import usage_error
+from agent_utilities.usage.file_format import check_header, table_version
 
 _BUSY_S = 5.0
 """Seconds that a statement waits for other processes."""
-_MAGIC = b"SQLite format 3\0"
-_APPLICATION = slice(68, 72)  # of the header, big-endian
 _WAL_BYTES = 1 << 20
 """What may be written beside the file before it is worked in, unless somebody reads the older state."""
 
@@ -41,20 +40,6 @@ def open_log(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def check_header(path: Path) -> None:
-    """Check by a file's first bytes that it is a usage log, or empty; SQLite might write to one that it opens.
-
-    Raises:
-        OSError: it can't be read.
-        UsageError: `foreign`: it is something else.
-    """
-    with open(path, "rb") as file:
-        header = file.read(100)
-    application = int.from_bytes(header[_APPLICATION], "big")
-    if header and (not header.startswith(_MAGIC) or application != schema.APPLICATION_ID):
-        raise UsageError("foreign", path)
-
-
 def _make(path: Path) -> None:
     """Make an empty file that only its user can read, as what SQLite puts beside it then is too."""
     if not path.exists():
@@ -74,7 +59,7 @@ def _set_up(connection: sqlite3.Connection, path: Path) -> None:
 
 def _make_tables(connection: sqlite3.Connection, path: Path) -> None:
     """Bring the tables to this version: of several processes one does, and the others find it done."""
-    version = _version(connection, path)
+    version = table_version(connection, path)
     if version == schema.VERSION:
         return
     # Not IMMEDIATE, which begins an empty file: how it is vacuumed can't be chosen any more. Nor may that be chosen in
@@ -83,7 +68,7 @@ def _make_tables(connection: sqlite3.Connection, path: Path) -> None:
     try:
         if version == 0:
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-        version = _version(connection, path)
+        version = table_version(connection, path)
         if version == 0:
             for statement in schema.TABLES:
                 connection.execute(statement)
@@ -98,13 +83,6 @@ def _make_tables(connection: sqlite3.Connection, path: Path) -> None:
         with suppress(sqlite3.Error):
             connection.execute("ROLLBACK")
         raise
-
-
-def _version(connection: sqlite3.Connection, path: Path) -> int:
-    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    if version > schema.VERSION:
-        raise UsageError("newer", path, f"version {version}, not {schema.VERSION}")
-    return version
 
 
 def _switch_to_wal(connection: sqlite3.Connection) -> None:

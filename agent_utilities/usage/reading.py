@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+from agent_utilities.usage.clock import HOUR_MS
 from agent_utilities.usage.learned import NOTHING_LEARNED, Learned
 from agent_utilities.usage.past_requests import different_requests
 from agent_utilities.usage.sequences import SequenceCounter, Step
@@ -18,7 +19,6 @@ from agent_utilities.usage.snapshot import snapshot
 HALF_LIFE_HOURS = 24.0
 """The age at which a call counts half."""
 
-_HOUR_MS = 3_600_000
 _STEPS = 32
 """In how many steps a call's weight falls to half, so that what is learned stays the same for a while."""
 _MOST_READ = 40
@@ -74,7 +74,7 @@ class _Uses:
     """
 
     def __init__(self, now_ms: int, half_life_hours: float) -> None:
-        self._half_life_ms = half_life_hours * _HOUR_MS
+        self._half_life_ms = half_life_hours * HOUR_MS
         self._now_ms = now_ms - now_ms % max(1, int(self._half_life_ms / _STEPS))
         self._session = ""
         self._weights: dict[tuple[str, int], float] = defaultdict(float)
@@ -86,13 +86,13 @@ class _Uses:
         if session != self._session:
             self._end_session()
             self._session = session
-        hour = 0 if session else at_ms // _HOUR_MS
+        hour = 0 if session else at_ms // HOUR_MS
         self._weights[tool, hour] += math.exp2(-self._age_ms(at_ms) / self._half_life_ms)
 
     def _age_ms(self, at_ms: int) -> int:
         """Return how old a call is; one that is dated far ahead is as old as it is ahead, or it never grew old."""
         age_ms = self._now_ms - at_ms
-        return -age_ms if age_ms < -_HOUR_MS else max(0, age_ms)
+        return -age_ms if age_ms < -HOUR_MS else max(0, age_ms)
 
     def summed(self) -> dict[str, float]:
         """Return the sum of each tool that still counts, to four digits."""

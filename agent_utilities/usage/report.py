@@ -11,9 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from agent_utilities.usage.clock import DAY_MS
 from agent_utilities.usage.snapshot import snapshot
-
-DAY_MS = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)

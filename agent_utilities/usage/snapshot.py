@@ -8,12 +8,11 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from agent_utilities.usage import schema
-from agent_utilities.usage.errors import UsageError, usage_error
+from agent_utilities.usage.errors import usage_error
+from agent_utilities.usage.file_format import check_header, table_version
 
 _BUSY_S = 2.0
 """Seconds that a reader waits for whoever keeps the file to himself; writers of a log never do so for long."""
-_MAGIC = b"SQLite format 3\0"
 _CAN_NOT_BE_SHARED = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 
 
@@ -30,24 +29,11 @@ def snapshot(path: Path) -> Iterator[sqlite3.Connection | None]:
         yield None
         return
     try:
-        _check_header(path)
+        check_header(path)
         with closing(_open(path)) as connection:
             yield connection if _has_tables(connection, path) else None
     except (sqlite3.Error, OSError) as error:
         raise usage_error(error, path) from error
-
-
-def _check_header(path: Path) -> None:
-    """Check by a file's first bytes that it is a usage log, or empty.
-
-    Raises:
-        OSError: it can't be read.
-        UsageError: it is something else.
-    """
-    with open(path, "rb") as file:
-        header = file.read(72)
-    if header and not (header.startswith(_MAGIC) and int.from_bytes(header[68:72], "big") == schema.APPLICATION_ID):
-        raise UsageError("foreign", path)
 
 
 def _open(path: Path) -> sqlite3.Connection:
@@ -85,7 +71,5 @@ def _has_tables(connection: sqlite3.Connection, path: Path) -> bool:
     """
     if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
         return False
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version > schema.VERSION:
-        raise UsageError("newer", path, f"version {version}, not {schema.VERSION}")
+    table_version(connection, path)
     return True

@@ -12,10 +12,12 @@ import pytest
 
 from agent_utilities.cli import app
 from agent_utilities.usage.bounds import UsageBounds
+from agent_utilities.usage.clock import DAY_MS
 from agent_utilities.usage.events import Listed
 from agent_utilities.usage.location import usage_file
+from agent_utilities.usage.opening import open_log
 from agent_utilities.usage.store import UsageStore
-from tests.usage.written_logs import DAY_MS, NOW_MS, call, log_of, search, writer
+from tests.usage.written_logs import NOW_MS, call, log_of, search
 
 
 @pytest.fixture
@@ -192,7 +194,7 @@ class TestForget:
 
     def test_deletes_words_alone_down_to_their_bytes_while_a_server_has_the_log_open(self, usage, folder):
         path = gateway(folder)
-        server = writer(path)
+        server = open_log(path)
         server.execute("SELECT count(*) FROM calls").fetchone()
         text = usage("forget", "--words", "-y")[1]
         assert text == f"{path}: forgot the words of 1 call and 1 search\n"

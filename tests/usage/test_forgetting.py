@@ -6,10 +6,12 @@ import sqlite3
 
 import pytest
 
+from agent_utilities.usage.clock import DAY_MS
 from agent_utilities.usage.errors import UsageError
 from agent_utilities.usage.events import Listed
 from agent_utilities.usage.forgetting import Forget, Forgotten, count, delete_files, forget
-from tests.usage.written_logs import DAY_MS, NOW_MS, call, log_of, search, write, writer
+from agent_utilities.usage.opening import open_log
+from tests.usage.written_logs import NOW_MS, call, log_of, search, write
 
 SECRET = "the unforgettable harvest"
 EVENTS = (
@@ -71,7 +73,7 @@ class TestBytes:
         assert SECRET.encode() not in bytes_of(path)
 
     def test_are_gone_while_a_server_writes(self, path):
-        server = writer(path)
+        server = open_log(path)
         write(server, EVENTS[:5])
         assert forget(path, Forget(server="hub")).is_clean
         assert SECRET.encode() not in bytes_of(path)
@@ -86,7 +88,7 @@ class TestBytes:
 
     def test_that_a_reader_holds_are_told_of(self, path, monkeypatch):
         monkeypatch.setattr("agent_utilities.usage.forgetting._BUSY_S", 0.05)
-        server, reader = writer(path), sqlite3.connect(path, isolation_level=None)
+        server, reader = open_log(path), sqlite3.connect(path, isolation_level=None)
         write(server, [call("x")])
         reader.execute("BEGIN")
         reader.execute("SELECT * FROM calls").fetchone()
@@ -111,7 +113,7 @@ class TestFile:
         assert other.read_text() == "somebody else's" * 100
 
     def test_is_deleted_with_what_stands_beside_it(self, path):
-        server = writer(path)
+        server = open_log(path)
         write(server, [call("x")])
         delete_files(path)
         assert list(path.parent.iterdir()) == []

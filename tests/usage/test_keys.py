@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_utilities.usage.errors import UsageError
-from agent_utilities.usage.keys import Keys, new_session, open_keys
+from agent_utilities.usage.keys import Keys, open_keys
 from agent_utilities.usage.location import usage_file
 
 
@@ -67,10 +67,6 @@ class TestSalt:
         assert open_keys(tmp_path / "usage.db") == keys
         assert stat.S_IMODE((tmp_path / "usage.db.salt").stat().st_mode) == 0o600
         assert len(list(tmp_path.iterdir())) == 1
-
-
-def test_sessions_differ() -> None:
-    assert len({new_session() for _ in range(100)}) == 100
 
 
 class TestLocation:

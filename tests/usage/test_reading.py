@@ -9,10 +9,12 @@ import sqlite3
 import pytest
 
 from agent_utilities.usage import schema
+from agent_utilities.usage.clock import HOUR_MS
 from agent_utilities.usage.errors import UsageError
 from agent_utilities.usage.learned import NOTHING_LEARNED
+from agent_utilities.usage.opening import open_log
 from agent_utilities.usage.reading import read_learned
-from tests.usage.written_logs import HOUR_MS, NOW_MS, call, log_of, write, writer
+from tests.usage.written_logs import NOW_MS, call, log_of, write
 
 
 @pytest.fixture
@@ -134,7 +136,7 @@ class TestFile:
         assert read_learned(path, "hub", "", NOW_MS) == NOTHING_LEARNED
 
     def test_is_read_while_a_server_writes_it(self, path):
-        server = writer(path)
+        server = open_log(path)
         write(server, [call("a")])
         server.execute("BEGIN IMMEDIATE")
         server.execute("DELETE FROM calls")
@@ -184,7 +186,7 @@ class TestFile:
         assert self.refused(path) == "foreign"
 
     def test_of_a_later_version_is_refused(self, path):
-        connection = writer(path)
+        connection = open_log(path)
         connection.execute(f"PRAGMA user_version = {schema.VERSION + 1}")
         connection.close()
         assert self.refused(path) == "newer"

@@ -17,8 +17,8 @@ from agent_utilities.usage.bounds import UsageBounds
 from agent_utilities.usage.clock import DAY_MS, HOUR_MS
 from agent_utilities.usage.errors import UsageError
 from agent_utilities.usage.events import Call, Event, Listed, Search
+from agent_utilities.usage.file_format import check_header
 from agent_utilities.usage.forgetting import Forget, forget
-from agent_utilities.usage.opening import check_header
 from agent_utilities.usage.store import UsageStore
 from tests.usage.logs import BOUNDS, NOW_MS, bytes_of, call, rows, turns
 

@@ -4,49 +4,29 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable
-from dataclasses import astuple, fields
 from pathlib import Path
 from typing import Any
 
-from agent_utilities.usage import schema
-from agent_utilities.usage.events import Call, Event, Listed, Search
+from agent_utilities.usage.clock import HOUR_MS
+from agent_utilities.usage.events import Call, Event, Search
+from agent_utilities.usage.opening import open_log
+from agent_utilities.usage.rows import insert
 
 NOW_MS = 1_800_000_000_000
-HOUR_MS = 3_600_000
-DAY_MS = 24 * HOUR_MS
 
 
 def log_of(path: Path, events: Iterable[Event] = ()) -> Path:
     """Write a log with these events, and return its file."""
-    connection = writer(path)
+    connection = open_log(path)
     write(connection, events)
     connection.close()
     return path
 
 
-def writer(path: Path) -> sqlite3.Connection:
-    """Return a connection that writes a log as a server does."""
-    connection = sqlite3.connect(path, isolation_level=None)
-    for statement in schema.TABLES:
-        connection.execute(statement)
-    connection.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
-    connection.execute(f"PRAGMA user_version = {schema.VERSION}")
-    connection.execute("PRAGMA journal_mode = WAL")
-    return connection
-
-
 def write(connection: sqlite3.Connection, events: Iterable[Event]) -> None:
     """Add events in one transaction."""
     connection.execute("BEGIN")
-    for event in events:
-        if isinstance(event, Listed):
-            row = (event.server, event.tool, event.upstream, event.at_ms // DAY_MS, event.n_lists, event.n_tokens)
-            connection.execute("INSERT INTO lists VALUES (?, ?, ?, ?, ?, ?)", row)
-            continue
-        table = "calls" if isinstance(event, Call) else "searches"
-        names = [field.name for field in fields(event)]
-        statement = f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
-        connection.execute(statement, astuple(event))
+    insert(connection, list(events))
     connection.execute("COMMIT")
 
 

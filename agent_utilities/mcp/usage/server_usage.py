@@ -53,12 +53,12 @@ class ServerUsage:
 
     Args:
         host: the server.
-        by_default: whether calls are counted where nobody says.
     """
 
     def __init__(self, host: UsageHost) -> None:
         self._host = host
         self.counts_by_default = False
+        """Whether calls are counted where nobody says: a gateway sets it."""
         self._log: UsageLog | None = None
         self._keys: Keys | None = None
 
