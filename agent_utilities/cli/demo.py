@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import tempfile
@@ -18,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agent_utilities.catalog.tokens import n_tokens
-from agent_utilities.cli.demo_process import DemoError, indexed, serving
+from agent_utilities.cli.demo_process import DemoError, demo_environment, indexed, print_ending, serving
 from agent_utilities.cli.progress import Steps
 from agent_utilities.selection.caller import selection_headers, selection_url
 
@@ -52,7 +51,7 @@ async def run_demo() -> None:
             table = await show(steps, command, folder)
             with steps.cleared():
                 console.print(table)
-    console.print("Everything that was started has been stopped.")
+    print_ending(console)
 
 
 def _logs(top: Path) -> str:
@@ -182,9 +181,8 @@ async def _listed(client: Client[Any]) -> list[Any]:
 
 
 def _environment(folder: str, more: dict[str, str] | None = None) -> dict[str, str]:
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("MCP_")}
-    own = {"LOGS_AGENT_ROOTS": folder, "MCP_GRAPH_FOLDER": str(Path(folder).parent), "MCP_CONFIG_FILE": "none"}
-    return {**environ, **own, **(more or {})}
+    own = {"LOGS_AGENT_ROOTS": folder, "MCP_GRAPH_FOLDER": str(Path(folder).parent)}
+    return demo_environment(**own, **(more or {}))
 
 
 @asynccontextmanager

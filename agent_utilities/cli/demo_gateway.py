@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import socket
 import subprocess
@@ -22,7 +21,7 @@ from fastmcp import Client
 from rich.console import Console
 from rich.table import Table
 
-from agent_utilities.cli.demo_process import DemoError
+from agent_utilities.cli.demo_process import DemoError, demo_environment, print_ending
 from agent_utilities.cli.progress import Steps
 
 _SERVERS = {"git": "git-agent-mcp", "files": "filesystem-agent-mcp", "logs": "logs-agent-mcp"}
@@ -62,7 +61,7 @@ async def run_demo_gateway() -> None:
             await _row(table, f"started again, {n_running} of 3 servers running", client)
         with steps.cleared():
             console.print(table)
-    console.print("Everything that was started has been stopped.")
+    print_ending(console)
 
 
 def _config(folder: Path) -> Path:
@@ -135,9 +134,7 @@ async def _serving(
         port = listener.getsockname()[1]
     main = "from agent_utilities.cli.app import main; main()"
     command = [sys.executable, "-c", main, "gateway", str(config), "-t", "http", "-p", str(port)]
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("MCP_")}
-    environ |= {"MCP_GATEWAY_FOLDER": str(folder / "gateway"), "MCP_CONFIG_FILE": "none"}
-    environ |= {"MCP_GRAPH": "off", "MCP_RANKER": "off"}
+    environ = demo_environment(MCP_GATEWAY_FOLDER=str(folder / "gateway"), MCP_GRAPH="off", MCP_RANKER="off")
     with (folder / "stderr.log").open("wb") as said:
         command += ["--log-level", "error"]
         process = subprocess.Popen(command, env=environ, stdout=said, stderr=said)  # noqa: ASYNC220 - it returns at once

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import socket
 import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import IO
 
 import anyio
 import httpx2
+from rich.console import Console
 
 from agent_utilities.errors import AgentUtilitiesError
 
@@ -19,6 +23,37 @@ START_S = 30
 
 class DemoError(AgentUtilitiesError):
     """The demo could not be run here."""
+
+
+def demo_environment(**own: str) -> dict[str, str]:
+    """Return the environment of a server that a demo runs: none of the user's settings, nor his usage log.
+
+    Calls are logged where he names a file for them in `MCP_USAGE_FILE`, as `MCP_USAGE` says, and nowhere else: a
+    demo's calls in the log of his own servers would teach those.
+
+    Args:
+        own: what the demo sets besides.
+    """
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("MCP_")}
+    file, usage = _usage()
+    logged = {"MCP_USAGE": usage, "MCP_USAGE_FILE": file} if file else {"MCP_USAGE": "off"}
+    return {**environ, "MCP_CONFIG_FILE": "none", **logged, **own}
+
+
+def print_ending(console: Console) -> None:
+    """Print a demo's last lines: how to read what it logged, where it did, and that nothing runs any more."""
+    file, usage = _usage()
+    if file and usage != "off":
+        text = f"What was called: agent-utilities usage --file {shlex.quote(file)}"
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
+    console.print("Everything that was started has been stopped.")
+
+
+def _usage() -> tuple[str, str]:
+    """Return the file that the user names for calls, empty for none, and what is logged in it."""
+    file = os.environ.get("MCP_USAGE_FILE", "").strip()
+    usage = os.environ.get("MCP_USAGE", "").strip().lower()
+    return file and str(Path(file).expanduser().absolute()), usage if usage not in ("", "auto") else "counts"
 
 
 @asynccontextmanager

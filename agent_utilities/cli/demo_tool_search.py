@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -19,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agent_utilities.catalog.tokens import n_tokens
-from agent_utilities.cli.demo_process import indexed, serving
+from agent_utilities.cli.demo_process import demo_environment, indexed, print_ending, serving
 from agent_utilities.cli.progress import Steps
 from agent_utilities.selection.caller import selection_headers
 from agent_utilities.selection.channels import META_KEY
@@ -51,11 +50,9 @@ async def run_demo_tool_search() -> None:
     # The SDK's client warns of a call of what it was not listed, which is what is shown here.
     logging.getLogger("client").setLevel(logging.ERROR)
     with tempfile.TemporaryDirectory(prefix="agent-utilities-demo-") as folder, Steps(5) as steps:
-        environ = {name: value for name, value in os.environ.items() if not name.startswith("MCP_")}
-        environ["MCP_CONFIG_FILE"] = "none"
         steps.begin("starting a server of 60 tools: --tool-search on --max-active 3")
         async with (
-            serving("the demo's server", _SERVER, environ | {"MCP_GRAPH_FOLDER": folder}) as base,
+            serving("the demo's server", _SERVER, demo_environment(MCP_GRAPH_FOLDER=folder)) as base,
             httpx2.AsyncClient(base_url=base) as web,
         ):
             await indexed(web)
@@ -72,7 +69,7 @@ async def run_demo_tool_search() -> None:
             for table in tables:
                 console.print(table)
             console.print(Text(line))
-    console.print("Everything that was started has been stopped.")
+    print_ending(console)
 
 
 async def _costs(base: str) -> Table:

@@ -49,13 +49,12 @@ def print_report(report: UsageReport, today: int, days: int, console: Console) -
 def _print_days(calls_by_day: dict[int, int], today: int, days: int, console: Console) -> None:
     first = max(today - days + 1, min(calls_by_day, default=today))
     counts = [calls_by_day.get(day, 0) for day in range(first, today + 1)]
-    if not any(counts):
-        return
+    if not any(counts) or first == today:
+        return  # one column tells nothing
     line = sparkline(counts, console.width - 2, in_ascii=console.options.ascii_only)
     console.print(f"|{line}|", style="green", highlight=False, markup=False, no_wrap=True)
     since, until = (_EPOCH + timedelta(days=day) for day in (first, today))
-    span = f"{since} to {until}" if first < today else str(until)
-    console.print(f"calls a day, {span} UTC; at most {max(counts):,}", style="dim", highlight=False)
+    console.print(f"calls a day, {since} to {until} UTC; at most {max(counts):,}", style="dim", highlight=False)
 
 
 def _print_calls(title: str, kind: str, rows: Sequence[CallRow], console: Console) -> None:
@@ -92,19 +91,17 @@ def _print_uncalled(report: UsageReport, console: Console) -> None:
         table.add_row(plain(row.tool), _server(row), f"{row.n_lists:,}", f"{row.n_tokens:,}", f"[yellow]{chart}[/]")
     _print(table, report.uncalled, console)
     n_tokens = sum(row.n_tokens for row in report.uncalled)
-    text = (
-        f"{counted(len(report.uncalled), 'tool')} took {n_tokens:,} of {report.n_listed_tokens:,} tokens of all lists"
-    )
+    tools = counted(len(report.uncalled), "tool")
+    text = f"{tools} that nobody called took {n_tokens:,} of the {report.n_listed_tokens:,} tokens of all lists"
     console.print(text, highlight=False)
 
 
 def _print_searches(report: UsageReport, console: Console) -> None:
     if not report.n_searches:
         return
-    found_nothing = _share(report.n_empty_searches, report.n_searches)
-    console.print(
-        f"\n{counted(report.n_searches, 'search', 'searches')}, {found_nothing} found nothing", highlight=False
-    )
+    n_empty = report.n_empty_searches
+    outcome = f"{_share(n_empty, report.n_searches)} found nothing" if n_empty else "each found something"
+    console.print(f"\n{counted(report.n_searches, 'search', 'searches')}, {outcome}", highlight=False)
     rows: tuple[EmptySearch, ...] = report.empty_searches
     if not rows:
         return
@@ -119,11 +116,18 @@ def _print_searches(report: UsageReport, console: Console) -> None:
 
 def _table(title: str) -> Table:
     return Table(
-        title=title, title_justify="left", header_style="bold", box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True
+        title=title,
+        title_justify="left",
+        header_style="bold",
+        box=SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        collapse_padding=True,
     )
 
 
 def _print(table: Table, rows: Sequence[_T], console: Console) -> None:
+    console.print()
     console.print(table)
     if len(rows) > _ROWS:
         console.print(f"… and {len(rows) - _ROWS:,} more, which --json has", style="dim", highlight=False)

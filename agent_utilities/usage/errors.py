@@ -21,8 +21,8 @@ _WHAT: Mapping[Cause, tuple[str, str]] = MappingProxyType(
         "locked": ("another program keeps the usage log locked", "end that program"),
         "full": ("no room for the usage log", "make room on its disk, or keep fewer rows by MCP_USAGE_ROWS"),
         "read-only": (
-            "the usage log can't be opened or written",
-            "let this user read and write the file and its folder",
+            "the usage log can't be read or written",
+            "give this user the file and its folder",
         ),
         "failing": ("the disk of the usage log fails", "see what the system says of that disk"),
         "corrupt": (

@@ -79,11 +79,19 @@ class TestReport:
         gateway(folder)
         assert usage()[1].splitlines()[1] == "|▁ ▁█|"
 
+    def test_draws_no_column_where_there_is_but_one_day(self, usage, folder):
+        log_of(folder / "hub.db", [call("git_log", **at(0))])
+        assert "calls a day" not in usage()[1]
+
+    def test_says_that_no_search_was_in_vain(self, usage, folder):
+        log_of(folder / "hub.db", [search(2, **at(0))])
+        assert "1 search, each found something" in usage()[1]
+
     def test_tells_what_was_listed_for_nothing(self, usage, folder):
         gateway(folder)
         text = usage()[1]
         assert ["git_blame", "hub/git", "40", "6,000", "████████████"] in words_of(text)
-        assert "1 tool took 6,000 of 10,000 tokens of all lists" in text
+        assert "1 tool that nobody called took 6,000 of the 10,000 tokens of all lists" in text
 
     def test_tells_searches_that_found_nothing_and_nothing_in_them_acts_on_the_terminal(self, usage, folder):
         gateway(folder)

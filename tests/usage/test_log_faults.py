@@ -104,7 +104,7 @@ async def test_a_disk_that_may_not_be_written_stops_logging(disk: Path, caplog: 
             assert log.health()["cause"] == "read-only"
         assert log.n_lost == 1
     assert turns(path) == [1]
-    assert said(caplog) == [("WARNING", "the usage log can't be written")]
+    assert said(caplog) == [("WARNING", "the usage log can't be read or written")]
 
 
 async def test_a_folder_that_can_not_be_made_stops_logging(disk: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -113,7 +113,7 @@ async def test_a_folder_that_can_not_be_made_stops_logging(disk: Path, caplog: p
             log.record(call(1))
             await log.until(lambda: log.problem is not None)
             assert log.health()["cause"] == "read-only"
-    assert said(caplog) == [("WARNING", "the usage log can't be written")]
+    assert said(caplog) == [("WARNING", "the usage log can't be read or written")]
 
 
 async def test_a_folder_that_is_deleted_is_made_anew(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
