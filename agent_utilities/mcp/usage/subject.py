@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from fastmcp.server.dependencies import get_access_token
 
 
@@ -16,4 +18,4 @@ def subject_of_request() -> str | None:
     claims = token.claims or {}
     subject, issuer = claims.get("sub"), claims.get("iss")
     parts = ("sub", issuer, subject) if subject else ("client", issuer, token.client_id)
-    return "\0".join(str(part or "") for part in parts)
+    return json.dumps(parts, default=str)  # whatever is in a part, it can't pass for two of them
