@@ -130,13 +130,16 @@ async def test_what_everybody_did_is_read_before_anybody_asks() -> None:
     assert log.told == [("", "1")]
 
 
-async def test_a_scope_that_was_given_up_and_forgotten_meanwhile_is_told_of_again() -> None:
+async def test_a_scope_that_was_given_up_and_forgotten_meanwhile_is_told_of_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("agent_utilities.resolution.learning._N_SCOPES", 3)  # each takes a rest after it was read
     log = Log()
     log.taught["anna"] = Learned("1")
     async with learning(log) as kept:
         kept.of("anna")
         await kept.settled.wait()
-        for number in range(100):
+        for number in range(5):
             kept.of(f"subject-{number}")
         await kept.settled.wait()
         del log.taught["anna"]

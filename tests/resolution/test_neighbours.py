@@ -17,6 +17,7 @@ from agent_utilities.resolution.neighbours import (
     tool_edges,
 )
 from agent_utilities.usage.learned import Learned
+from tests.graph.records import examples
 
 
 def followed(of: str, name: str, n: int) -> Neighbour:
@@ -68,6 +69,7 @@ _neighbours = st.lists(
 
 
 class TestPermitted:
+    @examples(2)
     @given(_neighbours, st.lists(_names, max_size=8), st.frozensets(_names))
     def test_shares_are_those_of_a_catalog_with_only_the_permitted(
         self, neighbours: list[Neighbour], near: list[str], permitted: frozenset[str]
@@ -78,6 +80,7 @@ class TestPermitted:
         assert {name for name, _ in expected} <= permitted - set(near)
         assert 0 <= sum(share for _, share in expected) < 1
 
+    @examples(2)
     @given(_neighbours, st.lists(_names, max_size=8), st.randoms())
     def test_the_order_in_which_edges_are_read_moves_nothing(
         self, neighbours: list[Neighbour], near: list[str], random: object

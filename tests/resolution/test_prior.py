@@ -18,6 +18,7 @@ from agent_utilities.resolution.prior import (
     with_prior,
 )
 from agent_utilities.selection.resolution import RankedTool, Resolution
+from tests.graph.records import examples
 
 NAMES = [f"tool_{number}" for number in range(12)]
 ALL = frozenset(NAMES)
@@ -134,6 +135,7 @@ class TestHostileUsage:
 
 
 class TestLaws:
+    @examples(2)
     @given(answers(), some, limits)
     def test_where_nothing_was_learned_the_answer_is_the_one_given(self, found, permitted, limit) -> None:
         plain = replace(found, neighbours=())
@@ -142,6 +144,7 @@ class TestLaws:
         else:
             assert with_prior(plain, NO_PRIOR, permitted, limit) == replace(plain, tools=plain.tools[:limit])
 
+    @examples(2)
     @given(answers(), uses, limits)
     def test_a_tool_is_never_overtaken_by_one_that_is_further_behind_than_the_bound(self, found, used, limit) -> None:
         came = with_prior(found, Prior(used), ALL, limit)
@@ -151,6 +154,7 @@ class TestLaws:
                 if None in (tool.score, other.score) or tool.score - other.score > BOUND + HAIR:
                     assert other.name not in places or places.get(tool.name, 99) < places[other.name]
 
+    @examples(2)
     @given(answers(), uses, limits)
     def test_all_stay_that_there_is_room_for(self, found, used, limit) -> None:
         came = with_prior(found, Prior(used), ALL, limit)
@@ -159,6 +163,7 @@ class TestLaws:
             assert [tool.by_usage for tool in came.tools] == sorted(tool.by_usage for tool in came.tools)
         assert limit is None or len(came.tools) <= limit
 
+    @examples(2)
     @given(answers(), uses, limits)
     def test_what_comes_in_takes_the_place_of_none_that_leads_the_last_by_more_than_the_bound(
         self, found, used, limit
@@ -171,6 +176,7 @@ class TestLaws:
                 behind = [other for other in ranked.tools if other.score >= tool.score - BOUND - HAIR]
                 assert tool.name in came or len(behind) > (limit or 0)
 
+    @examples(2)
     @given(answers(), uses, some, limits)
     def test_nothing_that_is_not_permitted_comes_in_or_counts(self, found, used, permitted, limit) -> None:
         in_scope = replace(found, tools=tuple(tool for tool in found.tools if tool.name in permitted))
@@ -180,12 +186,14 @@ class TestLaws:
         known = {name: n for name, n in used.items() if name in permitted}
         assert came.tools == with_prior(of_permitted, Prior(known), permitted, limit).tools
 
+    @examples(2)
     @given(answers(), uses, limits)
     def test_no_more_than_a_few_stand_there_for_usage_alone(self, found, used, limit) -> None:
         came = with_prior(found, Prior(used), ALL, limit)
         assert sum(tool.by_usage for tool in came.tools) <= MOST_FILLED
         assert len(set(came.names)) == len(came.tools)
 
+    @examples(2)
     @given(answers(st.sampled_from(["off", "no_match", "unavailable"])), uses)
     def test_where_nothing_answers_nothing_is_changed(self, found, used) -> None:
         assert with_prior(found, Prior(used), ALL, None) is found
