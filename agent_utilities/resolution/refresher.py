@@ -145,6 +145,14 @@ class Refresher:
         task = self.running[server] = group.create_task(self._run(server), context=self._context.copy())
         task.add_done_callback(lambda _: self.running.pop(server, None))
 
+    def start_edges(self, server: str) -> None:
+        """Start bringing in which tools go together, once the graph holds the tools.
+
+        Until then nothing is started: the graph may not be open, and the tools bring their edges along.
+        """
+        if server in self.states:
+            self.edges.start(server)
+
     def _is_paused(self, server: str) -> bool:
         return self._clock() < self._paused_until.get(server, float("-inf"))
 

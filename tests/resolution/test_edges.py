@@ -332,6 +332,22 @@ class TestRefreshes:
             await settled(off)
         assert source.n_asked == 0
 
+    async def test_what_is_learned_before_the_graph_is_open_waits_for_its_tools(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        source = Source(*FOLLOWED)
+        orchestrator = patient(EmbeddedGraph(None), Live(TOOLS), edges=source, limits=Limits(settle_s=60.0))
+        async with running(orchestrator, wait=False):
+            await asyncio.sleep(0)
+            orchestrator.refresh_edges("s")
+            for _ in range(10):
+                await asyncio.sleep(0)
+            assert source.n_asked == 0
+            orchestrator.open_now()
+            await settled(orchestrator)
+            assert await neighbours_after(orchestrator) == ["diff", "push"]
+        assert not [record for record in caplog.records if record.levelname == "WARNING"]
+
 
 class TestLogIsTheTruth:
     async def test_a_graph_that_is_made_anew_has_its_edges_back(self, tmp_path: Path) -> None:
