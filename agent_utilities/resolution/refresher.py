@@ -156,11 +156,6 @@ class Refresher:
     def _is_paused(self, server: str) -> bool:
         return self._clock() < self._paused_until.get(server, float("-inf"))
 
-    def start_edges(self, server: str) -> None:
-        """Bring in which tools go together; nothing is done before the graph is filled, for filling it does that."""
-        if server in self.states:
-            self.edges.start(server)
-
     def edition(self, state: ServerState, *, with_edges: bool) -> str:
         """Return what is different once a server's tools in the graph are, and the edges between them where asked."""
         return f"{state.digest}:{self.n_changes}" + (f":{self.edges.n_changes}" if with_edges else "")
