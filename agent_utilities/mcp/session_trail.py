@@ -18,7 +18,7 @@ class SessionTrail:
     The session is known by a name drawn at random, which tells nothing of the protocol's own session id.
     """
 
-    __slots__ = ("_found", "_searched", "called", "n_turns", "session", "words")
+    __slots__ = ("_found", "_is_sought", "_searched", "called", "n_turns", "session", "words")
 
     def __init__(self) -> None:
         self.session = token_hex(8)
@@ -29,6 +29,7 @@ class SessionTrail:
         """Names of the tools that it called with success, the last one first; at most 8."""
         self._searched = ""
         self._found: frozenset[str] = frozenset()
+        self._is_sought = False
 
     def asked(self, words: str) -> bool:
         """Take the words of a request, mostly those of the last one; return whether they open a turn."""
@@ -38,7 +39,13 @@ class SessionTrail:
         self.words = words
         self.n_turns += 1
         self._searched, self._found = "", frozenset()
+        self._is_sought = False
         return True
+
+    def is_sought_first(self) -> bool:
+        """Whether this is the first list of its turn."""
+        is_first, self._is_sought = not self._is_sought, True
+        return is_first
 
     def searched(self, words: str, found: Collection[str]) -> None:
         """Take the words of a search, and what it found."""

@@ -53,7 +53,7 @@ class ToolCalled:
 
 @dataclass(frozen=True, slots=True)
 class ToolsSought:
-    """Words that tools were sought by: of a search, or of a list that nothing answered.
+    """Words that tools were sought by: of a search, or of a list.
 
     Args:
         words: the user's or the model's. They are not to be logged as they are.

@@ -34,6 +34,8 @@ from agent_utilities.selection.channels import META_KEY
 from agent_utilities.selection.merge import merge
 from agent_utilities.selection.model import Selection
 from agent_utilities.selection.parse import read_meta
+from agent_utilities.selection.resolution import ANSWERED
+from agent_utilities.visibility.decision import Decision
 from agent_utilities.visibility.revision import revision
 
 logger = logging.getLogger("agent_utilities.wire")
@@ -142,9 +144,17 @@ class WireMiddleware:
                 self._set_cache(ctx.method, result, verdict)
             if kind == "tool" and decision is not None:
                 self._host.surface.observers.listed(ToolsListed(ctx.method, decision, summary))
-                if decision.status == "no_match" and (words := _words(verdict)):
-                    self._host.surface.observers.sought(ToolsSought(words, 0, verdict.trail))
+                self._tell_sought(verdict, decision)
         return result
+
+    def _tell_sought(self, verdict: Verdict, decision: Decision) -> None:
+        """Tell that tools were sought by a list's words, and how many answer: once a turn, where there are sessions."""
+        is_asked = decision.status in ANSWERED or decision.status == "no_match"
+        if not is_asked or not (words := _words(verdict)):
+            return
+        if verdict.trail is None or verdict.trail.is_sought_first():
+            n_found = len(decision.preferences.resolution.tools) if decision.status in ANSWERED else 0
+            self._host.surface.observers.sought(ToolsSought(words, n_found, verdict.trail))
 
     async def _greet(self, result: HandlerResult) -> HandlerResult:
         """Tell a caller of this server what is for him to know."""

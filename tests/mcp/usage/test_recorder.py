@@ -185,3 +185,12 @@ async def test_more_different_lists_than_can_be_counted_at_once_are_told() -> No
         await list_tools(client, query="words 71")
     assert [event.n_lists for event in events if isinstance(event, Listed)] == [64]
     assert recorder.n_lists_lost == 6
+
+
+async def test_a_lists_words_are_recorded_once_a_turn_with_how_many_tools_answer() -> None:
+    environ = {"MCP_GRAPH": "embedded", "MCP_RANKER": "lexical", "MCP_GRAPH_DEADLINE_MS": "60000"}
+    async with recorded(log_server(environ=environ), mode="legacy") as (client, events, _):
+        for query in ("tail", "tail", "quarkxyz"):
+            await list_tools(client, query=query)
+    found = [(event.request, event.n_found) for event in events if isinstance(event, Search)]
+    assert found == [("tail", 1), ("quarkxyz", 0)]
