@@ -83,10 +83,15 @@ def test(*arguments: str) -> None:
     run(PYTHON, "-m", "pytest", *parallel, *arguments)
 
 
-def fast_everywhere() -> None:
-    """Run the fast tests on every Python from 3.11 up that can be found, the others than `.venv`'s in a `.venv-3.N`."""
+def fast_everywhere(*arguments: str) -> None:
+    """Run the fast tests on every Python from 3.11 up that can be found, the others than `.venv`'s in a `.venv-3.N`.
+
+    With `--others` not on that of `.venv`, where there is any other: all tests ran on it.
+    """
     failed = []
     pythons = found_pythons()
+    if "--others" in arguments and len(pythons) > 1:
+        pythons.pop(version_of(str(PYTHON)), None)
     for version, program in pythons.items():
         print(f"fast tests on Python {version}: {program}", flush=True)
         folder = ".venv" if PYTHON.exists() and version_of(str(PYTHON)) == version else f".venv-{version}"
@@ -170,7 +175,7 @@ def serve(*arguments: str) -> None:
 
 _ALL = (demo, test, fast_everywhere, nightly, check, lint, types, layers, docs, format, bench, serve)
 TASKS = {task.__name__.replace("_", "-"): task for task in _ALL}
-TAKES_ARGUMENTS = {"test", "nightly", "check", "bench", "serve"}
+TAKES_ARGUMENTS = {"test", "fast-everywhere", "nightly", "check", "bench", "serve"}
 
 
 def main(argv: list[str]) -> None:
