@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import runpy
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -59,7 +61,15 @@ def refused(server, monkeypatch, capfd):
             runpy.run_path(str(server), run_name="__main__")
         return (ended.value.code, *capfd.readouterr())
 
-    return run
+    # What a launch sets in its process is this one's no longer than a test: it logs to the stderr of that test alone.
+    package = logging.getLogger("agent_utilities")
+    handlers, level, propagate = list(package.handlers), package.level, package.propagate
+    signals = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    yield run
+    package.handlers[:], package.propagate = handlers, propagate
+    package.setLevel(level)
+    for number, handler in signals.items():
+        signal.signal(number, handler)
 
 
 class TestRefused:
