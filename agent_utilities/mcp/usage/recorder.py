@@ -15,7 +15,7 @@ from agent_utilities.runtime.turns import in_turns
 from agent_utilities.usage.events import Call, Event, Listed, Search
 from agent_utilities.visibility.decision import Decision
 
-_N_SOURCES = 4096
+_N_SOURCES = 20_000
 _N_TOKENS = 20_000
 _N_DECISIONS = 64
 """The most lists, each another, that are counted before what they hold is recorded."""
@@ -58,7 +58,7 @@ class Recorder(Observer):
         self._record = record
         self._source_of, self._subject, self._tokens_of = source_of, subject, tokens_of
         self._keeps_words = keeps_words
-        self._sources: LRUCache[tuple[str, str], ToolSource] = LRUCache(_N_SOURCES)
+        self._sources: dict[tuple[str, str], ToolSource] = {}
         self._tokens: LRUCache[bytes, int] = LRUCache(_N_TOKENS)
         self._lists: dict[int, _Counted] = {}
         self.is_full = asyncio.Event()
@@ -135,6 +135,8 @@ class Recorder(Observer):
         key = catalog.digest, name
         source = self._sources.get(key)
         if source is None:
+            if len(self._sources) >= _N_SOURCES:
+                self._sources.clear()  # asked for anew as they come: cheaper for each call than an order of use
             source = self._sources[key] = self._source_of(catalog, name)
         return source
 

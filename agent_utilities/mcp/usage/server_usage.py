@@ -16,7 +16,7 @@ from agent_utilities.catalog.tokens import n_tokens
 from agent_utilities.mcp.surface.surface import Surface
 from agent_utilities.mcp.tool_origin import ToolOrigin
 from agent_utilities.mcp.usage.subject import subject_of_request
-from agent_utilities.resolution.learning import NOBODY, UsageSource
+from agent_utilities.resolution.learning import EVERYBODY, NOBODY, UsageSource
 from agent_utilities.runtime.threads import in_daemon_thread
 from agent_utilities.settings import Settings
 
@@ -132,7 +132,7 @@ class ServerUsage:
             self._host.name,
             log.record,
             source_of=self.source_of,
-            subject=self.subject,
+            subject=self.subject if self._is_of_subjects else _everybody,
             tokens_of=self.tokens_of,
             keeps_words=self.mode == "words",
         )
@@ -193,6 +193,10 @@ class ServerUsage:
         if self._log is None:
             return {"status": "off"}
         return {"mode": self.mode, **self._log.health()}
+
+
+def _everybody() -> str:
+    return EVERYBODY
 
 
 async def _tell_news(log: UsageLog, on_news: Callable[[], None]) -> None:

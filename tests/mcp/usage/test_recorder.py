@@ -11,6 +11,7 @@ from fastmcp import Client
 from mcp_types import PaginatedRequestParams
 
 from agent_utilities import AgentServer, selection_headers, selection_meta
+from agent_utilities.mcp.usage import recorder as recorder_module
 from agent_utilities.mcp.usage.recorder import Recorder
 from agent_utilities.mcp.usage.server_usage import ServerUsage
 from agent_utilities.usage.events import Call, Event, Listed, Search
@@ -194,3 +195,13 @@ async def test_a_lists_words_are_recorded_once_a_turn_with_how_many_tools_answer
             await list_tools(client, query=query)
     found = [(event.request, event.n_found) for event in events if isinstance(event, Search)]
     assert found == [("tail", 1), ("quarkxyz", 0)]
+
+
+async def test_where_tools_come_from_is_remembered_within_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder_module, "_N_SOURCES", 2)
+    names = ["tail_log", "rotate_log", "delete_log", "tail_log"]
+    async with recorded(log_server()) as (client, events, recorder):
+        for name in names:
+            await client.call_tool(name)
+            assert len(recorder._sources) <= 2
+    assert [call.tool for call in calls(events)] == names
