@@ -1,0 +1,1 @@
+"""Capabilities: bundles of servers that files describe, which of them are active, and what calls for one."""

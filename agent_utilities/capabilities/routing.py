@@ -1,0 +1,60 @@
+"""What routing a user's words to a capability comes to: scores, and whether one of them clears the gate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+LEAST_CHARACTERS = 8
+"""Fewer are routed to nothing, once what no user wrote is stripped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """When a capability is activated unasked.
+
+    Args:
+        threshold: the least score of the best.
+        margin: the least that it must be ahead of the second.
+    """
+
+    threshold: float
+    margin: float
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where a user's words lead.
+
+    Args:
+        scores: name and score of every capability that was scored, best first; equal ones by name.
+        activated: the best, where it clears the gate.
+        gate: what had to be cleared; None where nothing was scored.
+        cause: why nothing is activated, as a person reads it; empty where something is.
+        by_words: whether words alone were compared, for want of vectors.
+    """
+
+    scores: tuple[tuple[str, float], ...] = ()
+    activated: str | None = None
+    gate: Gate | None = None
+    cause: str = ""
+    by_words: bool = False
+
+
+def routed(scores: tuple[tuple[str, float], ...], gate: Gate, *, by_words: bool = False) -> Route:
+    """Return the route that scores come to under a gate.
+
+    Args:
+        scores: name and score, best first.
+        gate: what the best must clear.
+        by_words: whether words alone were compared.
+    """
+    if not scores:
+        return Route(gate=gate, cause="no capability has triggers", by_words=by_words)
+    name, best = scores[0]
+    second = scores[1][1] if len(scores) > 1 else 0.0
+    cause = ""
+    if best < gate.threshold:
+        cause = f"{name} is nearest at {best:.3f}, under the threshold of {gate.threshold:.3f}"
+    elif best - second < gate.margin:
+        cause = f"{name} is ahead of {scores[1][0]} by {best - second:.3f}, under the margin of {gate.margin:.3f}"
+    return Route(scores, None if cause else name, gate, cause, by_words)
