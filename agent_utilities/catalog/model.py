@@ -29,6 +29,8 @@ class Entry:
         is_guarded: whether it has an `auth` check of its own, so that its name is not everybody's to know.
         denied_by: where the operator denies it in the configuration that it came with, such as
             `.mcp.json: mcpServers.git.disabledTools`; None where he does not.
+        capabilities: the capabilities that bring it along, so that it is there while one of them is active; None for
+            what is there without any.
         header_schema: the input schema of a tool some of whose arguments are repeated in HTTP headers, else None.
     """
 
@@ -41,6 +43,7 @@ class Entry:
     version: str | None = None
     is_guarded: bool = False
     denied_by: str | None = None
+    capabilities: frozenset[str] | None = None
     header_schema: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
     stamp: bytes = field(init=False, repr=False, compare=False)
     """A hash over the entry, 16 bytes, independent of hash seeds."""
@@ -48,6 +51,8 @@ class Entry:
     def __post_init__(self) -> None:
         judged = (sorted(self.tags), self.read_only, self.version, self.content, self.is_guarded)
         parts = (self.kind, self.name, *judged, *((self.denied_by,) if self.denied_by is not None else ()))
+        if self.capabilities is not None:
+            parts = (*parts, "capabilities", *sorted(self.capabilities))
         object.__setattr__(self, "stamp", blake2b(repr(parts).encode(), digest_size=16).digest())
 
 
@@ -62,6 +67,7 @@ def entry(
     version: str | None = None,
     is_guarded: bool = False,
     denied_by: str | None = None,
+    capabilities: frozenset[str] | None = None,
     header_schema: Mapping[str, Any] | None = None,
 ) -> Entry:
     """Return an entry with its names and tags folded.
@@ -76,6 +82,7 @@ def entry(
         version: the component's version.
         is_guarded: whether it has an `auth` check of its own.
         denied_by: where its own configuration denies it, or None.
+        capabilities: the capabilities that bring it along; None for what is there without any.
         header_schema: the input schema of a tool some of whose arguments are repeated in HTTP headers.
     """
     return Entry(
@@ -88,6 +95,7 @@ def entry(
         version=version,
         is_guarded=is_guarded,
         denied_by=denied_by,
+        capabilities=capabilities,
         header_schema=header_schema,
     )
 
@@ -136,6 +144,11 @@ class Catalog:
     def identifiers(self) -> frozenset[str]:
         """Every folded name that a selection may use."""
         return frozenset(name for entry in self.entries for name in entry.identifiers)
+
+    @cached_property
+    def of_capabilities(self) -> tuple[int, ...]:
+        """The indexes of the entries that are there only while a capability is active."""
+        return tuple(i for i, entry in enumerate(self.entries) if entry.capabilities is not None)
 
     @cached_property
     def with_header_parameters(self) -> tuple[Entry, ...]:

@@ -35,6 +35,7 @@ class CallerSelection(TypedDict, total=False):
     max_active: int
     max_tools: int
     profile: str
+    capabilities: Sequence[str]
 
 
 _HEADER_STEMS = {"tools": "enabled_tools", "tags": "enabled_tags", "pin": "pinned_tools"}

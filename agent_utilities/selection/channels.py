@@ -11,9 +11,11 @@ from agent_utilities.selection.meaning import Meaning, joined_words, meaning_of
 from agent_utilities.selection.model import CHANNELS, WRITTEN, Channel, FieldName
 from agent_utilities.selection.nearest import nearest
 
-ValueKind = Literal["names", "tags", "flag", "text", "count", "number", "threshold", "active", "profile"]
+ValueKind = Literal[
+    "names", "tags", "flag", "text", "count", "number", "threshold", "active", "profile", "capabilities"
+]
 """How a value is read: comma-separated names or tags, a boolean, free text, a positive integer, one from 0 up; when
-tools are deferred; which of them are active; the name of a profile."""
+tools are deferred; which of them are active; the name of a profile; names of capabilities, used last last."""
 
 META_KEY = "agent-utilities/selection"
 """The key of `_meta`: in a request the caller's selection, in a list's result what was decided."""
@@ -49,7 +51,7 @@ class Field:
             files are spelled as the URL query is.
         help: one sentence for `--help` and the docs.
         channels: those that it can be given in.
-        instead: a stem of what the other channels have in its place; empty where it can be given in all.
+        instead: a stem of what the other channels have in its place, or a setting's name; empty where all have it.
     """
 
     name: FieldName
@@ -150,6 +152,14 @@ FIELDS: tuple[Field, ...] = (
         ("profile",),
         "Take the fields of this profile, which the operator's file has under [profiles.NAME]; none for no profile.",
     ),
+    Field(
+        "capabilities",
+        "capabilities",
+        ("capabilities",),
+        "On a gateway: capabilities to have on, the last one used last; the value of capabilities that a result told.",
+        channels=("query", "header", "meta"),
+        instead="boot_capabilities",
+    ),
 )
 
 
@@ -209,7 +219,8 @@ def given_elsewhere(key: str, channel: Channel) -> Elsewhere | None:
     own = normal_key(key, channel)
     for row in FIELDS:
         if channel not in row.channels and own in (spelled(stem, channel) for stem in row.stems):
-            instead = _BY_STEM[row.instead].spellings(channel)[0]
+            instead_row = _BY_STEM.get(row.instead)
+            instead = spelled(row.instead, channel) if instead_row is None else instead_row.spellings(channel)[0]
             return Elsewhere(row.name, f"callers send {row.header[0]} or ?{row.query[0]}=; use {instead} here")
     return None
 

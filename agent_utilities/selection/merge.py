@@ -90,6 +90,7 @@ class Effective:
         pins: what is never deferred; every one of them holds.
         searching: the other settings of tool search that hold, in the order of `SEARCHING`.
         configured: whether denies that components bring along from the operator's configuration hold too.
+        capabilities: the capabilities whose tools are there; None where there are none to choose from.
     """
 
     allow_tools: tuple[Setting, ...] = ()
@@ -102,12 +103,13 @@ class Effective:
     pins: tuple[Setting, ...] = ()
     searching: tuple[tuple[FieldName, Setting], ...] = ()
     configured: bool = False
+    capabilities: frozenset[str] | None = None
 
     @cached_property
     def _hash(self) -> int:
         lists = (self.allow_tools, self.allow_tags, self.deny_tools, self.deny_tags)
         preferences = (self.query, self.top_k, self.pins, self.searching)
-        return hash((lists, self.read_only, preferences, self.configured))
+        return hash((lists, self.read_only, preferences, self.configured, self.capabilities))
 
     def __hash__(self) -> int:
         """Return a hash that is made once: every list looks its decision up by it."""
@@ -127,7 +129,9 @@ class Effective:
             for settings in (self.allow_tools, self.allow_tags, self.deny_tools, self.deny_tags)
         ]
         read_only = _canonical(self.read_only.value) if self.read_only else None
-        bounds = (lists, read_only, True) if self.configured else (lists, read_only)
+        bounds: tuple[object, ...] = (lists, read_only, True) if self.configured else (lists, read_only)
+        if self.capabilities is not None:
+            bounds = (*bounds, sorted(self.capabilities))
         return blake2b(repr(bounds).encode(), digest_size=16).hexdigest()
 
     @cached_property
@@ -210,7 +214,13 @@ def effective(selection: Selection, policy: Policy = "narrow") -> Effective:
         top_k=last("top_k"),
         pins=every("pins"),
         searching=tuple((name, setting) for name in SEARCHING if (setting := searching(name)) is not None),
+        capabilities=_chosen(last("capabilities")),
     )
+
+
+def _chosen(setting: Setting | None) -> frozenset[str] | None:
+    """Return the capabilities that a setting names; None where there is none."""
+    return frozenset(setting.value) if setting is not None and isinstance(setting.value, tuple) else None
 
 
 def _canonical(value: Value) -> object:

@@ -18,7 +18,18 @@ Side = Literal["operator", "caller", "profile"]
 Policy = Literal["narrow", "override"]
 SearchFieldName = Literal["tool_search", "active", "initial_k", "search_k", "search_turns", "max_active", "max_tools"]
 FieldName = (
-    Literal["allow_tools", "deny_tools", "allow_tags", "deny_tags", "read_only", "query", "top_k", "pins", "profile"]
+    Literal[
+        "allow_tools",
+        "deny_tools",
+        "allow_tags",
+        "deny_tags",
+        "read_only",
+        "query",
+        "top_k",
+        "pins",
+        "profile",
+        "capabilities",
+    ]
     | SearchFieldName
 )
 

@@ -120,11 +120,11 @@ def text_of(value: object, field: Field, source: str) -> str:
         return "true" if value else "false"
     if field.kind in ("count", "number") and isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    if field.kind in ("names", "tags", "active") and isinstance(value, list):
+    if field.kind in ("names", "tags", "active", "capabilities") and isinstance(value, list):
         for name in value:
             if not isinstance(name, str) or "," in name or not name.strip():
                 raise SelectionError("not a name", name, source, "names are text, not blank, and have no comma")
-        return ",".join(value) or ("" if field.kind == "active" else "none")
+        return ",".join(value) or ("" if field.kind in ("active", "capabilities") else "none")
     raise SelectionError("of the wrong type", value, source, _WANTED[field.kind])
 
 
@@ -138,6 +138,7 @@ _WANTED = {
     "threshold": 'give "on", "off", "auto" or "auto:N"',
     "active": "give a list of names, or the value of active as a result told it",
     "profile": "give one name",
+    "capabilities": "give a list of names",
 }
 
 

@@ -14,6 +14,8 @@ from agent_utilities.selection.model import NameSet, Value, fold
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
 MAX_PROFILE_NAME = 64
+MAX_CAPABILITIES = 64
+"""The most capabilities that one value may name; far fewer are ever active at once."""
 """The most characters of a profile's name."""
 _COUNT = re.compile(r"[0-9]{1,9}")
 
@@ -39,16 +41,16 @@ def read_value(text: str, field: Field, key: str, source: str) -> Value | None:
             return _names(text, field, toolsets="toolsets" in key.lower() or field.name == "pins", source=source)
         case "flag":
             return _flag(text, source)
-        case "count":
-            return _count(text, source)
-        case "number":
-            return _number(text, source)
+        case "count" | "number":
+            return _count(text, source) if field.kind == "count" else _number(text, source)
         case "threshold":
             return _threshold(text, source)
         case "active":
             return read_active(text, source)
         case "profile":
             return (_profile(text, source),)
+        case "capabilities":
+            return _capabilities(text, source)
         case "text":
             return (text,)
 
@@ -85,6 +87,15 @@ def _profile(text: str, source: str) -> str:
     if len(text) > MAX_PROFILE_NAME or "," in text:
         raise SelectionError("not a profile's name", text, source, "give one name, of at most 64 characters")
     return fold(text)
+
+
+def _capabilities(text: str, source: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    if len(names) > MAX_CAPABILITIES:
+        raise SelectionError(
+            "too many capabilities", f"{len(names)} names", source, f"give at most {MAX_CAPABILITIES}, used last last"
+        )
+    return () if names == ("none",) else names
 
 
 def _count(text: str, source: str) -> int:

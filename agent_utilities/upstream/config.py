@@ -100,6 +100,9 @@ class UpstreamConfig(BaseModel):
     """Seconds without a call after which it is stopped."""
     overrides: Mapping[str, ToolOverride] = Field(default_factory=dict)
     """What the operator says of single tools, by the name that the upstream calls them."""
+    capabilities: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
+    """By capability, the globs of the tools that it wants of this server; empty for a server of the configuration
+    itself."""
 
     @cached_property
     def digest(self) -> str:

@@ -14,11 +14,14 @@ from agent_utilities.selection.model import NO_NAMES, NameSet, Setting
 from agent_utilities.visibility.names import every_name, matching, name_matcher, tag_matcher
 from agent_utilities.visibility.steps import Steps
 
-RuleName = Literal["configured", "denied_tool", "denied_tag", "not_read_only", "not_allowed_tool", "not_allowed_tag"]
+RuleName = Literal[
+    "configured", "inactive", "denied_tool", "denied_tag", "not_read_only", "not_allowed_tool", "not_allowed_tag"
+]
 
 _DENIES: frozenset[RuleName] = frozenset(("configured", "denied_tool", "denied_tag"))
 _TEXT: dict[RuleName, str] = {
     "configured": "denied in its configuration",
+    "inactive": "of no active capability",
     "denied_tool": "denied by name",
     "denied_tag": "denied by tag",
     "not_read_only": "not annotated readOnlyHint: true",
@@ -62,6 +65,8 @@ class Bounds:
         rules: list[Rule] = []
         if effective.configured:
             rules.append(_configured("its configuration"))
+        if effective.capabilities is not None:
+            rules.append(_inactive(effective.capabilities))
         for setting in effective.deny_tools:
             rules.append(Rule("denied_tool", setting, name_matcher(_names(setting))))
         for setting in effective.deny_tags:
@@ -134,10 +139,22 @@ def _configured(denied_by: str) -> Rule:
     return Rule("configured", Setting(NO_NAMES, (denied_by,)), lambda entry: entry.denied_by is not None)
 
 
+@lru_cache(maxsize=1024)
+def _inactive(active: frozenset[str]) -> Rule:
+    """Return the rule that refuses what capabilities bring along of which none is active."""
+
+    def refuses(entry: Entry) -> bool:
+        return entry.capabilities is not None and entry.capabilities.isdisjoint(active)
+
+    return Rule("inactive", Setting(NO_NAMES, ("capabilities",)), refuses)
+
+
 def _refused(rule: Rule, catalog: Catalog) -> Steps[Iterable[int]]:
     """Return the indexes of the entries that a rule refuses, as its `refuses` would say of each."""
     if rule.name == "configured":
         return [i for i, entry in enumerate(catalog.entries) if entry.denied_by is not None]
+    if rule.name == "inactive":
+        return [i for i in catalog.of_capabilities if rule.refuses(catalog.entries[i])]
     if rule.name == "not_read_only":
         return [i for i, entry in enumerate(catalog.entries) if not entry.read_only]
     names, named = _names(rule.setting), set[int]()

@@ -76,11 +76,19 @@ def _shown_without_deferral(permitted: Sequence[int], catalog: Catalog, preferen
     if resolution.answered:
         rank = resolution.ranks
         ranked = sorted((rank[entries[i].name], i) for i in permitted if entries[i].name in rank)
-        if answering := sorted(i for _, i in ranked[: preferences.most_shown]):
-            return tuple(answering)
+        if answering := {i for _, i in ranked[: preferences.most_shown]} | _called_for(permitted, catalog, preferences):
+            return tuple(sorted(answering))
     # An unanswered query leaves `top_k` nothing to order by.
     is_query_unanswered = preferences.query is not None or resolution.answered
     return tuple(permitted if is_query_unanswered else permitted[: preferences.top_k])
+
+
+def _called_for(permitted: Sequence[int], catalog: Catalog, preferences: Preferences) -> set[int]:
+    """Return the indexes of the permitted tools of the capability that the words call for."""
+    if (name := preferences.called_for) is None:
+        return set()
+    of_capability = (i for i in catalog.of_capabilities if name in (catalog.entries[i].capabilities or ()))
+    return set(of_capability).intersection(permitted)
 
 
 def _places(
@@ -103,7 +111,7 @@ def _places(
 def _pinned(permitted: Sequence[int], catalog: Catalog, pins: NameSet) -> tuple[int, ...]:
     if pins.everything:
         return tuple(permitted)
-    named: set[int] = set()
+    named = set(catalog.of_capabilities)  # whose capability is active was asked for, by words or by name
     for name in finish(matching(every_name(pins), catalog.places_by_name)):
         named.update(catalog.places_by_name[name])
     for tag in finish(matching(pins.toolsets, catalog.places_by_tag)):

@@ -28,6 +28,7 @@ class Preferences:
         active: deferred tools that were made visible.
         deferral: when only pins and active tools are shown, and what answers the query; the rest stays callable.
         n_attached: where tools are deferred, the most to show of those that answer the query and are not active yet.
+        called_for: the capability that the words call for; its tools are shown beside what answers them.
     """
 
     query: str | None = None
@@ -37,11 +38,12 @@ class Preferences:
     active: Active = NOTHING_ACTIVE
     deferral: Deferral = NO_DEFERRAL
     n_attached: int = 0
+    called_for: str | None = None
 
     @cached_property
     def _hash(self) -> int:
         asked = (self.query, self.resolution, self.top_k)
-        return hash((asked, self.pins, self.active, self.deferral, self.n_attached))
+        return hash((asked, self.pins, self.active, self.deferral, self.n_attached, self.called_for))
 
     def __hash__(self) -> int:
         """Return a hash that is made once: every list looks its decision up by it."""
@@ -61,9 +63,10 @@ class Preferences:
     @cached_property
     def unanswered(self) -> Preferences:
         """The same without the query's words and the answer to them: equal for every query."""
-        if self.query is None and self.resolution == UNRESOLVED and not self.n_attached:
+        if self.query is None and self.resolution == UNRESOLVED and not self.n_attached and self.called_for is None:
             return self
-        return replace(self, query=None if self.query is None else "", resolution=UNRESOLVED, n_attached=0)
+        query = None if self.query is None else ""
+        return replace(self, query=query, resolution=UNRESOLVED, n_attached=0, called_for=None)
 
     @cached_property
     def undeferred(self) -> Preferences:

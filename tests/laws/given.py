@@ -137,6 +137,8 @@ def settings_in(draw: st.DrawFn, channels: tuple[Channel, ...] = WRITTEN) -> Spe
         text = draw(st.sampled_from(["off", "on", "auto", "auto:2"]))
     elif row.kind == "active":
         text = draw(st.sampled_from(["git_log", "git_log,tail_log", "+git_log;turns=1;of=01234567"]))
+    elif row.kind == "capabilities":
+        text = draw(st.sampled_from(["git", "git,browser", "none"]))
     elif row.kind == "profile":
         text = draw(st.sampled_from(PROFILE_NAMES))
     else:
@@ -156,8 +158,8 @@ def spelled_lists(*channels: Channel) -> st.SearchStrategy[list[Spelled]]:
 
 def _again(given: list[Spelled], i: int) -> bool:
     same = [s for s in given[:i] if s.channel == given[i].channel]
-    if given[i].channel in ("env", "meta", "file", "project"):
-        return any(given[i].key == s.key for s in same)
+    if given[i].channel in ("env", "meta", "file", "project") and any(given[i].key == s.key for s in same):
+        return True
     return _is_profile(given[i]) and any(map(_is_profile, same))
 
 

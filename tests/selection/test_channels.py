@@ -39,10 +39,12 @@ EVERY = [(channel, key, field) for channel in WRITTEN for key, field in spelling
 TEXT = {
     "names": "git_log", "tags": "read", "flag": "true", "text": "some words", "count": "3", "number": "0",
     "threshold": "auto", "active": "git_log", "profile": "Review",
+    "capabilities": "git, browser",
 }  # fmt: skip
 READ = {
     "tags": NameSet(frozenset({"read"})), "flag": True, "text": ("some words",), "count": 3, "number": 0,
     "threshold": AUTO, "active": Active(("git_log",), ("git_log",)), "profile": ("review",),
+    "capabilities": ("git", "browser"),
 }  # fmt: skip
 
 
@@ -95,10 +97,10 @@ class TestSpellings:
         stems = {channel: {normal(key, channel) for key, _ in spellings(channel)} for channel in WRITTEN}
         everywhere = {stem for field in FIELDS for stem in field.stems}
         assert {channel: everywhere - known for channel, known in stems.items()} == {
-            "env": {"active"},
-            "cli": {"active"},
-            "file": {"active"},
-            "project": {"active"},
+            "env": {"active", "capabilities"},
+            "cli": {"active", "capabilities"},
+            "file": {"active", "capabilities"},
+            "project": {"active", "capabilities"},
             "query": set(),
             "header": set(),
             "meta": set(),
@@ -107,7 +109,8 @@ class TestSpellings:
 
     def test_every_field_has_every_channel_but_what_only_a_request_can_know(self):
         lacking = {(field.name, channel) for field in FIELDS for channel in WRITTEN if not field.spellings(channel)}
-        assert lacking == {("active", channel) for channel in ("file", "project", "env", "cli")}
+        only_callers = ("active", "capabilities")
+        assert lacking == {(name, channel) for name in only_callers for channel in ("file", "project", "env", "cli")}
 
 
 def normal(key: str, channel: Channel) -> str:

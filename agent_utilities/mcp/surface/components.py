@@ -28,6 +28,7 @@ class Bearing(NamedTuple):
     read_only: bool
     is_guarded: bool
     denied_by: str | None = None
+    capabilities: frozenset[str] | None = None
 
 
 class Traits(NamedTuple):
@@ -83,6 +84,7 @@ def entry_of(kind: ComponentKind, component: Any, traits: Traits | None = None) 
         version=component.version,
         is_guarded=bearing.is_guarded,
         denied_by=bearing.denied_by,
+        capabilities=bearing.capabilities,
         header_schema=header_schema,
     )
 
@@ -102,7 +104,8 @@ def bearing_of(kind: ComponentKind, component: Any) -> Bearing:
     """Return what a bound judges of a component as it is now; reading a prompt or a resource is always read-only."""
     is_read_only = kind != "tool" or _read_only(component)
     denied_by = getattr(component, "denied_by", None)
-    return Bearing(frozenset(component.tags), is_read_only, component.auth is not None, denied_by)
+    capabilities = getattr(component, "capabilities", None)
+    return Bearing(frozenset(component.tags), is_read_only, component.auth is not None, denied_by, capabilities)
 
 
 def traits_of(kind: ComponentKind, component: Any) -> Traits:

@@ -37,6 +37,8 @@ class Operator:
         """The tags that he gave, folded, and that his pins may fit; None where whoever tags a tool is trusted."""
         self.defers_by_default = OFF
         """When tools are deferred where nobody says."""
+        self.fixed_capabilities: frozenset[str] | None = None
+        """Capabilities that are active for everybody; None where there are none to choose from."""
         self.has_configured_denies = False
         """Whether components may bring denies of his along; set before anything is served."""
 
@@ -116,7 +118,12 @@ class Operator:
         return self._with_configured(effective(selection))
 
     def _with_configured(self, settings: Effective) -> Effective:
-        return replace(settings, configured=True) if self.has_configured_denies else settings
+        capabilities = self.fixed_capabilities
+        if capabilities is not None:
+            capabilities |= settings.capabilities or frozenset()
+        if settings.capabilities == capabilities and settings.configured == self.has_configured_denies:
+            return settings
+        return replace(settings, configured=self.has_configured_denies, capabilities=capabilities)
 
     def launch(self, selection: Selection, **settings: Any) -> None:
         """Take the command line's selection and settings, for all requests to come."""

@@ -85,6 +85,11 @@ class Surface:
             self.operator.pins, self.operator.own_tags = pins, own_tags
             self._forget()
 
+    def offer(self, fixed: frozenset[str]) -> None:
+        """Have callers choose among capabilities, of which some are active for everybody."""
+        self.operator.fixed_capabilities = fixed
+        self._forget()
+
     def _forget(self) -> None:
         self._settled.clear()
         self._decisions.clear()

@@ -34,6 +34,8 @@ class UpstreamTool(ForeignTool):
     """How its upstream lists it."""
     denied_by: str | None = Field(default=None, exclude=True)
     """Where the operator denies it, or None."""
+    capabilities: frozenset[str] | None = Field(default=None, exclude=True)
+    """The capabilities that bring it along; None for what the configuration itself has."""
 
     @classmethod
     def of(cls, caller: Caller, name: str, listed: mcp_types.Tool, denied_by: str | None = None) -> UpstreamTool:
@@ -58,7 +60,7 @@ class UpstreamTool(ForeignTool):
             annotations=listed.annotations,
             execution=listed.execution,
             icons=listed.icons,
-            **common(caller, listed.meta, override.tags),
+            **common(caller, listed.meta, override.tags, listed.name),
         )
 
     def to_mcp_tool(self, **overrides: Any) -> mcp_types.Tool:
@@ -91,6 +93,8 @@ class UpstreamPrompt(Prompt):
     """How its upstream lists it."""
     denied_by: str | None = Field(default=None, exclude=True)
     """Where the operator denies it, or None."""
+    capabilities: frozenset[str] | None = Field(default=None, exclude=True)
+    """The capabilities that bring it along; None for what the configuration itself has."""
 
     @classmethod
     def of(cls, caller: Caller, name: str, listed: mcp_types.Prompt, denied_by: str | None = None) -> UpstreamPrompt:
@@ -137,6 +141,8 @@ class UpstreamResource(Resource):
     """How its upstream lists it."""
     denied_by: str | None = Field(default=None, exclude=True)
     """Where the operator denies it, or None."""
+    capabilities: frozenset[str] | None = Field(default=None, exclude=True)
+    """The capabilities that bring it along; None for what the configuration itself has."""
     alias: str = Field(exclude=True)
     """The name that bounds know it by besides its URI: such that no upstream can bear another's."""
 
@@ -177,6 +183,8 @@ class UpstreamTemplate(ResourceTemplate):
     """How its upstream lists it."""
     denied_by: str | None = Field(default=None, exclude=True)
     """Where the operator denies it, or None."""
+    capabilities: frozenset[str] | None = Field(default=None, exclude=True)
+    """The capabilities that bring it along; None for what the configuration itself has."""
     alias: str = Field(exclude=True)
     """The name that bounds know it by besides its URI: such that no upstream can bear another's."""
     parsed: InstanceOf[UriTemplate] | None = Field(exclude=True)

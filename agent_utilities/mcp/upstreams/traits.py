@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
 from typing import Any
 
 from agent_utilities.mcp.upstreams.calls import Caller
@@ -12,7 +13,9 @@ from agent_utilities.selection.model import fold
 _OF_FASTMCP = "fastmcp"
 
 
-def common(caller: Caller, meta: Mapping[str, Any] | None, more_tags: Iterable[str] = ()) -> dict[str, Any]:
+def common(
+    caller: Caller, meta: Mapping[str, Any] | None, more_tags: Iterable[str] = (), tool: str | None = None
+) -> dict[str, Any]:
     """Return what components of every kind are made with.
 
     FastMCP acts on what stands under its own key in a component's `meta` (whether it is enabled, which app may call
@@ -20,6 +23,12 @@ def common(caller: Caller, meta: Mapping[str, Any] | None, more_tags: Iterable[s
 
     A tag is a toolset, and bounds go by it: no upstream can put its components among another one's, nor among those
     that the operator's configuration gives a tag.
+
+    Args:
+        caller: calls the upstream.
+        meta: the `_meta` that the component is listed with.
+        more_tags: tags that the operator gives it.
+        tool: a tool's name there; None for a component of another kind.
     """
     told = _fastmcp_meta(meta)
     version = told.get("version")
@@ -37,7 +46,17 @@ def common(caller: Caller, meta: Mapping[str, Any] | None, more_tags: Iterable[s
             *(tag for tag in tags if fold(tag) not in caller.operators_tags),
         },
         "version": version if isinstance(version, str) and "@" not in version else None,
+        "capabilities": _brought_by(caller.config.capabilities, tool),
     }
+
+
+def _brought_by(capabilities: Mapping[str, tuple[str, ...]], tool: str | None) -> frozenset[str] | None:
+    """Return which capabilities bring a component along: those that want the tool, or all that have the server."""
+    if not capabilities:
+        return None
+    if tool is None:
+        return frozenset(capabilities)
+    return frozenset(name for name, globs in capabilities.items() if any(fnmatchcase(tool, glob) for glob in globs))
 
 
 def told_of(component: Any, listed: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -30,7 +30,18 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_BEHIND = {"source", "allow", "deny", "lazy", "tags", "description", "timeout_s", "idle_s", "overrides"} | {
+_BEHIND = {
+    "source",
+    "allow",
+    "deny",
+    "lazy",
+    "tags",
+    "description",
+    "timeout_s",
+    "idle_s",
+    "overrides",
+    "capabilities",
+} | {
     "start_timeout_s",
     "list_timeout_s",
     "forward_headers",
