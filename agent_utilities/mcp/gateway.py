@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from agent_utilities.activation.deferral import AUTO
 from agent_utilities.catalog.model import KINDS, entry
+from agent_utilities.mcp.capabilities.gateway_capabilities import GatewayCapabilities
+from agent_utilities.mcp.capabilities.server_capabilities import Offer
+from agent_utilities.mcp.capable_server import CapableServer
 from agent_utilities.mcp.command_line.version import installed_version
 from agent_utilities.mcp.fastmcp_internals import make_session_state
 from agent_utilities.mcp.lifespan import with_background
-from agent_utilities.mcp.server import AgentServer
 from agent_utilities.mcp.upstreams.instructions import joined
 from agent_utilities.mcp.upstreams.provider import UpstreamProvider
 from agent_utilities.mcp.upstreams.union import operators_tags
@@ -43,12 +45,13 @@ Config = GatewayConfig | Mapping[str, Any] | str | Path | Sequence[str | Path]
 """What names a gateway's upstreams: a config, an `mcp.json`'s content, or files."""
 
 
-class Gateway(AgentServer):
+class Gateway(CapableServer):
     """An `AgentServer` in front of upstreams: every channel, bound, query and route holds on the union of theirs.
 
     Args:
         config: the upstreams' configuration.
         files: the files that it is read from again when they change; None where it stays as it is.
+        offer: the capabilities that callers may switch on; None for none.
         name, instructions, environ, options: as for `AgentServer`.
     """
 
@@ -59,6 +62,7 @@ class Gateway(AgentServer):
         instructions: str | None = None,
         *,
         files: ConfigFiles | None = None,
+        offer: Offer | None = None,
         environ: Mapping[str, str] | None = None,
         **options: Any,
     ) -> None:
@@ -77,17 +81,28 @@ class Gateway(AgentServer):
         self.surface.pin(_pins(config), operators_tags(config.upstreams))
         self.toolsets_to_come = self._toolsets_to_come
         folder = operator.settings.gateway_folder
+        if offer is not None:
+            self.have(GatewayCapabilities(self, offer))
         self.upstreams = Upstreams(
-            config,
+            self._config_served(),
             environ=with_folder(operator.environ, folder),
             store=SnapshotStore(gateway_folder("snapshots", folder)),
             logs=gateway_folder("logs", folder),
-            on_change=lambda upstream: self.upstream_provider.renew(upstream),
+            on_change=self._renew,
             before_import=lambda: make_session_state(self),
         )
         self.upstream_provider = UpstreamProvider(self.upstreams, lambda *of: self._rules.denials(*of))
         self.add_provider(self.upstream_provider)
         self.add_completion_handler(self.upstream_provider.complete)
+
+    def _renew(self, upstream: str) -> None:
+        self.upstream_provider.renew(upstream)
+        if self.capabilities is not None:
+            self.capabilities.forget_seen()
+
+    def _config_served(self) -> GatewayConfig:
+        """Return the gateway's own configuration, with the servers of the capabilities that somebody has on."""
+        return self.config if self.gateway_capabilities is None else self.gateway_capabilities.config_now()
 
     async def run_stdio_async(self, *args: Any, **options: Any) -> None:
         """Serve over stdio until stopped, or until whoever started it is gone; see `FastMCP.run_stdio_async`."""
@@ -119,7 +134,7 @@ class Gateway(AgentServer):
         """
         self.config, self._rules = config, rules or self._rules
         self.surface.pin(_pins(config), operators_tags(config.upstreams))
-        await self.upstreams.reload(config)
+        await self.upstreams.reload(self._config_served())
         self.upstream_provider.renew()
         self.resolver.refresh()  # what servers are said to be may have changed, and no list with it
 
@@ -194,7 +209,9 @@ def _is_unseen(upstream: Upstream) -> bool:
 def _may_learn_of(upstream: Upstream, bounds: Bounds) -> bool:
     """Whether bounds may leave anything of an upstream that was never reached: judged by its name, and its toolsets."""
     config = upstream.config
-    unknown = entry("tool", f"{config.name}_", tags=(config.name, *config.tags), read_only=True)
+    capabilities = frozenset(config.capabilities) or None
+    tags = (config.name, *config.tags)
+    unknown = entry("tool", f"{config.name}_", tags=tags, read_only=True, capabilities=capabilities)
     return bounds.refusal(unknown) is None
 
 

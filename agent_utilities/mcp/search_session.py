@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Container
 from dataclasses import dataclass, field
+from typing import Any
 
 from agent_utilities.activation.active import NOTHING_ACTIVE, Active, Change, bounded, load, within
 from agent_utilities.activation.deferral import Deferral
+from agent_utilities.mcp.session_capabilities import SessionCapabilities
 from agent_utilities.mcp.session_trail import SessionTrail
 
 
@@ -58,8 +60,12 @@ class SessionView:
         session: what is kept.
         tell_changed: tells the client that its list of tools changed, before the request is answered.
         trail: what it asked for and called.
+        capabilities: those that it has on.
+        note: takes note of what holds for it from now on, so that it is told of changes to what it is listed.
     """
 
     session: SearchSession
     tell_changed: Callable[[], Awaitable[None]]
     trail: SessionTrail = field(default_factory=SessionTrail)
+    capabilities: SessionCapabilities = field(default_factory=SessionCapabilities)
+    note: Callable[[Any], None] = lambda verdict: None

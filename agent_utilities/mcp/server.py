@@ -12,6 +12,7 @@ from fastmcp.server.http import StarletteWithLifespan
 from fastmcp.server.providers import Provider
 from fastmcp.server.transforms import Transform
 from mcp.server.caching import CacheHint
+from mcp.server.connection import Connection
 from mcp.server.streamable_http import EventStore
 from starlette.middleware import Middleware as ASGIMiddleware
 
@@ -26,6 +27,7 @@ from agent_utilities.mcp.resolving_server import ResolvingServer
 from agent_utilities.mcp.routes.context_route import context_route
 from agent_utilities.mcp.routes.http import selection_middleware, sse_routes
 from agent_utilities.mcp.routes.json_routes import json_routes
+from agent_utilities.mcp.session_capabilities import SessionCapabilities
 from agent_utilities.mcp.surface.verdict import verdict_in_force
 from agent_utilities.mcp.tool_origin import origin_of
 from agent_utilities.mcp.wire.changes import Changes
@@ -107,6 +109,9 @@ class AgentServer(ResolvingServer):
         from agent_utilities.mcp.server_cli import run
 
         run(self, argv)
+
+    def session_began(self, connection: Connection, capabilities: SessionCapabilities) -> None:
+        """Take note of a session that begins: a gateway's may have capabilities on until it ends."""
 
     # -- what a request is told ------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.mcp.search_session import SessionView
 from agent_utilities.mcp.session_trail import SessionTrail
+from agent_utilities.mcp.taken_capabilities import Taken
 from agent_utilities.selection.merge import Effective
 from agent_utilities.visibility.bounds import Bounds, Refusals
 from agent_utilities.visibility.decision import Decision
@@ -31,6 +32,7 @@ class Verdict:
         judgements: by a catalog's digest, what the bounds come to on it, for as long as the request lasts.
         unlisted: by a catalog's digest, the permitted names in it that the author's middleware keeps off lists.
         trail: what the caller's session asked for and called; None where the request stands alone.
+        capabilities: what capabilities come to for the request; None where there are none.
     """
 
     surface: object
@@ -44,6 +46,7 @@ class Verdict:
     view: SessionView | None = None
     unlisted: dict[str, frozenset[str]] = field(default_factory=dict)
     trail: SessionTrail | None = None
+    capabilities: Taken | None = None
 
     def preferences_for(self, kind: ComponentKind) -> Preferences:
         """Return what is to be shown of a kind of component: preferences are of listed tools only."""

@@ -114,6 +114,18 @@ class UpstreamProvider(KeptProvider):
                     found.add(name)
         return frozenset(found)
 
+    def tools(self) -> Sequence[UpstreamTool]:
+        """Return every tool, whoever may use it."""
+        return tuple(self._union.tools.values())
+
+    def tools_of_capabilities(self) -> dict[str, list[UpstreamTool]]:
+        """Return the tools of the upstreams that capabilities brought along, by upstream."""
+        found: dict[str, list[UpstreamTool]] = {}
+        for tool in self._union.tools.values():
+            if tool.capabilities is not None:
+                found.setdefault(tool.caller.config.name, []).append(tool)
+        return found
+
     @property
     def notices(self) -> tuple[str, ...]:
         """A line for each component that bears another name than its own, or is left out."""

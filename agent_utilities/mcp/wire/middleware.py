@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import mcp_types
 from mcp.server.caching import CacheHint
+from mcp.server.connection import Connection
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -21,6 +22,7 @@ from agent_utilities.mcp.host import Host
 from agent_utilities.mcp.live_sessions import LiveSessions
 from agent_utilities.mcp.observers.base import ToolCalled, ToolsListed, ToolsSought
 from agent_utilities.mcp.search_session import SessionView
+from agent_utilities.mcp.session_capabilities import SessionCapabilities
 from agent_utilities.mcp.surface.verdict import CollectingDecisions, Verdict
 from agent_utilities.mcp.tool_search.calls import Call
 from agent_utilities.mcp.tool_search.tool_search import ToolSearch
@@ -66,6 +68,10 @@ class WireHost(Host, Protocol):
         """Return what the present caller is told of the server for models; None where it is what everybody is."""
         ...
 
+    def session_began(self, connection: Connection, capabilities: SessionCapabilities) -> None:
+        """Take note of a session that begins."""
+        ...
+
     async def may_use_task(self, task_id: str) -> bool:
         """Whether the caller may use the tool that a background task of his runs."""
         ...
@@ -94,7 +100,9 @@ class WireMiddleware:
         # Asked first: the verdict may list tools to a caller whose call's headers had none to be checked against.
         is_call = ctx.method == "tools/call"
         was_listed = is_call and self._host.surface.catalogs.of_caller("tool") is not None
-        view = session_view(ctx)
+        view = session_view(ctx, self._host.session_began)
+        if view is not None:
+            view = replace(view, note=lambda changed: self._take_note(ctx, changed))
         verdict = await self._host.verdict(
             _selection(ctx, self._host),
             lists_tools=ctx.method == "tools/list",
@@ -118,6 +126,8 @@ class WireMiddleware:
             finally:
                 if is_call or ctx.method == "tools/list":
                     self._turn_beside(ctx, verdict)
+                if verdict.capabilities is not None and verdict.capabilities.has_changed(ctx.method):
+                    self._host.changes.tell_tools(connection_of(ctx))
         self._host.surface.observers.served(ctx.method, "ok" if _is_ok(result) else "error")
         return result
 
@@ -204,6 +214,8 @@ class WireMiddleware:
             surface.observers.called(ToolCalled(name, tied_to, ok, seconds, decision, verdict.trail, words))
             if ok and verdict.trail is not None and name in decision.permitted_names:
                 verdict.trail.used(name)
+            if ok and verdict.capabilities is not None:
+                verdict.capabilities.used(decision.catalog, name)
 
     def _turn_beside(self, ctx: ServerRequestContext[Any, Any], verdict: Verdict) -> None:
         """Have words that no list was turned by open a turn of their session, without the request waiting for it.

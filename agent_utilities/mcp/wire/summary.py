@@ -33,7 +33,9 @@ async def summarise(host: Host, verdict: Verdict, kind: ComponentKind, decided: 
         `ranked` names of visible tools, best first, where it was answered, and `left_out` how many more answer it;
         `by_usage` names of those of them that stand there for what was called before, and not for the query's words;
         `unknown` names that the caller gave, each with the nearest; `absent` upstreams that were never reached yet;
-        where tools are deferred `deferred`, how many, and `active`, the value by which a later request shows the same.
+        where tools are deferred `deferred`, how many, and `active`, the value by which a later request shows the same;
+        on a gateway that has any `capabilities`: which are on, the value by which a later request has the same, and
+        where its words led.
     """
     decision = decided or await host.surface.decide_in_turns(kind, await host.catalog(kind), verdict)
     resolution = verdict.preferences.resolution
@@ -59,6 +61,8 @@ async def summarise(host: Host, verdict: Verdict, kind: ComponentKind, decided: 
     if kind == "tool" and decision.defers:
         summary["deferred"] = len(decision.deferred) - n_unlisted
         summary["active"] = written(decision.active)
+    if kind == "tool" and verdict.capabilities is not None:
+        summary["capabilities"] = verdict.capabilities.summary()
     if absent := host.absent(verdict.bounds):
         summary["absent"] = list(absent)
     return summary

@@ -1,0 +1,195 @@
+"""What the `capability` tool does and answers: for the caller of the request that is being served."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import Any, Protocol
+
+from fastmcp.exceptions import ToolError
+from fastmcp.tools.base import ToolResult
+
+from agent_utilities.capabilities.active import ActiveCapabilities, CapabilityChange, disable, enable
+from agent_utilities.errors import shortened
+from agent_utilities.mcp.capabilities.capability_tool import ACTIONS
+from agent_utilities.mcp.capabilities.server_capabilities import ServerCapabilities
+from agent_utilities.mcp.surface.verdict import Verdict, verdict_in_force
+from agent_utilities.mcp.taken_capabilities import Taken
+from agent_utilities.selection.channels import META_KEY
+
+N_DISCOVERED = 5
+"""The most that `discover` answers."""
+LEAST_DISCOVERED = 0.2
+"""The least score of those."""
+WAIT_S = 5.0
+"""Seconds that `enable` waits for servers that were never seen; what they list comes later where they take longer."""
+
+
+class AnswerHost(Protocol):
+    """What the answers ask of the gateway."""
+
+    async def route(self, words: str, usable: frozenset[str]) -> Any:
+        """Return where words lead among some capabilities."""
+        ...
+
+    async def seen(self, capability: str, wait_s: float) -> Sequence[str]:
+        """Wait for a capability's servers to be seen; return a line for each that is not."""
+        ...
+
+    async def count_for(self, verdict: Verdict, taken: Taken) -> tuple[Verdict, int]:
+        """Return the verdict for a caller once other capabilities are active, and how many tools he may use then."""
+        ...
+
+    async def satisfied(self, capability: str) -> Sequence[str]:
+        """Check what a capability requires, install it where that is allowed; return what is to be told of it."""
+        ...
+
+
+class CapabilityAnswers:
+    """Answers calls of the `capability` tool.
+
+    Args:
+        host: the gateway.
+        capabilities: what there is.
+    """
+
+    def __init__(self, host: AnswerHost, capabilities: ServerCapabilities) -> None:
+        self._host, self._capabilities = host, capabilities
+
+    async def answer(self, arguments: Mapping[str, Any]) -> ToolResult:
+        """Answer a call.
+
+        Raises:
+            ToolError: the arguments are wrong, or there is no such capability for the caller.
+        """
+        verdict = verdict_in_force()
+        assert verdict is not None  # the tool was found by it
+        assert verdict.capabilities is not None
+        action = arguments.get("action")
+        answers: Mapping[Any, Callable[[Mapping[str, Any], Verdict, Taken], Awaitable[ToolResult]]] = {
+            "list": self._list,
+            "discover": self._discover,
+            "enable": self._enable,
+            "disable": self._disable,
+        }
+        if not isinstance(action, str) or action not in answers:
+            raise ToolError(f"'action' is {shortened(repr(action))}; use one of {', '.join(ACTIONS)}")
+        return await answers[action](arguments, verdict, verdict.capabilities)
+
+    async def _list(self, arguments: Mapping[str, Any], verdict: Verdict, taken: Taken) -> ToolResult:
+        rows = [
+            self._row(name, taken) for name in self._capabilities.offer.capabilities.by_name if name in taken.usable
+        ]
+        lines = [_line(row) for row in rows]
+        return ToolResult("\n".join(lines) or "there are no capabilities", {"capabilities": rows}, _meta(taken))
+
+    async def _discover(self, arguments: Mapping[str, Any], verdict: Verdict, taken: Taken) -> ToolResult:
+        intent = _text(arguments, "intent", "say what is to be done, such as 'run SQL on our database'")
+        route = await self._host.route(intent, taken.usable)
+        found = [(name, score) for name, score in route.scores if score >= LEAST_DISCOVERED][:N_DISCOVERED]
+        rows = [{**self._row(name, taken), "score": round(score, 3)} for name, score in found]
+        told = [f"{row['score']:.2f}  {_line(row)}" for row in rows]
+        text = "\n".join(told) or f"no capability is near; {route.cause or 'use action=list to see all'}"
+        return ToolResult(text, {"capabilities": rows}, _meta(taken))
+
+    async def _enable(self, arguments: Mapping[str, Any], verdict: Verdict, taken: Taken) -> ToolResult:
+        name = self._named(arguments, taken)
+        if name in taken.fixed:
+            return await self._result(verdict, taken, CapabilityChange(taken.active), f"{name} is always on")
+        if why := self._capabilities.offer.servers.unavailable.get(name):
+            raise ToolError(f"{name} can't be switched on: {why}")
+        told = list(await self._host.satisfied(name))
+        change = enable(self._present(taken), name, self._capabilities.offer.most)
+        if name not in change.active.names:
+            raise ToolError(f"{name} can't be switched on: no capability may be; the operator set the most to 0")
+        done = f"{name} is on" if change.added else f"{name} was on already"
+        result_for = await self._taken(verdict, taken, change)
+        if change.added:
+            told += await self._host.seen(name, WAIT_S)
+        return await self._result(verdict, result_for, change, done, told)
+
+    async def _disable(self, arguments: Mapping[str, Any], verdict: Verdict, taken: Taken) -> ToolResult:
+        name = self._named(arguments, taken)
+        if name in taken.fixed:
+            raise ToolError(f"{name} is always on: the operator switched it on at the start")
+        change = disable(self._present(taken), name)
+        done = f"{name} is off" if change.removed else f"{name} was off already"
+        # What was asked for is told by `done`; only what gave way is told besides.
+        result_for = await self._taken(verdict, taken, change)
+        return await self._result(verdict, result_for, replace(change, removed=()), done)
+
+    def _present(self, taken: Taken) -> ActiveCapabilities:
+        """Return what is active at this moment: other requests of the session may have changed it."""
+        return taken.active if taken.session is None else taken.session.active
+
+    async def _taken(self, verdict: Verdict, taken: Taken, change: CapabilityChange) -> Taken:
+        """Have a change hold for the caller: in his session, or for as long as requests bring it."""
+        after = replace(taken, active=change.active, added=(), removed=(), route=None)
+        if taken.session is not None:
+            taken.session.take(change)
+            self._capabilities.hold(taken.session, change.active)
+        else:
+            before = frozenset(taken.active.names)
+            self._capabilities.holders.leases.renew(before, frozenset(change.active.names))
+        await self._capabilities.settle()
+        return after
+
+    async def _result(
+        self, verdict: Verdict, taken: Taken, change: CapabilityChange, done: str, told: Sequence[str] = ()
+    ) -> ToolResult:
+        before = taken if verdict.capabilities is None else verdict.capabilities
+        after, n_tools = await self._host.count_for(verdict, taken)
+        if taken.view is not None and taken.active != before.active:
+            taken.view.note(after)
+            await taken.view.tell_changed()
+        lines = [done, *(f"{name} went off for it: it was used least recently" for name in change.removed), *told]
+        lines.append(f"there are {n_tools} tools now")
+        structured = {
+            "active": list(taken.active.names),
+            "evicted": list(change.removed),
+            "tools": n_tools,
+            "notices": list(told),
+        }
+        if taken.session is None:
+            lines.append(f"send x-mcp-capabilities: {taken.written or 'none'} with later requests to have the same")
+        return ToolResult("; ".join(lines), structured, _meta(taken))
+
+    def _named(self, arguments: Mapping[str, Any], taken: Taken) -> str:
+        name = _text(arguments, "name", "give the name of a capability")
+        if name in taken.usable:
+            return name
+        near = get_close_matches(name, sorted(taken.usable), 1)
+        hint = f"did you mean {near[0]}?" if near else "action=list shows those there are"
+        raise ToolError(f"no capability is named {shortened(repr(name))}; {hint}")
+
+    def _row(self, name: str, taken: Taken) -> dict[str, Any]:
+        capability = self._capabilities.offer.capabilities.by_name[name]
+        row: dict[str, Any] = {
+            "name": name,
+            "about": capability.description or capability.title,
+            "on": name in taken.active.names or name in taken.fixed,
+        }
+        if why := self._capabilities.offer.servers.unavailable.get(name):
+            row["unavailable"] = why
+        return row
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    on = " (on)" if row["on"] else ""
+    about = f": {row['about']}" if row["about"] else ""
+    why = f" [can't be switched on: {row['unavailable']}]" if "unavailable" in row else ""
+    return f"{row['name']}{on}{about}{why}"
+
+
+def _text(arguments: Mapping[str, Any], key: str, hint: str) -> str:
+    value = arguments.get(key)
+    if not isinstance(value, str) or not value.strip():
+        raise ToolError(
+            f"{key!r} is {shortened(repr(value))}; {hint}" if value is not None else f"{key!r} is missing; {hint}"
+        )
+    return value.strip()
+
+
+def _meta(taken: Taken) -> dict[str, Any]:
+    return {META_KEY: {"capabilities": taken.summary()}}

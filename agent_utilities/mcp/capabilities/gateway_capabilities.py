@@ -1,0 +1,128 @@
+"""What capabilities ask of the gateway: upstreams that come and go, where words lead, and what a caller may use."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
+
+from agent_utilities.capabilities.routing import Route
+from agent_utilities.catalog.model import Entry
+from agent_utilities.mcp.capabilities.server_capabilities import Offer, ServerCapabilities
+from agent_utilities.mcp.surface.components import entry_of
+from agent_utilities.mcp.surface.surface import Surface
+from agent_utilities.mcp.surface.verdict import Verdict
+from agent_utilities.mcp.taken_capabilities import Taken, with_names
+from agent_utilities.mcp.upstreams.provider import UpstreamProvider
+from agent_utilities.selection.model import CALLER_CHANNELS, OPERATOR_CHANNELS, Selection, fold
+from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
+from agent_utilities.upstream.supervision.supervisor import Upstream
+from agent_utilities.upstream.supervision.upstreams import Upstreams
+
+if TYPE_CHECKING:
+    from agent_utilities.resolution.resolver import Resolver
+
+_NO_PROFILE = "none"
+
+
+class CapableGateway(Protocol):
+    """A gateway that has capabilities."""
+
+    surface: Surface
+    config: GatewayConfig
+    upstreams: Upstreams
+    upstream_provider: UpstreamProvider
+    resolver: Resolver
+
+
+class GatewayCapabilities:
+    """Serves the capabilities of one gateway.
+
+    Args:
+        gateway: the gateway.
+        offer: what its operator offers.
+    """
+
+    def __init__(self, gateway: CapableGateway, offer: Offer) -> None:
+        self._gateway = gateway
+        self.capabilities = ServerCapabilities(self, offer)
+
+    @property
+    def surface(self) -> Surface:
+        """What decides."""
+        return self._gateway.surface
+
+    def profile_of(self, caller: Selection) -> str | None:
+        """Return the profile that holds for a caller, folded: his own, or else the operator's; None for none."""
+        for selection, channels in ((caller, CALLER_CHANNELS), (self.surface.operator.selection, OPERATOR_CHANNELS)):
+            for channel in reversed(channels):
+                setting = selection.get("profile", channel)
+                if setting is not None and isinstance(setting.value, tuple):
+                    name = fold(setting.value[0])
+                    return None if name == _NO_PROFILE else name
+        return None
+
+    def tools_seen(self) -> Mapping[str, Sequence[Entry]]:
+        """Return the tools of the capabilities' upstreams whose tools are known, by upstream."""
+        return {
+            name: [entry_of("tool", tool) for tool in tools]
+            for name, tools in self._gateway.upstream_provider.tools_of_capabilities().items()
+        }
+
+    async def serve_capabilities(self, names: frozenset[str]) -> None:
+        """Have the servers of these capabilities as upstreams, connected behind, and those of no others."""
+        upstreams = self._gateway.upstreams
+        before = {each.config.name for each in upstreams}
+        await upstreams.reload(self.config_with(names))
+        for each in upstreams:
+            if each.config.name not in before and each.config.capabilities:
+                await each.renew()
+
+    def config_now(self) -> GatewayConfig:
+        """Return the gateway's configuration with the servers of what somebody has on."""
+        return self.config_with(self.capabilities.holders.names())
+
+    def config_with(self, names: frozenset[str]) -> GatewayConfig:
+        """Return the gateway's configuration with the servers of capabilities after its own."""
+        config = self._gateway.config
+        return config.model_copy(update={"upstreams": (*config.upstreams, *self._configs_of(names))})
+
+    def _configs_of(self, names: frozenset[str]) -> list[UpstreamConfig]:
+        servers = self.capabilities.offer.servers
+        wanted = {server for name in names for server in servers.by_capability.get(name, ())}
+        return [config for name, config in servers.configs.items() if name in wanted]
+
+    async def route(self, words: str, usable: frozenset[str]) -> Route:
+        """Return where words lead among some capabilities; never fails."""
+        return await self._gateway.resolver.route(words, usable)  # type: ignore[attr-defined, no-any-return]
+
+    async def seen(self, capability: str, wait_s: float) -> Sequence[str]:
+        """Wait for a capability's servers to be seen; return a line for each that is not."""
+        servers = self.capabilities.offer.servers.by_capability.get(capability, ())
+        found = [each for name in servers if (each := self._gateway.upstreams.get(name)) is not None]
+        unseen = [asyncio.ensure_future(each.renewed()) for each in found if each.snapshot is None]
+        if unseen:
+            await asyncio.wait(unseen, timeout=wait_s)
+        return [_told(each) for each in found if each.snapshot is None]
+
+    async def satisfied(self, capability: str) -> Sequence[str]:
+        """Check what a capability requires; return what is to be told of it."""
+        return []
+
+    async def count_for(self, verdict: Verdict, taken: Taken) -> tuple[Verdict, int]:
+        """Return the verdict for a caller once other capabilities are active, and how many tools he may use then."""
+        taken = replace(taken, caller=with_names(taken.caller, taken.active.names))
+        settled = self.surface.settled(taken.caller)
+        after = replace(verdict, effective=settled.effective, bounds=settled.bounds, capabilities=taken, judgements={})
+        tools = self._gateway.upstream_provider.tools()
+        catalog = [entry_of("tool", tool) for tool in tools]
+        return after, sum(after.bounds.refusal(each) is None for each in catalog)
+
+
+def _told(upstream: Upstream) -> str:
+    state = upstream.state
+    name = upstream.config.name
+    if state.cause:
+        return f"server {name} can't be reached: {state.cause}; it is tried again, and its tools are listed then"
+    return f"server {name} is starting: its tools are listed once it answers"

@@ -1,0 +1,51 @@
+"""What requests without a session keep running: the sets that they brought, for a while after the last of them."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+LEASE_S = 600.0
+"""Seconds after its last request that a set is kept."""
+MOST = 16
+"""The most sets that are kept; the one that was asked for longest ago goes first."""
+
+
+class Leases:
+    """Sets of capabilities that requests brought, each with the moment of its last request.
+
+    Args:
+        lease_s: seconds that a set is kept after its last request.
+        most: the most sets that are kept.
+        clock: seconds, never going back.
+    """
+
+    def __init__(self, lease_s: float = LEASE_S, most: int = MOST, clock: Callable[[], float] = time.monotonic) -> None:
+        self._lease_s, self._most, self._clock = lease_s, most, clock
+        self._sets: OrderedDict[frozenset[str], float] = OrderedDict()
+
+    def renew(self, before: frozenset[str], after: frozenset[str]) -> None:
+        """Take note of a request.
+
+        A caller that was told another set brings that from now on: what he brought before is kept for nobody. Where
+        others still bring it, their next request has it kept again.
+
+        Args:
+            before: what it brought.
+            after: what is active for it.
+        """
+        if before != after:
+            self._sets.pop(before, None)
+        if after:
+            self._sets[after] = self._clock()
+            self._sets.move_to_end(after)
+        while len(self._sets) > self._most:
+            self._sets.popitem(last=False)
+
+    def names(self) -> frozenset[str]:
+        """Return what is kept now."""
+        ends = self._clock() - self._lease_s
+        while self._sets and next(iter(self._sets.values())) <= ends:
+            self._sets.popitem(last=False)
+        return frozenset().union(*self._sets)
