@@ -1,0 +1,106 @@
+"""Every capability of some folders, each a tap or the folder of its bundles; a bad bundle costs none of the others."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from agent_utilities.capabilities.bundle import is_capability_name, read_bundle
+from agent_utilities.capabilities.bundle_file import BundleFileError, real_path
+from agent_utilities.capabilities.model import Capabilities, Capability
+from agent_utilities.capabilities.notes import Notes, quoted
+from agent_utilities.errors import InputError
+
+BUNDLES = "capabilities"
+"""The folder of a tap that has its bundles; `deps/` stands beside it."""
+MAX_BUNDLES = 1000
+"""The most bundles that are read of one folder."""
+
+
+class CapabilityFolderError(InputError):
+    """A folder of capabilities that is not there, or can't be listed."""
+
+
+def read_capabilities(folders: Sequence[Path], *, providers: Mapping[str, str] = {}) -> Capabilities:
+    """Return the capabilities of some folders, a later folder's in the place of an earlier one's of its name.
+
+    A bundle that something is wrong with is left out, and so is an earlier folder's of its name: what was written over
+    must not come back by a mistake. A problem tells why.
+
+    Args:
+        folders: each a tap, which has `capabilities/`, or itself the folder of the bundles.
+        providers: by capability, the provider that the user chose in place of the default.
+
+    Raises:
+        CapabilityFolderError: a folder is not there, or can't be listed.
+    """
+    notes, by_name, taps = Notes(), dict[str, Capability | None](), dict[str, Path]()
+    for folder in folders:
+        bundles, tap = _places(folder)
+        found = _bundles(bundles, notes)
+        if not found:
+            notes.notice(folder, "has no capabilities; each is a folder with a PROVIDER.toml")
+        for path in found:
+            by_name.pop(path.name, None)
+            by_name[path.name] = read_bundle(path, providers.get(path.name, ""), notes)
+            taps[path.name] = tap
+        notes.files.append(bundles)
+    for name in sorted(providers.keys() - by_name.keys()):
+        notes.notice(f"capabilities.{name}", "there is no capability of this name, whose provider is chosen")
+    taken = {name: capability for name, capability in by_name.items() if capability is not None}
+    return Capabilities(
+        by_name=taken,
+        problems=tuple(notes.problems),
+        notices=notes.all_notices(),
+        files=tuple(dict.fromkeys(notes.files)),
+        taps={name: taps[name] for name in taken},
+    )
+
+
+def _places(folder: Path) -> tuple[Path, Path]:
+    """Return the folder of the bundles, and the one that `deps/` stands in."""
+    if (bundles := folder / BUNDLES).is_dir():
+        return bundles, folder
+    return folder, folder.parent if folder.name == BUNDLES else folder
+
+
+def _bundles(folder: Path, notes: Notes) -> list[Path]:
+    """Return the folders of the bundles, sorted.
+
+    Raises:
+        CapabilityFolderError: the folder is not there, or can't be listed.
+    """
+    try:
+        with os.scandir(folder) as entries:
+            names = sorted(entry.name for entry in entries if not entry.name.startswith("."))
+    except (OSError, ValueError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        what = f"a folder of capabilities can't be read ({reason})"
+        raise CapabilityFolderError(
+            what, str(folder), "folders of capabilities", "name a tap, or the folder of its bundles"
+        ) from None
+    found = [path for name in names if _is_bundle(path := folder / name, folder, notes)]
+    if len(found) > MAX_BUNDLES:
+        notes.problem(folder, f"has {len(found)} bundles", f"{MAX_BUNDLES} are the most; the first are taken")
+    return found[:MAX_BUNDLES]
+
+
+def _is_bundle(path: Path, folder: Path, notes: Notes) -> bool:
+    """Whether a path is a bundle's folder; tell of one that would be, and can't."""
+    try:
+        if path.is_symlink():
+            real_path(path, folder)
+        if not path.is_dir():
+            return False
+        has_files = not os.access(path, os.R_OK) or any(name.endswith(".toml") for name in os.listdir(path))
+    except BundleFileError as error:
+        notes.problem(path, error.what, error.hint)
+        return False
+    except OSError:
+        has_files = True  # what is wrong with it is told when it is read
+    if has_files and not is_capability_name(path.name):
+        hint = "rename it: up to 128 letters, digits, `-`, `_` or `.`, and neither `all` nor `none`"
+        notes.problem(folder, f"{quoted(path.name)} can't be a capability's name", hint)
+        return False
+    return has_files
