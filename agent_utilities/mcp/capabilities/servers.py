@@ -1,17 +1,182 @@
-"""Servers that capabilities bring along, as upstreams."""
+"""The servers of capabilities as upstreams of a gateway: their names there, their tools, and what can't be had."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
 
+from agent_utilities.capabilities.model import Capabilities, Capability, CapabilityServer
+from agent_utilities.capabilities.notes import one_line
+from agent_utilities.selection.model import fold
 from agent_utilities.upstream.config import UpstreamConfig
+from agent_utilities.upstream.configuration.host_files import user_home
+from agent_utilities.upstream.configuration.server_entry import MAX_NAME, Entry, Reader
+from agent_utilities.upstream.configuration.variables import Variables
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class CapabilityServers:
+    """What capabilities bring to a gateway.
+
+    Args:
+        configs: by its name on the gateway, each server that a capability brings along.
+        by_capability: the names in `configs` that each capability brings.
+        own: by capability, the gateway's own servers that it uses, and the globs of the tools that it wants of each.
+        unavailable: by capability, why it can't be enabled, and what would do; no secret is in it.
+        notices: one line each, of what is passed over or renamed.
+    """
+
     configs: Mapping[str, UpstreamConfig] = field(default_factory=dict)
     by_capability: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     own: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     unavailable: Mapping[str, str] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
+
+
+def servers_of(
+    capabilities: Capabilities, own: Sequence[UpstreamConfig], environ: Mapping[str, str], folder: Path
+) -> CapabilityServers:
+    """Return the upstreams that capabilities bring along, and which of the gateway's own they use.
+
+    Two capabilities that bring one server share it; another server of a taken name is named `CAPABILITY_SERVER`. Of a
+    capability that something is missing for, such as a variable, no server is there.
+
+    Args:
+        capabilities: what the folders have.
+        own: the servers of the gateway's own configuration.
+        environ: the environment, for variables.
+        folder: the gateway's working folder, where programs run.
+    """
+    placed = _Placing({fold(each.name): each for each in own}, environ, folder)
+    for capability in capabilities.by_name.values():
+        placed.add(capability)
+    return CapabilityServers(
+        placed.configs, placed.by_capability, placed.own, placed.unavailable, tuple(placed.notices)
+    )
+
+
+class _Placing:
+    """Places capabilities one after another: the first of a server's name has it.
+
+    Args:
+        gateway: the gateway's own servers, by their folded names.
+        environ: the environment.
+        folder: the gateway's working folder.
+    """
+
+    def __init__(self, gateway: Mapping[str, UpstreamConfig], environ: Mapping[str, str], folder: Path) -> None:
+        self._environ, self._folder = environ, folder
+        self._gateway, self._by_folded_name = gateway, dict(gateway)
+        self.configs: dict[str, UpstreamConfig] = {}
+        self.by_capability: dict[str, tuple[str, ...]] = {}
+        self.own: dict[str, Mapping[str, tuple[str, ...]]] = {}
+        self.unavailable: dict[str, str] = {}
+        self.notices: list[str] = []
+
+    def add(self, capability: Capability) -> None:
+        """Place a capability's servers, or say why it is unavailable."""
+        brought = [(server, capability.patterns_for(server.name)) for server in capability.servers]
+        for server, globs in brought:
+            if not globs:
+                self.notices.append(f"{server.source}: none of its tools are wanted, and it is left out")
+        configs, wrong = self._read(capability, [server for server, globs in brought if globs])
+        own = self._own(capability)
+        if not wrong and not configs and not own and not capability.require:
+            wrong = _brings_nothing(capability)
+        if wrong:
+            self.unavailable[capability.name] = one_line(wrong)
+            return
+        names = [self._place(capability, config) for config in configs]
+        self.by_capability[capability.name] = tuple(names)
+        if own:
+            self.own[capability.name] = own
+
+    def _read(self, capability: Capability, servers: Sequence[CapabilityServer]) -> tuple[list[UpstreamConfig], str]:
+        """Return servers as an `mcp.json` would have them, and what is wrong with any of them."""
+        home = user_home(self._environ)
+        reader = Reader(Variables(self._environ, self._folder, home), self._folder, is_in_seconds=True)
+        read = [(server, reader.read(Entry(server.name, server.entry, server.source))) for server in servers]
+        self.notices += reader.notices
+        configs = [
+            config.model_copy(
+                update={
+                    "tags": (capability.name,),
+                    "description": capability.description or capability.title,
+                    "capabilities": {capability.name: capability.patterns_for(server.name)},
+                }
+            )
+            for server, config in read
+            if config is not None
+        ]
+        return configs, " | ".join(reader.problems)
+
+    def _own(self, capability: Capability) -> dict[str, tuple[str, ...]]:
+        """Return the gateway's own servers that a capability refers to; tell of what is no server anywhere."""
+        own = {}
+        brought = {server.name for server in capability.servers}
+        for ref in capability.server_refs:
+            if ref in brought:
+                continue
+            server = self._gateway.get(fold(ref))
+            if server is None:
+                what = "is neither a server of the bundle nor one of the gateway's own"
+                self.notices.append(f"{_source(capability)}: roles.mcp.server_refs: {ref!r} {what}, and left out")
+            elif not server.enabled:
+                self.notices.append(f"{_source(capability)}: roles.mcp.server_refs: {ref!r} is switched off")
+            elif globs := capability.patterns_for(ref):
+                own[server.name] = globs
+        return own
+
+    def _place(self, capability: Capability, config: UpstreamConfig) -> str:
+        """Return the name that a server has on the gateway."""
+        name = next(each for each in _names(capability.name, config.name) if self._is_free(each, config))
+        if name != config.name:
+            self.notices.append(f"{config.source}: the name {config.name!r} is taken, and it is named {name!r}")
+        there = self.configs.get(name)
+        placed = config.model_copy(update={"name": name}) if there is None else _shared(there, config)
+        self.configs[name] = self._by_folded_name[fold(name)] = placed
+        return name
+
+    def _is_free(self, name: str, config: UpstreamConfig) -> bool:
+        """Whether a name is nobody's, or of the same server that another capability brings."""
+        there = self._by_folded_name.get(fold(name))
+        return there is None or (there.name == name and name in self.configs and _is_one(there, config))
+
+
+def _names(capability: str, server: str) -> Iterator[str]:
+    """Yield the names that a server may have on the gateway, the first that is free is taken."""
+    yield server
+    long = f"{capability}_{server}"
+    yield long[:MAX_NAME]
+    yield from (f"{long[: MAX_NAME - 8]}_{i}" for i in count(2))
+
+
+def _shared(config: UpstreamConfig, other: UpstreamConfig) -> UpstreamConfig:
+    """Return one server for two capabilities: the longer time holds."""
+    descriptions = dict.fromkeys(text for text in (config.description, other.description) if text)
+    return config.model_copy(
+        update={
+            "tags": tuple(dict.fromkeys((*config.tags, *other.tags))),
+            "description": " ".join(descriptions),
+            "capabilities": {**config.capabilities, **other.capabilities},
+            "timeout_s": max(config.timeout_s, other.timeout_s),
+        }
+    )
+
+
+def _is_one(config: UpstreamConfig, other: UpstreamConfig) -> bool:
+    """Whether two servers are one: reached in the same way, with the same words, variables and headers."""
+    same = ("transport", "command", "args", "env", "cwd", "url", "headers")
+    return all(getattr(config, name) == getattr(other, name) for name in same)
+
+
+def _brings_nothing(capability: Capability) -> str:
+    refs = ", ".join(capability.server_refs)
+    needs = f"it needs {refs}, which is no server of the gateway's own" if refs else "it has no server of its own"
+    return f"{_source(capability)}: brings nothing here: {needs}; name one under mcp.servers or in the gateway's config"
+
+
+def _source(capability: Capability) -> str:
+    return f"{capability.name}/{Path(capability.source).name}"
