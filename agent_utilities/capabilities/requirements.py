@@ -1,0 +1,151 @@
+"""What capabilities need to have installed: read from the head of a tap's scripts, looked for, never run here."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_utilities.capabilities.model import Capability
+
+HEAD_BYTES = 8 * 1024
+"""How much of a script is read: its head comment stands there."""
+_NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,99}/[A-Za-z0-9][\w.+-]{0,99}", re.ASCII)
+_SHOWN_CHARACTERS = 80
+_FACT = re.compile(r"#+\s*(check|description)\s*:(.*)", re.IGNORECASE)
+_PROGRAM = re.compile(r"/?[A-Za-z0-9_][\w.+@-]*(/[\w.+@-]+)*", re.ASCII)
+_ASKING = ("command -v ", "command -V ", "which ", "type -P ", "type -p ", "type ", "hash ")
+"""How a shell is asked whether there is a command: what is asked for stands after it."""
+_TESTS = frozenset({"test", "if", "for", "while", "case", "source", "eval", "exec", "set", "export", "true", "false"})
+"""First words that say nothing of whether something is installed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """Something that must be installed.
+
+    Args:
+        name: as the capability names it, `OWNER/TOOL`.
+        check: the command that its script says to look for, verbatim; empty where it says none.
+        script: what would install it; None where there is no such script.
+        description: what its script says of itself; may be empty.
+        problem: why `script` is None, for a person; empty where there is one.
+    """
+
+    name: str
+    check: str = ""
+    script: Path | None = None
+    description: str = ""
+    problem: str = ""
+
+    @property
+    def program(self) -> str:
+        """The program that its check is about; empty where that can't be told without a shell."""
+        check = self.check.strip()
+        asked = next((check[len(words) :] for words in _ASKING if check.startswith(words)), check)
+        word = asked.split(maxsplit=1)[0] if asked.strip() else ""
+        return word if _PROGRAM.fullmatch(word) and word not in _TESTS else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """Whether a requirement is there.
+
+    Args:
+        requirement: what was looked for.
+        is_there: whether its program was found.
+        where: the program's path, where it was.
+        why: what was not found, or can't be told, for a person; empty where it is there.
+    """
+
+    requirement: Requirement
+    is_there: bool
+    where: str = ""
+    why: str = ""
+
+
+def check_all(capability: Capability, tap: Path, path: str) -> tuple[Checked, ...]:
+    """Return whether what a capability requires is there, in its order, each once. Nothing is run.
+
+    Args:
+        capability: what requires.
+        tap: the folder that `deps/` stands in, beside `capabilities/`.
+        path: the folders that its servers' programs are looked for in, as in `PATH`.
+    """
+    return tuple(check(read_requirement(name, tap), path) for name in dict.fromkeys(capability.require))
+
+
+def check(requirement: Requirement, path: str) -> Checked:
+    """Return whether a requirement's program is in the folders of a `PATH`. Nothing is run.
+
+    Args:
+        requirement: what is looked for.
+        path: folders, as in `PATH`.
+    """
+    if requirement.problem:
+        return Checked(requirement, False, why=requirement.problem)
+    script = f"deps/{requirement.name}.sh"
+    if not requirement.check:
+        return Checked(requirement, False, why=f"{script} has no line '# check: COMMAND', so it can't be looked for")
+    if not (program := requirement.program):
+        shown = _shown(requirement.check)
+        return Checked(requirement, False, why=f"the check {shown} in {script} names no command: write its name alone")
+    try:
+        where = shutil.which(program, path=path)
+    except (OSError, ValueError):
+        where = None
+    return Checked(requirement, where is not None, where or "", "" if where else f"{program!r} is not installed")
+
+
+def read_requirement(name: str, tap: Path) -> Requirement:
+    """Return what a tap says of a requirement: the head of its script, as text; what can't be read is told in it.
+
+    Args:
+        name: `OWNER/TOOL`, as a capability names it.
+        tap: the folder that `deps/` stands in.
+    """
+    if not _NAME.fullmatch(name) or ".." in name:
+        return Requirement(name, problem=f"{_shown(name)} names no requirement: write OWNER/TOOL, as in docker/docker")
+    script = tap / "deps" / f"{name}.sh"
+    try:
+        inside = script.resolve(strict=True).is_relative_to((tap / "deps").resolve(strict=True))
+    except (OSError, RuntimeError):
+        return Requirement(name, problem=f"there is no deps/{name}.sh beside capabilities/: add it, or drop it there")
+    if not inside:
+        return Requirement(
+            name, problem=f"deps/{name}.sh is a link that leads out of deps/: put the script itself there"
+        )
+    try:
+        head = _head(script)
+    except OSError as error:
+        return Requirement(name, problem=f"deps/{name}.sh can't be read: {error.strerror or error}")
+    facts: dict[str, str] = {}
+    for key, value in _facts(head):
+        facts.setdefault(key, value)
+    return Requirement(name, facts.get("check", ""), script.absolute(), facts.get("description", ""))
+
+
+def _head(script: Path) -> str:
+    """Return the beginning of a regular file; a pipe or device, which might never give any, is refused."""
+    if not script.is_file():
+        raise OSError(0, "it is no file")
+    descriptor = os.open(script, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    with open(descriptor, "rb") as file:
+        return file.read(HEAD_BYTES).decode("utf-8-sig", errors="replace")
+
+
+def _facts(head: str) -> Iterator[tuple[str, str]]:
+    """Yield the keys and values of a head comment, which ends where the script begins."""
+    for line in head.splitlines():
+        text = line.strip()
+        if text and not text.startswith("#"):
+            return
+        if found := _FACT.fullmatch(text):
+            yield found[1].lower(), found[2].strip()
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…")
