@@ -31,6 +31,8 @@ class UpstreamProcess:
         """Set at once when the process has exited, whatever lives on of what it started."""
         self.exit_text = ""
         """How it exited, such as `exited with status 3`; empty while it lives."""
+        self.exit_status: int | None = None
+        """With which status, negative for a signal; None while it lives, and where that is not known."""
         self._process, self._marker = process, marker
         self._on_exit: list[Callable[[], None]] = []
         self._pipes = [pipe for pipe in (process.stdin, process.stdout, process.stderr) if pipe]
@@ -115,7 +117,7 @@ class UpstreamProcess:
         return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
 
     def _has_exited(self, status: int | None) -> None:
-        self.exit_text = exit_text(status)
+        self.exit_text, self.exit_status = exit_text(status), status
         self.exited.set()
         calls, self._on_exit = self._on_exit, []
         for call in calls:

@@ -1,0 +1,136 @@
+"""What capabilities need to have installed, on a gateway: checked, and installed where its operator allows that."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from agent_utilities.capabilities.model import Capability
+from agent_utilities.capabilities.requirements import Checked, Requirement, check, read_requirement
+from agent_utilities.mcp.capabilities.installing import LIMIT_S, Installed, OnLine, program_path
+from agent_utilities.mcp.capabilities.installs import Installs
+from agent_utilities.runtime.threads import in_daemon_thread
+
+CACHED_S = 30.0
+"""Seconds that a check holds."""
+CHECK_S = 5.0
+"""Seconds that checks may take, on a disk that hangs."""
+
+
+class Toolchains:
+    """Checks what capabilities require, and installs it where that is allowed.
+
+    Args:
+        environ: our environment.
+        allow_install: whether the operator allows that installers run; nothing else can.
+        limit_s: seconds that an installer may take.
+        clock: the present time in seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        environ: Mapping[str, str],
+        allow_install: bool,
+        limit_s: float = LIMIT_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._environ, self._clock = environ, clock
+        self._installs = Installs(environ, limit_s) if allow_install else None
+        self._checked: dict[tuple[Path, str], tuple[float, Checked]] = {}
+
+    async def run(self, started: asyncio.Event | None = None) -> None:
+        """Take installs until cancelled, where they are allowed; what runs then is ended with all that it started.
+
+        Args:
+            started: set once installs are taken.
+        """
+        if self._installs is not None:
+            await self._installs.run(started)
+        elif started is not None:
+            started.set()
+
+    async def check(self, capability: Capability, tap: Path) -> tuple[Checked, ...]:
+        """Return whether what a capability requires is there, in its order; as it was at most `CACHED_S` ago.
+
+        Args:
+            capability: what requires.
+            tap: the folder that `deps/` stands in.
+        """
+        names = tuple(dict.fromkeys(capability.require))
+        now = self._clock()
+        old = [name for name in names if now - self._checked.get((tap, name), (-CACHED_S, None))[0] >= CACHED_S]
+        return await self._check_anew(old, names, tap)
+
+    async def satisfy(self, capability: Capability, tap: Path, on_line: OnLine) -> tuple[Checked, ...]:
+        """Return whether what a capability requires is there, once what was missing is installed where that is allowed.
+
+        Args:
+            capability: what requires.
+            tap: the folder that `deps/` stands in.
+            on_line: told what installers write, line by line.
+        """
+        checked = await self.check(capability, tap)
+        if self._installs is None or all(each.is_there or each.requirement.script is None for each in checked):
+            return checked
+        names = [each.requirement.name for each in checked]
+        return tuple([await self._installed(each, tap, on_line) for each in await self._check_anew(names, names, tap)])
+
+    def told(self, checked: Iterable[Checked]) -> list[str]:
+        """Return a line for each requirement that is not there: what is missing, and who can do what about it.
+
+        Args:
+            checked: what `check` or `satisfy` returned.
+        """
+        lines: list[str] = []
+        for each in checked:
+            if each.is_there:
+                continue
+            line = f"{each.requirement.name}: {each.why}" if each.requirement.script is not None else each.why
+            if self._installs is None and each.requirement.script is not None:
+                run = f"run 'bash deps/{each.requirement.name}.sh' in its tap"
+                line += f"; an operator may start the gateway with --allow-install, or {run}"
+            lines.append(line)
+        return lines
+
+    async def _installed(self, before: Checked, tap: Path, on_line: OnLine) -> Checked:
+        """Return a requirement as it is once its installer has run, where it is missing and has one."""
+        requirement = before.requirement
+        if before.is_there or requirement.script is None or self._installs is None:
+            return before
+        on_line(f"{requirement.name}: {before.why}; installing it")
+        installed = await self._installs.install(requirement, lambda line: on_line(f"{requirement.name}: {line}"))
+        (after,) = await self._check_anew([requirement.name], [requirement.name], tap)
+        if after.is_there:
+            return after
+        if installed.ok and not requirement.check:  # nobody says what to look for, and its installer is content
+            return Checked(requirement, True)
+        return replace(after, why=f"{after.why}; {_came_to(installed)}")
+
+    async def _check_anew(self, anew: Sequence[str], names: Sequence[str], tap: Path) -> tuple[Checked, ...]:
+        """Return requirements as they are known, once some of them are checked again."""
+        if anew:
+            for name, one in zip(anew, await self._looked_for(anew, tap), strict=True):
+                self._checked[tap, name] = self._clock(), one
+        return tuple(self._checked[tap, name][1] for name in names)
+
+    async def _looked_for(self, names: Sequence[str], tap: Path) -> Sequence[Checked]:
+        def look() -> list[Checked]:
+            path = program_path(self._environ)
+            return [check(read_requirement(name, tap), path) for name in names]
+
+        try:
+            async with asyncio.timeout(CHECK_S):
+                return await in_daemon_thread(look)
+        except TimeoutError:
+            why = f"could not be looked for within {CHECK_S:g} s"
+            return [Checked(Requirement(name, problem=f"{name} {why}"), False, why=f"{name} {why}") for name in names]
+
+
+def _came_to(installed: Installed) -> str:
+    """Return how an installer ended, and its last word."""
+    how = installed.why or "its installer ended well"
+    return f"{how}: {installed.lines[-1]}" if installed.lines else how
