@@ -104,6 +104,29 @@ class Settings(BaseModel):
     usage_rows: int = Field(
         default=200_000, ge=100, le=100_000_000, description="The most calls that the log keeps; the oldest go first."
     )
+    capability_folders: str = Field(
+        default="",
+        description="On a gateway: folders of capabilities, later over earlier, and yours over all of them; `starter` "
+        "for those that come with the package. With several, `:` stands between them (`;` on Windows).",
+    )
+    capabilities: dict[str, str] = Field(
+        default_factory=dict,
+        description="Which provider of a capability holds, such as `websearch=brave,browser=playwright`; in a file a "
+        "table.",
+    )
+    boot_capabilities: str = Field(
+        default="", description="On a gateway: capabilities that are on for everybody from the start, and stay on."
+    )
+    max_capabilities: int = Field(
+        default=4, ge=0, le=64, description="The most other capabilities that one caller may have on at once."
+    )
+    capability_routing: bool = Field(
+        default=True, description="Whether a caller's words switch on the capability that they call for."
+    )
+    allow_install: bool = Field(
+        default=False,
+        description="Whether what a capability requires and is missing is installed when it is switched on.",
+    )
     curation: Literal["recency", "words", "off"] = Field(
         default="recency",
         description="What a query shows: what its words claim and what usage teaches, what its words claim alone, or "
@@ -111,8 +134,10 @@ class Settings(BaseModel):
     )
 
 
-_AS_WRITTEN = ("graph_folder", "gateway_folder", "usage_file", "embeddings", "allowed_hosts", "allowed_origins")
-
+_AS_WRITTEN = (
+    "graph_folder", "gateway_folder", "usage_file", "embeddings", "allowed_hosts", "allowed_origins",
+    "capability_folders", "boot_capabilities",
+)  # fmt: skip
 
 _LISTS = ("allowed_hosts", "allowed_origins")
 
@@ -164,6 +189,8 @@ def _validated(given: Mapping[str, FileSetting]) -> Settings:
 def _plain(field: str, setting: FileSetting) -> object:
     """Return a value as the model takes it: text as it is written where case counts, a list of hosts as one text."""
     value = setting.value
+    if field == "capabilities" and isinstance(value, str):
+        return _pairs(value, setting.source)
     if isinstance(value, bool) and Settings.model_fields[field].annotation is not bool:
         raise SettingsError(f"{field} can't be read", value, setting.source, "it is neither true nor false")
     if isinstance(value, list) and field in _LISTS and all(isinstance(item, str) for item in value):
@@ -171,6 +198,17 @@ def _plain(field: str, setting: FileSetting) -> object:
     if isinstance(value, str):
         return value.strip() if field in _AS_WRITTEN else value.strip().lower()
     return value
+
+
+def _pairs(text: str, source: str) -> dict[str, str]:
+    """Return names and values written as `name=value`, with commas between them."""
+    pairs: dict[str, str] = {}
+    for part in filter(None, map(str.strip, text.split(","))):
+        name, equals, value = (each.strip() for each in part.partition("="))
+        if not equals or not name or not value:
+            raise SettingsError("capabilities can't be read", part, source, "write it as websearch=brave")
+        pairs[name] = value
+    return pairs
 
 
 def check_hosts(hosts: str, origins: str, hosts_source: str, origins_source: str) -> None:

@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 
 from agent_utilities.mcp.command_line.options import Options, options_type
 
+_CAPABILITIES = "Capabilities"
 GATEWAY_NAME = "gateway"
 """A gateway's name where none is given."""
 _HELP = """Serve every server of an mcp.json behind one bounded endpoint.
@@ -73,6 +74,45 @@ class GatewayOptions(Options):
     files: Files = None
     yes: Yes = False
     name: Annotated[str, typer.Option("--name", help="The gateway's name, as clients see it.")] = GATEWAY_NAME
+    capabilities: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--capabilities",
+            metavar="DIR",
+            help="A folder of capabilities that callers may switch on; may be repeated. `starter`: those that come "
+            "with the package. [dim]\\[env: MCP_CAPABILITY_FOLDERS][/dim]",
+            rich_help_panel=_CAPABILITIES,
+        ),
+    ] = None
+    capability: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--capability",
+            metavar="NAME",
+            help="A capability that is on for everybody from the start; may be repeated. "
+            "[dim]\\[env: MCP_BOOT_CAPABILITIES][/dim]",
+            rich_help_panel=_CAPABILITIES,
+        ),
+    ] = None
+    max_capabilities: Annotated[
+        int | None,
+        typer.Option(
+            "--max-capabilities",
+            min=0,
+            max=64,
+            metavar="N",
+            help="The most others that one caller may have on (4). [dim]\\[env: MCP_MAX_CAPABILITIES][/dim]",
+            rich_help_panel=_CAPABILITIES,
+        ),
+    ] = None
+    allow_install: Annotated[
+        bool,
+        typer.Option(
+            "--allow-install",
+            help="Install what a capability requires and is missing. [dim]\\[env: MCP_ALLOW_INSTALL][/dim]",
+            rich_help_panel=_CAPABILITIES,
+        ),
+    ] = False
 
 
 serve: Callable[..., Any] = gateway_app.command("serve")(options_type(GatewayOptions))

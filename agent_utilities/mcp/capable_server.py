@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -77,6 +78,16 @@ class CapableServer(AgentServer):
         if not usable or not verdict.bounds.permits_entry_tool(AS_JUDGED, by_caller=False):
             return None
         return capability_tool(self.capabilities.offer.capabilities, usable, self._answers.answer)
+
+    async def follow_capabilities(self) -> None:
+        """Have words routed, installers run where they are allowed, and files followed, until cancelled."""
+        if self.gateway_capabilities is None:
+            return
+        self.gateway_capabilities.have_routed()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.gateway_capabilities.toolchains.run())
+            group.create_task(self.gateway_capabilities.follow())
+            group.create_task(self.gateway_capabilities.end_leases())
 
     def session_began(self, connection: Connection, capabilities: SessionCapabilities) -> None:
         """Have what a session has on stop with it, where nobody else has it on."""

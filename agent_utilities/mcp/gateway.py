@@ -52,6 +52,7 @@ class Gateway(CapableServer):
         config: the upstreams' configuration.
         files: the files that it is read from again when they change; None where it stays as it is.
         offer: the capabilities that callers may switch on; None for none.
+        offering: where they come from, and are read again when they change; None where they stay as they are.
         name, instructions, environ, options: as for `AgentServer`.
     """
 
@@ -63,13 +64,16 @@ class Gateway(CapableServer):
         *,
         files: ConfigFiles | None = None,
         offer: Offer | None = None,
+        offering: Offering | None = None,
         environ: Mapping[str, str] | None = None,
         **options: Any,
     ) -> None:
         self.config, self._files = config, files
         self._parent = os.getppid()  # taken early: it may be gone by the time that anything is served
         self._rules = files.rules() if files is not None else OperatorRules()
-        lifespan = with_background([self._supervise, self._follow_files], options.pop("lifespan", None))
+        lifespan = with_background(
+            [self._supervise, self._follow_files, self.follow_capabilities], options.pop("lifespan", None)
+        )
         options.setdefault("version", installed_version("agent-utilities"))
         # What an upstream lists is shown as it is, and not gone through for references at every list.
         options.setdefault("dereference_schemas", False)
@@ -82,7 +86,7 @@ class Gateway(CapableServer):
         self.toolsets_to_come = self._toolsets_to_come
         folder = operator.settings.gateway_folder
         if offer is not None:
-            self.have(GatewayCapabilities(self, offer))
+            self.have(GatewayCapabilities(self, offer, offering))
         self.upstreams = Upstreams(
             self._config_served(),
             environ=with_folder(operator.environ, folder),
@@ -133,6 +137,8 @@ class Gateway(CapableServer):
             rules: the operator's rules; as they are where None.
         """
         self.config, self._rules = config, rules or self._rules
+        if self.gateway_capabilities is not None:
+            self.gateway_capabilities.take()
         self.surface.pin(_pins(config), operators_tags(config.upstreams))
         await self.upstreams.reload(self._config_served())
         self.upstream_provider.renew()

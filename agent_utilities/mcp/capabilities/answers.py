@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from itertools import count
 from typing import Any, Protocol
 
 from fastmcp.exceptions import ToolError
+from fastmcp.server.dependencies import get_context
 from fastmcp.tools.base import ToolResult
 
 from agent_utilities.capabilities.active import ActiveCapabilities, CapabilityChange, disable, enable
@@ -22,6 +25,8 @@ N_DISCOVERED = 5
 """The most that `discover` answers."""
 LEAST_DISCOVERED = 0.2
 """The least score of those."""
+_N_LINES = 100
+"""The most lines of an installer that wait to be told."""
 WAIT_S = 5.0
 """Seconds that `enable` waits for servers that were never seen; what they list comes later where they take longer."""
 
@@ -41,7 +46,7 @@ class AnswerHost(Protocol):
         """Return the verdict for a caller once other capabilities are active, and how many tools he may use then."""
         ...
 
-    async def satisfied(self, capability: str) -> Sequence[str]:
+    async def satisfied(self, capability: str, on_line: Callable[[str], None]) -> Sequence[str]:
         """Check what a capability requires, install it where that is allowed; return what is to be told of it."""
         ...
 
@@ -99,7 +104,7 @@ class CapabilityAnswers:
             return await self._result(verdict, taken, CapabilityChange(taken.active), f"{name} is always on")
         if why := self._capabilities.offer.servers.unavailable.get(name):
             raise ToolError(f"{name} can't be switched on: {why}")
-        told = list(await self._host.satisfied(name))
+        told = list(await satisfying(self._host, name))
         change = enable(self._present(taken), name, self._capabilities.offer.most)
         if name not in change.active.names:
             raise ToolError(f"{name} can't be switched on: no capability may be; the operator set the most to 0")
@@ -173,6 +178,29 @@ class CapabilityAnswers:
         if why := self._capabilities.offer.servers.unavailable.get(name):
             row["unavailable"] = why
         return row
+
+
+async def satisfying(host: AnswerHost, capability: str) -> Sequence[str]:
+    """Return what is to be told of a capability's requirements; what installers write meanwhile is told as progress."""
+    lines: asyncio.Queue[str] = asyncio.Queue(_N_LINES)
+
+    def on_line(line: str) -> None:
+        if not lines.full():  # a caller who does not read holds up no installer
+            lines.put_nowait(line)
+
+    work = asyncio.ensure_future(host.satisfied(capability, on_line))
+    telling = asyncio.ensure_future(_tell(lines))
+    try:
+        return await work
+    finally:
+        for task in (telling, work):
+            task.cancel()
+        await asyncio.gather(telling, work, return_exceptions=True)
+
+
+async def _tell(lines: asyncio.Queue[str]) -> None:
+    for n in count(1):
+        await get_context().report_progress(n, message=await lines.get())
 
 
 def _line(row: Mapping[str, Any]) -> str:

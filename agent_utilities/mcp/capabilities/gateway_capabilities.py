@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
+from agent_utilities.capabilities.model import Capabilities
 from agent_utilities.capabilities.routing import Route
 from agent_utilities.catalog.model import Entry
+from agent_utilities.mcp.capabilities.installing import OnLine
+from agent_utilities.mcp.capabilities.offering import Offering
 from agent_utilities.mcp.capabilities.server_capabilities import Offer, ServerCapabilities
+from agent_utilities.mcp.capabilities.toolchains import Toolchains
 from agent_utilities.mcp.surface.components import entry_of
 from agent_utilities.mcp.surface.surface import Surface
 from agent_utilities.mcp.surface.verdict import Verdict
@@ -23,7 +28,11 @@ from agent_utilities.upstream.supervision.upstreams import Upstreams
 if TYPE_CHECKING:
     from agent_utilities.resolution.resolver import Resolver
 
+logger = logging.getLogger("agent_utilities.capabilities")
+
 _NO_PROFILE = "none"
+_LOOK_S = 30.0
+"""Seconds after which it is looked again whether anything is kept for nobody."""
 
 
 class CapableGateway(Protocol):
@@ -42,11 +51,14 @@ class GatewayCapabilities:
     Args:
         gateway: the gateway.
         offer: what its operator offers.
+        offering: where that comes from, and is read again when it changes; None where it stays as it is.
     """
 
-    def __init__(self, gateway: CapableGateway, offer: Offer) -> None:
-        self._gateway = gateway
+    def __init__(self, gateway: CapableGateway, offer: Offer, offering: Offering | None = None) -> None:
+        self._gateway, self._offering = gateway, offering
         self.capabilities = ServerCapabilities(self, offer)
+        environ = self.surface.operator.environ if offering is None else offering.environ
+        self.toolchains = Toolchains(environ=environ, allow_install=offering is not None and offering.allow_install)
 
     @property
     def surface(self) -> Surface:
@@ -106,9 +118,46 @@ class GatewayCapabilities:
             await asyncio.wait(unseen, timeout=wait_s)
         return [_told(each) for each in found if each.snapshot is None]
 
-    async def satisfied(self, capability: str) -> Sequence[str]:
-        """Check what a capability requires; return what is to be told of it."""
-        return []
+    async def satisfied(self, capability: str, on_line: OnLine) -> Sequence[str]:
+        """Check what a capability requires, install it where that is allowed; return what is to be told of it.
+
+        Args:
+            capability: its name.
+            on_line: told what installers write.
+        """
+        capabilities = self.capabilities.offer.capabilities
+        found, tap = capabilities.by_name[capability], capabilities.taps.get(capability)
+        if not found.require or tap is None:
+            return []
+        return self.toolchains.told(await self.toolchains.satisfy(found, tap, on_line))
+
+    async def follow(self) -> None:
+        """Take what the folders say whenever they change, until cancelled; what is on stays on while it is there."""
+        if self._offering is not None:
+            own = self._gateway.config.upstreams
+            async for changed in self._offering.changes(self.capabilities.offer, own):
+                try:
+                    self.take(changed)
+                    await self.capabilities.settle()
+                except Exception:  # the next edit is followed all the same
+                    logger.exception("the capabilities could not be taken")
+
+    async def end_leases(self) -> None:
+        """Stop what requests without a session had on, a while after the last of them; until cancelled."""
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            await self.capabilities.settle()
+
+    def take(self, capabilities: Capabilities | None = None) -> None:
+        """Offer other capabilities from now on, or the same beside other servers of the gateway's own."""
+        if self._offering is not None:
+            known = self.capabilities.offer.capabilities if capabilities is None else capabilities
+            self.capabilities.take(self._offering.with_servers(known, self._gateway.config.upstreams))
+            self.have_routed()
+
+    def have_routed(self) -> None:
+        """Have words routed by the triggers that there are now."""
+        self._gateway.resolver.capability_router.take(self.capabilities.offer.capabilities.triggers)
 
     async def count_for(self, verdict: Verdict, taken: Taken) -> tuple[Verdict, int]:
         """Return the verdict for a caller once other capabilities are active, and how many tools he may use then."""

@@ -45,14 +45,14 @@ class Offer:
         servers: what each brings along.
         fixed: those that are on for everybody.
         most: the most that one caller may have on besides.
-        allow_install: whether what is missing is installed when a capability is enabled.
+        routes: whether words switch capabilities on.
     """
 
     capabilities: Capabilities = field(default_factory=Capabilities)
     servers: CapabilityServers = field(default_factory=CapabilityServers)
     fixed: tuple[str, ...] = ()
     most: int = MAX_ACTIVE
-    allow_install: bool = False
+    routes: bool = True
 
 
 class CapabilityHost(Protocol):
@@ -132,7 +132,7 @@ class ServerCapabilities:
         usable = self.usable(settled, caller)
         fixed = tuple(name for name in self.offer.fixed if name in usable)
         choosable = usable.difference(fixed)
-        words = _words(settled) if routes else ""
+        words = _words(settled) if routes and self.offer.routes else ""
         if session is not None:
             session.keep(choosable)
             session.adopt(named, choosable, self.offer.most)

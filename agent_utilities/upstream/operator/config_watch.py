@@ -63,7 +63,7 @@ class ConfigFiles:
         Files are read in a thread: a disk that hangs holds up no request, and no stop.
         """
         rules = await in_daemon_thread(self.rules)
-        async for _ in _touched([*self.files, *([self.lock_file] if self.lock_file is not None else ())]):
+        async for _ in touched([*self.files, *([self.lock_file] if self.lock_file is not None else ())]):
             config, now = await in_daemon_thread(self._read), await in_daemon_thread(partial(self._rules_now, rules))
             if config != self.config or now != rules:
                 self.config, rules = config, now
@@ -99,7 +99,7 @@ class ConfigFiles:
         return self.config
 
 
-async def _touched(files: Sequence[Path]) -> AsyncIterator[None]:
+async def touched(files: Sequence[Path]) -> AsyncIterator[None]:
     """Yield when any of the files has been written, exchanged, made or removed; once at the start.
 
     Folders are watched, not files: editors and deployments put new files in the place of old ones.

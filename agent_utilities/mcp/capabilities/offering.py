@@ -1,0 +1,123 @@
+"""What an operator offers: the capabilities of his folders, read when the gateway starts and again when they change."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from agent_utilities.capabilities.active import MAX_ACTIVE
+from agent_utilities.capabilities.model import Capabilities
+from agent_utilities.capabilities.starter_tap import starter_tap
+from agent_utilities.capabilities.tap import read_capabilities
+from agent_utilities.errors import InputError, SettingsError
+from agent_utilities.mcp.capabilities.server_capabilities import Offer
+from agent_utilities.mcp.capabilities.servers import servers_of
+from agent_utilities.runtime.threads import in_daemon_thread
+from agent_utilities.selection.nearest import nearest
+from agent_utilities.upstream.config import UpstreamConfig
+from agent_utilities.upstream.operator.config_watch import touched
+
+logger = logging.getLogger("agent_utilities.capabilities")
+
+STARTER = "starter"
+"""What names the folder of the capabilities that come with the package."""
+
+
+@dataclass(frozen=True)
+class Offering:
+    """Where capabilities come from, and how many may be on.
+
+    Args:
+        folders: each a tap or the folder of its bundles, later over earlier.
+        environ: the environment, for variables.
+        folder: the gateway's working folder, where servers run.
+        providers: by capability, the provider that the user chose.
+        fixed: those that are on for everybody from the start.
+        most: the most others that one caller may have on.
+        routes: whether words switch capabilities on.
+        allow_install: whether what is missing is installed when a capability is switched on.
+    """
+
+    folders: Sequence[Path]
+    environ: Mapping[str, str]
+    folder: Path
+    providers: Mapping[str, str] = field(default_factory=dict)
+    fixed: tuple[str, ...] = ()
+    most: int = MAX_ACTIVE
+    routes: bool = True
+    allow_install: bool = False
+
+    def read(self, own: Sequence[UpstreamConfig]) -> Offer:
+        """Return what there is now.
+
+        Args:
+            own: the servers of the gateway's own configuration.
+
+        Raises:
+            InputError: a folder is not there or can't be listed, or a capability that is to be on is not in any.
+        """
+        capabilities = read_capabilities(self.folders, providers=self.providers)
+        for name in self.fixed:
+            if name not in capabilities.by_name:
+                raise _unknown(name, capabilities)
+        return self.with_servers(capabilities, own)
+
+    def with_servers(self, capabilities: Capabilities, own: Sequence[UpstreamConfig]) -> Offer:
+        """Return an offer of capabilities beside the servers of a gateway's own configuration."""
+        servers = servers_of(capabilities, own, self.environ, self.folder)
+        return Offer(capabilities, servers, self.fixed, self.most, routes=self.routes)
+
+    async def changes(self, offer: Offer, own: Sequence[UpstreamConfig]) -> AsyncIterator[Capabilities]:
+        """Yield the capabilities whenever their files have changed, until cancelled.
+
+        What can't be read any more changes nothing, and a log line says why.
+
+        Args:
+            offer: what there was.
+            own: the servers of the gateway's own configuration.
+        """
+        known = offer.capabilities
+        while True:
+            async for _ in touched(known.files):
+                try:
+                    now = (await in_daemon_thread(partial(self.read, own))).capabilities
+                except InputError as error:
+                    logger.error("the capabilities are kept as they were: %s", error)
+                    continue
+                if now != known:
+                    for problem in now.problems:
+                        if problem not in known.problems:
+                            logger.warning("left out: %s", problem)
+                    is_watched = now.files == known.files
+                    known = now
+                    yield now
+                    if not is_watched:
+                        break  # other files are to be watched from now on
+
+
+def folder_named(text: str) -> Path:
+    """Return the folder that an option or a setting names: `starter` for that of the package, unless one is there."""
+    path = Path(text).expanduser()
+    return starter_tap() if text == STARTER and not path.exists() else path
+
+
+def folders_in(text: str) -> list[Path]:
+    """Return the folders that a setting names, with the system's separator of paths between them."""
+    return [folder_named(part.strip()) for part in text.split(os.pathsep) if part.strip()]
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """Return the capabilities that a setting names, with commas between them."""
+    return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+
+
+def _unknown(name: str, capabilities: Capabilities) -> SettingsError:
+    problem = next((line for line in capabilities.problems if name in line), None)
+    near = nearest(name, list(capabilities.by_name))
+    known = ", ".join(list(capabilities.by_name)[:10])
+    hint = problem or (f"did you mean {near}?" if near else f"there are: {known or 'none'}")
+    return SettingsError("no such capability", name, "--capability, MCP_BOOT_CAPABILITIES", hint)
