@@ -18,6 +18,7 @@ from agent_utilities.ranking.nearness import Nearness
 from agent_utilities.ranking.past_requests import PastRequests
 from agent_utilities.ranking.past_vectors import PastVectors
 from agent_utilities.ranking.request_texts import RequestTexts, read_request
+from agent_utilities.ranking.shared_embedder import SharedEmbedder
 from agent_utilities.ranking.unanswerable import UNANSWERABLE
 from agent_utilities.ranking.views import Views
 
@@ -44,11 +45,10 @@ class HybridRanker:
         store: VectorStore | None = None,
         lexical_weight: float = LEXICAL_WEIGHT,
     ) -> None:
-        self._open_provider = open_provider
-        self._store = store
+        self.embedder = SharedEmbedder(open_provider, store)
+        """What embeds, for all in the server that embed."""
         self._lexical_weight = lexical_weight
         self._lexical = LexicalRanker()
-        self._embedder: Embedder | None = None
         self._vector_by_document: dict[ToolDocument, NDArray[np.float32]] = {}
         self._notice = FallbackNotice()
         self._learning_notice = FallbackNotice("past requests are learned by words alone")
@@ -61,7 +61,7 @@ class HybridRanker:
         if not documents:
             return self._lexical.index(documents)
         try:
-            embedder = self._embedder = self._embedder or Embedder(self._open_provider(), self._store)
+            embedder = self.embedder()
             unanswerable = embedder.embed(UNANSWERABLE, "query")
             vectors = self._distinct_vectors(embedder, documents, unanswerable.shape[1])
         except RankerError as error:

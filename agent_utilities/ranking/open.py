@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent_utilities.errors import InputError
 from agent_utilities.ranking.base import Ranker
 from agent_utilities.ranking.embedding import Provider
+
+if TYPE_CHECKING:
+    from agent_utilities.ranking.fusion import HybridRanker
 
 
 def open_ranker(kind: str, provider: str = "minilm", cache: Path | None = None) -> Ranker:
@@ -26,6 +30,19 @@ def open_ranker(kind: str, provider: str = "minilm", cache: Path | None = None) 
         return LexicalRanker()
     if kind not in ("embedding", "hybrid"):
         raise InputError("no such ranker", kind, "ranker", "give lexical, embedding or hybrid")
+    return open_hybrid(kind, provider, cache)
+
+
+def open_hybrid(kind: str, provider: str, cache: Path | None) -> HybridRanker:
+    """Return a ranker that embeds, whose embedder others may use too; no model is loaded yet.
+
+    Args:
+        kind: embedding, which passes words over, or hybrid.
+        provider, cache: as for `open_ranker`.
+
+    Raises:
+        InputError: no such provider.
+    """
     from agent_utilities.ranking.fusion import HybridRanker
     from agent_utilities.ranking.hybrid_view import LEXICAL_WEIGHT
     from agent_utilities.ranking.vector_store import VectorStore

@@ -7,18 +7,20 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache, cached_property
 from typing import Any, TypeVar
 
 from agent_utilities.graph.backends import graph_backend
 from agent_utilities.graph.base import ToolGraph, ToolRecord
 from agent_utilities.graph.query_text import normalise
 from agent_utilities.resolution.answer import Question, unavailable
+from agent_utilities.resolution.capability_router import CapabilityRouter
 from agent_utilities.resolution.catalog_ranker import CatalogRanker
 from agent_utilities.resolution.catalog_search import CatalogSearch
 from agent_utilities.resolution.deadlines import Limits, for_first_fill
 from agent_utilities.resolution.learning import UsageSource
 from agent_utilities.resolution.live_tools import LiveTools
-from agent_utilities.resolution.opening import open_catalog_ranker
+from agent_utilities.resolution.opening import Rankers, open_rankers
 from agent_utilities.resolution.orchestrator import DynamicToolOrchestrator
 from agent_utilities.resolution.prior import with_prior
 from agent_utilities.resolution.scope import CallerScope
@@ -60,6 +62,7 @@ class Resolver:
         self._introspect = introspect
         self._settings, self._environ = settings, environ
         self._given_graph = graph
+        self._rankers: Callable[[], Rankers] = cache(lambda: open_rankers(settings()))
         self._ranker: CatalogRanker | None = None
         self._search: CatalogSearch | None = None
         self.teaching: Teaching | None = None
@@ -104,8 +107,7 @@ class Resolver:
     async def wait_for_tools(self) -> Deadline | None:
         """Return the deadline of a query asked now, after the first fill or index where these are still under way.
 
-        Returns:
-            None where queries are not resolved.
+        It is None where queries are not resolved.
         """
         deadline = Deadline.after(self._settings().graph_deadline_ms / 1000)
         await self._open_for_query(deadline)
@@ -159,10 +161,8 @@ class Resolver:
         await self.wait_to_search(deadline)
         if self.orchestrator is None:
             return Resolution(cause="queries are off")
-        if self._search is None:
-            return unavailable("no ranker")
-        if scope is None:
-            return unavailable("no index yet")
+        if self._search is None or scope is None:
+            return unavailable("no ranker" if self._search is None else "no index yet")
         question = Question(query, normalise(query), scope, limit, trail)
         prior = self.teaching.prior(trail.scope) if self.teaching is not None else None
         found = await self._search.find(question, limit, deadline)
@@ -178,7 +178,7 @@ class Resolver:
             InputError: a setting can't be used.
         """
         self._graph()
-        open_catalog_ranker(self._settings())
+        open_rankers(self._settings())
 
     async def run(self, first: Awaitable[None] | None = None) -> None:
         """Keep graph and ranker until cancelled; returns at once where they are off.
@@ -240,10 +240,15 @@ class Resolver:
             "ranker": off if self._ranker is None else self._ranker.health(),
         }
 
+    @cached_property
+    def capability_router(self) -> CapabilityRouter:
+        """What routes users' words to capabilities, by the ranker's own embedder."""
+        return self._rankers().of_capabilities()
+
     def _graph(self) -> ToolGraph | None:
-        settings = self._settings()
         if self._given_graph is not None:
             return self._given_graph
+        settings = self._settings()
         return graph_backend(settings.graph, self._name(), settings.graph_folder, self._environ())
 
     def _open(self) -> bool:
@@ -252,7 +257,7 @@ class Resolver:
         if graph is None:
             return False
         settings = self._settings()
-        self._ranker = open_catalog_ranker(settings)
+        self._ranker = self._rankers().of_catalog()
         if self._ranker is not None:
             self._search = CatalogSearch(self._ranker, cache_bytes(settings.cache_mb, "searches"))
         if (source := self._usage()) is not None:

@@ -18,7 +18,7 @@ from agent_utilities.ranking.fusion import HybridRanker
 from agent_utilities.ranking.lexical import LexicalRanker
 from agent_utilities.resolution.answer import Question
 from agent_utilities.resolution.catalog_ranker import BY_WORDS, CatalogRanker
-from agent_utilities.resolution.opening import open_catalog_ranker
+from agent_utilities.resolution.opening import open_rankers
 from agent_utilities.resolution.scope import CallerScope
 from agent_utilities.runtime.deadline import Deadline
 from agent_utilities.selection.resolution import Resolution
@@ -282,12 +282,12 @@ class TestByVectors:
 
 class TestSettings:
     def test_off_ranks_nothing(self) -> None:
-        assert open_catalog_ranker(Settings(ranker="off")) is None
+        assert open_rankers(Settings(ranker="off")).of_catalog() is None
 
     def test_a_provider_that_cannot_be_meant_is_refused(self) -> None:
         with pytest.raises(SettingsError, match=r"no such provider: 'gpt' \(from env MCP_EMBEDDINGS\)"):
-            open_catalog_ranker(Settings(embeddings="gpt"))
+            open_rankers(Settings(embeddings="gpt"))
 
     def test_an_endpoint_needs_a_model(self) -> None:
         with pytest.raises(SettingsError, match="without a model"):
-            open_catalog_ranker(Settings(embeddings="http://127.0.0.1:1/v1"))
+            open_rankers(Settings(embeddings="http://127.0.0.1:1/v1"))
