@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from agent_utilities.cli.gateway_command import GATEWAY_NAME
 from agent_utilities.errors import InputError
 from agent_utilities.mcp.server_cli import launch
-from agent_utilities.settings_file import settings_of
+from agent_utilities.settings_file import settings_of, user_folder
 from agent_utilities.upstream.config import GatewayConfig
 from agent_utilities.upstream.configuration.config_files import read_config
 from agent_utilities.upstream.configuration.config_search import Found, find_config, searched
@@ -24,6 +24,8 @@ from agent_utilities.upstream.processes.stderr_log import log_file, logged, read
 
 if TYPE_CHECKING:
     from agent_utilities.cli.gateway_command import GatewayOptions
+    from agent_utilities.mcp.capabilities.offering import Offering
+    from agent_utilities.mcp.capabilities.server_capabilities import Offer
     from agent_utilities.mcp.gateway import Gateway
 
 
@@ -44,7 +46,60 @@ def _gateway(options: GatewayOptions) -> Gateway:
     if options.name == GATEWAY_NAME and os.environ.get("NEO4J_URI", "").strip():
         print("note: gateways that share a Neo4j need names of their own: give this one a --name", file=sys.stderr)
     files = ConfigFiles(chosen.files, os.environ, chosen.config, chosen.is_agreed)
-    return Gateway(chosen.config, options.name, files=files)
+    offering = offering_of(options)
+    offer = None
+    if offering is not None:
+        offer = offering.read(chosen.config.upstreams)
+        tell_capabilities(offer)
+    return Gateway(chosen.config, options.name, files=files, offer=offer, offering=offering)
+
+
+def offering_of(options: GatewayOptions) -> Offering | None:
+    """Return where capabilities come from: the option's folders or the setting's, and the user's own over them.
+
+    Returns:
+        None where there is no folder.
+
+    Raises:
+        InputError: a setting can't be read, or a capability is to be on where there is no folder.
+    """
+    from agent_utilities.mcp.capabilities.offering import Offering, folder_named, folders_in, names_in
+
+    settings = settings_of(os.environ)
+    named = list(map(folder_named, options.capabilities or ())) or folders_in(settings.capability_folders)
+    own = user_capabilities(os.environ)
+    folders = [*named, *([own] if own.is_dir() else [])]
+    fixed = tuple(dict.fromkeys(options.capability or names_in(settings.boot_capabilities)))
+    if not folders:
+        if fixed:
+            raise InputError("no capabilities", fixed[0], "option --capability", "name a folder: --capabilities DIR")
+        return None
+    most = settings.max_capabilities if options.max_capabilities is None else options.max_capabilities
+    return Offering(
+        folders,
+        os.environ,
+        Path.cwd(),
+        settings.capabilities,
+        fixed,
+        most,
+        settings.capability_routing,
+        options.allow_install or settings.allow_install,
+    )
+
+
+def user_capabilities(environ: Mapping[str, str]) -> Path:
+    """Return the folder of the user's own capabilities, which may not be there."""
+    return user_folder(environ) / "agent-utilities" / "capabilities"
+
+
+def tell_capabilities(offer: Offer) -> None:
+    """Say on stderr what of capabilities could not be taken, and what can't be switched on."""
+    for problem in offer.capabilities.problems:
+        print(f"WARNING: left out: {problem}", file=sys.stderr)
+    for notice in (*offer.capabilities.notices, *offer.servers.notices):
+        print(f"note: {notice}", file=sys.stderr)
+    for name, why in offer.servers.unavailable.items():
+        print(f"note: {name} can't be switched on: {why}", file=sys.stderr)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from agent_utilities.activation.deferral import AUTO
 from agent_utilities.catalog.model import KINDS, entry
 from agent_utilities.mcp.capabilities.gateway_capabilities import GatewayCapabilities
+from agent_utilities.mcp.capabilities.offering import Offering
 from agent_utilities.mcp.capabilities.server_capabilities import Offer
 from agent_utilities.mcp.capable_server import CapableServer
 from agent_utilities.mcp.command_line.version import installed_version

@@ -38,7 +38,9 @@ def settings() -> str:
     """The table of the operator's other settings."""
     rows = ["| variable | default | what it does |", "|---|---|---|"]
     for name, field in Settings.model_fields.items():
-        rows.append(f"| `{variable(name)}` | `{field.default}` | {field.description} |")
+        default = field.get_default(call_default_factory=True)
+        default = "" if default == {} else default
+        rows.append(f"| `{variable(name)}` | `{default}` | {field.description} |")
     return "\n".join(rows)
 
 

@@ -20,6 +20,7 @@ from agent_utilities.mcp.surface.surface import Surface
 from agent_utilities.mcp.surface.verdict import Verdict
 from agent_utilities.mcp.taken_capabilities import Taken, with_names
 from agent_utilities.mcp.upstreams.provider import UpstreamProvider
+from agent_utilities.mcp.wire.changes import Changes
 from agent_utilities.selection.model import CALLER_CHANNELS, OPERATOR_CHANNELS, Selection, fold
 from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
 from agent_utilities.upstream.supervision.supervisor import Upstream
@@ -39,6 +40,7 @@ class CapableGateway(Protocol):
     """A gateway that has capabilities."""
 
     surface: Surface
+    changes: Changes
     config: GatewayConfig
     upstreams: Upstreams
     upstream_provider: UpstreamProvider
@@ -89,7 +91,7 @@ class GatewayCapabilities:
         await upstreams.reload(self.config_with(names))
         for each in upstreams:
             if each.config.name not in before and each.config.capabilities:
-                await each.renew()
+                self._gateway.changes.beside.start(each.connect())
 
     def config_now(self) -> GatewayConfig:
         """Return the gateway's configuration with the servers of what somebody has on."""
@@ -107,13 +109,13 @@ class GatewayCapabilities:
 
     async def route(self, words: str, usable: frozenset[str]) -> Route:
         """Return where words lead among some capabilities; never fails."""
-        return await self._gateway.resolver.route(words, usable)  # type: ignore[attr-defined, no-any-return]
+        return await self._gateway.resolver.capability_router.route(words, usable)
 
     async def seen(self, capability: str, wait_s: float) -> Sequence[str]:
         """Wait for a capability's servers to be seen; return a line for each that is not."""
         servers = self.capabilities.offer.servers.by_capability.get(capability, ())
         found = [each for name in servers if (each := self._gateway.upstreams.get(name)) is not None]
-        unseen = [asyncio.ensure_future(each.renewed()) for each in found if each.snapshot is None]
+        unseen = [asyncio.ensure_future(_seen(each)) for each in found if each.snapshot is None]
         if unseen:
             await asyncio.wait(unseen, timeout=wait_s)
         return [_told(each) for each in found if each.snapshot is None]
@@ -167,6 +169,13 @@ class GatewayCapabilities:
         tools = self._gateway.upstream_provider.tools()
         catalog = [entry_of("tool", tool) for tool in tools]
         return after, sum(after.bounds.refusal(each) is None for each in catalog)
+
+
+async def _seen(upstream: Upstream) -> None:
+    """Wait until an upstream has listed what it has, or could not."""
+    await upstream.connect()
+    if upstream.snapshot is None:
+        await upstream.renewed()
 
 
 def _told(upstream: Upstream) -> str:

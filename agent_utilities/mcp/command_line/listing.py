@@ -30,6 +30,8 @@ from agent_utilities.visibility.steps import finish
 
 _STYLE = {"visible": "green", "deferred": "yellow", "denied": "red"}
 
+_PURPOSES = {"capability": "switches capabilities on and off"}
+
 
 async def print_listing(host: Host, as_json: bool) -> None:
     """Print the operator's view of a server: nothing is held back from the one who launches it.
@@ -91,11 +93,16 @@ async def _entry_rows(host: Host, verdict: Verdict) -> list[dict[str, Any]]:
             "tags": [],
             "read_only": bool(tool.annotations and tool.annotations.read_only_hint),
             "verdict": "visible",
-            "reason": f"by which deferred tools are {what_for}",
+            "reason": _PURPOSES.get(tool.name, f"by which deferred tools are {_by_role(tool)}"),
             "tokens": _cost(tool),
         }
-        for tool, what_for in zip(tools, ("found", "called"), strict=False)  # `call_tool` may be denied
+        for tool in tools
     ]
+
+
+def _by_role(tool: Any) -> str:
+    """Return what an entry tool does with deferred tools: `tool_search` is the one that only reads."""
+    return "found" if tool.annotations is not None and tool.annotations.read_only_hint else "called"
 
 
 async def _rows(host: Host, kind: ComponentKind, verdict: Verdict) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcp import MCPError
@@ -172,6 +173,14 @@ class Upstream:
         if not call.is_sent:
             return _NotSentError()
         return troubles.died(await serving.live.exit_text(), in_call=True)
+
+    async def connect(self) -> None:
+        """Have it connected, as for a call that is about to come; where it can't be, `state` tells why."""
+        if not self.config.enabled or (self._start is None and not self.is_coming):
+            return
+        keeper = self._shared
+        with suppress(UpstreamError), keeper.using():
+            await keeper.connected()
 
     async def renew(self) -> None:
         """Have the snapshot taken anew, behind."""
