@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from agent_utilities.cli.capabilities_command import capabilities_app
 from agent_utilities.cli.clients import Client
 from agent_utilities.cli.gateway_command import gateway_app
 from agent_utilities.cli.graph_command import graph_app
@@ -160,6 +161,7 @@ def _installed() -> list[str]:
     return installed_servers()
 
 
+app.add_typer(capabilities_app, name="capabilities")
 app.add_typer(gateway_app, name="gateway")
 app.add_typer(graph_app, name="graph")
 app.add_typer(usage_app, name="usage")
