@@ -12,7 +12,7 @@ import anyio
 from agent_utilities.capabilities.requirements import Requirement
 from agent_utilities.mcp.capabilities.installing import LIMIT_S, Installed, OnLine, install
 from agent_utilities.runtime.deadline import Deadline
-from agent_utilities.runtime.single_flight import NotRunningError, SingleFlight
+from agent_utilities.runtime.single_flight import SingleFlight
 from agent_utilities.upstream.processes.process_guard import ProcessGuard
 
 logger = logging.getLogger("agent_utilities.gateway")
@@ -58,6 +58,9 @@ class Installs:
         Args:
             requirement: what is installed.
             on_line: told the lines of its output from now on.
+
+        Raises:
+            NotRunningError: nothing is installed yet, or any more.
         """
         while True:
             if requirement not in self._flights:
@@ -67,8 +70,6 @@ class Installs:
             waiting.listeners.append(on_line)
             try:
                 installed = await self._flights.join(requirement, call, Deadline.after(_WAIT_S))
-            except (NotRunningError, TimeoutError):
-                return Installed(False, None, (), "its installer can't be run: the gateway is not serving")
             finally:
                 waiting.left(on_line)
             if not waiting.is_abandoned:  # one that is being ended since nobody waited any more is not ours

@@ -12,10 +12,13 @@ from agent_utilities.capabilities.model import Capability
 from agent_utilities.capabilities.requirements import Checked, Requirement, check, read_requirement
 from agent_utilities.mcp.capabilities.installing import LIMIT_S, Installed, OnLine, program_path
 from agent_utilities.mcp.capabilities.installs import Installs
+from agent_utilities.runtime.single_flight import NotRunningError
 from agent_utilities.runtime.threads import in_daemon_thread
 
 CACHED_S = 30.0
 """Seconds that a check holds."""
+RETRY_S = 60.0
+"""Seconds before an installer that failed is run again: words may call for its capability at every turn."""
 CHECK_S = 5.0
 """Seconds that checks may take, on a disk that hangs."""
 
@@ -41,6 +44,8 @@ class Toolchains:
         self._environ, self._clock = environ, clock
         self._installs = Installs(environ, limit_s) if allow_install else None
         self._checked: dict[tuple[Path, str], tuple[float, Checked]] = {}
+        self._failed: dict[Requirement, tuple[float, str]] = {}
+        self._believed: set[Requirement] = set()
 
     async def run(self, started: asyncio.Event | None = None) -> None:
         """Take installs until cancelled, where they are allowed; what runs then is ended with all that it started.
@@ -101,13 +106,21 @@ class Toolchains:
         requirement = before.requirement
         if before.is_there or requirement.script is None or self._installs is None:
             return before
+        failed_at, why = self._failed.get(requirement, (-RETRY_S, ""))
+        if (left_s := failed_at + RETRY_S - self._clock()) > 0:
+            return replace(before, why=f"{before.why}; {why}; it is not run again for {left_s:.0f} s")
         on_line(f"{requirement.name}: {before.why}; installing it")
-        installed = await self._installs.install(requirement, lambda line: on_line(f"{requirement.name}: {line}"))
+        try:
+            installed = await self._installs.install(requirement, lambda line: on_line(f"{requirement.name}: {line}"))
+        except NotRunningError:
+            return replace(before, why=f"{before.why}; its installer can't be run: the gateway is not serving")
+        if installed.ok and not requirement.check:  # nobody says what to look for, and its installer is content
+            self._believed.add(requirement)
         (after,) = await self._check_anew([requirement.name], [requirement.name], tap)
         if after.is_there:
             return after
-        if installed.ok and not requirement.check:  # nobody says what to look for, and its installer is content
-            return Checked(requirement, True)
+        if not installed.ok:
+            self._failed[requirement] = self._clock(), _came_to(installed)
         return replace(after, why=f"{after.why}; {_came_to(installed)}")
 
     async def _check_anew(self, anew: Sequence[str], names: Sequence[str], tap: Path) -> tuple[Checked, ...]:
@@ -120,7 +133,8 @@ class Toolchains:
     async def _looked_for(self, names: Sequence[str], tap: Path) -> Sequence[Checked]:
         def look() -> list[Checked]:
             path = program_path(self._environ)
-            return [check(read_requirement(name, tap), path) for name in names]
+            found = [check(read_requirement(name, tap), path) for name in names]
+            return [replace(one, is_there=True, why="") if one.requirement in self._believed else one for one in found]
 
         try:
             async with asyncio.timeout(CHECK_S):

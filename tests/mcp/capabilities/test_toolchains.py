@@ -9,12 +9,13 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agent_utilities.capabilities.model import Capability
 from agent_utilities.mcp.capabilities.installing import KEPT_LINES, MAX_LINE_CHARACTERS, MAX_TOLD_LINES
-from agent_utilities.mcp.capabilities.toolchains import CACHED_S, Toolchains
+from agent_utilities.mcp.capabilities.toolchains import CACHED_S, RETRY_S, Toolchains
 from tests.upstream.processes import wait_until_gone
 
 pytestmark = [pytest.mark.outside, pytest.mark.anyio]
@@ -52,7 +53,7 @@ class Tap:
         return line
 
     @asynccontextmanager
-    async def serving(self, **options: float) -> AsyncIterator[Toolchains]:
+    async def serving(self, **options: Any) -> AsyncIterator[Toolchains]:
         """Give toolchains that may install, while they run."""
         toolchains = Toolchains(environ=self.environ, allow_install=True, **options)
         started = asyncio.Event()
@@ -150,6 +151,28 @@ class TestInstalling:
             assert await tap.satisfied(toolchains) == (True, "")
         assert (tap.home / "ran").exists()
 
+    async def test_one_that_says_no_check_runs_once(self, tap: Tap) -> None:
+        tap.script("echo ran >>~/runs", "")
+        now = [0.0]
+        async with tap.serving(clock=lambda: now[0]) as toolchains:
+            await tap.satisfied(toolchains)
+            now[0] = 2 * CACHED_S
+            assert await tap.satisfied(toolchains) == (True, "")
+        assert (tap.home / "runs").read_text() == "ran\n"
+
+    async def test_one_that_failed_is_not_run_again_at_once(self, tap: Tap) -> None:
+        tap.script("echo ran >>~/runs; exit 1")
+        now = [0.0]
+        async with tap.serving(clock=lambda: now[0]) as toolchains:
+            await tap.satisfied(toolchains)
+            now[0] = RETRY_S - 1
+            _, why = await tap.satisfied(toolchains)
+            assert why.endswith("its installer exited with status 1; it is not run again for 1 s")
+            assert (tap.home / "runs").read_text() == "ran\n"
+            now[0] = RETRY_S
+            await tap.satisfied(toolchains)
+        assert (tap.home / "runs").read_text() == "ran\nran\n"
+
     async def test_it_can_ask_nothing_and_has_none_of_our_secrets(self, tap: Tap) -> None:
         tap.script('read -r answer || echo "nobody answers"; (: </dev/tty) 2>/dev/null || echo "no terminal"; env')
         async with tap.serving() as toolchains:
@@ -167,6 +190,17 @@ class TestInstalling:
         assert len(told) <= MAX_TOLD_LINES + 1
         assert max(map(len, told)) <= MAX_LINE_CHARACTERS + len("a/thing: ")
         assert KEPT_LINES < len(told)
+
+    async def test_a_script_finds_what_lies_beside_it_and_runs_others(self, tap: Tap) -> None:
+        tap.script("say() { echo said $1; }", "", name="lib/platform")
+        tap.script("echo other", "", name="b/other")
+        tap.script(
+            'here="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"; . "$here/lib/platform.sh"\n'
+            'say one; bash "$here/b/other.sh"'
+        )
+        async with tap.serving() as toolchains:
+            await tap.satisfied(toolchains)
+        assert tap.told()[1:] == ["a/thing: said one", "a/thing: other"]
 
     async def test_a_script_is_an_argument_whatever_its_folder_is_called(self, tmp_path: Path) -> None:
         folder = tmp_path / "a $(touch ran) `touch ran` ; touch ran"
@@ -215,6 +249,7 @@ class TestEnding:
         async with tap.serving(limit_s=0.2) as toolchains:
             told = "'thing' is not installed; its installer was ended after 0.2 s"
             assert (await tap.satisfied(toolchains))[1].startswith(told)
+            assert "it is not run again for" in (await tap.satisfied(toolchains))[1]
 
 
 class TestTwoAtOnce:
