@@ -10,10 +10,11 @@ import typer
 capabilities_app = typer.Typer(no_args_is_help=True, help="Look after the bundles of servers that a gateway offers.")
 
 Folders = Annotated[
-    list[Path] | None,
+    list[str] | None,
     typer.Argument(
         metavar="[DIRS]...",
-        help="Taps, or folders of bundles, later over earlier; your own where none is named.",
+        help="Taps, or folders of bundles, later over earlier; `starter` for those of the package. Your own where "
+        "none is named.",
         show_default=False,
     ),
 ]
@@ -27,12 +28,18 @@ Config = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
+def _folders(named: list[str] | None) -> list[Path]:
+    from agent_utilities.capabilities.starter_tap import folder_named
+
+    return list(map(folder_named, named or ()))
+
+
 @capabilities_app.command()
 def check(folders: Folders = None, provider: Providers = None, config: Config = None, as_json: AsJson = False) -> None:
     """Say of each bundle what it brings and lacks, and what is wrong; 1 where one is left out."""
     from agent_utilities.cli.capabilities import check_capabilities
 
-    if check_capabilities(folders or [], provider or [], config, as_json=as_json):
+    if check_capabilities(_folders(folders), provider or [], config, as_json=as_json):
         raise typer.Exit(1)
 
 
@@ -41,7 +48,7 @@ def list_(folders: Folders = None, provider: Providers = None, config: Config = 
     """Show the bundles in a table."""
     from agent_utilities.cli.capabilities import list_capabilities
 
-    list_capabilities(folders or [], provider or [], config, as_json=as_json)
+    list_capabilities(_folders(folders), provider or [], config, as_json=as_json)
 
 
 @capabilities_app.command()

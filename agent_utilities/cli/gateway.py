@@ -63,7 +63,8 @@ def offering_of(options: GatewayOptions) -> Offering | None:
     Raises:
         InputError: a setting can't be read, or a capability is to be on where there is no folder.
     """
-    from agent_utilities.mcp.capabilities.offering import Offering, folder_named, folders_in, names_in
+    from agent_utilities.capabilities.starter_tap import folder_named
+    from agent_utilities.mcp.capabilities.offering import Offering, folders_in, names_in
 
     settings = settings_of(os.environ)
     named = list(map(folder_named, options.capabilities or ())) or folders_in(settings.capability_folders)

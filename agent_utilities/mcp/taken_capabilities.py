@@ -12,10 +12,11 @@ from agent_utilities.catalog.model import Catalog
 from agent_utilities.mcp.search_session import SessionView
 from agent_utilities.mcp.session_capabilities import SessionCapabilities
 from agent_utilities.selection.merge import merge
-from agent_utilities.selection.model import CALLER_CHANNELS, Selection, Setting, Slot
+from agent_utilities.selection.model import CALLER_CHANNELS, NameSet, Selection, Setting, Slot
 
 N_TOLD = 3
 """How many of the nearest capabilities are told with a decision."""
+_PINS: Slot = ("pins", "meta")
 _SLOT: Slot = ("capabilities", "meta")
 
 
@@ -104,6 +105,14 @@ def named_by(caller: Selection) -> tuple[str, ...]:
         if (setting := caller.get("capabilities", channel)) is not None and isinstance(setting.value, tuple):
             return setting.value
     return ()
+
+
+def with_pins(caller: Selection, globs: frozenset[str]) -> Selection:
+    """Return a selection that never defers the tools which some globs name, beside what it pinned itself."""
+    if not globs:
+        return caller
+    pins = Setting(NameSet(globs), ("capabilities",), "caller")
+    return merge(caller, Selection(((_PINS, pins),)))
 
 
 def with_names(caller: Selection, names: Sequence[str]) -> Selection:

@@ -18,7 +18,7 @@ from agent_utilities.mcp.capabilities.toolchains import Toolchains
 from agent_utilities.mcp.surface.components import entry_of
 from agent_utilities.mcp.surface.surface import Surface
 from agent_utilities.mcp.surface.verdict import Verdict
-from agent_utilities.mcp.taken_capabilities import Taken, with_names
+from agent_utilities.mcp.taken_capabilities import Taken
 from agent_utilities.mcp.upstreams.provider import UpstreamProvider
 from agent_utilities.mcp.wire.changes import Changes
 from agent_utilities.selection.model import CALLER_CHANNELS, OPERATOR_CHANNELS, Selection, fold
@@ -163,7 +163,7 @@ class GatewayCapabilities:
 
     async def count_for(self, verdict: Verdict, taken: Taken) -> tuple[Verdict, int]:
         """Return the verdict for a caller once other capabilities are active, and how many tools he may use then."""
-        taken = replace(taken, caller=with_names(taken.caller, taken.active.names))
+        taken = replace(taken, caller=self.capabilities.selecting(taken.caller, taken.active.names, taken.fixed))
         settled = self.surface.settled(taken.caller)
         after = replace(verdict, effective=settled.effective, bounds=settled.bounds, capabilities=taken, judgements={})
         tools = self._gateway.upstream_provider.tools()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from agent_utilities.capabilities.active import MAX_ACTIVE
 from agent_utilities.capabilities.model import Capabilities
-from agent_utilities.capabilities.starter_tap import starter_tap
+from agent_utilities.capabilities.starter_tap import folder_named
 from agent_utilities.capabilities.tap import read_capabilities
 from agent_utilities.errors import InputError, SettingsError
 from agent_utilities.mcp.capabilities.server_capabilities import Offer
@@ -22,9 +22,6 @@ from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.operator.config_watch import touched
 
 logger = logging.getLogger("agent_utilities.capabilities")
-
-STARTER = "starter"
-"""What names the folder of the capabilities that come with the package."""
 
 
 @dataclass(frozen=True)
@@ -97,12 +94,6 @@ class Offering:
                     yield now
                     if not is_watched:
                         break  # other files are to be watched from now on
-
-
-def folder_named(text: str) -> Path:
-    """Return the folder that an option or a setting names: `starter` for that of the package, unless one is there."""
-    path = Path(text).expanduser()
-    return starter_tap() if text == STARTER and not path.exists() else path
 
 
 def folders_in(text: str) -> list[Path]:

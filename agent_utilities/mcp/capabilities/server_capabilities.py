@@ -27,8 +27,8 @@ from agent_utilities.mcp.search_session import SessionView
 from agent_utilities.mcp.session_capabilities import SessionCapabilities
 from agent_utilities.mcp.surface.settled import Settled
 from agent_utilities.mcp.surface.surface import Surface
-from agent_utilities.mcp.taken_capabilities import Taken, named_by, with_names
-from agent_utilities.selection.model import Selection
+from agent_utilities.mcp.taken_capabilities import Taken, named_by, with_names, with_pins
+from agent_utilities.selection.model import Selection, fold
 
 logger = logging.getLogger("agent_utilities.capabilities")
 
@@ -141,7 +141,7 @@ class ServerCapabilities:
             step = await self._alone(brought(named, choosable, self.offer.most), words, usable, fixed)
         change, route, cause = step
         taken = Taken(
-            with_names(caller, change.active.names),
+            self.selecting(caller, change.active.names, fixed),
             change.active,
             fixed,
             usable,
@@ -205,6 +205,21 @@ class ServerCapabilities:
         if why := self.offer.servers.unavailable.get(name):
             return CapabilityChange(active), f"{name} can't be switched on: {why}"
         return enable(active, name, self.offer.most), ""
+
+    def selecting(self, caller: Selection, active: Sequence[str], fixed: Sequence[str]) -> Selection:
+        """Return a caller's selection once capabilities are active for him.
+
+        Tools of the gateway's own servers are there without any, but may be deferred: those that an active one wants
+        are not.
+        """
+        own = self.offer.servers.own
+        wanted = (
+            (server, glob)
+            for name in (*fixed, *active)
+            for server, globs in own.get(name, {}).items()
+            for glob in globs
+        )
+        return with_pins(with_names(caller, active), frozenset(fold(f"{server}_{glob}") for server, glob in wanted))
 
     # -- what runs ---------------------------------------------------------------------------------------------------
 
