@@ -152,7 +152,7 @@ class ServerCapabilities:
             cause,
         )
         if session is not None:
-            self.hold(session, change.active)
+            self.hold(session, session.active)
         else:
             before = frozenset(name for name in named if name in choosable)
             self.holders.leases.renew(before, frozenset(change.active.names))

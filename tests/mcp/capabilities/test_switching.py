@@ -46,6 +46,7 @@ async def test_disabling_takes_them_away_and_stops_the_server(served: Gateway, c
     assert not any(name.startswith("files-server") for name in names)
     with pytest.raises(ToolError, match="Unknown tool"):
         await client.call_tool("files-server_read_file", {})
+    assert served.upstreams.get("files-server") is None
     await upstream.stop()
     assert "files-server" not in running()
 
@@ -95,5 +96,6 @@ async def test_what_only_an_ended_session_had_on_is_stopped(served: Gateway, cli
         upstream = served.upstreams["mail-server"]
     assert served.capabilities is not None
     await served.capabilities.settle()
+    assert served.upstreams.get("mail-server") is None
     await upstream.stop()
     assert "mail-server" not in running()
