@@ -50,12 +50,15 @@ def read_provider(text: str, told: Mapping[str, Any], file: str, label: str, not
     wanted.knows(("server_refs", "allowed_tools"))
     mcp = table.table("mcp")
     mcp.knows(("servers",))
-    refs = wanted.texts("server_refs", '["git"]')
-    allowed = wanted.texts("allowed_tools", '["git:*"]') if wanted.has("allowed_tools") else None
-    servers, builtin = _servers(mcp, label, notes)
     title, description = titles(table, text)
     provider = Provider(
-        title, description, _requirements(deps), tuple(r for r in refs if r not in builtin), allowed, servers
+        title=title,
+        description=description,
+        require=_requirements(deps),
+        server_refs=wanted.texts("server_refs", '["git"]'),
+        # The taps mean every tool by an empty list, as by none.
+        allowed_tools=wanted.texts("allowed_tools", '["git:*"]') or None,
+        servers=_servers(mcp, label, notes),
     )
     return provider if len(notes.problems) == n_before else None
 
@@ -76,19 +79,15 @@ def _requirements(deps: TableReader) -> tuple[str, ...]:
     return require
 
 
-def _servers(mcp: TableReader, label: str, notes: Notes) -> tuple[tuple[CapabilityServer, ...], frozenset[str]]:
-    """Return the servers, and the names of those that are built into another host."""
+def _servers(mcp: TableReader, label: str, notes: Notes) -> tuple[CapabilityServer, ...]:
     servers: dict[str, CapabilityServer] = {}
-    builtin: set[str] = set()
     for table in mcp.tables("servers"):
         server = read_server(table, label, notes)
-        if isinstance(server, str):
-            builtin.add(server)
-        elif server is not None and server.name in servers:
+        if server is not None and server.name in servers:
             table.wrong("name", f"{quoted(server.name)} stands twice", "rename one of the two")
         elif server is not None:
             servers[server.name] = server
-    return tuple(servers.values()), frozenset(builtin)
+    return tuple(servers.values())
 
 
 def _shortened(text: str, longest: int) -> str:

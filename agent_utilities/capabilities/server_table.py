@@ -19,8 +19,8 @@ _KEYS = ("name", "type", "command", "args", "url", "env", "headers", "timeout_se
 _STDIO, _HTTP = ("stdio", "stdin"), ("http", "sse")
 
 
-def read_server(table: TableReader, label: str, notes: Notes) -> CapabilityServer | str | None:
-    """Return a server; its name alone where it is built into another host; None where something is wrong with it.
+def read_server(table: TableReader, label: str, notes: Notes) -> CapabilityServer | None:
+    """Return a server; None where it is built into another host, which is told, or something is wrong with it.
 
     Args:
         table: its table.
@@ -37,7 +37,7 @@ def read_server(table: TableReader, label: str, notes: Notes) -> CapabilityServe
     tools = table.texts("tools", '["read_file"]')
     if table.text("type").lower() == BUILTIN:
         notes.notice(table.where(), "is built into another host, and left out")
-        return name
+        return None
     entry = translated(_entry(table))
     if len(notes.problems) > n_before:
         return None

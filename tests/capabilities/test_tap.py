@@ -56,6 +56,12 @@ class TestABundle:
         write(bundles, {"docker/docker.toml": TOOLCHAIN})
         assert read_capabilities([bundles]).by_name["docker"].is_toolchain
 
+    def test_wants_every_tool_by_an_empty_list(self, bundles):
+        write(bundles, {"browser/chrome.toml": BROWSER.replace('["chrome:*"]', "[]")})
+        browser = read_capabilities([bundles]).by_name["browser"]
+        assert browser.allowed_tools is None
+        assert browser.patterns_for("chrome") == ("*",)
+
     def test_may_have_title_and_description_as_keys(self, bundles):
         write(bundles, {"docker/docker.toml": 'title = "Containers"\ndescription = "Run them."\n' + TOOLCHAIN})
         docker = read_capabilities([bundles]).by_name["docker"]
@@ -252,7 +258,7 @@ class TestNotices:
         server = '[roles.mcp]\nserver_refs = ["core"]\n[[mcp.servers]]\nname = "core"\ntype = "builtin"\n'
         write(bundles, {"core/default.toml": server})
         read = read_capabilities([bundles])
-        assert (read.by_name["core"].servers, read.by_name["core"].server_refs) == ((), ())
+        assert read.by_name["core"].servers == ()
         assert "mcp.servers.core: is built into another host" in read.notices[0]
 
     def test_tell_a_placeholder_that_means_nothing(self, bundles):

@@ -13,7 +13,7 @@ from agent_utilities.selection.model import fold
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.configuration.host_files import user_home
 from agent_utilities.upstream.configuration.server_entry import MAX_NAME, Entry, Reader
-from agent_utilities.upstream.configuration.variables import Variables
+from agent_utilities.upstream.configuration.variables import VariableError, Variables, names_in
 
 
 @dataclass(frozen=True)
@@ -82,12 +82,13 @@ class _Placing:
             if not globs:
                 self.notices.append(f"{server.source}: none of its tools are wanted, and it is left out")
         configs, wrong = self._read(capability, [server for server, globs in brought if globs])
-        own = self._own(capability)
+        own, lacking = self._own(capability)
         if not wrong and not configs and not own and not capability.require:
             wrong = _brings_nothing(capability)
         if wrong:
             self.unavailable[capability.name] = one_line(wrong)
             return
+        self.notices += lacking
         names = [self._place(capability, config) for config in configs]
         self.by_capability[capability.name] = tuple(names)
         if own:
@@ -96,7 +97,8 @@ class _Placing:
     def _read(self, capability: Capability, servers: Sequence[CapabilityServer]) -> tuple[list[UpstreamConfig], str]:
         """Return servers as an `mcp.json` would have them, and what is wrong with any of them."""
         home = user_home(self._environ)
-        reader = Reader(Variables(self._environ, self._folder, home), self._folder, is_in_seconds=True)
+        variables = Variables(self._environ, self._folder, home)
+        reader = Reader(variables, self._folder, is_in_seconds=True)
         read = [(server, reader.read(Entry(server.name, server.entry, server.source))) for server in servers]
         self.notices += reader.notices
         configs = [
@@ -110,24 +112,24 @@ class _Placing:
             for server, config in read
             if config is not None
         ]
-        return configs, " | ".join(reader.problems)
+        if not reader.problems:
+            return configs, ""
+        return [], _unset(servers, variables) or " | ".join(reader.problems)
 
-    def _own(self, capability: Capability) -> dict[str, tuple[str, ...]]:
-        """Return the gateway's own servers that a capability refers to; tell of what is no server anywhere."""
-        own = {}
+    def _own(self, capability: Capability) -> tuple[dict[str, tuple[str, ...]], list[str]]:
+        """Return the gateway's own servers that a capability refers to, and a line for each that is no server."""
+        own, lacking = dict[str, tuple[str, ...]](), list[str]()
         brought = {server.name for server in capability.servers}
         for ref in capability.server_refs:
             if ref in brought:
                 continue
             server = self._gateway.get(fold(ref))
-            if server is None:
-                what = "is neither a server of the bundle nor one of the gateway's own"
-                self.notices.append(f"{_source(capability)}: roles.mcp.server_refs: {ref!r} {what}, and left out")
-            elif not server.enabled:
-                self.notices.append(f"{_source(capability)}: roles.mcp.server_refs: {ref!r} is switched off")
+            if server is None or not server.enabled:
+                what = "is switched off" if server else "is neither the bundle's nor the gateway's own, and is left out"
+                lacking.append(f"{_source(capability)}: roles.mcp.server_refs: the server {ref!r} {what}")
             elif globs := capability.patterns_for(ref):
                 own[server.name] = globs
-        return own
+        return own, lacking
 
     def _place(self, capability: Capability, config: UpstreamConfig) -> str:
         """Return the name that a server has on the gateway."""
@@ -172,10 +174,40 @@ def _is_one(config: UpstreamConfig, other: UpstreamConfig) -> bool:
     return all(getattr(config, name) == getattr(other, name) for name in same)
 
 
+def _unset(servers: Sequence[CapabilityServer], variables: Variables) -> str:
+    """Return which variables are not set that the first server needs which lacks any; empty where none does."""
+    for server in servers:
+        texts = [text for text in _texts(server.entry) if ":-" not in text]
+        names = dict.fromkeys(name for text in texts for name in names_in(text) if _is_unset(name, variables))
+        if names:
+            what, them = ("variables", "them") if len(names) > 1 else ("variable", "it")
+            verb = "are" if len(names) > 1 else "is"
+            return f"{server.source}: the {what} {', '.join(names)} {verb} not set; set {them}"
+    return ""
+
+
+def _is_unset(name: str, variables: Variables) -> bool:
+    try:
+        variables.fill(f"${{{name}}}")
+    except VariableError:
+        return True
+    return False
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _texts(each)
+
+
 def _brings_nothing(capability: Capability) -> str:
     refs = ", ".join(capability.server_refs)
-    needs = f"it needs {refs}, which is no server of the gateway's own" if refs else "it has no server of its own"
-    return f"{_source(capability)}: brings nothing here: {needs}; name one under mcp.servers or in the gateway's config"
+    if not refs:
+        return f"{_source(capability)}: brings nothing; name a server under mcp.servers"
+    needs = f"needs {refs}, which is none of the gateway's own servers"
+    return f"{_source(capability)}: {needs}; add it to the gateway's config, or under mcp.servers"
 
 
 def _source(capability: Capability) -> str:

@@ -71,6 +71,16 @@ class TestVariables:
         assert list(placing.configs) == ["b"]
         assert placing.by_capability == {"b": ("b",)}
 
+    def test_that_are_not_set_are_all_named(self):
+        placing = placed(capability("mail", server(env={"A": "${env:USER_A}", "B": "${env:KEY_B}", "C": "${C:-c}"})))
+        assert "the variables USER_A, KEY_B are not set; set them" in placing.unavailable["mail"]
+
+    def test_with_defaults_need_not_be_set(self):
+        assert placed(capability("mail", server(env={"C": "${C:-c}"}))).unavailable == {}
+
+    def test_that_are_places_are_set(self):
+        assert placed(capability("mail", server(args=["${workspaceFolder}/a", "${cwd}"]))).unavailable == {}
+
     def test_that_are_not_set_leave_none_of_the_capabilitys_servers(self):
         placing = placed(capability("search", server("good"), server("bad", args=["${env:GONE}"])))
         assert placing.configs == {}
@@ -133,11 +143,12 @@ class TestTheGatewaysOwn:
     def test_that_are_not_there_are_told_and_left_out(self):
         placing = placed(capability("a", server(), server_refs=("code", "core")))
         assert placing.by_capability == {"a": ("code",)}
-        assert "'core' is neither a server of the bundle nor one of the gateway's own" in placing.notices[0]
+        assert "the server 'core' is neither the bundle's nor the gateway's own" in placing.notices[0]
 
     def test_that_are_all_there_would_be_and_are_not_make_a_capability_unavailable(self):
         placing = placed(capability("a", server_refs=("core",)))
-        assert "brings nothing here: it needs core" in placing.unavailable["a"]
+        assert "needs core, which is none of the gateway's own servers; add it" in placing.unavailable["a"]
+        assert placing.notices == ()
 
     def test_that_are_switched_off_do_not_count(self):
         placing = placed(capability("a", server_refs=("git",)), own=(own("git", enabled=False),))
