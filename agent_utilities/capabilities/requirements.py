@@ -125,7 +125,8 @@ def read_requirement(name: str, tap: Path) -> Requirement:
     facts: dict[str, str] = {}
     for key, value in _facts(head):
         facts.setdefault(key, value)
-    return Requirement(name, facts.get("check", ""), script.absolute(), facts.get("description", ""))
+    description = "".join(filter(str.isprintable, facts.get("description", "")))
+    return Requirement(name, facts.get("check", ""), script.absolute(), description)
 
 
 def _head(script: Path) -> str:

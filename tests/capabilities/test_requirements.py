@@ -74,6 +74,10 @@ class TestReading:
         script(tap, "a/b", "# description: \udcff\udcfe\n# check: docker\n")
         assert read_requirement("a/b", tap).check == "docker"
 
+    def test_a_description_has_nothing_that_a_terminal_obeys(self, tap: Path) -> None:
+        script(tap, "a/b", "# description: \x1b[2Jit\x07 is é\n")
+        assert read_requirement("a/b", tap).description == "[2Jit is é"
+
     def test_no_more_than_the_beginning_is_read(self, tap: Path) -> None:
         script(tap, "a/b", f"# {'x' * HEAD_BYTES}\n# check: docker\n")
         assert read_requirement("a/b", tap).check == ""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -285,6 +287,34 @@ class TestTwoAtOnce:
             await tap.until_told("b/other: waiting for another installer to end")
             (tap.home / "go").touch()
             assert (await first, (await second)[0].is_there) == ((True, ""), True)
+
+    @pytest.mark.nightly
+    async def test_callers_who_come_and_go_are_all_answered_and_no_two_installers_run_at_once(self, tap: Tap) -> None:
+        capabilities = [Capability(f"c{n}", "x", Path("x"), require=(f"a/c{n}",)) for n in range(3)]
+        for n in range(3):
+            takes_turn = "mkdir ~/turn || touch ~/clash; trap 'rmdir ~/turn' EXIT"
+            tap.script(f"{takes_turn}\nsetsid sleep 1000 &\necho pid $!; sleep 0.0{n}5 & wait $!", name=f"a/c{n}")
+        chance, started = random.Random(5), set[int]()
+
+        def note(line: str) -> None:
+            started.update([int(word) for word in line.split() if word.isdigit()] if " pid " in line else [])
+
+        async def caller(toolchains: Toolchains) -> bool:
+            asked = asyncio.create_task(toolchains.satisfy(chance.choice(capabilities), tap.folder, note))
+            if chance.random() < 0.6:
+                await asyncio.sleep(0.3 * chance.random())
+                asked.cancel()
+            (answer,) = await asyncio.gather(asked, return_exceptions=True)
+            return isinstance(answer, tuple | asyncio.CancelledError)
+
+        now = count(step=2 * RETRY_S)
+        async with tap.serving(clock=lambda: next(now)) as toolchains:
+            for _ in range(12):
+                assert all(await asyncio.gather(*[caller(toolchains) for _ in range(12)]))
+        assert started
+        for pid in started:
+            wait_until_gone(pid)
+        assert not (tap.home / "clash").exists()
 
 
 class TestAGatewayThatIsKilled:
