@@ -63,15 +63,16 @@ class Shown(StrEnum):
     SERVER = "server"
     GATEWAY = "gateway"
     TOOL_SEARCH = "tool-search"
+    CAPABILITIES = "capabilities"
 
 
 @app.command()
 def demo(
     what: Annotated[
-        Shown, typer.Argument(help="One server, three behind a gateway, or sixty tools that are deferred.")
+        Shown, typer.Argument(help="One server, three behind a gateway, sixty deferred tools, or three capabilities.")
     ] = Shown.SERVER,
 ) -> None:
-    """Start real servers and show what callers see of one, of a gateway whose server is killed, or of a search."""
+    """Start real servers and show what callers see: of one, a gateway, a search, or what their words switch on."""
     import anyio
 
     match what:
@@ -81,6 +82,8 @@ def demo(
             from agent_utilities.cli.demo_gateway import run_demo_gateway as run
         case Shown.TOOL_SEARCH:
             from agent_utilities.cli.demo_tool_search import run_demo_tool_search as run
+        case Shown.CAPABILITIES:
+            from agent_utilities.cli.demo_capabilities import run_demo_capabilities as run
     anyio.run(run)
 
 

@@ -106,3 +106,26 @@ def test_without_an_agent_it_says_what_would_do(tmp_path):
     )
     assert done.returncode == 1
     assert done.stderr.startswith("error: logs-agent-mcp is not installed here; install")
+
+
+@pytest.mark.outside
+@pytest.mark.timeout(180)
+def test_of_capabilities_shows_one_that_comes_on_and_one_that_gives_way():
+    done = subprocess.run(
+        [COMMAND, "demo", "capabilities"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=170,
+        env={**os.environ, "COLUMNS": "220"},
+    )
+    assert done.returncode == 0, done.stderr
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in done.stdout.splitlines() if line[:1] == "│"]
+    greets, bills, meets, calls, ships, bare, brings = rows
+    assert greets[2:5] == ["nothing", "", "1"]
+    assert bills[2:5] == ["billing comes on", "billing", "4"]
+    assert meets[2:5] == ["calendar comes on", "billing, calendar", "6"]
+    assert calls[3:5] == ["calendar, billing", "6"]
+    assert ships[2:5] == ["shipping comes on, calendar gives way", "billing, shipping", "7"]
+    assert bare[1:3] == ["", "1"]
+    assert brings[:3] == ["x-mcp-capabilities: billing,shipping", "billing, shipping", "7"]
