@@ -6,14 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agent_utilities.ranking.blas import single_blas_thread
-from agent_utilities.ranking.fields import count_terms
+from agent_utilities.ranking.scoring import N_DECIMALS
+from agent_utilities.ranking.trigger_vectors import TriggerVectors
+from agent_utilities.ranking.trigger_words import TriggerWords
 
 if TYPE_CHECKING:
-    from agent_utilities.ranking.arrays import Places, Scores, Vectors
+    from agent_utilities.ranking.arrays import Scores, Vectors
 
-N_NEAREST = 3
-_N_DECIMALS = 4
+WORDS_WEIGHT = 0.2
+"""Of the score by words, beside that by vectors."""
+
+Scored = tuple[tuple[str, float], ...]
+"""Name and score of each capability, best first; equal ones by name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,67 +26,58 @@ class TriggerView:
 
     Args:
         names: of the capabilities, ascending.
-        starts: (n_capabilities,) where the triggers of each begin.
-        terms: of each trigger, its terms.
-        vectors: (n_triggers, n_dimensions), capability after capability; None for none.
-        unanswerable: (n, n_dimensions) of requests that call for nothing; None without `vectors`.
+        words: of their triggers.
+        vectors: of their triggers; None where words alone are compared.
     """
 
     names: tuple[str, ...]
-    starts: Places
-    terms: tuple[frozenset[str], ...]
-    vectors: Vectors | None = None
-    unanswerable: Vectors | None = None
+    words: TriggerWords
+    vectors: TriggerVectors | None = None
 
     @classmethod
     def of(
         cls, triggers: Mapping[str, Sequence[str]], vectors: Vectors | None = None, unanswerable: Vectors | None = None
     ) -> TriggerView:
-        """Return it for some capabilities, in order of their names."""
-        import numpy as np
+        """Return it; processor work.
 
-        n_triggers = [len(texts) for texts in triggers.values()]
-        terms = tuple(frozenset(count_terms(text)) for texts in triggers.values() for text in texts)
-        starts = np.concatenate([[0], np.cumsum(n_triggers)[:-1]]).astype(np.intp) if n_triggers else np.zeros(0, int)
-        return cls(tuple(triggers), starts, terms, vectors, unanswerable)
+        Args:
+            triggers: by capability, ascending by name, each with one at least.
+            vectors: (n_triggers, n_dimensions), capability after capability; None for none.
+            unanswerable: (n, n_dimensions) of requests that call for nothing; None without `vectors`.
+        """
+        by_meaning = None
+        if vectors is not None and unanswerable is not None and triggers:
+            by_meaning = TriggerVectors.of(vectors, list(map(len, triggers.values())), unanswerable)
+        return cls(tuple(triggers), TriggerWords.of(triggers), by_meaning)
 
     @property
     def n_bytes(self) -> int:
-        """What the arrays take."""
-        return 0 if self.vectors is None else self.vectors.nbytes
+        """About what it takes."""
+        return self.words.n_bytes + (0 if self.vectors is None else self.vectors.n_bytes)
 
     def evidence(self, text: str) -> float:
-        """Return how many of a text's terms the trigger has that shares most with it: quick, to choose parts by."""
-        terms = frozenset(count_terms(text))
-        return float(max((len(terms & trigger) for trigger in self.terms), default=0))
+        """Return how well the best capability fits a text by words: quick, to choose parts of a long request by."""
+        return float(self.words.scores(text).max(initial=0.0))
 
-    def by_words(self, text: str) -> tuple[tuple[str, float], ...]:
-        """Return how well a text fits each capability by its words: best first, equal ones by name."""
-        import numpy as np
+    def by_words(self, text: str) -> Scored:
+        """Return how well a text fits each capability by its words alone."""
+        return self._ranked(self.words.scores(text))
 
-        terms = frozenset(count_terms(text))
-        n = max(1, len(terms))
-        return self._ranked(np.array([len(terms & trigger) / n for trigger in self.terms], dtype=np.float32))
-
-    def by_meaning(self, text: str, vectors: Vectors) -> tuple[tuple[str, float], ...]:
-        """Return how well a text fits each capability: best first, equal ones by name.
+    def by_meaning(self, text: str, queries: Vectors) -> Scored:
+        """Return how well a text fits each capability by vectors and words; by words where there are no vectors.
 
         Args:
-            text: what the user says.
-            vectors: (n_texts, n_dimensions) of all of it first, then of its parts.
+            text: what is said.
+            queries: (n_texts, n_dimensions) of all of it first, then of its parts.
+
+        Raises:
+            RankerError: the queries are of another model.
         """
-        assert self.vectors is not None
-        with single_blas_thread():
-            cosines = self.vectors @ vectors[0]
-        return self._ranked(cosines)
+        by_words = self.words.scores(text)
+        if self.vectors is None:
+            return self._ranked(by_words)
+        return self._ranked(self.vectors.scores(queries) + WORDS_WEIGHT * by_words)
 
-    def _ranked(self, by_trigger: Scores) -> tuple[tuple[str, float], ...]:
-        import numpy as np
-
-        ends = np.append(self.starts[1:], len(by_trigger))
-        scores = [
-            float(np.sort(by_trigger[start:end])[-N_NEAREST:].mean())
-            for start, end in zip(self.starts, ends, strict=True)
-        ]
-        named = zip(self.names, (round(score, _N_DECIMALS) for score in scores), strict=True)
+    def _ranked(self, scores: Scores) -> Scored:
+        named = zip(self.names, scores.astype(float).round(N_DECIMALS).tolist(), strict=True)
         return tuple(sorted(named, key=lambda item: (-item[1], item[0])))

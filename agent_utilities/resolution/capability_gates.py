@@ -4,5 +4,5 @@ from __future__ import annotations
 
 from agent_utilities.capabilities.routing import Gate
 
-BY_MEANING = Gate(0.55, 0.08)
-BY_WORDS = Gate(0.55, 0.08)
+BY_MEANING = Gate(0.345, 0.01)
+BY_WORDS = Gate(0.41, 0.01)
