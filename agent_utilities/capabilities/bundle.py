@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,6 +52,11 @@ def read_bundle(folder: Path, wanted: str, notes: Notes) -> Capability | None:
         return None
     notes.files += [folder / CONFIG, folder / DEFAULT, *(folder / f"{name}.toml" for name in names)]
     config = _config(folder, notes)
+    if config.triggers and not names and not wanted and not os.path.lexists(folder / DEFAULT):
+        notes.notice(
+            folder, "has no provider: words lead to it, and it can't be switched on; put a PROVIDER.toml there"
+        )
+        return _without_provider(folder, config) if len(notes.problems) == n_before else None
     try:
         file = chosen_file(folder, names, wanted)
     except BundleFileError as error:
@@ -79,6 +85,19 @@ def _config(folder: Path, notes: Notes) -> _Config:
         notes.notice(table.where("triggers"), f"has some of over {MAX_TRIGGER} characters, which are cut")
     cut = tuple(dict.fromkeys(trigger[:MAX_TRIGGER].rstrip() for trigger in triggers[:MAX_TRIGGERS]))
     return _Config(*titles(table, text), cut, table.texts("domains", '["developer"]'))
+
+
+def _without_provider(folder: Path, config: _Config) -> Capability:
+    """Return a capability that words lead to and that brings nothing along yet."""
+    return Capability(
+        name=folder.name,
+        source=str(folder / CONFIG),
+        folder=folder,
+        title=config.title,
+        description=config.description,
+        triggers=config.triggers,
+        domains=config.domains,
+    )
 
 
 def _capability(folder: Path, file: Path, config: _Config, notes: Notes) -> Capability | None:

@@ -293,3 +293,12 @@ class TestTriggers:
     def test_are_data_whatever_they_look_like(self, bundles, text):
         write(bundles, {"x/x.toml": TOOLCHAIN, "x/config.toml": f"triggers = ['{text}']"})
         assert read_capabilities([bundles]).triggers["x"] == (text,)
+
+
+def test_a_bundle_of_triggers_alone_is_routed_to_and_told(tmp_path: Path) -> None:
+    (tmp_path / "docker").mkdir()
+    (tmp_path / "docker" / "config.toml").write_text('triggers = ["list running containers"]\n')
+    read = read_capabilities([tmp_path])
+    assert read.triggers == {"docker": ("list running containers",)}
+    assert not read.problems
+    assert "has no provider" in read.notices[0]
