@@ -54,7 +54,7 @@ def read_bundle(folder: Path, wanted: str, notes: Notes) -> Capability | None:
     config = _config(folder, notes)
     if config.triggers and not names and not wanted and not os.path.lexists(folder / DEFAULT):
         notes.notice(
-            folder, "has no provider: words lead to it, and it can't be switched on; put a PROVIDER.toml there"
+            folder, "has no provider: words lead to it, and it can't be switched on; add a PROVIDER.toml"
         )
         return _without_provider(folder, config) if len(notes.problems) == n_before else None
     try:
