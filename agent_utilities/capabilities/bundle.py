@@ -53,9 +53,7 @@ def read_bundle(folder: Path, wanted: str, notes: Notes) -> Capability | None:
     notes.files += [folder / CONFIG, folder / DEFAULT, *(folder / f"{name}.toml" for name in names)]
     config = _config(folder, notes)
     if config.triggers and not names and not wanted and not os.path.lexists(folder / DEFAULT):
-        notes.notice(
-            folder, "has no provider: words lead to it, and it can't be switched on; add a PROVIDER.toml"
-        )
+        notes.notice(folder, "has no provider: words lead to it, and it can't be switched on; add a PROVIDER.toml")
         return _without_provider(folder, config) if len(notes.problems) == n_before else None
     try:
         file = chosen_file(folder, names, wanted)
