@@ -22,55 +22,58 @@ SIZE_WEIGHT = 0.03
 TYPICAL_SIZE = 9.0
 """Triggers of a capability, to which that is nothing."""
 
+_ABSENT = -2.0
+"""Less than any cosine."""
+
 
 @dataclass(frozen=True, eq=False)
 class TriggerVectors:
-    """The triggers of some capabilities, one capability after the other.
+    """The triggers of some capabilities, and requests that call for nothing.
 
     Args:
-        vectors: (n_triggers, n_dimensions), of unit length.
-        owners: (n_triggers,) the capability of each, ascending.
-        nearest: (n_capabilities, 3) where its nearest triggers stand once they are in order; the last repeated.
-        counted: (n_capabilities, 3) what each of them counts in the mean.
+        vectors: (n_triggers + n_unanswerable, n_dimensions), of unit length.
+        places: (n_capabilities, n_most) where each one's triggers stand among them; -1 where it has no more.
+        counted: (n_capabilities, 3) what its nearest triggers count, the nearest last.
         size_penalty: (n_capabilities,)
-        unanswerable: (n, n_dimensions) of requests that call for nothing.
+        n_triggers: of all.
     """
 
     vectors: Vectors
-    owners: Places
-    nearest: Places
+    places: Places
     counted: Scores
     size_penalty: Scores
-    unanswerable: Vectors
+    n_triggers: int
 
     @classmethod
-    def of(cls, vectors: Vectors, n_triggers: Sequence[int], unanswerable: Vectors) -> TriggerVectors:
+    def of(cls, vectors: Vectors, sizes: Sequence[int], unanswerable: Vectors) -> TriggerVectors:
         """Return them.
 
         Args:
             vectors: (n_triggers, n_dimensions), capability after capability.
-            n_triggers: of each capability, 1 or more.
+            sizes: how many triggers each capability has, 1 or more.
             unanswerable: (n, n_dimensions) of requests that call for nothing.
         """
         import numpy as np
 
-        sizes = np.array(n_triggers, dtype=np.intp)
-        starts = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.intp)
-        n_counted = np.minimum(sizes, N_NEAREST)[:, None]
-        ranks = np.arange(N_NEAREST)[None, :]
+        n = np.array(sizes, dtype=np.intp)
+        starts = np.concatenate([[0], np.cumsum(n)[:-1]]).astype(np.intp)
+        places = np.full((len(n), max(N_NEAREST, int(n.max()))), -1, dtype=np.intp)
+        for row, (start, size) in enumerate(zip(starts, n, strict=True)):
+            places[row, :size] = np.arange(start, start + size)
+        n_counted = np.minimum(n, N_NEAREST)[:, None]
+        is_counted = np.arange(N_NEAREST)[None, ::-1] < n_counted
         return cls(
-            vectors=vectors,
-            owners=np.repeat(np.arange(len(sizes)), sizes),
-            nearest=starts[:, None] + np.minimum(ranks, n_counted - 1),
-            counted=((ranks < n_counted) / n_counted).astype(np.float32),
-            size_penalty=(SIZE_WEIGHT * np.log(sizes / TYPICAL_SIZE)).astype(np.float32),
-            unanswerable=unanswerable,
+            vectors=np.concatenate([vectors, unanswerable]),
+            places=places,
+            counted=(is_counted / n_counted).astype(np.float32),
+            size_penalty=(SIZE_WEIGHT * np.log(n / TYPICAL_SIZE)).astype(np.float32),
+            n_triggers=len(vectors),
         )
 
     @property
     def n_bytes(self) -> int:
         """What the arrays take."""
-        return self.vectors.nbytes + self.owners.nbytes + self.nearest.nbytes + self.counted.nbytes
+        return self.vectors.nbytes + self.places.nbytes + self.counted.nbytes + self.size_penalty.nbytes
 
     def scores(self, queries: Vectors) -> Scores:
         """Return how near what is said is to each capability, less how near to what calls for nothing.
@@ -92,17 +95,17 @@ class TriggerVectors:
             raise RankerError(f"{queries.shape[1]} dimensions instead of {self.vectors.shape[1]}")
         with single_blas_thread():
             cosines = queries @ self.vectors.T
-            foreign = queries @ self.unanswerable.T
-        background = np.sort(foreign, axis=1)[:, -N_NEAREST_UNANSWERABLE:].mean(axis=1)
-        by_text = np.stack([self._nearness(row) for row in cosines]) - BACKGROUND_WEIGHT * background[:, None]
+        by_text = np.stack([self._of_text(row) for row in cosines])
         whole, parts = by_text[0], by_text[1:]
         scores: Scores = np.maximum(whole, (whole + parts.max(axis=0)) / 2) if len(parts) else whole
         return scores - self.size_penalty
 
-    def _nearness(self, cosines: Scores) -> Scores:
-        """Return the mean of the three nearest triggers' cosines for each capability."""
+    def _of_text(self, cosines: Scores) -> Scores:
+        """Return the mean of each capability's nearest triggers' cosines, less what calls for nothing has."""
         import numpy as np
 
-        ordered = cosines[np.lexsort((-cosines, self.owners))]
-        nearness: Scores = (ordered[self.nearest] * self.counted).sum(axis=1)
+        background = np.sort(cosines[self.n_triggers :])[-N_NEAREST_UNANSWERABLE:].mean()
+        own = np.where(self.places < 0, np.float32(_ABSENT), cosines[self.places])
+        own.partition(range(own.shape[1] - N_NEAREST, own.shape[1]), axis=1)
+        nearness: Scores = (own[:, -N_NEAREST:] * self.counted).sum(axis=1) - BACKGROUND_WEIGHT * background
         return nearness

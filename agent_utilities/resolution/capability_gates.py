@@ -1,8 +1,17 @@
-"""What a capability must clear to be activated unasked: one gate for each way of comparing."""
+"""What a capability must clear to be activated unasked: one gate for each way of comparing, and what each is worth.
+
+A gate holds for the model that it was measured with alone: cosines of another are on another scale. So a model that
+has none here compares nothing, and words route in its place, under their own gate.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from agent_utilities.capabilities.routing import Gate
 
-BY_MEANING = Gate(0.345, 0.01)
-BY_WORDS = Gate(0.41, 0.01)
+BY_WORDS = Gate(threshold=0.41, margin=0.01)
+"""Words alone."""
+
+BY_MODEL: Mapping[str, Gate] = {"minilm-l6-v2": Gate(threshold=0.345, margin=0.01)}
+"""Vectors and words, by the model's name."""

@@ -8,7 +8,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
+from hashlib import blake2b
 
 from agent_utilities.capabilities.intent import intent_text
 from agent_utilities.capabilities.routing import LEAST_CHARACTERS, Route, routed
@@ -18,15 +20,39 @@ from agent_utilities.ranking.fallback_notice import FallbackNotice
 from agent_utilities.ranking.request_texts import read_request
 from agent_utilities.ranking.trigger_index import TriggerIndex, distinct_triggers
 from agent_utilities.ranking.unanswerable import UNANSWERABLE
-from agent_utilities.resolution.capability_gates import BY_MEANING, BY_WORDS
+from agent_utilities.resolution.capability_gates import BY_MODEL, BY_WORDS
+from agent_utilities.runtime.bounded_cache import BoundedCache
 from agent_utilities.runtime.threads import start_in_daemon_thread
 
 logger = logging.getLogger("agent_utilities.capabilities")
 
 _RETRY_S = 60.0
-_N_THREADS = 2
+_VECTORS_S = 1.0
+_N_REMEMBERED_CHARACTERS = 8_192
+_ROUTES_BYTES = 2 << 20
+_SCORE_BYTES = 200
 
 Triggers = Mapping[str, tuple[str, ...]]
+_Asked = tuple[bytes, frozenset[str]]
+
+
+@dataclass(frozen=True, eq=False)
+class _Ready:
+    """Triggers that are ready.
+
+    Args:
+        triggers: what was taken.
+        index: of them.
+        embedder: what embeds messages to be held against them; None where words alone are compared.
+        cause: why that is, where vectors were asked for.
+        routes: those of what was said last.
+    """
+
+    triggers: Triggers
+    index: TriggerIndex
+    embedder: Embedder | None
+    cause: str
+    routes: BoundedCache[_Asked, Route]
 
 
 class CapabilityRouter:
@@ -39,37 +65,41 @@ class CapabilityRouter:
         open_embedder: returns what embeds, the ranker's own; None compares words alone.
         cause: why nothing is ever routed; empty where something is.
         retry_s: seconds between tries to have vectors.
+        vectors_s: seconds after which words alone are compared, where a message is not embedded yet.
     """
 
     def __init__(
-        self, open_embedder: Callable[[], Embedder] | None = None, *, cause: str = "", retry_s: float = _RETRY_S
+        self,
+        open_embedder: Callable[[], Embedder] | None = None,
+        *,
+        cause: str = "",
+        retry_s: float = _RETRY_S,
+        vectors_s: float = _VECTORS_S,
     ) -> None:
-        self._open_embedder = None if cause else open_embedder
+        self._open_embedder = open_embedder
         self._off = cause
-        self._retry_s = retry_s
-        self._retry_at = 0.0
-        self._triggers: Triggers = {}
-        self._index: TriggerIndex | None = None
+        self._retry_s, self._vectors_s = retry_s, vectors_s
+        self._retry_at = float("inf")
+        self._triggers: Triggers | None = None
+        self._ready: _Ready | None = None
         self._lock = threading.Lock()
         self._preparing: Future[None] | None = None
-        self._threads = ThreadPoolExecutor(_N_THREADS, "route")
+        self._threads = ThreadPoolExecutor(2, "route")
+        # Of its own, so that words are not kept waiting by a model that hangs.
+        self._threads_for_words = ThreadPoolExecutor(1, "route-words")
         self._notice = FallbackNotice("capabilities are routed by words alone")
 
     @property
     def is_ready(self) -> bool:
-        """Whether what there is now is compared as well as it can be for now."""
-        return self._index is not None and self._preparing is None
+        """Whether what was taken last is compared as well as it can be for now."""
+        return self._ready is not None and self._preparing is None
 
     @property
     def cause(self) -> str:
         """Why nothing is routed, or less well than it could be; empty where neither holds."""
         if self._off:
             return self._off
-        if self._index is None:
-            return "the triggers are being read"
-        if self._open_embedder is not None and not self._index.has_vectors and self._index.names:
-            return "routed by words alone"
-        return ""
+        return "the triggers are not read yet" if self._ready is None else self._ready.cause
 
     def take(self, triggers: Triggers) -> None:
         """Take what there is now; returns at once, and what changed is made ready behind.
@@ -79,10 +109,9 @@ class CapabilityRouter:
         """
         given = {name: tuple(texts) for name, texts in triggers.items() if texts}
         with self._lock:
-            if self._off or (self._index is not None and given == self._triggers):
-                return
-            self._triggers = given
-            self._prepare_behind()
+            if not self._off and given != self._triggers:
+                self._triggers = given
+                self._prepare_behind()
 
     async def wait_until_ready(self) -> None:
         """Wait until what was taken is ready, by words alone where vectors can't be had."""
@@ -94,83 +123,137 @@ class CapabilityRouter:
 
         Args:
             text: what he says.
-            usable: the capabilities that he may use and that are not active yet.
+            usable: the capabilities that he may use.
         """
-        index = self._index
-        if self._off or index is None:
+        ready = self._ready
+        if ready is None:
             return Route(cause=self.cause)
-        self._try_again(index)
+        self._try_again()
+        asked = (_key(text), usable) if len(text) <= _N_REMEMBERED_CHARACTERS else None
+        if asked is not None and (known := ready.routes.get(asked)) is not None:
+            return known
         try:
-            return await asyncio.get_running_loop().run_in_executor(
-                self._threads, partial(self._route, index, text, usable)
-            )
+            route = await self._in_time(ready, text, usable)
         except Exception:
             logger.exception("can't route to a capability")
-            return Route(cause="it could not be routed")
+            return Route(cause="routing failed; the log says why")
+        if asked is not None and (ready.embedder is None or not route.by_words):
+            ready.routes.keep(asked, route)
+        return route
+
+    async def _in_time(self, ready: _Ready, text: str, usable: frozenset[str]) -> Route:
+        """Return a route by vectors, or by words where those can't be had in time."""
+        loop = asyncio.get_running_loop()
+        if ready.embedder is not None:
+            by_meaning = loop.run_in_executor(self._threads, partial(self._by_meaning, ready, text, usable))
+            try:
+                async with asyncio.timeout(self._vectors_s):
+                    return await by_meaning
+            except TimeoutError:
+                self._notice.failed("vectors take too long")
+            except RankerError as error:
+                self._notice.failed(str(error))
+        return await loop.run_in_executor(self._threads_for_words, partial(_by_words, ready.index, text, usable))
 
     def close(self) -> None:
         """Let the threads end."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        for threads in (self._threads, self._threads_for_words):
+            threads.shutdown(wait=False, cancel_futures=True)
 
-    # -- in a thread ---------------------------------------------------------------------------------------------
+    # -- in threads ----------------------------------------------------------------------------------------------
 
-    def _route(self, index: TriggerIndex, text: str, usable: frozenset[str]) -> Route:
+    def _by_meaning(self, ready: _Ready, text: str, usable: frozenset[str]) -> Route:
+        """Return a route by vectors and words.
+
+        Raises:
+            RankerError: the message can't be embedded.
+        """
         intent = intent_text(text)
-        if len(intent.strip()) < LEAST_CHARACTERS:
-            return Route(cause=f"fewer than {LEAST_CHARACTERS} characters were said")
-        view = index.view(usable)
-        if index.has_vectors and self._open_embedder is not None:
-            try:
-                texts = read_request(intent, view.evidence)
-                vectors = texts.vectors(self._open_embedder().embed_request(texts.to_embed))
-                self._notice.worked()
-                return routed(view.by_meaning(texts.whole, vectors), BY_MEANING)
-            except RankerError as error:
-                self._notice.failed(str(error))
-        return routed(view.by_words(intent), BY_WORDS, by_words=True)
+        embedder = ready.embedder
+        if embedder is None or is_too_short(intent):
+            return _by_words(ready.index, intent, usable)
+        view = ready.index.view(usable)
+        texts = read_request(intent, view.evidence)
+        vectors = texts.vectors(embedder.embed_request(texts.to_embed))
+        route = routed(view.by_meaning(texts.whole, vectors), BY_MODEL[embedder.provider.name])
+        self._notice.worked()
+        return route
 
-    def _try_again(self, index: TriggerIndex) -> None:
+    def _try_again(self) -> None:
         """Have vectors made where they could not be had some time ago."""
-        lacks_vectors = self._open_embedder is not None and index.names and not index.has_vectors
-        if lacks_vectors and self._preparing is None and time.monotonic() >= self._retry_at:
+        if self._preparing is None and time.monotonic() >= self._retry_at:
             with self._lock:
                 self._prepare_behind()
 
     def _prepare_behind(self) -> None:
         """Start making ready what was taken last, unless that is under way; the lock is held."""
         if self._preparing is None:
-            self._preparing = Future()
-            start_in_daemon_thread(partial(self._prepare, self._preparing))
+            done: Future[None] = Future()
+            self._preparing = done
+            start_in_daemon_thread(partial(self._prepare, done))
 
     def _prepare(self, done: Future[None]) -> None:
-        """Make ready what was taken last, until nothing newer was taken meanwhile."""
-        triggers: Triggers | None = None
+        """Make ready what was taken last, and what was taken meanwhile."""
+        made: Triggers | None = None
         while True:
             with self._lock:
-                if triggers is self._triggers:
+                triggers = self._triggers or {}
+                if made is triggers:
                     self._preparing = None
                     break
-                triggers = self._triggers
             try:
                 self._make_ready(triggers)
             except Exception:
-                logger.exception("the triggers can't be read")
+                logger.exception("the triggers can't be read; what was read before is used on")
+            made = triggers
         done.set_result(None)
 
     def _make_ready(self, triggers: Triggers) -> None:
-        if self._index is None:
-            self._index = TriggerIndex(triggers)
-        if not triggers or self._open_embedder is None:
-            self._index = TriggerIndex(triggers)
+        """Have triggers compared: at the first time by words until their vectors are there."""
+        self._retry_at = float("inf")
+        if self._open_embedder is None or not triggers:
+            self._ready = _ready(triggers, TriggerIndex(triggers))
             return
+        if self._ready is None:
+            self._ready = _ready(triggers, TriggerIndex(triggers), cause="routed by words until vectors are there")
         try:
             embedder = self._open_embedder()
+            if (model := embedder.provider.name) not in BY_MODEL:
+                cause = f"routed by words alone: no gate was measured for the model {model!r}"
+                self._ready = _ready(triggers, TriggerIndex(triggers), cause=cause)
+                return
             vectors = embedder.embed(distinct_triggers(triggers), "query")
             unanswerable = embedder.embed(UNANSWERABLE, "query")
         except RankerError as error:
             self._retry_at = time.monotonic() + self._retry_s
             self._notice.failed(str(error))
-            self._index = TriggerIndex(triggers)
+            self._ready = _ready(triggers, TriggerIndex(triggers), cause="routed by words alone")
         else:
-            self._index = TriggerIndex(triggers, vectors, unanswerable)
+            self._ready = _ready(triggers, TriggerIndex(triggers, vectors, unanswerable), embedder)
             self._notice.worked()
+
+
+def is_too_short(intent: str) -> bool:
+    """Return whether too little is said to be routed anywhere."""
+    return len(intent.strip()) < LEAST_CHARACTERS
+
+
+def _by_words(index: TriggerIndex, text: str, usable: frozenset[str]) -> Route:
+    """Return a route by words alone; processor work."""
+    intent = intent_text(text)
+    if is_too_short(intent):
+        return Route(cause=f"fewer than {LEAST_CHARACTERS} characters were said")
+    return routed(index.view(usable).by_words(intent), BY_WORDS, by_words=True)
+
+
+def _ready(triggers: Triggers, index: TriggerIndex, embedder: Embedder | None = None, cause: str = "") -> _Ready:
+    return _Ready(triggers, index, embedder, cause, BoundedCache(_ROUTES_BYTES, _weigh))
+
+
+def _key(text: str) -> bytes:
+    """Return what tells a message from others: what was said is not kept itself."""
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=20).digest()
+
+
+def _weigh(asked: _Asked, route: Route) -> int:
+    return 1_000 + _SCORE_BYTES * len(route.scores)
