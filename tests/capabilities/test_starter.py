@@ -17,6 +17,8 @@ from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 
 from agent_utilities.capabilities.starter_tap import starter_tap
+from agent_utilities.capabilities.tap import read_capabilities
+from agent_utilities.mcp.capabilities.servers import servers_of
 from agent_utilities.upstream.configuration.variables import Variables
 
 TAP = starter_tap()
@@ -55,6 +57,14 @@ def bundle(name: str) -> Bundle:
 
 
 class TestFiles:
+    def test_are_read_without_a_problem_or_a_notice(self):
+        capabilities = read_capabilities([TAP])
+        assert (sorted(capabilities.by_name), capabilities.problems, capabilities.notices) == (NAMES, (), ())
+
+    def test_all_can_be_switched_on_where_no_variable_is_set(self, tmp_path):
+        servers = servers_of(read_capabilities([TAP]), (), {"HOME": str(tmp_path)}, tmp_path)
+        assert (sorted(servers.by_capability), servers.unavailable, servers.notices) == (NAMES, {}, ())
+
     def test_are_installed_with_the_package(self):
         assert (files("agent_utilities.capabilities") / "starter" / "capabilities" / "git" / "config.toml").is_file()
 
@@ -101,9 +111,6 @@ class TestBundle:
         (required,) = bundle(name).provider["deps"]["require"]
         script = (TAP / "deps" / f"{required}.sh").read_text(encoding="utf-8")
         assert f"# check: {bundle(name).server['command']}\n" in script
-
-    def test_needs_no_variable(self, name, tmp_path):
-        assert "$" not in "".join(filled(bundle(name).server, tmp_path, {}))
 
 
 def filled(server: dict[str, Any], folder: Path, environ: dict[str, str]) -> list[str]:
