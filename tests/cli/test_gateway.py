@@ -9,7 +9,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ import pytest
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 
+from agent_utilities.cli.app import main
+from tests.command_line import Done, run_command
 from tests.upstream.supervised import FAULTY, PATIENCE_S
 from tests.wire.processes import HttpProcess
 
@@ -45,7 +47,7 @@ class Shell:
         new.rename(self.config)
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run the command to its end."""
+        """Run the command to its end, in a process of its own."""
         command = [COMMAND, "gateway", *arguments]
         return subprocess.run(
             command, env=self.environ, capture_output=True, text=True, check=False, timeout=2 * PATIENCE_S
@@ -55,6 +57,15 @@ class Shell:
 @pytest.fixture(scope="module")
 def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
     return Shell(tmp_path_factory.mktemp("shell"))
+
+
+Command = Callable[..., Done]
+
+
+@pytest.fixture
+def command(shell: Shell, capfd: pytest.CaptureFixture[str]) -> Command:
+    """Run the command in this process."""
+    return lambda *arguments: run_command(main, [COMMAND, "gateway", *arguments], shell.environ, capfd)
 
 
 class TestCheck:
@@ -69,59 +80,63 @@ class TestCheck:
         assert "what would mend it: install it, or give its whole path as `command`" in done.stdout
         assert "1 of 3 upstreams reached: 20 tools" in done.stdout
 
-    def test_json_has_a_row_for_each_and_the_code_tells_that_all_is_well(self, shell: Shell) -> None:
+    def test_json_has_a_row_for_each_and_the_code_tells_that_all_is_well(self, shell: Shell, command: Command) -> None:
         shell.write(well=entry(), off=entry(disabled=True))
-        done = shell.run("check", str(shell.config), "--json")
+        done = command("check", str(shell.config), "--json")
         told = json.loads(done.stdout)
         rows = [(row["server"], row["state"], row["tools"], row["wrong"]) for row in told["upstreams"]]
         assert (done.returncode, rows[1]) == (0, ("off", "off", 0, ""))
         assert (rows[0][0], *rows[0][2:]) == ("well", 20, "")
 
-    def test_a_server_that_cannot_be_taken_costs_none_of_the_others(self, shell: Shell) -> None:
+    def test_a_server_that_cannot_be_taken_costs_none_of_the_others(self, shell: Shell, command: Command) -> None:
         shell.write(well=entry(), odd={"command": 7})
-        done = shell.run("check", str(shell.config))
+        done = command("check", str(shell.config))
         assert done.returncode == 1
         assert "1 of 1 upstreams reached: 20 tools" in done.stdout
         assert f"left out: {shell.config}: mcpServers.odd.command: " in done.stdout.replace("\n", " ")
 
-    def test_a_name_that_looks_like_markup_costs_none_of_the_others(self, shell: Shell) -> None:
+    def test_a_name_that_looks_like_markup_costs_none_of_the_others(self, shell: Shell, command: Command) -> None:
         shell.write(**{"a[/]b": entry(), "well": entry()})
-        done = shell.run("check", str(shell.config))
+        done = command("check", str(shell.config))
         assert "2 of 2 upstreams reached: 40 tools" in done.stdout
         assert re.search(r"a\[/\]b +│ stdio +│ (ready|idle) ", done.stdout), done.stdout
 
 
 class TestList:
-    def test_sees_servers_that_were_never_reached_and_says_where_a_tool_is_denied(self, shell: Shell) -> None:
+    def test_sees_servers_that_were_never_reached_and_says_where_a_tool_is_denied(
+        self, shell: Shell, command: Command
+    ) -> None:
         shell.write(fresh=entry("wait-for=/dev/null", excludeTools=["ad*"]))
-        done = shell.run(str(shell.config), "--list", "--json")
+        done = command(str(shell.config), "--list", "--json")
         reasons = {row["name"]: row["reason"] for row in json.loads(done.stdout)["components"]}
         assert reasons["fresh_add"] == f"denied in its configuration ({shell.config}: mcpServers.fresh.excludeTools)"
         assert "fresh_echo" in reasons
 
-    def test_says_which_were_not_reached(self, shell: Shell) -> None:
+    def test_says_which_were_not_reached(self, shell: Shell, command: Command) -> None:
         shell.write(gone={"command": "no-such-program"})
         done = shell.run(str(shell.config), "--list")
         assert "not listed, since never reached: gone" in done.stdout
         assert "asking what was never listed yet: gone" in done.stderr
-        assert json.loads(shell.run(str(shell.config), "--list", "--json").stdout)["absent"] == ["gone"]
+        assert json.loads(command(str(shell.config), "--list", "--json").stdout)["absent"] == ["gone"]
 
-    def test_shows_what_servers_say_as_it_is_and_lets_none_of_it_act_on_the_terminal(self, shell: Shell) -> None:
+    def test_shows_what_servers_say_as_it_is_and_lets_none_of_it_act_on_the_terminal(
+        self, shell: Shell, command: Command
+    ) -> None:
         shell.write(loud=entry("tag=[/]\x1b[2J"), well=entry())
-        done = shell.run(str(shell.config), "--list")
+        done = command(str(shell.config), "--list")
         assert re.search(r"loud_tagged +│ tool +│ visible +│ +│ \[/\]\\x1b\[2J, loud ", done.stdout), done.stdout
         assert "well_echo" in done.stdout
         assert "\x1b[2J" not in done.stdout
 
 
 class TestLogs:
-    def test_show_what_a_server_said(self, shell: Shell) -> None:
+    def test_show_what_a_server_said(self, shell: Shell, command: Command) -> None:
         shell.write(chatty=entry("stderr=I am here"))
-        shell.run("check", str(shell.config))
-        assert "I am here" in shell.run("logs", "chatty").stdout
+        command("check", str(shell.config))
+        assert "I am here" in command("logs", "chatty").stdout
 
-    def test_of_a_name_that_is_none_name_those_that_are(self, shell: Shell) -> None:
-        done = shell.run("logs", "chaty")
+    def test_of_a_name_that_is_none_name_those_that_are(self, command: Command) -> None:
+        done = command("logs", "chaty")
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.startswith("error: no log of that server: 'chaty' (from argument NAME); there are: ")
 
@@ -134,9 +149,9 @@ class TestRefused:
             (["{config}", "--tool", "x"], "--tools"),
         ],
     )
-    def test_in_one_line(self, shell: Shell, arguments: list[str], hint: str) -> None:
+    def test_in_one_line(self, shell: Shell, command: Command, arguments: list[str], hint: str) -> None:
         shell.write(well=entry(disabled=True))
-        done = shell.run(*(each.format(config=shell.config) for each in arguments), "--list")
+        done = command(*(each.format(config=shell.config) for each in arguments), "--list")
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
         assert hint in done.stderr
 

@@ -11,29 +11,47 @@ from pathlib import Path
 import anyio
 import pytest
 
+from agent_utilities.cli.app import main
 from agent_utilities.graph.backends import embedded_path
 from agent_utilities.graph.base import UpstreamRecord, tool_record
 from agent_utilities.graph.embedded import EmbeddedGraph
 from agent_utilities.graph.sync import sync
+from tests.command_line import Done, run_command
 from tests.mcp.servers import log_server, running
 
 COMMAND = Path(sys.executable).parent / "agent-utilities"
 
 
 @pytest.fixture
-def graph(tmp_path):
-    def run(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-        env = {**os.environ, "MCP_GRAPH": "embedded", "MCP_GRAPH_FOLDER": str(tmp_path), "COLUMNS": "160", **more}
+def environ(tmp_path):
+    return {**os.environ, "MCP_GRAPH": "embedded", "MCP_GRAPH_FOLDER": str(tmp_path), "COLUMNS": "160"}
+
+
+@pytest.fixture
+def graph(environ, capfd):
+    """Run the command in this process."""
+
+    def run(*arguments: str, **more: str) -> Done:
+        return run_command(main, [str(COMMAND), "graph", *arguments], {**environ, **more}, capfd)
+
+    return run
+
+
+@pytest.fixture
+def shell(environ):
+    """Run the command in a process of its own."""
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [COMMAND, "graph", *arguments]
-        return subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=60)
+        return subprocess.run(command, env=environ, capture_output=True, text=True, check=False, timeout=60)
 
     return run
 
 
 class TestLife:
-    def test_sync_query_status_forget(self, graph, tmp_path):
+    def test_sync_query_status_forget(self, graph, shell, tmp_path):
         with running(log_server()) as base:
-            assert graph("sync", f"{base}/mcp").stdout.strip() == "logs: 4 tools, 4 put, 0 dropped"
+            assert shell("sync", f"{base}/mcp").stdout.strip() == "logs: 4 tools, 4 put, 0 dropped"
             assert graph("sync", f"{base}/mcp").stdout.strip() == "logs: 4 tools, 0 put, 0 dropped"
         assert graph("query", "last lines", "logs").stdout.split() == ["tail_log"]
         assert graph("query", "weather", "logs").stdout.startswith("no match: a caller is shown all permitted of its 4")
@@ -43,15 +61,15 @@ class TestLife:
         assert graph("forget", "logs").stdout.strip() == "logs: forgotten"
         assert "the graph holds no server yet" in graph("status").stdout
 
-    def test_a_running_servers_file_is_left_to_it(self, graph, tmp_path):
+    def test_a_running_servers_file_is_left_to_it(self, shell, tmp_path):
         environ = {"MCP_GRAPH": "embedded", "MCP_GRAPH_FOLDER": str(tmp_path)}
         with running(log_server(environ=environ)) as base:
             import httpx2
 
             while httpx2.get(f"{base}/ready").json()["graph"]["status"] != "ready":
                 pass
-            assert "in use by its running server" in graph("status").stdout
-            done = graph("query", "logs", "logs")
+            assert "in use by its running server" in shell("status").stdout
+            done = shell("query", "logs", "logs")
             assert (done.returncode, done.stderr.count("\n")) == (1, 1)
 
 

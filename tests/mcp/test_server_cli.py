@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import runpy
-import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from agent_utilities.selection.channels import FIELDS, spellings
 from agent_utilities.selection.merge import SEARCHING
+from tests.command_line import Done, run_command
 from tests.graph.agents import PATIENT
 
 SERVER = """
@@ -50,26 +50,15 @@ def shell(server):
 
 
 @pytest.fixture
-def refused(server, monkeypatch, capfd):
-    """Run the command line in this process, a twentieth of a new one's time; return its code, output and errors."""
+def command(server, capfd):
+    """Run the command line in this process."""
 
-    def run(*arguments: str, **environ: str) -> tuple[object, str, str]:
-        for name, value in environ.items():
-            monkeypatch.setenv(name, value)
-        monkeypatch.setattr(sys, "argv", [str(server), *arguments])
-        with pytest.raises(SystemExit) as ended:
-            runpy.run_path(str(server), run_name="__main__")
-        return (ended.value.code, *capfd.readouterr())
+    def run(*arguments: str, **environ: str) -> Done:
+        environ = {**os.environ, "COLUMNS": "200", **environ}
+        main = partial(runpy.run_path, str(server), run_name="__main__")
+        return run_command(main, [str(server), *arguments], environ, capfd)
 
-    # What a launch sets in its process is this one's no longer than a test: it logs to the stderr of that test alone.
-    package = logging.getLogger("agent_utilities")
-    handlers, level, propagate = list(package.handlers), package.level, package.propagate
-    signals = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    yield run
-    package.handlers[:], package.propagate = handlers, propagate
-    package.setLevel(level)
-    for number, handler in signals.items():
-        signal.signal(number, handler)
+    return run
 
 
 class TestRefused:
@@ -116,11 +105,11 @@ class TestRefused:
             ([], {"MCP_ACTIVE": "total"}, "use MCP_PINNED_TOOLS here"),
         ],
     )
-    def test_with_code_2_and_one_line_on_stderr(self, refused, arguments, environ, hint):
-        code, out, said = refused(*arguments, **environ)
-        assert (code, out, said.count("\n")) == (2, "", 1)
-        assert said.startswith("error: ")
-        assert hint in said
+    def test_with_code_2_and_one_line_on_stderr(self, command, arguments, environ, hint):
+        done = command(*arguments, **environ)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+        assert done.stderr.startswith("error: ")
+        assert hint in done.stderr
 
 
 class TestList:
@@ -129,8 +118,8 @@ class TestList:
         assert "denied by tag (option --disabled-tags)" in out
         assert "1 of 2 tools visible, 1 permitted; about" in out
 
-    def test_prints_json_for_machines(self, shell):
-        listed = json.loads(shell("--list", "--json", "--read-only", "--tools", "total,totl").stdout)
+    def test_prints_json_for_machines(self, command):
+        listed = json.loads(command("--list", "--json", "--read-only", "--tools", "total,totl").stdout)
         assert [(row["name"], row["verdict"]) for row in listed["components"]] == [
             ("total", "visible"),
             ("reset", "denied"),
@@ -138,23 +127,23 @@ class TestList:
         assert listed["unknown"] == {"totl": "total"}
         assert listed["totals"]["visible_tokens"] < listed["totals"]["tokens"]
 
-    def test_the_command_line_replaces_the_environment(self, shell):
-        listed = json.loads(shell("--list", "--json", "--tools", "reset", MCP_ENABLED_TOOLS="total").stdout)
+    def test_the_command_line_replaces_the_environment(self, command):
+        listed = json.loads(command("--list", "--json", "--tools", "reset", MCP_ENABLED_TOOLS="total").stdout)
         assert [row["verdict"] for row in listed["components"]] == ["denied", "visible"]
 
-    def test_a_tool_past_top_k_is_deferred(self, shell):
-        listed = json.loads(shell("--list", "--json", "--top-k", "1").stdout)
+    def test_a_tool_past_top_k_is_deferred(self, command):
+        listed = json.loads(command("--list", "--json", "--top-k", "1").stdout)
         assert [row["verdict"] for row in listed["components"]] == ["visible", "deferred"]
 
-    def test_a_query_is_answered_as_a_running_server_would(self, shell, tmp_path):
+    def test_a_query_is_answered_as_a_running_server_would(self, command, tmp_path):
         environ = {"MCP_GRAPH_FOLDER": str(tmp_path), **PATIENT}
-        listed = json.loads(shell("--list", "--json", "--query", "total", **environ).stdout)
+        listed = json.loads(command("--list", "--json", "--query", "total", **environ).stdout)
         shown = [(row["verdict"], row["reason"][:6]) for row in listed["components"]]
         assert (shown, listed["query"]) == ([("visible", "rank 1"), ("deferred", "permit")], "fresh")
 
-    def test_a_query_that_the_graph_can_not_answer_is_ranked_and_says_why(self, shell):
+    def test_a_query_that_the_graph_can_not_answer_is_ranked_and_says_why(self, command):
         environ = {"NEO4J_URI": "bolt://127.0.0.1:9", **PATIENT}
-        listed = json.loads(shell("--list", "--json", "--query", "total", **environ).stdout)
+        listed = json.loads(command("--list", "--json", "--query", "total", **environ).stdout)
         assert (listed["query"], listed["totals"]["visible"]) == ("ranked, graph unreachable", 1)
 
 
@@ -163,16 +152,16 @@ class TestHelp:
         out = shell("--help").stdout
         assert [flag for flag, _ in spellings("cli") if flag not in out] == []
 
-    def test_has_a_panel_of_its_own_for_tool_search_in_which_nothing_is_cut_off(self, shell):
-        _, _, panel = shell("--help", COLUMNS="80").stdout.partition("─ Tool search ─")
+    def test_has_a_panel_of_its_own_for_tool_search_in_which_nothing_is_cut_off(self, command):
+        _, _, panel = command("--help", COLUMNS="80").stdout.partition("─ Tool search ─")
         panel, _, rest = panel.partition("╰")
         options = [row.name for row in FIELDS if "cli" in row.channels and row.name in (*SEARCHING, "pins")]
         assert all(row.cli[0] in panel and f"{row.env[0]}]" in panel for row in FIELDS if row.name in options)
         assert "…" not in panel
         assert "--" not in rest
 
-    def test_a_server_without_an_installed_package_has_no_version(self, shell):
-        assert shell("--version").stdout == "ten-lines (no version)\n"
+    def test_a_server_without_an_installed_package_has_no_version(self, command):
+        assert command("--version").stdout == "ten-lines (no version)\n"
 
     @pytest.mark.parametrize("command", ["agent-utilities", "logs-agent-mcp"])
     def test_shells_complete_both_kinds_of_command(self, command):
