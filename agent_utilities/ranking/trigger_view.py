@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agent_utilities.ranking.general_talk import GeneralTalk
 from agent_utilities.ranking.scoring import N_DECIMALS
 from agent_utilities.ranking.trigger_vectors import TriggerVectors
 from agent_utilities.ranking.trigger_words import TriggerWords
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
 
 WORDS_WEIGHT = 0.2
 """Of the score by words, beside that by vectors."""
+TALK_WEIGHT = 0.2
+"""Of how much a message is put as general talk is, where vectors are compared."""
+TALK_WEIGHT_BY_WORDS = 0.15
+"""The same where words alone are."""
 
 Scored = tuple[tuple[str, float], ...]
 """Name and score of each capability, best first; equal ones by name."""
@@ -27,11 +32,13 @@ class TriggerView:
     Args:
         names: of the capabilities, ascending.
         words: of their triggers.
+        talk: how messages are put that call for nothing.
         vectors: of their triggers; None where words alone are compared.
     """
 
     names: tuple[str, ...]
     words: TriggerWords
+    talk: GeneralTalk
     vectors: TriggerVectors | None = None
 
     @classmethod
@@ -48,7 +55,8 @@ class TriggerView:
         by_meaning = None
         if vectors is not None and unanswerable is not None and triggers:
             by_meaning = TriggerVectors.of(vectors, list(map(len, triggers.values())), unanswerable)
-        return cls(tuple(triggers), TriggerWords.of(triggers), by_meaning)
+        talk = GeneralTalk.of(text for texts in triggers.values() for text in texts)
+        return cls(tuple(triggers), TriggerWords.of(triggers), talk, by_meaning)
 
     @property
     def n_bytes(self) -> int:
@@ -61,7 +69,7 @@ class TriggerView:
 
     def by_words(self, text: str) -> Scored:
         """Return how well a text fits each capability by its words alone."""
-        return self._ranked(self.words.scores(text))
+        return self._ranked(self.words.scores(text) - TALK_WEIGHT_BY_WORDS * self.talk.score(text))
 
     def by_meaning(self, text: str, queries: Vectors) -> Scored:
         """Return how well a text fits each capability by vectors and words; by words where there are no vectors.
@@ -73,10 +81,10 @@ class TriggerView:
         Raises:
             RankerError: the queries are of another model.
         """
-        by_words = self.words.scores(text)
         if self.vectors is None:
-            return self._ranked(by_words)
-        return self._ranked(self.vectors.scores(queries) + WORDS_WEIGHT * by_words)
+            return self.by_words(text)
+        by_words = WORDS_WEIGHT * self.words.scores(text) - TALK_WEIGHT * self.talk.score(text)
+        return self._ranked(self.vectors.scores(queries) + by_words)
 
     def _ranked(self, scores: Scores) -> Scored:
         named = zip(self.names, scores.astype(float).round(N_DECIMALS).tolist(), strict=True)

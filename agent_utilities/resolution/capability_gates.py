@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from agent_utilities.capabilities.routing import Gate
 
-BY_WORDS = Gate(threshold=0.41, margin=0.01)
+BY_WORDS = Gate(threshold=0.32, margin=0.005)
 """Words alone."""
 
-BY_MODEL: Mapping[str, Gate] = {"minilm-l6-v2": Gate(threshold=0.345, margin=0.01)}
+BY_MODEL: Mapping[str, Gate] = {"minilm-l6-v2": Gate(threshold=0.275, margin=0.005)}
 """Vectors and words, by the model's name."""
