@@ -63,3 +63,18 @@ def new(
 
     made = make_capability(name, folder)
     print(f"made {made}; next: change its files, then agent-utilities capabilities check {made.parent}")
+
+
+@capabilities_app.command()
+def route(
+    folder: Annotated[Path, typer.Option(help="A tap, or the folder of its bundles; `starter` for the package's.")],
+    rows: Annotated[
+        Path, typer.Option(help="JSON lines of messages: intent, and label where known: a name, or null for none.")
+    ],
+    out: Annotated[Path, typer.Option(help="Where to write a JSON line for each: intent, scores, activated.")],
+    words: Annotated[bool, typer.Option("--words", help="Compare words alone, whatever MCP_RANKER says.")] = False,
+) -> None:
+    """Say which bundle each message calls for, as a gateway decides it, and how often that is right."""
+    from agent_utilities.cli.capabilities_route import route_messages
+
+    route_messages(_folders([str(folder)])[0], rows, out, by_words=words)

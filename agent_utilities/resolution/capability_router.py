@@ -151,7 +151,7 @@ class CapabilityRouter:
                     return await by_meaning
             except TimeoutError:
                 self._notice.failed("vectors take too long")
-            except RankerError as error:
+            except (RankerError, UnicodeError) as error:
                 self._notice.failed(str(error))
         return await loop.run_in_executor(self._threads_for_words, partial(_by_words, ready.index, text, usable))
 
