@@ -46,10 +46,10 @@ _TRIGGERS = {
 _CALL = "billing_create_invoice"
 _SAID = (
     "good morning, how are you?",
-    "write an invoice for a customer",
-    "find a slot for a meeting next week",
+    "write an invoice for our customer Acme",
+    "find a slot for a meeting with Acme next week",
     _CALL,
-    "where is the parcel for the customer?",
+    "where is the parcel for Acme?",
 )
 _MAIN = "from agent_utilities.cli.app import main; main()"
 

@@ -19,6 +19,7 @@ from fastmcp.client.transports import StdioTransport
 from agent_utilities.capabilities.starter_tap import starter_tap
 from agent_utilities.capabilities.tap import read_capabilities
 from agent_utilities.mcp.capabilities.servers import servers_of
+from agent_utilities.resolution.capability_router import CapabilityRouter
 from agent_utilities.upstream.configuration.variables import Variables
 
 TAP = starter_tap()
@@ -54,6 +55,34 @@ def bundle(name: str) -> Bundle:
     text = (folder / (folder / "default.toml").read_text(encoding="utf-8").strip()).read_text(encoding="utf-8")
     config = tomllib.loads((folder / "config.toml").read_text(encoding="utf-8"))
     return Bundle(config, tomllib.loads(text), text.partition("\n[")[0])
+
+
+SAID = {
+    "browser": "open the shop and click on the sign in button",
+    "files": "list the files in the src directory",
+    "git": "make a commit of my changes",
+    "library-docs": "show the documentation of the requests library",
+    "memory": "what did I tell you about my dog?",
+    "spreadsheets": "sum up the amounts in my Excel sheet",
+    "sqlite": "query the database for the top ten customers",
+    "thinking": "think carefully about this problem",
+    "time": "what time is it in Paris?",
+    "weather": "what is the weather like in Munich?",
+    "web-page": "read this web page for me: https://example.com",
+    "web-search": "search the web for good restaurants in Rome",
+}
+"""What somebody may say who needs each of them, in words that are no trigger."""
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("name", NAMES)
+async def test_what_needs_a_capability_is_nearest_to_it_by_words_alone(name: str) -> None:
+    router = CapabilityRouter()
+    router.take(read_capabilities([TAP]).triggers)
+    await router.wait_until_ready()
+    route = await router.route(SAID[name], frozenset(NAMES))
+    router.close()
+    assert route.scores[0][0] == name
 
 
 class TestFiles:
