@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agent_utilities.capabilities.active import ActiveCapabilities
+from agent_utilities.capabilities.active import ActiveCapabilities, touch
 from agent_utilities.capabilities.routing import Route
 from agent_utilities.catalog.model import Catalog
 from agent_utilities.mcp.search_session import SessionView
@@ -65,11 +65,29 @@ class Taken:
         """Whether a session's list is another by a request that does not list it."""
         return self.session is not None and method != "tools/list" and bool(self.added or self.removed)
 
-    def used(self, catalog: Catalog, tool: str) -> None:
-        """Take a call that succeeded: whichever of the session's capabilities bring the tool count as used."""
+    def used(self, catalog: Catalog, tool: str) -> Taken:
+        """Return what there is after a call that succeeded: whichever capabilities bring the tool count as used.
+
+        A session keeps that; a caller without one is told it, to bring it along.
+        """
+        brings = frozenset[str]().union(
+            *(catalog.entries[i].capabilities or () for i in catalog.places_by_own_name.get(tool, ()))
+        )
+        if not brings:
+            return self
         if self.session is not None:
-            for i in catalog.places_by_own_name.get(tool, ()):
-                self.session.used(catalog.entries[i].capabilities or ())
+            self.session.used(brings)
+            return replace(self, active=self.session.active)
+        active = self.active
+        for name in self.active.names:
+            if name in brings:
+                active = touch(active, name)
+        return replace(self, active=active)
+
+    def told_with_call(self) -> dict[str, Any] | None:
+        """Return what is told of it with a call's result; None where a caller would learn nothing that matters."""
+        is_news = bool(self.added or self.removed or self.cause)
+        return self.summary() if is_news or (self.session is None and self.active.names) else None
 
     def summary(self) -> dict[str, Any]:
         """Return what is told of it in `_meta`: never to a model as a turn."""

@@ -198,9 +198,12 @@ class ServerCapabilities:
         return await self._host.route(words, usable)
 
     def _switched(self, active: ActiveCapabilities, route: Route, fixed: Sequence[str]) -> tuple[CapabilityChange, str]:
-        """Return what is active once a route has switched on what it leads to, and why it has not."""
+        """Return what is active once a route has switched on what it leads to, and why it has not.
+
+        What is on already is left as it is: the same words come with every request of a turn, and only calls use it.
+        """
         name = route.activated
-        if name is None or name in fixed:
+        if name is None or name in fixed or name in active.names:
             return CapabilityChange(active), ""
         if why := self.offer.servers.unavailable.get(name):
             return CapabilityChange(active), f"{name} can't be switched on: {why}"

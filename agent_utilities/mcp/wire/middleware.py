@@ -24,6 +24,7 @@ from agent_utilities.mcp.observers.base import ToolCalled, ToolsListed, ToolsSou
 from agent_utilities.mcp.search_session import SessionView
 from agent_utilities.mcp.session_capabilities import SessionCapabilities
 from agent_utilities.mcp.surface.verdict import CollectingDecisions, Verdict
+from agent_utilities.mcp.taken_capabilities import Taken
 from agent_utilities.mcp.tool_search.calls import Call
 from agent_utilities.mcp.tool_search.tool_search import ToolSearch
 from agent_utilities.mcp.wire.changes import Changes
@@ -205,6 +206,9 @@ class WireMiddleware:
         try:
             result = await call_next(ctx)
             ok = _is_ok(result)
+            if verdict.capabilities is not None and isinstance(result, dict):
+                taken = verdict.capabilities.used(decision.catalog, name) if ok else verdict.capabilities
+                result = _with_capabilities(result, taken)
             if call.is_wrapped and not ok and isinstance(result, dict):
                 return await self._host.tool_search.explained(call, result, verdict)
             return result
@@ -214,8 +218,6 @@ class WireMiddleware:
             surface.observers.called(ToolCalled(name, tied_to, ok, seconds, decision, verdict.trail, words))
             if ok and verdict.trail is not None and name in decision.permitted_names:
                 verdict.trail.used(name)
-            if ok and verdict.capabilities is not None:
-                verdict.capabilities.used(decision.catalog, name)
 
     def _turn_beside(self, ctx: ServerRequestContext[Any, Any], verdict: Verdict) -> None:
         """Have words that no list was turned by open a turn of their session, without the request waiting for it.
@@ -264,6 +266,15 @@ def _words(verdict: Verdict) -> str:
     """Return the words that the caller gave with a request; those that an operator gave once for all are nobody's."""
     query = verdict.effective.query
     return verdict.effective.query_text or "" if query is not None and query.side == "caller" else ""
+
+
+def _with_capabilities(result: dict[str, Any], taken: Taken) -> dict[str, Any]:
+    """Return a call's result that tells what is on from now on, where that is news to its caller."""
+    told, meta = taken.told_with_call(), result.get("_meta") or {}
+    own = meta.get(META_KEY) or {}
+    if told is None or "capabilities" in own:  # the tool that switches them has told it
+        return result
+    return {**result, "_meta": {**meta, META_KEY: {**own, "capabilities": told}}}
 
 
 def _task_id(ctx: ServerRequestContext[Any, Any]) -> str:

@@ -106,12 +106,17 @@ async def switched(client: Client[Any], action: str, name: str) -> dict[str, Any
 
 def running() -> set[str]:
     """Return the names of the tiny servers that run as children of this process, as the operating system counts."""
-    names = set()
+    return set(processes())
+
+
+def processes() -> list[str]:
+    """Return the name of each tiny server that is a child of this process, as often as it runs."""
+    names = []
     for child in psutil.Process().children(recursive=True):
         try:
             line = child.cmdline()
         except psutil.Error:
             continue
         if str(SERVER) in line:
-            names.add(line[line.index(str(SERVER)) + 1])
-    return names
+            names.append(line[line.index(str(SERVER)) + 1])
+    return sorted(names)
