@@ -91,6 +91,8 @@ def _profile(text: str, source: str) -> str:
 
 def _capabilities(text: str, source: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    if not names:
+        raise SelectionError("no name between the commas", text, source, "give names, or none for nothing")
     if len(names) > MAX_CAPABILITIES:
         raise SelectionError(
             "too many capabilities", f"{len(names)} names", source, f"give at most {MAX_CAPABILITIES}, used last last"

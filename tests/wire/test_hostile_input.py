@@ -45,6 +45,7 @@ def bad_value(field: Field) -> str:
         "threshold": "auto:0",
         "active": "a;b",
         "profile": "a,b",
+        "capabilities": " , ",
     }[field.kind]
 
 
