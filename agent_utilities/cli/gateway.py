@@ -41,12 +41,12 @@ def launch_gateway(options: GatewayOptions) -> None:
 def _gateway(options: GatewayOptions) -> Gateway:
     from agent_utilities.mcp.gateway import Gateway
 
-    chosen = chosen_config(options.files or (), yes=options.yes)
+    offering = offering_of(options)
+    chosen = chosen_config(options.files or (), yes=options.yes, is_needed=offering is None)
     tell(chosen.config)
     if options.name == GATEWAY_NAME and os.environ.get("NEO4J_URI", "").strip():
         print("note: gateways that share a Neo4j need names of their own: give this one a --name", file=sys.stderr)
-    files = ConfigFiles(chosen.files, os.environ, chosen.config, chosen.is_agreed)
-    offering = offering_of(options)
+    files = ConfigFiles(chosen.files, os.environ, chosen.config, chosen.is_agreed) if chosen.files else None
     offer = None
     if offering is not None:
         offer = offering.read(chosen.config.upstreams)
@@ -122,20 +122,23 @@ class Chosen:
         return self.found is None or is_config_agreed(self.found, config, _folder("consent"))
 
 
-def chosen_config(files: Sequence[Path], *, yes: bool) -> Chosen:
+def chosen_config(files: Sequence[Path], *, yes: bool, is_needed: bool = True) -> Chosen:
     """Return what configures a gateway.
 
     Args:
         files: those that were named; where none is, one is looked for, and which is said.
         yes: agree to start what a file of the working folder names.
+        is_needed: whether there must be one: a gateway with capabilities needs no servers of its own.
 
     Raises:
-        InputError: there is none, it can't be read, or was not agreed to.
+        InputError: there is none that is needed, it can't be read, or was not agreed to.
     """
     if files:
         return Chosen(files, read_config(files, os.environ))
     folder, home = Path.cwd(), user_home(os.environ)
     found = find_config(folder, home, os.environ)
+    if found is None and not is_needed:
+        return Chosen((), GatewayConfig())
     if found is None:
         looked = ", ".join(map(str, searched(folder, home, os.environ)))
         raise InputError("no config was found", str(folder), "the working folder", f"name one; looked for: {looked}")
