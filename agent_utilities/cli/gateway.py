@@ -51,7 +51,12 @@ def _gateway(options: GatewayOptions) -> Gateway:
     if offering is not None:
         offer = offering.read(chosen.config.upstreams)
         tell_capabilities(offer)
-    return Gateway(chosen.config, options.name, files=files, offer=offer, offering=offering)
+    gateway = Gateway(chosen.config, options.name, files=files, offer=offer, offering=offering)
+    if options.skills:
+        from agent_utilities.mcp.capabilities.skills_provider import skills_provider
+
+        gateway.add_provider(skills_provider(options.skills))
+    return gateway
 
 
 def offering_of(options: GatewayOptions) -> Offering | None:

@@ -94,6 +94,16 @@ class GatewayOptions(Options):
             rich_help_panel=_CAPABILITIES,
         ),
     ] = None
+    skills: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--skills",
+            metavar="DIR",
+            help="A folder of skills to serve as resources, which switch on the capabilities that they name; may be "
+            "repeated.",
+            rich_help_panel=_CAPABILITIES,
+        ),
+    ] = None
     max_capabilities: Annotated[
         int | None,
         typer.Option(

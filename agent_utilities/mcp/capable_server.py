@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,15 +13,20 @@ from mcp.server.connection import Connection
 
 from agent_utilities.mcp.capabilities.answers import CapabilityAnswers
 from agent_utilities.mcp.capabilities.capability_tool import AS_JUDGED, CAPABILITY, CapabilityTool, capability_tool
+from agent_utilities.mcp.capabilities.skills import skill_capabilities
 from agent_utilities.mcp.search_session import SessionView
 from agent_utilities.mcp.server import AgentServer
 from agent_utilities.mcp.session_capabilities import SessionCapabilities
 from agent_utilities.mcp.surface.verdict import Verdict, verdict_in_force
+from agent_utilities.mcp.taken_capabilities import with_capabilities
 from agent_utilities.selection.model import Selection
 
 if TYPE_CHECKING:
     from agent_utilities.mcp.capabilities.gateway_capabilities import GatewayCapabilities
     from agent_utilities.mcp.capabilities.server_capabilities import ServerCapabilities
+
+
+logger = logging.getLogger("agent_utilities.capabilities")
 
 
 class CapableServer(AgentServer):
@@ -88,6 +94,21 @@ class CapableServer(AgentServer):
             group.create_task(self.gateway_capabilities.toolchains.run())
             group.create_task(self.gateway_capabilities.follow())
             group.create_task(self.gateway_capabilities.end_leases())
+
+    async def after(self, method: str, params: Mapping[str, Any], result: Any, verdict: Verdict) -> Any:
+        """Return the result of a request that lists nothing; a skill that was read switches on what it names."""
+        taken = verdict.capabilities
+        if self.capabilities is None or taken is None or not isinstance(result, dict):
+            return result
+        change = self.capabilities.switched_on(taken, await skill_capabilities(self, method, params, result))
+        if change.active == taken.present and not change.added:
+            return result
+        taken = await self.capabilities.changed(taken, change)
+        logger.info("a skill called for %s", ", ".join(change.added) or "what is on already")
+        if taken.view is not None and change.added and self.gateway_capabilities is not None:
+            taken.view.note((await self.gateway_capabilities.count_for(verdict, taken))[0])
+            await taken.view.tell_changed()
+        return with_capabilities(result, taken)
 
     def session_began(self, connection: Connection, capabilities: SessionCapabilities) -> None:
         """Have what a session has on stop with it, where nobody else has it on."""

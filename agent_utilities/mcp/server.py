@@ -28,7 +28,7 @@ from agent_utilities.mcp.routes.context_route import context_route
 from agent_utilities.mcp.routes.http import selection_middleware, sse_routes
 from agent_utilities.mcp.routes.json_routes import json_routes
 from agent_utilities.mcp.session_capabilities import SessionCapabilities
-from agent_utilities.mcp.surface.verdict import verdict_in_force
+from agent_utilities.mcp.surface.verdict import Verdict, verdict_in_force
 from agent_utilities.mcp.tool_origin import origin_of
 from agent_utilities.mcp.wire.changes import Changes
 from agent_utilities.mcp.wire.middleware import WireMiddleware
@@ -109,6 +109,10 @@ class AgentServer(ResolvingServer):
         from agent_utilities.mcp.server_cli import run
 
         run(self, argv)
+
+    async def after(self, method: str, params: Mapping[str, Any], result: Any, verdict: Verdict) -> Any:
+        """Return the result of a request that lists nothing, once what follows from it is done: nothing, here."""
+        return result
 
     def session_began(self, connection: Connection, capabilities: SessionCapabilities) -> None:
         """Take note of a session that begins: a gateway's may have capabilities on until it ends."""

@@ -11,6 +11,7 @@ from agent_utilities.capabilities.routing import Route
 from agent_utilities.catalog.model import Catalog
 from agent_utilities.mcp.search_session import SessionView
 from agent_utilities.mcp.session_capabilities import SessionCapabilities
+from agent_utilities.selection.channels import META_KEY
 from agent_utilities.selection.merge import merge
 from agent_utilities.selection.model import CALLER_CHANNELS, NameSet, Selection, Setting, Slot
 
@@ -49,6 +50,11 @@ class Taken:
     def session(self) -> SessionCapabilities | None:
         """What keeps what is active; None where the request brings it."""
         return None if self.view is None else self.view.capabilities
+
+    @property
+    def present(self) -> ActiveCapabilities:
+        """What is active at this moment: other requests of the session may have changed it."""
+        return self.active if self.session is None else self.session.active
 
     @property
     def called_for(self) -> str | None:
@@ -140,3 +146,12 @@ def with_names(caller: Selection, names: Sequence[str]) -> Selection:
         return caller if len(others) == len(caller.slots) else Selection(others)
     setting = Setting(tuple(sorted(names)), ("capabilities",), "caller")
     return merge(Selection(others), Selection(((_SLOT, setting),)))
+
+
+def with_capabilities(result: dict[str, Any], taken: Taken) -> dict[str, Any]:
+    """Return a result that tells what is on from now on, where that is news to its caller."""
+    told, meta = taken.told_with_call(), result.get("_meta") or {}
+    own = meta.get(META_KEY) or {}
+    if told is None or "capabilities" in own:  # the tool that switches them has told it
+        return result
+    return {**result, "_meta": {**meta, META_KEY: {**own, "capabilities": told}}}

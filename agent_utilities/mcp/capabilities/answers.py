@@ -13,7 +13,7 @@ from fastmcp.exceptions import ToolError
 from fastmcp.server.dependencies import get_context
 from fastmcp.tools.base import ToolResult
 
-from agent_utilities.capabilities.active import ActiveCapabilities, CapabilityChange, disable, enable
+from agent_utilities.capabilities.active import CapabilityChange, disable, enable
 from agent_utilities.errors import shortened
 from agent_utilities.mcp.capabilities.capability_tool import ACTIONS
 from agent_utilities.mcp.capabilities.server_capabilities import ServerCapabilities
@@ -105,11 +105,11 @@ class CapabilityAnswers:
         if why := self._capabilities.offer.servers.unavailable.get(name):
             raise ToolError(f"{name} can't be switched on: {why}")
         told = list(await satisfying(self._host, name))
-        change = enable(self._present(taken), name, self._capabilities.offer.most)
+        change = enable(taken.present, name, self._capabilities.offer.most)
         if name not in change.active.names:
             raise ToolError(f"{name} can't be switched on: no capability may be; the operator set the most to 0")
         done = f"{name} is on" if change.added else f"{name} was on already"
-        result_for = await self._taken(verdict, taken, change)
+        result_for = await self._capabilities.changed(taken, change)
         if change.added:
             told += await self._host.seen(name, WAIT_S)
         return await self._result(verdict, result_for, change, done, told)
@@ -118,27 +118,11 @@ class CapabilityAnswers:
         name = self._named(arguments, taken)
         if name in taken.fixed:
             raise ToolError(f"{name} is always on: the operator switched it on at the start")
-        change = disable(self._present(taken), name)
+        change = disable(taken.present, name)
         done = f"{name} is off" if change.removed else f"{name} was off already"
         # What was asked for is told by `done`; only what gave way is told besides.
-        result_for = await self._taken(verdict, taken, change)
+        result_for = await self._capabilities.changed(taken, change)
         return await self._result(verdict, result_for, replace(change, removed=()), done)
-
-    def _present(self, taken: Taken) -> ActiveCapabilities:
-        """Return what is active at this moment: other requests of the session may have changed it."""
-        return taken.active if taken.session is None else taken.session.active
-
-    async def _taken(self, verdict: Verdict, taken: Taken, change: CapabilityChange) -> Taken:
-        """Have a change hold for the caller: in his session, or for as long as requests bring it."""
-        after = replace(taken, active=change.active, added=(), removed=(), route=None)
-        if taken.session is not None:
-            taken.session.take(change)
-            self._capabilities.hold(taken.session, change.active)
-        else:
-            before = frozenset(taken.active.names)
-            self._capabilities.holders.leases.renew(before, frozenset(change.active.names))
-        await self._capabilities.settle()
-        return after
 
     async def _result(
         self, verdict: Verdict, taken: Taken, change: CapabilityChange, done: str, told: Sequence[str] = ()

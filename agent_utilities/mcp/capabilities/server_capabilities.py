@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from cachetools import LRUCache
@@ -224,6 +224,34 @@ class ServerCapabilities:
         )
         return with_pins(with_names(caller, active), frozenset(fold(f"{server}_{glob}") for server, glob in wanted))
 
+    async def changed(self, taken: Taken, change: CapabilityChange) -> Taken:
+        """Have a change hold for a caller: in his session, or for as long as requests bring it.
+
+        Args:
+            taken: what there was for the request.
+            change: of what is active at this moment; see `present`.
+        """
+        after = replace(taken, active=change.active, added=change.added, removed=change.removed, route=None, cause="")
+        if taken.session is not None:
+            taken.session.take(change)
+            self.hold(taken.session, change.active)
+        else:
+            self.holders.leases.renew(frozenset(taken.active.names), frozenset(change.active.names))
+        await self.settle()
+        return after
+
+    def switched_on(self, taken: Taken, names: Iterable[str]) -> CapabilityChange:
+        """Return what comes of switching on those of some capabilities that there are for a caller and can be on."""
+        active, added, removed = taken.present, list[str](), list[str]()
+        for name in names:
+            if name in taken.usable and name not in (*taken.fixed, *self.offer.servers.unavailable):
+                change = enable(active, name, self.offer.most)
+                active = change.active
+                added += change.added
+                removed += change.removed
+        gone = [name for name in removed if name not in added]
+        return CapabilityChange(active, tuple(name for name in added if name in active.names), tuple(gone))
+
     # -- what runs ---------------------------------------------------------------------------------------------------
 
     def hold(self, session: SessionCapabilities, active: ActiveCapabilities) -> None:
@@ -240,8 +268,9 @@ class ServerCapabilities:
         while self.holders.names() != self._served:
             async with self._serving:
                 if (names := self.holders.names()) != self._served:
+                    offer = self.offer
                     await self._host.serve_capabilities(names)
-                    self._served = names
+                    self._served = names if self.offer is offer else None  # it was edited meanwhile
 
     def health(self) -> dict[str, Any]:
         """Return how many capabilities there are, how many are on for somebody, and how many sessions have any on."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -24,7 +25,7 @@ from agent_utilities.mcp.observers.base import ToolCalled, ToolsListed, ToolsSou
 from agent_utilities.mcp.search_session import SessionView
 from agent_utilities.mcp.session_capabilities import SessionCapabilities
 from agent_utilities.mcp.surface.verdict import CollectingDecisions, Verdict
-from agent_utilities.mcp.taken_capabilities import Taken
+from agent_utilities.mcp.taken_capabilities import with_capabilities
 from agent_utilities.mcp.tool_search.calls import Call
 from agent_utilities.mcp.tool_search.tool_search import ToolSearch
 from agent_utilities.mcp.wire.changes import Changes
@@ -67,6 +68,10 @@ class WireHost(Host, Protocol):
 
     async def caller_instructions(self) -> str | None:
         """Return what the present caller is told of the server for models; None where it is what everybody is."""
+        ...
+
+    async def after(self, method: str, params: Mapping[str, Any], result: Any, verdict: Verdict) -> Any:
+        """Return the result of a request that lists nothing, once what follows from it is done."""
         ...
 
     def session_began(self, connection: Connection, capabilities: SessionCapabilities) -> None:
@@ -141,7 +146,8 @@ class WireMiddleware:
             return await self._greet(await call_next(ctx))
         kind = _LISTS.get(ctx.method)
         if kind is None:
-            return await call_next(ctx)
+            answer: HandlerResult = await self._host.after(ctx.method, ctx.params or {}, await call_next(ctx), verdict)
+            return answer
         with CollectingDecisions(verdict) as decisions:
             result = await call_next(ctx)
         self._take_note(ctx, verdict, kind)
@@ -208,7 +214,7 @@ class WireMiddleware:
             ok = _is_ok(result)
             if verdict.capabilities is not None and isinstance(result, dict):
                 taken = verdict.capabilities.used(decision.catalog, name) if ok else verdict.capabilities
-                result = _with_capabilities(result, taken)
+                result = with_capabilities(result, taken)
             if call.is_wrapped and not ok and isinstance(result, dict):
                 return await self._host.tool_search.explained(call, result, verdict)
             return result
@@ -266,15 +272,6 @@ def _words(verdict: Verdict) -> str:
     """Return the words that the caller gave with a request; those that an operator gave once for all are nobody's."""
     query = verdict.effective.query
     return verdict.effective.query_text or "" if query is not None and query.side == "caller" else ""
-
-
-def _with_capabilities(result: dict[str, Any], taken: Taken) -> dict[str, Any]:
-    """Return a call's result that tells what is on from now on, where that is news to its caller."""
-    told, meta = taken.told_with_call(), result.get("_meta") or {}
-    own = meta.get(META_KEY) or {}
-    if told is None or "capabilities" in own:  # the tool that switches them has told it
-        return result
-    return {**result, "_meta": {**meta, META_KEY: {**own, "capabilities": told}}}
 
 
 def _task_id(ctx: ServerRequestContext[Any, Any]) -> str:

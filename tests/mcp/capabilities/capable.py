@@ -98,6 +98,13 @@ async def listed(client: Client[Any], **selection: Any) -> tuple[list[str], dict
     return [tool.name for tool in result.tools], dict((result.meta or {})[META_KEY])
 
 
+async def seen(of: Gateway, *capabilities: str) -> None:
+    """Wait until the servers of capabilities that are on have listed their tools."""
+    assert of.gateway_capabilities is not None
+    for name in capabilities:
+        assert await of.gateway_capabilities.seen(name, LONG_S) == []
+
+
 async def switched(client: Client[Any], action: str, name: str) -> dict[str, Any]:
     """Return what the `capability` tool answers as data."""
     result = await client.call_tool("capability", {"action": action, "name": name})
