@@ -6,8 +6,9 @@ it is put tells them apart.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from math import log
 from typing import TYPE_CHECKING
@@ -87,14 +88,12 @@ class GeneralTalk:
     """
 
     n_patterns: int
-    idf: dict[str, float]
-    owners: dict[str, NDArray[np.intp]]
+    idf: Mapping[str, float]
+    owners: Mapping[str, NDArray[np.intp]]
 
     @classmethod
     def of(cls, triggers: Iterable[str]) -> GeneralTalk:
         """Return it beside triggers: how they are put tells nothing."""
-        import numpy as np
-
         n_having: dict[str, int] = {}
         n_triggers = 0
         for trigger in triggers:
@@ -102,15 +101,10 @@ class GeneralTalk:
             for term in _counts(trigger):
                 n_having[term] = n_having.get(term, 0) + 1
         most = log(1 + (n_triggers + 0.5) / 0.5)
-        owners: dict[str, list[int]] = {}
-        patterns: Sequence[str] = (*UNANSWERABLE, *PATTERNS)
-        for owner, pattern in enumerate(patterns):
-            for term in _counts(pattern):
-                owners.setdefault(term, []).append(owner)
         return cls(
-            n_patterns=len(patterns),
+            n_patterns=len(UNANSWERABLE) + len(PATTERNS),
             idf={term: log(1 + (n_triggers - n + 0.5) / (n + 0.5)) / most for term, n in n_having.items()},
-            owners={term: np.array(having, dtype=np.intp) for term, having in owners.items()},
+            owners=_owners_by_term(),
         )
 
     def score(self, text: str) -> float:
@@ -124,6 +118,17 @@ class GeneralTalk:
                 shared[having] += rarity
         total = sum(rarities.values())
         return float(shared.max()) / total**COVERAGE_POWER if total > 0 else 0.0
+
+
+@cache
+def _owners_by_term() -> Mapping[str, NDArray[np.intp]]:
+    import numpy as np
+
+    owners: dict[str, list[int]] = {}
+    for owner, pattern in enumerate((*UNANSWERABLE, *PATTERNS)):
+        for term in _counts(pattern):
+            owners.setdefault(term, []).append(owner)
+    return {term: np.array(having, dtype=np.intp) for term, having in owners.items()}
 
 
 def _counts(text: str) -> dict[str, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import log
 from typing import TYPE_CHECKING
 
@@ -66,10 +67,9 @@ class TriggerWords:
             for term, weight in _weights(name, texts).items():
                 entries.setdefault(term, []).append((owner, weight))
         n = len(triggers) + BACKGROUND_WEIGHT * len(UNANSWERABLE)
-        n_having = {term: float(len(having)) for term, having in entries.items()}
-        for text in UNANSWERABLE:
-            for term in _counts(text):
-                n_having[term] = n_having.get(term, 0.0) + BACKGROUND_WEIGHT
+        n_having = dict(_background())
+        for term, having in entries.items():
+            n_having[term] = n_having.get(term, 0.0) + len(having)
         slices, end = {}, 0
         for term, having in entries.items():
             slices[term] = end, end + len(having)
@@ -133,6 +133,16 @@ class TriggerWords:
         for end in range(_N_LETTERS, len(word)):
             if word[:end] in self.slices:
                 yield word[:end]
+
+
+@cache
+def _background() -> Mapping[str, float]:
+    """Return how common each term is among requests that call for nothing, counted as they count."""
+    n_having: dict[str, float] = {}
+    for text in UNANSWERABLE:
+        for term in _counts(text):
+            n_having[term] = n_having.get(term, 0.0) + BACKGROUND_WEIGHT
+    return n_having
 
 
 def _counts(text: str) -> dict[str, float]:

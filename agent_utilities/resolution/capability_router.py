@@ -197,8 +197,8 @@ class CapabilityRouter:
         made: Triggers | None = None
         while True:
             with self._lock:
-                triggers = self._triggers or {}
-                if made is triggers:
+                triggers = self._triggers
+                if triggers is None or made is triggers:
                     self._preparing = None
                     break
             try:

