@@ -1,0 +1,145 @@
+"""Which of 58 capabilities messages call for: top-1, and what the gate hits and abstains from, beside the plain mean.
+
+The gate is chosen five times on four fifths of the rows and measured on the fifth; a capability's rows stay together.
+It reads `../shared/data/capability-routing/catalog.json` (`--data FILE`) and says where that is absent.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from agent_utilities.capabilities.routing import Gate
+from agent_utilities.ranking.base import RankerError
+from agent_utilities.ranking.embedding import Embedder
+from agent_utilities.ranking.open import open_provider
+from agent_utilities.ranking.request_texts import read_request
+from agent_utilities.ranking.trigger_index import TriggerIndex, distinct_triggers
+from agent_utilities.ranking.trigger_view import Scored, TriggerView
+from agent_utilities.ranking.unanswerable import UNANSWERABLE
+from agent_utilities.resolution.capability_gates import BY_MODEL, BY_WORDS
+
+HERE = Path(__file__).parent
+DATA = HERE.parent.parent / "shared/data/capability-routing/catalog.json"
+ROWS = HERE / "capability_rows.jsonl"
+PLAIN = Gate(0.55, 0.08)
+N_FOLDS = 5
+
+
+class Row(NamedTuple):
+    """A message as it was scored."""
+
+    origin: str
+    label: str | None
+    scores: Scored
+
+    def clears(self, threshold: float, margin: float) -> bool:
+        """Return whether the best is activated."""
+        (_, best), (_, second) = self.scores[:2]
+        return best >= threshold and best - second >= margin
+
+    @property
+    def is_best(self) -> bool:
+        """Whether the best is what was called for."""
+        return self.scores[0][0] == self.label
+
+
+def under(gate: Gate) -> Callable[[Row], bool]:
+    """Return whether a gate is cleared."""
+    return lambda row: row.clears(gate.threshold, gate.margin)
+
+
+def rates(rows: Sequence[Row], clears: Callable[[Row], bool]) -> tuple[float, float, float]:
+    """Return the shares of top-1, of hits and of abstentions."""
+    calls, others = [row for row in rows if row.label], [row for row in rows if not row.label]
+    return (
+        sum(row.is_best for row in calls) / max(1, len(calls)),
+        sum(row.is_best and clears(row) for row in calls) / max(1, len(calls)),
+        sum(not clears(row) for row in others) / max(1, len(others)),
+    )
+
+
+def cross_validated(rows: Sequence[Row], margin: float, least_abstained: float) -> tuple[float, float, float]:
+    """Return the shares under thresholds that are each chosen on the other folds."""
+    labels = sorted({row.label for row in rows if row.label})
+    fold_of = {label: place % N_FOLDS for place, label in enumerate(labels)}
+    n_others, cleared = 0, set[int]()
+    folds = []
+    for row in rows:
+        folds.append(fold_of[row.label] if row.label else n_others % N_FOLDS)
+        n_others += not row.label
+    for fold in range(N_FOLDS):
+        known = [row for row, own in zip(rows, folds, strict=True) if own != fold]
+        gates = [Gate(float(threshold), margin) for threshold in np.arange(0.0, 1.0, 0.005)]
+        chosen = next(gate for gate in gates if rates(known, under(gate))[2] >= least_abstained)
+        own = [row for row, place in zip(rows, folds, strict=True) if place == fold]
+        cleared |= {id(row) for row in own if under(chosen)(row)}
+    return rates(rows, lambda row: id(row) in cleared)
+
+
+def by_meaning(view: TriggerView, embedder: Embedder, said: str) -> Scored:
+    """Return the scores as the router has them."""
+    texts = read_request(said, view.evidence)
+    return view.by_meaning(texts.whole, texts.vectors(embedder.embed_request(texts.to_embed)))
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--quick", action="store_true", help="every fourth row alone")
+    options = parser.parse_args()
+    if not options.data.is_file():
+        sys.exit(f"no catalog of capabilities at {options.data}; name one with --data")
+    catalog = json.loads(options.data.read_text())["capabilities"]
+    triggers = {name: tuple(each["triggers"]) for name, each in catalog.items() if each["triggers"]}
+    try:
+        embedder = Embedder(open_provider("minilm"))
+    except RankerError as error:
+        sys.exit(f"no model: {error}")
+    texts = distinct_triggers(triggers)
+    vectors = embedder.embed(texts, "query")
+    view = TriggerIndex(triggers, vectors, embedder.embed(UNANSWERABLE, "query")).view(frozenset(triggers))
+    place_of = {text: place for place, text in enumerate(texts)}
+    places = {name: [place_of[text] for text in owned] for name, owned in triggers.items()}
+    messages = [json.loads(line) for line in ROWS.read_text().splitlines()][:: 4 if options.quick else 1]
+
+    def plain(said: str) -> Scored:
+        cosines = vectors @ embedder.embed_request((said,))[0]
+        means = {name: float(np.sort(cosines[own])[-3:].mean()) for name, own in places.items()}
+        return tuple(sorted(means.items(), key=lambda item: -item[1]))
+
+    ways: list[tuple[str, Callable[[str], Scored], Gate, float]] = [
+        ("mean of three cosines", plain, PLAIN, 0.95),
+        ("vectors and words", lambda said: by_meaning(view, embedder, said), BY_MODEL["minilm-l6-v2"], 0.95),
+        ("words alone", view.by_words, BY_WORDS, 0.90),
+    ]
+    print(f"{'way':24}{'rows':8}{'n':>5}{'top-1':>8}{'hit':>8}{'abstain':>9}{'cv hit':>9}{'cv abstain':>12}{'ms':>8}")
+    for name, score, gate, least in ways:
+        rows, took_s = [], []
+        for message in messages:
+            started = time.perf_counter()
+            scores = score(message["intent"])
+            took_s.append(time.perf_counter() - started)
+            rows.append(Row(message["set"], message["label"], scores))
+        for origin in ("first", "second", "all"):
+            some = [row for row in rows if origin in ("all", row.origin)]
+            top, hit, abstained = rates(some, under(gate))
+            _, cv_hit, cv_abstained = cross_validated(some, gate.margin, least)
+            ms = 1000 * statistics.median(took_s)
+            print(
+                f"{name:24}{origin:8}{len(some):5}{top:8.3f}{hit:8.3f}{abstained:9.3f}{cv_hit:9.3f}{cv_abstained:12.3f}"
+                f"{ms:8.2f}"
+            )
+
+
+if __name__ == "__main__":
+    main()
