@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from agent_utilities.cli.usage_report import counted
 from agent_utilities.mcp.command_line.plain_text import plain
 
 _STYLES = {"ready": "green", "not installed": "yellow", "unavailable": "yellow"}
+_LONGEST_NAME = 24
 
 
 def check_capabilities(folders: Sequence[Path], providers: Sequence[str], config: Path | None, *, as_json: bool) -> int:
@@ -52,7 +53,7 @@ def list_capabilities(folders: Sequence[Path], providers: Sequence[str], config:
         return
     console = Console(emoji=False)
     if report.bundles:
-        console.print(_table(report.bundles))
+        console.print(_table(report.bundles, console.width))
     _print_sum(report, console)
 
 
@@ -64,7 +65,7 @@ def _print_json(report: FoldersReport) -> None:
 
 
 def _print_bundle(bundle: BundleReport, console: Console) -> None:
-    servers = ", ".join(bundle.servers) or "no server"
+    servers = ", ".join(bundle.servers or bundle.require) or "no server"
     sentences = counted(bundle.n_triggers, "trigger") if bundle.n_triggers else "no triggers: enabled by name alone"
     domains = f"; for {', '.join(bundle.domains)}" if bundle.domains else ""
     state = f"[{_STYLES[bundle.state]}]{bundle.state}[/]"
@@ -75,18 +76,29 @@ def _print_bundle(bundle: BundleReport, console: Console) -> None:
             _line(console, f"  {plain(lack)}")
 
 
-def _table(bundles: Sequence[BundleReport]) -> Table:
-    table = Table(header_style="bold", box=SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
-    table.add_column("name", overflow="fold", ratio=4)
-    table.add_column("title", overflow="fold", ratio=5)
-    table.add_column("provider", overflow="fold", ratio=3)
-    table.add_column("servers", overflow="fold", ratio=3)
-    table.add_column("triggers", justify="right", no_wrap=True)
+def _table(bundles: Sequence[BundleReport], width: int) -> Table:
+    table = Table(header_style="bold", box=SIMPLE_HEAD, show_edge=False, padding=0)
+    rows = [(each.name, each.title, each.provider, ", ".join(each.servers), each) for each in bundles]
+    name = _width("name", (row[0] for row in rows), _LONGEST_NAME)
+    state = _width("state", (row[4].state for row in rows), width)
+    free = width - name - state - len("triggers") - 5  # a space between two columns
+    provider = _width("provider", (row[2] for row in rows), max(len("provider"), free // 4))
+    servers = _width("servers", (row[3] for row in rows), max(len("servers"), free // 4))
+    title = _width("title", (row[1] for row in rows), max(len("title"), free - provider - servers))
+    table.add_column("name", overflow="fold", width=name)
+    for heading, columns in (("title", title), ("provider", provider), ("servers", servers)):
+        table.add_column(heading, no_wrap=True, overflow="ellipsis", width=columns)
+    table.add_column("triggers", justify="right")
     table.add_column("state", no_wrap=True)
-    for each in bundles:
-        texts = (each.name, each.title, each.provider, ", ".join(each.servers))
-        table.add_row(*map(plain, texts), str(each.n_triggers or ""), f"[{_STYLES[each.state]}]{each.state}[/]")
+    for *texts, bundle in rows:
+        styled = f"[{_STYLES[bundle.state]}]{bundle.state}[/]"
+        table.add_row(*map(plain, texts), str(bundle.n_triggers or ""), styled)
     return table
+
+
+def _width(heading: str, texts: Iterable[str], most: int) -> int:
+    """Return how wide a column is: as its longest text, and no wider than it may be."""
+    return min(most, max(len(heading), *map(len, texts)))
 
 
 def _print_sum(report: FoldersReport, console: Console) -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from agent_utilities.capabilities.model import Capabilities, Capability
+from agent_utilities.capabilities.requirements import check_all
 from agent_utilities.capabilities.tap import BUNDLES, read_capabilities
 from agent_utilities.errors import InputError
 from agent_utilities.mcp.capabilities.servers import CapabilityServers, servers_of
 from agent_utilities.settings_file import user_folder
+from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.configuration.config_files import read_config
 
 
@@ -22,6 +25,7 @@ class BundleReport:
     Args:
         name, title, provider: as its files have them.
         servers: the names, on a gateway, of those that it brings along, then of the gateway's own that it uses.
+        require: what must be installed, as `OWNER/TOOL`.
         n_triggers: how many sentences call for it.
         domains: the profiles that see it; empty for every one.
         unavailable: why it can't be enabled; empty where it can.
@@ -32,6 +36,7 @@ class BundleReport:
     title: str
     provider: str
     servers: tuple[str, ...]
+    require: tuple[str, ...]
     n_triggers: int
     domains: tuple[str, ...]
     unavailable: str = ""
@@ -92,16 +97,31 @@ def read_folders(given: Sequence[Path], providers: Sequence[str], config: Path |
 
 def _report(capability: Capability, capabilities: Capabilities, servers: CapabilityServers) -> BundleReport:
     name = capability.name
-    placed = (*servers.by_capability.get(name, ()), *servers.own.get(name, ()))
+    brought = servers.by_capability.get(name, ())
+    placed = (*brought, *servers.own.get(name, ()))
     return BundleReport(
         name=name,
         title=capability.title,
         provider=capability.provider,
         servers=placed or tuple(server.name for server in capability.servers),
+        require=capability.require,
         n_triggers=len(capability.triggers),
         domains=capability.domains,
         unavailable=servers.unavailable.get(name, ""),
+        missing=_missing(capability, capabilities.taps[name], [servers.configs[each] for each in brought]),
     )
+
+
+def _missing(capability: Capability, tap: Path, configs: Sequence[UpstreamConfig]) -> tuple[str, ...]:
+    """Return what is not installed of what a capability requires, and of its servers' programs. Nothing is run."""
+    path = os.environ.get("PATH", os.defpath)
+    checked = check_all(capability, tap, path)
+    lines = [f"requires {each.requirement.name}: {each.why}" for each in checked if not each.is_there]
+    for config in configs:
+        own = config.env["PATH"].get_secret_value() if "PATH" in config.env else path
+        if config.transport == "stdio" and shutil.which(config.command, path=own) is None:
+            lines.append(f"server {config.name}: the program {config.command!r} is not installed")
+    return tuple(lines)
 
 
 def _chosen(providers: Sequence[str]) -> dict[str, str]:

@@ -18,6 +18,10 @@ def run(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setattr("sys.platform", "linux")
     monkeypatch.delenv("SEARCH_KEY", raising=False)
+    for program in ("npx", "uvx"):
+        (tmp_path / "bin" / program).parent.mkdir(exist_ok=True)
+        (tmp_path / "bin" / program).touch(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
 
     def run(*arguments: object) -> tuple[object, str, str]:
         monkeypatch.setattr(sys, "argv", ["agent-utilities", "capabilities", *map(str, arguments)])
@@ -48,6 +52,20 @@ class TestCheck:
         out = run("check", tap)[1]
         assert "unavailable websearch (search): search; no triggers: enabled by name alone\n" in out
         assert "the variable SEARCH_KEY is not set; set it" in out
+
+    def test_names_what_is_not_installed(self, run, tap):
+        script = "# check: dockerd\n"
+        write(tap, {"capabilities/docker/docker.toml": TOOLCHAIN, "deps/docker/docker.sh": script})
+        code, out, _ = run("check", tap)
+        assert code == 0
+        assert "not installed docker (docker): docker/docker; no triggers: enabled by name alone\n" in out
+        assert "  requires docker/docker: 'dockerd' is not installed\n" in out
+
+    def test_names_a_servers_program_that_is_not_installed(self, run, tap, tmp_path):
+        (tmp_path / "bin" / "npx").unlink()
+        out = run("check", tap)[1]
+        assert "not installed browser (chrome)" in out
+        assert "  server chrome: the program 'npx' is not installed\n" in out
 
     def test_never_shows_a_variable_that_is_set(self, run, tap, monkeypatch):
         monkeypatch.setenv("SEARCH_KEY", "s3cret")
@@ -102,6 +120,12 @@ class TestList:
         row = next(line for line in out.splitlines() if line.startswith("browser"))
         assert row.split() == ["browser", "Browser", "(Chrome)", "chrome", "chrome", "2", "ready"]
 
+    def test_cuts_long_titles_and_keeps_each_bundle_on_one_line(self, run, tap):
+        write(tap / "capabilities", {"docker/docker.toml": TOOLCHAIN.replace("Docker", "Containers " * 20)})
+        rows = [line for line in run("list", tap)[1].splitlines() if line.startswith(("browser", "docker", "web"))]
+        assert len(rows) == 3
+        assert "…" in rows[1]
+
     def test_is_of_the_users_own_folder_where_none_is_named(self, run, tmp_path):
         write(tmp_path / "config" / "agent-utilities" / "capabilities", {"docker/docker.toml": TOOLCHAIN})
         assert "docker" in run("list")[1]
@@ -139,4 +163,4 @@ class TestNew:
     def test_refuses_a_name_that_can_not_be_one(self, run, tmp_path, name):
         code, _, err = run("new", "--folder", tmp_path, "--", name)
         assert (code, "not a capability's name" in err) == (2, True)
-        assert list(tmp_path.iterdir()) == []
+        assert [path.name for path in tmp_path.iterdir()] == ["bin"]
