@@ -15,5 +15,5 @@ BY_WORDS = Gate(threshold=0.32, margin=0.005)
 .909."""
 
 BY_MODEL: Mapping[str, Gate] = {"minilm-l6-v2": Gate(threshold=0.275, margin=0.005)}
-"""Vectors and words, by the model's name. On the same rows: top-1 .860, .743 hit, .964 abstained; cross-validated .754 at
-.945. `benchmarks/capability_routing.py` measures them."""
+"""Vectors and words, by the model's name. On the same rows: top-1 .860, .743 hit, .964 abstained; cross-validated .754
+at .945. `benchmarks/capability_routing.py` measures them."""
