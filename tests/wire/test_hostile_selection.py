@@ -31,6 +31,7 @@ BY_KIND = {
     "number": ["999999999", "0"],
     "threshold": ["on", "off", "auto:1"],
     "active": ["wipe_notes", "+wipe_notes,read_note;turns=1;of=01234567"],
+    "capabilities": ["wipe_notes", "delete,wipe_notes,../../x", "none"],
     "profile": ["none", "all", "*", "wipe_notes"],
 }  # fmt: skip
 """Values to try for each kind of field, the broadest first."""
