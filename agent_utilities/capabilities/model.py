@@ -88,6 +88,7 @@ class Capabilities:
         notices: one line each, of what is passed over and harms nothing.
         files: every file that was read or looked for, to be watched.
         taps: by capability, the folder beside whose `capabilities/` its `deps/` stands.
+        broken: the names of those that something is wrong with, and that are left out.
     """
 
     by_name: Mapping[str, Capability] = field(default_factory=dict)
@@ -95,6 +96,7 @@ class Capabilities:
     notices: tuple[str, ...] = ()
     files: tuple[Path, ...] = ()
     taps: Mapping[str, Path] = field(default_factory=dict)
+    broken: frozenset[str] = frozenset()
 
     @cached_property
     def triggers(self) -> Mapping[str, tuple[str, ...]]:

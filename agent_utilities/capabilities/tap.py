@@ -55,6 +55,7 @@ def read_capabilities(folders: Sequence[Path], *, providers: Mapping[str, str] =
         notices=notes.all_notices(),
         files=tuple(dict.fromkeys(notes.files)),
         taps={name: taps[name] for name in taken},
+        broken=frozenset(by_name.keys() - taken.keys()),
     )
 
 

@@ -57,7 +57,7 @@ class GatewayCapabilities:
     """
 
     def __init__(self, gateway: CapableGateway, offer: Offer, offering: Offering | None = None) -> None:
-        self._gateway, self._offering = gateway, offering
+        self._gateway, self.offering = gateway, offering
         self.capabilities = ServerCapabilities(self, offer)
         environ = self.surface.operator.environ if offering is None else offering.environ
         self.toolchains = Toolchains(environ=environ, allow_install=offering is not None and offering.allow_install)
@@ -135,9 +135,8 @@ class GatewayCapabilities:
 
     async def follow(self) -> None:
         """Take what the folders say whenever they change, until cancelled; what is on stays on while it is there."""
-        if self._offering is not None:
-            own = self._gateway.config.upstreams
-            async for changed in self._offering.changes(self.capabilities.offer, own):
+        if self.offering is not None:
+            async for changed in self.offering.changes(self.capabilities.offer.capabilities):
                 try:
                     self.take(changed)
                     await self.capabilities.settle()
@@ -152,9 +151,9 @@ class GatewayCapabilities:
 
     def take(self, capabilities: Capabilities | None = None) -> None:
         """Offer other capabilities from now on, or the same beside other servers of the gateway's own."""
-        if self._offering is not None:
+        if self.offering is not None:
             known = self.capabilities.offer.capabilities if capabilities is None else capabilities
-            self.capabilities.take(self._offering.with_servers(known, self._gateway.config.upstreams))
+            self.capabilities.take(self.offering.with_servers(known, self._gateway.config.upstreams))
             self.have_routed()
 
     def have_routed(self) -> None:

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from agent_utilities.capabilities.active import MAX_ACTIVE
+from agent_utilities.capabilities.edited import edited
 from agent_utilities.capabilities.model import Capabilities
 from agent_utilities.capabilities.starter_tap import folder_named
 from agent_utilities.capabilities.tap import read_capabilities
@@ -57,38 +58,49 @@ class Offering:
         Raises:
             InputError: a folder is not there or can't be listed, or a capability that is to be on is not in any.
         """
+        return self.with_servers(self.read_capabilities(), own)
+
+    def read_capabilities(self, before: Capabilities | None = None) -> Capabilities:
+        """Return what the folders have now.
+
+        Args:
+            before: what they had, of which a half-finished edit takes nothing away; None at the start.
+
+        Raises:
+            InputError: as `read`.
+        """
         capabilities = read_capabilities(self.folders, providers=self.providers)
+        if before is not None:
+            capabilities = edited(before, capabilities)
         for name in self.fixed:
             if name not in capabilities.by_name:
                 raise _unknown(name, capabilities)
-        return self.with_servers(capabilities, own)
+        return capabilities
 
     def with_servers(self, capabilities: Capabilities, own: Sequence[UpstreamConfig]) -> Offer:
         """Return an offer of capabilities beside the servers of a gateway's own configuration."""
         servers = servers_of(capabilities, own, self.environ, self.folder)
         return Offer(capabilities, servers, self.fixed, self.most, routes=self.routes)
 
-    async def changes(self, offer: Offer, own: Sequence[UpstreamConfig]) -> AsyncIterator[Capabilities]:
+    async def changes(self, known: Capabilities) -> AsyncIterator[Capabilities]:
         """Yield the capabilities whenever their files have changed, until cancelled.
 
-        What can't be read any more changes nothing, and a log line says why.
+        What can't be read any more changes nothing, and a log line says why; see `edited`.
 
         Args:
-            offer: what there was.
-            own: the servers of the gateway's own configuration.
+            known: what there was.
         """
-        known = offer.capabilities
         while True:
             async for _ in touched(known.files):
                 try:
-                    now = (await in_daemon_thread(partial(self.read, own))).capabilities
+                    now = await in_daemon_thread(partial(self.read_capabilities, known))
                 except InputError as error:
                     logger.error("the capabilities are kept as they were: %s", error)
                     continue
                 if now != known:
                     for problem in now.problems:
                         if problem not in known.problems:
-                            logger.warning("left out: %s", problem)
+                            logger.warning("not taken: %s", problem)
                     is_watched = now.files == known.files
                     known = now
                     yield now

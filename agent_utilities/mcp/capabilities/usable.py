@@ -55,8 +55,8 @@ def _may_leave_anything(
     brought = servers.by_capability.get(capability.name, ())
     for server in brought:
         config = servers.configs[server]
-        if server in seen:
-            own = (each for each in seen[server] if capability.name in (each.capabilities or ()))
+        own = [each for each in seen.get(server, ()) if capability.name in (each.capabilities or ())]
+        if own:
             if any(not _refuses(bounds, each) for each in own):
                 return True
         elif any(_may_permit(bounds, server, glob, config.tags) for glob in config.capabilities[capability.name]):
