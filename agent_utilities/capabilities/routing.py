@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 LEAST_CHARACTERS = 8
 """Fewer are routed to nothing, once what no user wrote is stripped."""
@@ -19,6 +20,10 @@ class Gate:
 
     threshold: float
     margin: float
+
+
+Outcome = Literal["activated", "below", "ambiguous", "unrouted"]
+"""What comes of routing: one clears the gate; none is near; two are; nothing was compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,15 @@ class Route:
     gate: Gate | None = None
     cause: str = ""
     by_words: bool = False
+
+    @property
+    def outcome(self) -> Outcome:
+        """What came of it, for those who count."""
+        if self.activated is not None:
+            return "activated"
+        if self.gate is None or not self.scores:
+            return "unrouted"
+        return "below" if self.scores[0][1] < self.gate.threshold else "ambiguous"
 
 
 def routed(scores: tuple[tuple[str, float], ...], gate: Gate, *, by_words: bool = False) -> Route:

@@ -27,6 +27,7 @@ from agent_utilities.selection.path import NO_PATH, PathSelection, parse_path, r
 from agent_utilities.visibility.decision import decide
 
 _ENTRY_TOOL = "by which deferred tools are reached"
+_OWN_TOOLS = {"capability": "by which capabilities are switched on and off"}
 _LEFT_OUT = "permitted and can be called; the query or top_k left it out"
 _BY_PROFILE = "denied by the profile that was named: what it says is the operator's to know"
 _LEFT_OUT_BY_PROFILE = "the profile that was named denies it, or leaves it out; or the query or top_k does"
@@ -52,6 +53,8 @@ def explain_url(url: str, headers: Pairs, query: Pairs, tool: str | None, as_jso
     seen = _ask(tools + tail, items, headers)
     neutral = [pair for pair in headers if field_of(pair[0], "header") is None]
     all_items = [pair for pair in items if field_of(pair[0], "query") is None]
+    if on := seen["selection"].get("capabilities", {}).get("value"):
+        all_items.append(("capabilities", on))  # what they bring is open to him while they are on
     open_to_caller = _ask(tools, all_items, neutral)
     if "deferred" in open_to_caller["selection"]:
         open_to_caller = _ask(tools, [*all_items, ("tool_search", "off")], neutral)
@@ -85,7 +88,12 @@ def _rows(
     visible = {tool["name"]: tool for tool in seen}
     open_names = {tool["name"] for tool in known}
     rows = [
-        {"name": tool["name"], "verdict": "visible", "reason": _ENTRY_TOOL, "tokens": tool["tokens"]}
+        {
+            "name": tool["name"],
+            "verdict": "visible",
+            "reason": _OWN_TOOLS.get(tool["name"], _ENTRY_TOOL),
+            "tokens": tool["tokens"],
+        }
         for tool in seen
         if tool["name"] not in open_names
     ]
@@ -121,6 +129,24 @@ def _unknown(name: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
+def _told_of_capabilities(told: dict[str, Any]) -> list[str]:
+    """Return what a caller's capabilities come to, a line each; nothing where a server has none."""
+    lines = []
+    if on := [*told.get("fixed", ()), *told.get("active", ())]:
+        evicted = f"; {', '.join(told['evicted'])} gave way" if "evicted" in told else ""
+        lines.append(f"capabilities on: {', '.join(on)}{evicted}")
+    route = told.get("route", {})
+    if scores := route.get("scores"):
+        nearest = ", ".join(f"{name} {score:.3f}" for name, score in scores)
+        gate = f"gate: {route['threshold']:g}, and {route['margin']:g} ahead of the second"
+        if route.get("by") == "words":
+            gate += ", by words alone"
+        switched = ", ".join(told.get("activated", ()))
+        outcome = f"{switched} switched on" if switched else told.get("cause") or route.get("cause") or "on already"
+        lines.append(f"words lead to: {nearest} ({gate}): {outcome}")
+    return lines
+
+
 def _print_one(row: dict[str, Any]) -> None:
     reason = f": {row['reason']}" if row["reason"] else ""
     Console().print(f"{row['name']} is {row['verdict']}{reason}", highlight=False, markup=False)
@@ -146,6 +172,8 @@ def _print_table(answer: dict[str, Any]) -> None:
         f"query: {query}; revision {selection['revision']}",
         highlight=False,
     )
+    for line in _told_of_capabilities(selection.get("capabilities", {})):
+        console.print(plain(line), highlight=False, markup=False)
     for name, near in selection.get("unknown", {}).items():
         hint = f"; did you mean {near!r}?" if near else ""
         console.print(f"[yellow]{plain(f'no tool open to callers bears the name {name!r}{hint}')}[/]", highlight=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from mcp.server.connection import Connection
 from agent_utilities.mcp.capabilities.answers import CapabilityAnswers
 from agent_utilities.mcp.capabilities.capability_tool import AS_JUDGED, CAPABILITY, CapabilityTool, capability_tool
 from agent_utilities.mcp.capabilities.skills import skill_capabilities
+from agent_utilities.mcp.observers.base import CapabilitiesSwitched
 from agent_utilities.mcp.search_session import SessionView
 from agent_utilities.mcp.server import AgentServer
 from agent_utilities.mcp.session_capabilities import SessionCapabilities
@@ -24,9 +24,6 @@ from agent_utilities.selection.model import Selection
 if TYPE_CHECKING:
     from agent_utilities.mcp.capabilities.gateway_capabilities import GatewayCapabilities
     from agent_utilities.mcp.capabilities.server_capabilities import ServerCapabilities
-
-
-logger = logging.getLogger("agent_utilities.capabilities")
 
 
 class CapableServer(AgentServer):
@@ -85,6 +82,25 @@ class CapableServer(AgentServer):
             return None
         return capability_tool(self.capabilities.offer.capabilities, usable, self._answers.answer)
 
+    def told_of_capabilities(self) -> Sequence[str]:
+        """Return what is said of capabilities at the start; nothing where there are none."""
+        if self.capabilities is None:
+            return []
+        counts = self.capabilities.health()
+        parts = [f"{counts['known']} capabilities"]
+        if fixed := self.capabilities.offer.fixed:
+            parts.append(f"{', '.join(fixed)} on for everybody")
+        if n_unavailable := counts["unavailable"]:
+            parts.append(f"{n_unavailable} can't be switched on")
+        if not self.capabilities.offer.routes:
+            parts.append("words switch none on")
+        return [", ".join(parts)]
+
+    def health(self) -> dict[str, Any]:
+        """Return the server's health, and under `capabilities` how many there are, are on, and for how many."""
+        health = super().health()
+        return health if self.capabilities is None else {**health, "capabilities": self.capabilities.health()}
+
     async def follow_capabilities(self) -> None:
         """Have words routed, installers run where they are allowed, and files followed, until cancelled."""
         if self.gateway_capabilities is None:
@@ -104,7 +120,7 @@ class CapableServer(AgentServer):
         if change.active == taken.present and not change.added:
             return result
         taken = await self.capabilities.changed(taken, change)
-        logger.info("a skill called for %s", ", ".join(change.added) or "what is on already")
+        self.surface.observers.switched(CapabilitiesSwitched("skill", change.added, change.removed))
         if taken.view is not None and change.added and self.gateway_capabilities is not None:
             taken.view.note((await self.gateway_capabilities.count_for(verdict, taken))[0])
             await taken.view.tell_changed()

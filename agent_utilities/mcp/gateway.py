@@ -177,7 +177,7 @@ class Gateway(CapableServer):
         """Return what any server says, which upstreams are not listed yet, and where their names were changed."""
         unseen = [each.config.name for each in self.upstreams if _is_unseen(each)]
         lines = [f"not reached yet, and listed when they are: {', '.join(unseen)}"] if unseen else []
-        return [*super().told_at_start(), *lines, *self.upstream_provider.notices]
+        return [*super().told_at_start(), *lines, *self.told_of_capabilities(), *self.upstream_provider.notices]
 
     @property
     def settles(self) -> bool:
@@ -190,6 +190,8 @@ class Gateway(CapableServer):
 
         metrics = super().made_metrics()
         metrics.add(UpstreamCollector(self.upstreams))
+        if self.capabilities is not None:
+            metrics.count_capabilities(self.capabilities.health)
         return metrics
 
     async def caller_instructions(self) -> str | None:

@@ -17,6 +17,8 @@ from agent_utilities.capabilities.active import CapabilityChange, disable, enabl
 from agent_utilities.errors import shortened
 from agent_utilities.mcp.capabilities.capability_tool import ACTIONS
 from agent_utilities.mcp.capabilities.server_capabilities import ServerCapabilities
+from agent_utilities.mcp.observers.base import CapabilitiesSwitched
+from agent_utilities.mcp.surface.surface import Surface
 from agent_utilities.mcp.surface.verdict import Verdict, verdict_in_force
 from agent_utilities.mcp.taken_capabilities import Taken
 from agent_utilities.selection.channels import META_KEY
@@ -33,6 +35,11 @@ WAIT_S = 5.0
 
 class AnswerHost(Protocol):
     """What the answers ask of the gateway."""
+
+    @property
+    def surface(self) -> Surface:
+        """What decides."""
+        ...
 
     async def route(self, words: str, usable: frozenset[str]) -> Any:
         """Return where words lead among some capabilities."""
@@ -110,6 +117,7 @@ class CapabilityAnswers:
             raise ToolError(f"{name} can't be switched on: no capability may be; the operator set the most to 0")
         done = f"{name} is on" if change.added else f"{name} was on already"
         result_for = await self._capabilities.changed(taken, change)
+        self._tell(change)
         if change.added:
             told += await self._host.seen(name, WAIT_S)
         return await self._result(verdict, result_for, change, done, told)
@@ -122,7 +130,12 @@ class CapabilityAnswers:
         done = f"{name} is off" if change.removed else f"{name} was off already"
         # What was asked for is told by `done`; only what gave way is told besides.
         result_for = await self._capabilities.changed(taken, change)
+        self._tell(change)
         return await self._result(verdict, result_for, replace(change, removed=()), done)
+
+    def _tell(self, change: CapabilityChange) -> None:
+        if change.added or change.removed:
+            self._host.surface.observers.switched(CapabilitiesSwitched("tool", change.added, change.removed))
 
     async def _result(
         self, verdict: Verdict, taken: Taken, change: CapabilityChange, done: str, told: Sequence[str] = ()

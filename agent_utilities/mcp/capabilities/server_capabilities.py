@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import logging
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -23,14 +23,13 @@ from agent_utilities.catalog.model import Entry
 from agent_utilities.mcp.capabilities.holders import Holders
 from agent_utilities.mcp.capabilities.servers import CapabilityServers
 from agent_utilities.mcp.capabilities.usable import usable_capabilities
+from agent_utilities.mcp.observers.base import CapabilitiesSwitched, WordsRouted
 from agent_utilities.mcp.search_session import SessionView
 from agent_utilities.mcp.session_capabilities import SessionCapabilities
 from agent_utilities.mcp.surface.settled import Settled
 from agent_utilities.mcp.surface.surface import Surface
-from agent_utilities.mcp.taken_capabilities import Taken, named_by, with_names, with_pins
+from agent_utilities.mcp.taken_capabilities import N_TOLD, Taken, named_by, with_names, with_pins
 from agent_utilities.selection.model import Selection, fold
-
-logger = logging.getLogger("agent_utilities.capabilities")
 
 _N_USABLE = 256
 NOT_ROUTED = Route()
@@ -157,10 +156,8 @@ class ServerCapabilities:
             before = frozenset(name for name in named if name in choosable)
             self.holders.leases.renew(before, frozenset(change.active.names))
         await self.settle()
-        if change.added:
-            logger.info("capability %s is on: the words call for it", ", ".join(change.added))
-        if change.removed:
-            logger.info("capability %s is off: it was used least recently", ", ".join(change.removed))
+        if change.added or change.removed:
+            self._host.surface.observers.switched(CapabilitiesSwitched("words", change.added, change.removed))
         return taken
 
     async def _in_session(
@@ -195,7 +192,11 @@ class ServerCapabilities:
         """Return where words lead; nowhere where all that could be switched on is on."""
         if usable <= {*active.names, *fixed}:
             return Route(cause="every capability is on")
-        return await self._host.route(words, usable)
+        started_s = time.perf_counter()
+        route = await self._host.route(words, usable)
+        seconds = time.perf_counter() - started_s
+        self._host.surface.observers.routed(WordsRouted(route.outcome, route.scores[:N_TOLD], seconds, route.cause))
+        return route
 
     def _switched(self, active: ActiveCapabilities, route: Route, fixed: Sequence[str]) -> tuple[CapabilityChange, str]:
         """Return what is active once a route has switched on what it leads to, and why it has not.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from agent_utilities.capabilities.routing import Outcome
 from agent_utilities.mcp.session_trail import SessionTrail
 from agent_utilities.visibility.decision import Decision
 
@@ -92,6 +93,41 @@ class SearchEvent:
     seconds: float | None = None
 
 
+SwitchedBy = Literal["words", "name", "tool", "skill"]
+"""What switched capabilities on or off: a caller's words, the names that he brought, the `capability` tool, a skill."""
+
+
+@dataclass(frozen=True, slots=True)
+class CapabilitiesSwitched:
+    """Capabilities were switched for a caller.
+
+    Args:
+        by: what switched them.
+        on, off: names of those that came, and of those that went or gave way.
+    """
+
+    by: SwitchedBy
+    on: tuple[str, ...] = ()
+    off: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WordsRouted:
+    """A caller's words were routed to capabilities; there are none of them in it.
+
+    Args:
+        outcome: what came of it.
+        nearest: names and scores of the nearest three, best first.
+        seconds: how long it took, the embedding with it.
+        cause: why nothing was switched on; empty where something was, or was on.
+    """
+
+    outcome: Outcome
+    nearest: tuple[tuple[str, float], ...]
+    seconds: float
+    cause: str = ""
+
+
 class Observer:
     """Is told what a server did; each method does nothing unless it is overridden."""
 
@@ -109,6 +145,12 @@ class Observer:
 
     def sought(self, search: ToolsSought) -> None:
         """Tools were sought by words."""
+
+    def switched(self, event: CapabilitiesSwitched) -> None:
+        """Capabilities were switched on or off for a caller."""
+
+    def routed(self, event: WordsRouted) -> None:
+        """A caller's words were routed."""
 
     def served(self, method: str, outcome: str) -> None:
         """A request was served; its outcome is `ok` or `error`."""
@@ -143,6 +185,14 @@ class Observers(Observer):
     def sought(self, search: ToolsSought) -> None:
         """Tell all of a search's words."""
         self._tell(lambda observer: observer.sought(search))
+
+    def switched(self, event: CapabilitiesSwitched) -> None:
+        """Tell all of capabilities that were switched."""
+        self._tell(lambda observer: observer.switched(event))
+
+    def routed(self, event: WordsRouted) -> None:
+        """Tell all where words led."""
+        self._tell(lambda observer: observer.routed(event))
 
     def served(self, method: str, outcome: str) -> None:
         """Tell all of a request."""

@@ -6,7 +6,7 @@ import json
 import logging
 from collections.abc import Iterator
 
-from agent_utilities.mcp.observers.base import Observer, SearchEvent, ToolsListed
+from agent_utilities.mcp.observers.base import CapabilitiesSwitched, Observer, SearchEvent, ToolsListed, WordsRouted
 
 logger = logging.getLogger("agent_utilities.wire")
 
@@ -24,6 +24,21 @@ class LogLines(Observer):
         """Log an event of tool search: its counts, its time, its cause."""
         if logger.isEnabledFor(logging.INFO):
             logger.info("%s", " ".join(_words(event)))
+
+    def switched(self, event: CapabilitiesSwitched) -> None:
+        """Log which capabilities came and went, and by what."""
+        if logger.isEnabledFor(logging.INFO):
+            told = {"on": event.on, "off": event.off}
+            names = " ".join(f"{key}={json.dumps(','.join(value))}" for key, value in told.items() if value)
+            logger.info("capabilities by=%s %s", event.by, names)
+
+    def routed(self, event: WordsRouted) -> None:
+        """Log where words led, without the words."""
+        if logger.isEnabledFor(logging.INFO):
+            nearest = ",".join(f"{name}:{score:.3f}" for name, score in event.nearest)
+            cause = f" cause={json.dumps(event.cause)}" if event.cause else ""
+            ms = 1000 * event.seconds
+            logger.info("routed outcome=%s nearest=%s ms=%.1f%s", event.outcome, json.dumps(nearest), ms, cause)
 
 
 def _words(event: SearchEvent) -> Iterator[str]:

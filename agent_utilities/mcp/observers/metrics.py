@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Protocol
 
@@ -9,7 +10,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
-from agent_utilities.mcp.observers.base import Observer, SearchEvent, ToolsListed
+from agent_utilities.mcp.observers.base import CapabilitiesSwitched, Observer, SearchEvent, ToolsListed, WordsRouted
+from agent_utilities.mcp.observers.capability_metrics import CapabilityCollector, CapabilityMetrics
 from agent_utilities.mcp.observers.search_metrics import SearchMetrics
 from agent_utilities.selection.resolution import ANSWERED
 
@@ -77,6 +79,7 @@ class Metrics(Observer):
             registry=self._registry,
         )
         self._search = SearchMetrics(self._registry)
+        self._capabilities: CapabilityMetrics | None = None
         if names is not None:
             unfit = Gauge(
                 "mcp_operator_names_unfit",
@@ -90,6 +93,25 @@ class Metrics(Observer):
     def add(self, collector: Collector) -> None:
         """Have a collector's metrics read by everybody who may read these."""
         self._registry.register(collector)
+
+    def count_capabilities(self, counts: Callable[[], Mapping[str, int]]) -> None:
+        """Count capabilities too, on a gateway that has any.
+
+        Args:
+            counts: returns how many there are and are on.
+        """
+        self._capabilities = CapabilityMetrics(self._registry)
+        self.add(CapabilityCollector(counts))
+
+    def switched(self, event: CapabilitiesSwitched) -> None:
+        """Count capabilities that came and went."""
+        if self._capabilities is not None:
+            self._capabilities.switched(event)
+
+    def routed(self, event: WordsRouted) -> None:
+        """Count where words led."""
+        if self._capabilities is not None:
+            self._capabilities.routed(event)
 
     def served(self, method: str, outcome: str) -> None:
         """Count a request by method (unknown ones as `other`) and outcome: `ok` or `error`."""

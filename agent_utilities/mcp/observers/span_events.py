@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from opentelemetry import trace
 
-from agent_utilities.mcp.observers.base import Observer, SearchEvent
+from agent_utilities.mcp.observers.base import CapabilitiesSwitched, Observer, SearchEvent, WordsRouted
 
 EVENT = "agent_utilities.tool_search"
 """The name of every such event; the attribute `agent_utilities.event` says which it is."""
+
+
+SWITCHED, ROUTED = "agent_utilities.capabilities", "agent_utilities.routed"
+"""The names of events on capabilities that came or went, and on where words led."""
 
 
 class SpanEvents(Observer):
@@ -24,3 +30,19 @@ class SpanEvents(Observer):
         if event.cause:
             attributes["cause"] = event.cause
         span.add_event(EVENT, {f"agent_utilities.{key}": value for key, value in attributes.items()})
+
+    def switched(self, event: CapabilitiesSwitched) -> None:
+        """Add an event with the names of capabilities that came and went, and what switched them."""
+        attributes = {"by": event.by, "on": ",".join(event.on), "off": ",".join(event.off)}
+        _add(SWITCHED, {key: value for key, value in attributes.items() if value})
+
+    def routed(self, event: WordsRouted) -> None:
+        """Add an event with where words led, and how long it took to tell."""
+        nearest = ",".join(f"{name}:{score:.3f}" for name, score in event.nearest)
+        _add(ROUTED, {"outcome": event.outcome, "nearest": nearest, "seconds": event.seconds})
+
+
+def _add(name: str, attributes: Mapping[str, str | float]) -> None:
+    span = trace.get_current_span()
+    if span.is_recording():
+        span.add_event(name, {f"agent_utilities.{key}": value for key, value in attributes.items()})
