@@ -9,7 +9,7 @@ from collections.abc import Callable
 LEASE_S = 600.0
 """Seconds after its last request that a set is kept."""
 MOST = 16
-"""The most sets that are kept; the one that was asked for longest ago goes first."""
+"""The most capabilities that are kept in all: whoever goes through every set there is starts no more servers at once."""
 
 
 class Leases:
@@ -17,7 +17,8 @@ class Leases:
 
     Args:
         lease_s: seconds that a set is kept after its last request.
-        most: the most sets that are kept.
+        most: the most capabilities that are kept in all; the sets that were asked for longest ago go first. The newest
+            is kept whatever it has.
         clock: seconds, never going back.
     """
 
@@ -40,7 +41,7 @@ class Leases:
         if after:
             self._sets[after] = self._clock()
             self._sets.move_to_end(after)
-        while len(self._sets) > self._most:
+        while len(self._sets) > 1 and len(frozenset().union(*self._sets)) > self._most:
             self._sets.popitem(last=False)
 
     def names(self) -> frozenset[str]:
