@@ -9,7 +9,7 @@ from collections.abc import Callable
 LEASE_S = 600.0
 """Seconds after its last request that a set is kept."""
 MOST = 16
-"""The most capabilities that are kept in all: whoever goes through every set there is starts no more servers at once."""
+"""The most capabilities that are kept in all: whoever goes through every set starts no more servers at once."""
 
 
 class Leases:
