@@ -14,7 +14,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from itertools import count
 from pathlib import Path
 
@@ -70,6 +70,11 @@ def asking(words: str) -> Selection:
     return read_meta({"agent-utilities/selection": {"q": words}})
 
 
+def naming(capability: str) -> Selection:
+    """Return the selection of a caller who names a capability."""
+    return read_meta({"agent-utilities/selection": {"capabilities": capability}})
+
+
 async def timed(work: Callable[[], Awaitable[object]], n: int) -> list[float]:
     """Return the milliseconds that each of some calls took."""
     taken: list[float] = []
@@ -115,22 +120,23 @@ async def measured(gateway: Gateway, n: int) -> dict[str, list[float]]:
         ),
         "beyond the embedding": [await beyond(frozenset(sorted(usable)[1:])) for _ in range(n)],
     }
+    return {**told, "the longest hold of the loop": [await longest_hold(gateway, view, numbers)]}
+
+
+async def longest_hold(gateway: Gateway, view: SessionView, numbers: Iterator[int]) -> float:
+    """Return the milliseconds that the loop was held at most while capabilities came and went, and words were routed."""
+    capabilities = gateway.capabilities
+    assert capabilities is not None
+    assert gateway.gateway_capabilities is not None
     lag = Lag()
     first, *names = capabilities.offer.capabilities.by_name
-    await capabilities.taken(read_meta({"agent-utilities/selection": {"capabilities": first}}), view)
-    assert gateway.gateway_capabilities is not None
+    await capabilities.taken(naming(first), view)
     await gateway.gateway_capabilities.seen(first, 60.0)  # what reaches upstreams is imported by the first of them
     async with lag.watched():
         for name in names:
-            brought = read_meta({"agent-utilities/selection": {"capabilities": name}})
-            await capabilities.taken(brought, view)
+            await capabilities.taken(naming(name), view)
             await capabilities.taken(asking(_TALK.format(next(numbers))), view)
-    print(
-        sorted(round(1000 * x, 1) for x in lag.blocked_s)[-12:],
-        len(lag.blocked_s),
-        [round(1000 * x, 1) for x in lag.collections_s][-5:],
-    )
-    return {**told, "the longest hold of the loop": [1000 * max(lag.blocked_s)]}
+    return 1000 * max(lag.blocked_s)
 
 
 async def run(data: Path | None, n: int) -> dict[str, list[float]]:
