@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Container, Sequence
+from copy import copy
 
 from agent_utilities.capabilities.active import (
     NONE_ACTIVE,
@@ -36,6 +37,12 @@ class SessionCapabilities:
         self.routing = asyncio.Lock()
         """Held while words are routed, so that the same words of two requests are routed once."""
         self._brought: tuple[str, ...] = ()
+
+    def detached(self) -> SessionCapabilities:
+        """Return what a report goes by: the same as it is now, for which nothing is kept running."""
+        other = copy(self)
+        other.is_over = True
+        return other
 
     def adopt(self, names: Sequence[str], usable: Container[str], most: int) -> None:
         """Take the names that a request brings: a session begins with them, one under way enables what is new in them.

@@ -52,7 +52,7 @@ def context_route(host: ContextHost, server_of: Callable[[Tool], str]) -> Route:
 
     async def context(request: Request) -> Response:
         session = host.live_sessions.of(request)
-        view = SessionView(copy(session), _tell_nobody) if session is not None else None
+        view = _as_it_stands(session) if session is not None else None
         verdict = await host.verdict(selection_of(request), lists_tools=True, view=view)
         tools, decision = await _section_tools(host, verdict, server_of)
         as_greeted = replace(verdict, shapes_lists=False)
@@ -63,7 +63,7 @@ def context_route(host: ContextHost, server_of: Callable[[Tool], str]) -> Route:
             told,
             server=host.name,
             max_active=decision.preferences.deferral.max_active if decision.defers else 0,
-            n_evicted=session.n_evicted if session is not None else 0,
+            n_evicted=session.session.n_evicted if session is not None else 0,
             undeferred_instructions=plainly_told,
         )
         body = {"server": host.name, "of_session": session is not None, **report.as_dict()}
@@ -73,6 +73,11 @@ def context_route(host: ContextHost, server_of: Callable[[Tool], str]) -> Route:
         return JSONResponse(body)
 
     return guarded(host, PATH, context)
+
+
+def _as_it_stands(live: SessionView) -> SessionView:
+    """Return a view of a session that changes nothing of it."""
+    return SessionView(copy(live.session), _tell_nobody, capabilities=live.capabilities.detached())
 
 
 async def _tell_nobody() -> None:

@@ -117,8 +117,8 @@ class WireMiddleware:
         )
         if view is not None and (words := _words(verdict)):
             view.trail.asked(words)
-        if view is not None and ToolSearch.may_defer(verdict):
-            self._host.live_sessions.note(connection_of(ctx), ctx.request, view.session)
+        if view is not None and (verdict.capabilities is not None or ToolSearch.may_defer(verdict)):
+            self._host.live_sessions.note(connection_of(ctx), ctx.request, view)
         self._take_note(ctx, verdict)
         with self._host.surface.under_verdict(verdict):
             try:
