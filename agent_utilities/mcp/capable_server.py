@@ -55,6 +55,8 @@ class CapableServer(AgentServer):
         if self.capabilities is None:
             return await super().verdict(caller, lists_tools=lists_tools, view=view, is_about_tools=is_about_tools)
         taken = await self.capabilities.taken(caller, view, routes=is_about_tools)
+        if taken.added and self.gateway_capabilities is not None:
+            self.changes.beside.start(self.gateway_capabilities.tell_missing(taken.added))
         verdict = await super().verdict(taken.caller, lists_tools=lists_tools, view=view, is_about_tools=is_about_tools)
         preferences = replace(verdict.preferences, called_for=taken.called_for)
         return replace(verdict, capabilities=taken, preferences=preferences)
@@ -121,6 +123,8 @@ class CapableServer(AgentServer):
             return result
         taken = await self.capabilities.changed(taken, change)
         self.surface.observers.switched(CapabilitiesSwitched("skill", change.added, change.removed))
+        if self.gateway_capabilities is not None:
+            self.changes.beside.start(self.gateway_capabilities.tell_missing(change.added))
         if taken.view is not None and change.added and self.gateway_capabilities is not None:
             taken.view.note((await self.gateway_capabilities.count_for(verdict, taken))[0])
             await taken.view.tell_changed()

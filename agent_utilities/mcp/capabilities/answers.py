@@ -53,6 +53,10 @@ class AnswerHost(Protocol):
         """Return the verdict for a caller once other capabilities are active, and how many tools he may use then."""
         ...
 
+    async def missing(self, capability: str) -> Sequence[str]:
+        """Return a line for each requirement of a capability that is not there; nothing is installed."""
+        ...
+
     async def satisfied(self, capability: str, on_line: Callable[[str], None]) -> Sequence[str]:
         """Check what a capability requires, install it where that is allowed; return what is to be told of it."""
         ...
@@ -93,6 +97,9 @@ class CapabilityAnswers:
         rows = [
             self._row(name, taken) for name in self._capabilities.offer.capabilities.by_name if name in taken.usable
         ]
+        for row in rows:
+            if missing := await self._host.missing(row["name"]):
+                row["missing"] = list(missing)
         lines = [_line(row) for row in rows]
         return ToolResult("\n".join(lines) or "there are no capabilities", {"capabilities": rows}, _meta(taken))
 
@@ -204,7 +211,8 @@ def _line(row: Mapping[str, Any]) -> str:
     on = " (on)" if row["on"] else ""
     about = f": {row['about']}" if row["about"] else ""
     why = f" [can't be switched on: {row['unavailable']}]" if "unavailable" in row else ""
-    return f"{row['name']}{on}{about}{why}"
+    missing = f" [missing: {'; '.join(row['missing'])}]" if "missing" in row else ""
+    return f"{row['name']}{on}{about}{why}{missing}"
 
 
 def _text(arguments: Mapping[str, Any], key: str, hint: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -132,6 +132,20 @@ class GatewayCapabilities:
         if not found.require or tap is None:
             return []
         return self.toolchains.told(await self.toolchains.satisfy(found, tap, on_line))
+
+    async def missing(self, capability: str) -> Sequence[str]:
+        """Return a line for each requirement of a capability that is not there; nothing is installed."""
+        capabilities = self.capabilities.offer.capabilities
+        found, tap = capabilities.by_name[capability], capabilities.taps.get(capability)
+        if not found.require or tap is None:
+            return []
+        return self.toolchains.told(await self.toolchains.check(found, tap))
+
+    async def tell_missing(self, names: Iterable[str]) -> None:
+        """Log what is missing of capabilities that were switched on otherwise than by the tool, which tells it."""
+        for name in names:
+            for line in await self.missing(name):
+                logger.warning("%s is on, and something that it requires is missing: %s", name, line)
 
     async def follow(self) -> None:
         """Take what the folders say whenever they change, until cancelled; what is on stays on while it is there."""

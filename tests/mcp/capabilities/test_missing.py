@@ -1,0 +1,59 @@
+"""What capabilities require and is not there is told, and nothing is installed that a caller did not enable."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent_utilities.capabilities.model import Capabilities
+from agent_utilities.mcp.gateway import Gateway
+from tests.mcp.capabilities.capable import gateway, listed, offer, session
+
+pytestmark = [pytest.mark.outside, pytest.mark.anyio]
+
+MISSING = "'no-such-program' is not installed"
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Gateway:
+    script = tmp_path / "tap" / "deps" / "a" / "thing.sh"
+    script.parent.mkdir(parents=True)
+    script.write_text(f"# check: no-such-program\ntouch {tmp_path}/installed\n")
+    offered = offer()
+    known = dict(offered.capabilities.by_name)
+    known["versioning"] = replace(known["versioning"], require=("a/thing",))
+    return gateway(tmp_path, replace(offered, capabilities=Capabilities(known, taps={"versioning": tmp_path / "tap"})))
+
+
+async def test_a_list_says_what_is_missing_of_which(served: Gateway) -> None:
+    async with session(served) as client:
+        answer = await client.call_tool("capability", {"action": "list"})
+    rows = {row["name"]: row for row in (answer.structured_content or {})["capabilities"]}
+    (line,) = rows["versioning"]["missing"]
+    assert MISSING in line
+    assert "missing" not in rows["mail"]
+
+
+async def test_what_words_switch_on_is_checked_behind_and_not_installed(served: Gateway, tmp_path: Path) -> None:
+    told = asyncio.Event()
+
+    class Heard(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if MISSING in record.getMessage():
+                told.set()
+
+    logger, heard = logging.getLogger("agent_utilities.capabilities"), Heard()
+    logger.addHandler(heard)
+    try:
+        async with session(served) as client:
+            await served.resolver.capability_router.wait_until_ready()
+            _, summary = await listed(client, q="please show the git log of this project")
+            assert summary["capabilities"]["activated"] == ["versioning"]
+            await asyncio.wait_for(told.wait(), 60)
+    finally:
+        logger.removeHandler(heard)
+    assert not (tmp_path / "installed").exists()
