@@ -160,7 +160,7 @@ class Gateway(CapableServer):
         """Return the server's health, and under `upstreams` the state of each and of how many others.
 
         Everybody may read it: there is no address, path or text of an upstream in it, and no name that the operator's
-        bounds hide.
+        bounds hide; nor is a server counted that runs because somebody has a capability on.
         """
         bounds = self.surface.verdict(NOTHING, shapes_lists=False).bounds
         permitted = self.upstream_provider.upstreams_of(bounds)
@@ -169,7 +169,9 @@ class Gateway(CapableServer):
             for each in self.upstreams
             if each.config.name in permitted or (each.snapshot is None and _may_learn_of(each, bounds))
         }
-        others = Counter(each.state.name for each in self.upstreams if each.config.name not in told)
+        others = Counter(
+            each.state.name for each in self.upstreams if each.config.name not in told and not each.config.capabilities
+        )
         health = {**super().health(), "upstreams": told}
         return {**health, "other_upstreams": dict(others)} if others else health
 
