@@ -21,10 +21,10 @@ from agent_utilities.capabilities.routing import Gate
 from agent_utilities.ranking.base import RankerError
 from agent_utilities.ranking.embedding import Embedder
 from agent_utilities.ranking.open import open_provider
+from agent_utilities.ranking.request_direction import EXAMPLES
 from agent_utilities.ranking.request_texts import read_request
 from agent_utilities.ranking.trigger_index import TriggerIndex, distinct_triggers
 from agent_utilities.ranking.trigger_view import Scored, TriggerView
-from agent_utilities.ranking.unanswerable import UNANSWERABLE
 from agent_utilities.resolution.capability_gates import BY_MODEL, BY_WORDS
 
 HERE = Path(__file__).parent
@@ -107,7 +107,7 @@ def main() -> None:
         sys.exit(f"no model: {error}")
     texts = distinct_triggers(triggers)
     vectors = embedder.embed(texts, "query")
-    view = TriggerIndex(triggers, vectors, embedder.embed(UNANSWERABLE, "query")).view(frozenset(triggers))
+    view = TriggerIndex(triggers, vectors, embedder.embed(EXAMPLES, "query")).view(frozenset(triggers))
     place_of = {text: place for place, text in enumerate(texts)}
     places = {name: [place_of[text] for text in owned] for name, owned in triggers.items()}
     messages = [json.loads(line) for line in ROWS.read_text().splitlines()][:: 4 if options.quick else 1]
@@ -130,7 +130,7 @@ def main() -> None:
             scores = score(message["intent"])
             took_s.append(time.perf_counter() - started)
             rows.append(Row(message["set"], message["label"], scores))
-        for origin in ("first", "second", "all"):
+        for origin in ("first", "second", "third", "all"):
             some = [row for row in rows if origin in ("all", row.origin)]
             top, hit, abstained = rates(some, under(gate))
             _, cv_hit, cv_abstained = cross_validated(some, gate.margin, least)

@@ -13,6 +13,7 @@ from itertools import pairwise
 from math import log
 from typing import TYPE_CHECKING
 
+from agent_utilities.ranking.talk_and_requests import REQUESTS, TALK
 from agent_utilities.ranking.text import is_content_word, stem, words
 from agent_utilities.ranking.unanswerable import UNANSWERABLE
 
@@ -75,15 +76,16 @@ PAIR_WEIGHT = 0.5
 """Of two words beside each other: `better than` says more than `better`."""
 COVERAGE_POWER = 0.3
 _N_CHARACTERS = 8_000
+_ALL_TALK = (*UNANSWERABLE, *PATTERNS, *TALK)
 
 
 @dataclass(frozen=True, eq=False)
 class GeneralTalk:
-    """The words of general talk, and how rare each is among triggers.
+    """The words of general talk, and how rare each is among requests.
 
     Args:
         n_patterns: how many such messages there are.
-        idf: of each term that triggers have, 0 to 1; any other has 1.
+        idf: of each term that triggers or requests have, 0 to 1; any other has 1.
         owners: of each term, the messages that have it.
     """
 
@@ -93,16 +95,16 @@ class GeneralTalk:
 
     @classmethod
     def of(cls, triggers: Iterable[str]) -> GeneralTalk:
-        """Return it beside triggers: how they are put tells nothing."""
+        """Return it beside triggers: how they and requests are put tells nothing."""
         n_having: dict[str, int] = {}
         n_triggers = 0
-        for trigger in triggers:
+        for trigger in (*triggers, *REQUESTS):
             n_triggers += 1
             for term in _counts(trigger):
                 n_having[term] = n_having.get(term, 0) + 1
         most = log(1 + (n_triggers + 0.5) / 0.5)
         return cls(
-            n_patterns=len(UNANSWERABLE) + len(PATTERNS),
+            n_patterns=len(_ALL_TALK),
             idf={term: log(1 + (n_triggers - n + 0.5) / (n + 0.5)) / most for term, n in n_having.items()},
             owners=_owners_by_term(),
         )
@@ -125,7 +127,7 @@ def _owners_by_term() -> Mapping[str, NDArray[np.intp]]:
     import numpy as np
 
     owners: dict[str, list[int]] = {}
-    for owner, pattern in enumerate((*UNANSWERABLE, *PATTERNS)):
+    for owner, pattern in enumerate(_ALL_TALK):
         for term in _counts(pattern):
             owners.setdefault(term, []).append(owner)
     return {term: np.array(having, dtype=np.intp) for term, having in owners.items()}

@@ -24,19 +24,19 @@ class TriggerIndex:
     Args:
         triggers: by capability, each with one at least.
         vectors: (n_distinct, n_dimensions) of the different triggers, in order of their first place; None for none.
-        unanswerable: (n, n_dimensions) of requests that call for no capability; None without `vectors`.
+        examples: (n, n_dimensions) of `request_direction.EXAMPLES`; None without `vectors`.
     """
 
     def __init__(
         self,
         triggers: Mapping[str, Sequence[str]],
         vectors: Vectors | None = None,
-        unanswerable: Vectors | None = None,
+        examples: Vectors | None = None,
     ) -> None:
         self.triggers = {name: tuple(dict.fromkeys(triggers[name])) for name in sorted(triggers) if triggers[name]}
         self.names = frozenset(self.triggers)
         self._vectors = vectors
-        self._unanswerable = unanswerable
+        self._examples = examples
         rows = dict.fromkeys(text for texts in self.triggers.values() for text in texts)
         self._row_of = {text: row for row, text in enumerate(rows)}
         self._lock = threading.Lock()
@@ -63,7 +63,7 @@ class TriggerIndex:
         if self._vectors is None:
             return TriggerView.of(triggers)
         rows = [self._row_of[text] for texts in triggers.values() for text in texts]
-        return TriggerView.of(triggers, self._vectors[rows], self._unanswerable)
+        return TriggerView.of(triggers, self._vectors[rows], self._examples)
 
 
 def distinct_triggers(triggers: Mapping[str, Sequence[str]]) -> list[str]:

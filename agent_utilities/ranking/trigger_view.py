@@ -14,11 +14,11 @@ from agent_utilities.ranking.trigger_words import TriggerWords
 if TYPE_CHECKING:
     from agent_utilities.ranking.arrays import Scores, Vectors
 
-WORDS_WEIGHT = 0.2
+WORDS_WEIGHT = 0.3
 """Of the score by words, beside that by vectors."""
 TALK_WEIGHT = 0.2
 """Of how much a message is put as general talk is, where vectors are compared."""
-TALK_WEIGHT_BY_WORDS = 0.15
+TALK_WEIGHT_BY_WORDS = 0.25
 """The same where words alone are."""
 
 Scored = tuple[tuple[str, float], ...]
@@ -43,18 +43,18 @@ class TriggerView:
 
     @classmethod
     def of(
-        cls, triggers: Mapping[str, Sequence[str]], vectors: Vectors | None = None, unanswerable: Vectors | None = None
+        cls, triggers: Mapping[str, Sequence[str]], vectors: Vectors | None = None, examples: Vectors | None = None
     ) -> TriggerView:
         """Return it; processor work.
 
         Args:
             triggers: by capability, ascending by name, each with one at least.
             vectors: (n_triggers, n_dimensions), capability after capability; None for none.
-            unanswerable: (n, n_dimensions) of requests that call for nothing; None without `vectors`.
+            examples: (n, n_dimensions) of `request_direction.EXAMPLES`; None without `vectors`.
         """
         by_meaning = None
-        if vectors is not None and unanswerable is not None and triggers:
-            by_meaning = TriggerVectors.of(vectors, list(map(len, triggers.values())), unanswerable)
+        if vectors is not None and examples is not None and triggers:
+            by_meaning = TriggerVectors.of(vectors, list(map(len, triggers.values())), examples)
         talk = GeneralTalk.of(text for texts in triggers.values() for text in texts)
         return cls(tuple(triggers), TriggerWords.of(triggers), talk, by_meaning)
 

@@ -17,9 +17,9 @@ from agent_utilities.capabilities.routing import LEAST_CHARACTERS, Route, routed
 from agent_utilities.ranking.base import RankerError
 from agent_utilities.ranking.embedding import Embedder
 from agent_utilities.ranking.fallback_notice import FallbackNotice
+from agent_utilities.ranking.request_direction import EXAMPLES
 from agent_utilities.ranking.request_texts import read_request
 from agent_utilities.ranking.trigger_index import TriggerIndex, distinct_triggers
-from agent_utilities.ranking.unanswerable import UNANSWERABLE
 from agent_utilities.resolution.capability_gates import BY_MODEL, BY_WORDS
 from agent_utilities.runtime.bounded_cache import BoundedCache
 from agent_utilities.runtime.threads import start_in_daemon_thread
@@ -223,13 +223,13 @@ class CapabilityRouter:
                 self._ready = _ready(triggers, TriggerIndex(triggers), cause=cause)
                 return
             vectors = embedder.embed(distinct_triggers(triggers), "query")
-            unanswerable = embedder.embed(UNANSWERABLE, "query")
+            examples = embedder.embed(EXAMPLES, "query")
         except RankerError as error:
             self._retry_at = time.monotonic() + self._retry_s
             self._notice.failed(str(error))
             self._ready = _ready(triggers, TriggerIndex(triggers), cause="routed by words alone")
         else:
-            self._ready = _ready(triggers, TriggerIndex(triggers, vectors, unanswerable), embedder)
+            self._ready = _ready(triggers, TriggerIndex(triggers, vectors, examples), embedder)
             self._notice.worked()
 
 

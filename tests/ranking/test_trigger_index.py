@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 from agent_utilities.ranking.base import RankerError
 from agent_utilities.ranking.embedding import Embedder
 from agent_utilities.ranking.general_talk import GeneralTalk
+from agent_utilities.ranking.request_direction import EXAMPLES, N_TALK, RequestDirection
 from agent_utilities.ranking.trigger_index import TriggerIndex, distinct_triggers
-from agent_utilities.ranking.unanswerable import UNANSWERABLE
+from agent_utilities.ranking.trigger_vectors import TriggerVectors
 
 TRIGGERS = {
     "docker": ("list running docker containers", "build a docker image", "inspect container logs", "stop a container"),
@@ -23,6 +25,7 @@ TRIGGERS = {
 }
 EVERYTHING = frozenset(TRIGGERS)
 SAID = ("show the containers that run", "scale it up", "insta story", "is docker better than podman?", "", "地図 の道")
+TRIGGER_VECTORS = np.array([[0.0, 1.0]], dtype=np.float32)
 
 
 def has_minilm() -> bool:
@@ -41,7 +44,7 @@ def by_hash(texts: tuple[str, ...] | list[str]) -> np.ndarray:
 
 
 def index_of(triggers: dict[str, tuple[str, ...]]) -> TriggerIndex:
-    return TriggerIndex(triggers, by_hash(distinct_triggers(triggers)), by_hash(UNANSWERABLE))
+    return TriggerIndex(triggers, by_hash(distinct_triggers(triggers)), by_hash(EXAMPLES))
 
 
 class TestWords:
@@ -75,6 +78,39 @@ class TestTalk:
     def test_as_triggers_are_put_is_no_talk(self) -> None:
         said = "explain the concept of this"
         assert GeneralTalk.of([said] * 20).score(said) < GeneralTalk.of(["list pods"]).score(said)
+
+
+class TestRequestDirection:
+    def test_scores_requests_above_talk_about_the_same_thing(self) -> None:
+        # Two dimensions: what it is about, and how it is put.
+        things = np.linspace(-0.9, 0.9, len(EXAMPLES))
+        puts = np.sqrt(1 - things**2)
+        puts[:N_TALK] *= -1
+        direction = RequestDirection.of(np.stack([things, puts], axis=1).astype(np.float32), TRIGGER_VECTORS)
+        request, talk = np.array([[0.6, 0.8], [0.6, -0.8]], dtype=np.float32)
+        assert direction.score(request) > 0.5
+        assert direction.score(talk) < -0.5
+
+    def test_moves_all_capabilities_alike(self) -> None:
+        vectors = by_hash(distinct_triggers(TRIGGERS))
+        sizes = [len(TRIGGERS[name]) for name in sorted(TRIGGERS)]
+        one = TriggerVectors.of(vectors, sizes, by_hash(EXAMPLES))
+        other = replace(one, direction=RequestDirection(np.zeros(16, dtype=np.float32), 1.0))
+        query = by_hash(["list pods"])
+        assert np.ptp(one.scores(query) - other.scores(query)) < 1e-5
+
+
+class TestNearness:
+    def test_grows_with_the_nearest_trigger_more_than_with_the_others(self) -> None:
+        triggers = np.eye(16, dtype=np.float32)[[0, 1, 2, 2]]
+        vectors = TriggerVectors.of(triggers, [2, 2], by_hash(EXAMPLES))
+        of_one_near, of_both_somewhat = vectors.scores(np.array([[1, 0, 0.5] + [0] * 13], dtype=np.float32))
+        assert of_one_near > of_both_somewhat
+
+    def test_is_no_greater_for_the_same_trigger_many_times(self) -> None:
+        triggers = np.eye(16, dtype=np.float32)[[0, 0, 0, 0, 1]]
+        many, one = TriggerVectors.of(triggers, [4, 1], by_hash(EXAMPLES)).scores(np.full((1, 16), 0.25, np.float32))
+        assert many == pytest.approx(one, abs=1e-6)
 
 
 class TestLaws:
@@ -121,7 +157,7 @@ def test_each_trigger_leads_to_its_own_capability_by_a_real_model() -> None:
 
     embedder = Embedder(MiniLM())
     texts = distinct_triggers(TRIGGERS)
-    index = TriggerIndex(TRIGGERS, embedder.embed(texts, "query"), embedder.embed(UNANSWERABLE, "query"))
+    index = TriggerIndex(TRIGGERS, embedder.embed(texts, "query"), embedder.embed(EXAMPLES, "query"))
     view = index.view(EVERYTHING)
     for name, owned in TRIGGERS.items():
         for text in owned:
