@@ -101,7 +101,11 @@ class CapableServer(AgentServer):
     def health(self) -> dict[str, Any]:
         """Return the server's health, and under `capabilities` how many there are, are on, and for how many."""
         health = super().health()
-        return health if self.capabilities is None else {**health, "capabilities": self.capabilities.health()}
+        if self.capabilities is None:
+            return health
+        counts = self.capabilities.health()
+        # Anybody may read it: what others have on is for `/metrics`.
+        return {**health, "capabilities": {name: counts[name] for name in ("known", "unavailable")}}
 
     async def follow_capabilities(self) -> None:
         """Have words routed, installers run where they are allowed, and files followed, until cancelled."""

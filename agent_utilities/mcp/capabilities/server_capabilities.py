@@ -29,7 +29,7 @@ from agent_utilities.mcp.session_capabilities import SessionCapabilities
 from agent_utilities.mcp.surface.settled import Settled
 from agent_utilities.mcp.surface.surface import Surface
 from agent_utilities.mcp.taken_capabilities import N_TOLD, Taken, named_by, with_names, with_pins
-from agent_utilities.selection.model import Selection, fold
+from agent_utilities.selection.model import NOTHING, Selection, fold
 
 _N_USABLE = 256
 NOT_ROUTED = Route()
@@ -274,10 +274,14 @@ class ServerCapabilities:
                     self._served = names if self.offer is offer else None  # it was edited meanwhile
 
     def health(self) -> dict[str, Any]:
-        """Return how many capabilities there are, how many are on for somebody, and how many sessions have any on."""
+        """Return how many capabilities there are, how many are on for somebody, and how many sessions have any on.
+
+        Those that the operator denies to everybody are not counted: a number tells of them too.
+        """
+        usable = self.usable(self._host.surface.settled(NOTHING), NOTHING)
         return {
-            "known": len(self.offer.capabilities.by_name),
-            "unavailable": len(self.offer.servers.unavailable),
+            "known": len(usable),
+            "unavailable": len(usable & self.offer.servers.unavailable.keys()),
             "on": len(self.holders.names()),
             "sessions": self.holders.n_holders,
         }

@@ -219,7 +219,9 @@ class TestDurations:
         for ms in durations:
             spread.add(ms)
         exact = sorted(durations)[max(0, -(-len(durations) * percent // 100) - 1)]
-        assert spread.percentile(percent) == pytest.approx(exact, rel=0.011, abs=0.0012)  # it is rounded to microseconds
+        assert spread.percentile(percent) == pytest.approx(
+            exact, rel=0.011, abs=0.0012
+        )  # it is rounded to microseconds
 
 
 class TestSlowRequests:
