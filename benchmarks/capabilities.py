@@ -124,7 +124,7 @@ async def measured(gateway: Gateway, n: int) -> dict[str, list[float]]:
 
 
 async def longest_hold(gateway: Gateway, view: SessionView, numbers: Iterator[int]) -> float:
-    """Return the milliseconds that the loop was held at most while capabilities came and went, and words were routed."""
+    """Return the most milliseconds that the loop was held while capabilities came and went, and words were routed."""
     capabilities = gateway.capabilities
     assert capabilities is not None
     assert gateway.gateway_capabilities is not None

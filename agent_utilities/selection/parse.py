@@ -163,7 +163,7 @@ def encoded_header(text: str) -> str:
 
     Source: RFC 8187, 3.2.1, `ext-value`, for what isn't ASCII.
     """
-    if text.isascii() and not text[:6].lower().startswith("utf-8'"):
+    if text.isascii() and text.isprintable() and not text[:6].lower().startswith("utf-8'"):
         return text
     return f"UTF-8''{quote(text, safe='!#$&+.^_`|~-')}"
 

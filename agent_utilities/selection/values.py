@@ -14,6 +14,8 @@ from agent_utilities.selection.model import NameSet, Value, fold
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
 MAX_PROFILE_NAME = 64
+_IN_TEXT = "\n\r\t"
+"""Control characters that people type in a message: what they paste has several lines."""
 MAX_CAPABILITIES = 64
 """The most capabilities that one value may name; far fewer are ever active at once."""
 """The most characters of a profile's name."""
@@ -60,6 +62,8 @@ def _check_characters(text: str, field: Field, source: str) -> None:
     if text.isascii() and text.isprintable():
         return
     for character in text:
+        if field.kind == "text" and character in _IN_TEXT:
+            continue
         if unicodedata.category(character) in refused:
             what = f"control character U+{ord(character):04X}"
             raise SelectionError(what, text.encode("unicode_escape").decode(), source, "remove it")

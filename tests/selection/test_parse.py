@@ -6,7 +6,7 @@ import pytest
 
 from agent_utilities.errors import SelectionError
 from agent_utilities.selection.model import NameSet, Selection
-from agent_utilities.selection.parse import MAX_BYTES, MAX_GLOBS, MAX_NAMES, read_cli, read_env, read_request
+from agent_utilities.selection.parse import MAX_BYTES, MAX_GLOBS, MAX_NAMES, read_cli, read_env, read_meta, read_request
 
 
 def header(name: str, value: str | bytes) -> Selection:
@@ -63,7 +63,7 @@ class TestRefused:
         ("query", "what"),
         [
             (b"tools=a%00b", "control character U+0000"),
-            (b"q=a%0d%0ab", "control character U+000D"),
+            (b"q=a%0bb", "control character U+000B"),
             (b"tools=git%E2%80%8B_push", "control character U+200B"),
             (b"tools=%FF", "the query string is not UTF-8"),
             (b"tools=\xff", "not UTF-8"),
@@ -143,3 +143,11 @@ class TestOtherReaders:
 
     def test_known_variables_are_not_misspellings(self):
         assert read_env({"MCP_TOP_KS": "1"}, known={"MCP_TOP_KS"}) == Selection()
+
+
+def test_words_may_have_several_lines_as_pasted_ones_do() -> None:
+    for text in ("fix this:\n\tTypeError\r\n", "a\nb"):
+        given = read_meta({"agent-utilities/selection": {"q": text}})
+        held = given.get("query", "meta")
+        assert held is not None
+        assert held.value == (text.strip(),)

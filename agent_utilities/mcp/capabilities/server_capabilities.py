@@ -134,22 +134,14 @@ class ServerCapabilities:
         words = _words(settled) if routes and self.offer.routes else ""
         if session is not None:
             session.keep(choosable)
-            session.adopt(named, choosable, self.offer.most)
+            self._adopt(session, named, choosable)
             step = await self._in_session(session, words, usable, fixed)
         else:
             step = await self._alone(brought(named, choosable, self.offer.most), words, usable, fixed)
         change, route, cause = step
-        taken = Taken(
-            self.selecting(caller, change.active.names, fixed),
-            change.active,
-            fixed,
-            usable,
-            view,
-            change.added,
-            change.removed,
-            route,
-            cause,
-        )
+        selection = self.selecting(caller, change.active.names, fixed)
+        switched = change.added, change.removed
+        taken = Taken(selection, change.active, fixed, usable, view, *switched, route, cause)
         if session is not None:
             self.hold(session, session.active)
         else:
@@ -159,6 +151,14 @@ class ServerCapabilities:
         if change.added or change.removed:
             self._host.surface.observers.switched(CapabilitiesSwitched("words", change.added, change.removed))
         return taken
+
+    def _adopt(self, session: SessionCapabilities, named: Sequence[str], choosable: frozenset[str]) -> None:
+        before = session.active.names
+        session.adopt(named, choosable, self.offer.most)
+        on = tuple(name for name in session.active.names if name not in before)
+        off = tuple(name for name in before if name not in session.active.names)
+        if on or off:
+            self._host.surface.observers.switched(CapabilitiesSwitched("name", on, off))
 
     async def _in_session(
         self, session: SessionCapabilities, words: str, usable: frozenset[str], fixed: Sequence[str]
