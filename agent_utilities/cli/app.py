@@ -182,6 +182,19 @@ def new(
     print(f"made {made}; next: cd {made} && python -m pip install -e . pytest && python -m pytest")
 
 
+Tap = Annotated[
+    Path | None,
+    typer.Option(
+        help="A tap: route the messages of --queries (intent, label) to its capabilities instead, and say how often the "
+        "best and the gate are right."
+    ),
+]
+Sessions = Annotated[
+    Path | None,
+    typer.Option(help="JSON lines of sessions: id, query, calls (tool ids in order); asks each for its next tools."),
+]
+
+
 @app.command("eval")
 def evaluate(
     queries: Annotated[
@@ -195,16 +208,12 @@ def evaluate(
     usage: Annotated[
         Path | None, typer.Option(help="Past requests and the tools that answered them, or a server's usage log.")
     ] = None,
-    sessions: Annotated[
-        Path | None,
-        typer.Option(
-            help="JSON lines of sessions: id, query, calls (tool ids in order); asks each for its next tools."
-        ),
-    ] = None,
+    sessions: Sessions = None,
     without: Annotated[
         list[str] | None,
         typer.Option(help="Leave out past_requests, recency, used_with or followed_by; may be repeated."),
     ] = None,
+    capabilities: Tap = None,
     ranker: Annotated[str, typer.Option(help="lexical, embedding or hybrid.")] = "hybrid",
     provider: Annotated[str, typer.Option(help="minilm, fastembed[:MODEL], or an endpoint as URL#MODEL.")] = "minilm",
     cache: Annotated[Path | None, typer.Option(help="A file to keep vectors in between runs.")] = None,
@@ -216,6 +225,11 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Rank the tools that answer requests, and say how well."""
+    if capabilities is not None:
+        from agent_utilities.cli.capabilities_route import evaluate_routes
+
+        evaluate_routes(capabilities, queries, ranks_out, by_words=ranker == "lexical")
+        return
     from agent_utilities.cli.evaluate import Files
     from agent_utilities.cli.evaluate import evaluate as run
 

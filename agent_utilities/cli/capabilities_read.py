@@ -13,7 +13,7 @@ from agent_utilities.capabilities.requirements import check_all
 from agent_utilities.capabilities.tap import BUNDLES, read_capabilities
 from agent_utilities.errors import InputError
 from agent_utilities.mcp.capabilities.servers import CapabilityServers, servers_of
-from agent_utilities.settings_file import user_folder
+from agent_utilities.settings_file import settings_of, user_folder
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.configuration.config_files import read_config
 
@@ -79,7 +79,7 @@ def read_folders(given: Sequence[Path], providers: Sequence[str], config: Path |
 
     Args:
         given: the folders; the user's own where none is named, be it that he has none yet.
-        providers: each `NAME=PROVIDER`.
+        providers: each `NAME=PROVIDER`, over those that the settings choose.
         config: a gateway's config file, whose servers bundles may refer to.
 
     Raises:
@@ -88,7 +88,8 @@ def read_folders(given: Sequence[Path], providers: Sequence[str], config: Path |
     own = own_folder(os.environ)
     folders = tuple(given) or ((own,) if own.is_dir() else ())
     upstreams = read_config([config], os.environ).upstreams if config is not None else ()
-    capabilities = read_capabilities(folders, providers=_chosen(providers))
+    chosen = {**settings_of(os.environ).capabilities, **_chosen(providers)}
+    capabilities = read_capabilities(folders, providers=chosen)
     servers = servers_of(capabilities, upstreams, os.environ, Path.cwd())
     bundles = (_report(each, capabilities, servers) for _, each in sorted(capabilities.by_name.items()))
     notices = (*capabilities.notices, *servers.notices)

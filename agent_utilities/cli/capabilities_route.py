@@ -67,6 +67,18 @@ def route_messages(folder: Path, rows_file: Path, out: Path | None, *, by_words:
         print(told)
 
 
+def evaluate_routes(folder: Path, rows_file: Path | None, out: Path | None, *, by_words: bool) -> None:
+    """Print how often messages are routed to what they call for: what `eval --capabilities` does.
+
+    Raises:
+        InputError: no file of messages is named, or as for `route_messages`.
+    """
+    if rows_file is None:
+        hint = 'name JSON lines such as {"intent": "list my pods", "label": "kubernetes"}'
+        raise InputError("no messages", str(folder), "option --capabilities", f"{hint} under --queries")
+    route_messages(folder, rows_file, out, by_words=by_words)
+
+
 def read_messages(path: Path) -> list[Message]:
     """Return the messages of a JSON lines file.
 

@@ -89,6 +89,11 @@ class TestCheck:
         write(tap / "capabilities", {"browser/other.toml": TOOLCHAIN, "browser/default.toml": "chrome"})
         assert "browser (other)" in run("check", tap, "--provider", "browser=other")[1]
 
+    def test_takes_the_provider_that_the_settings_choose(self, run, tap, monkeypatch):
+        write(tap / "capabilities", {"browser/other.toml": TOOLCHAIN, "browser/default.toml": "chrome"})
+        monkeypatch.setenv("MCP_CAPABILITIES", "browser=other")
+        assert "browser (other)" in run("check", tap)[1]
+
     def test_refuses_what_names_no_provider(self, run, tap):
         code, _, err = run("check", tap, "--provider", "browser")
         assert (code, "not NAME=PROVIDER" in err) == (2, True)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
+from agent_utilities.cli.app import main
 from agent_utilities.cli.capabilities_route import read_messages, route_messages
 from agent_utilities.errors import InputError
+from tests.command_line import run_command
 
 TRIGGERS = {
     "docker": ["list running docker containers", "build a docker image", "inspect docker container logs"],
@@ -74,6 +77,12 @@ class TestRoutes:
         assert ["top-1", "0.500", "(1", "of", "2)"] in told
         assert ["hit", "by", "the", "gate", "0.500", "(1", "of", "2)"] in told
         assert ["abstained", "by", "the", "gate", "1.000", "(1", "of", "1)"] in told
+
+    def test_are_what_eval_measures_too(self, tap: Path, capfd: pytest.CaptureFixture[str]) -> None:
+        rows = write(tap / "rows.jsonl", {"intent": "schedule a meeting with Bob", "label": "calendar"})
+        arguments = ["eval", "--capabilities", str(tap), "--queries", str(rows), "--ranker", "lexical"]
+        done = run_command(main, ["agent-utilities", *arguments], dict(os.environ), capfd)
+        assert (done.returncode, done.stdout.split()[:2]) == (0, ["top-1", "1.000"])
 
 
 class TestBadInput:
