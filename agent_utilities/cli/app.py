@@ -185,8 +185,8 @@ def new(
 Tap = Annotated[
     Path | None,
     typer.Option(
-        help="A tap: route the messages of --queries (intent, label) to its capabilities instead, and say how often the "
-        "best and the gate are right."
+        help="A tap: route the messages of --queries (intent, label) to its capabilities instead, and say how often "
+        "the best and the gate are right."
     ),
 ]
 Sessions = Annotated[
