@@ -16,7 +16,7 @@ from tests.fast import FastSuite
 from tests.graph.report import GraphReport
 
 # Examples for each law: together at least 5,000 in every run, and 100,000 at night.
-settings.register_profile("ci", max_examples=350, deadline=None, derandomize=True, print_blob=True)
+settings.register_profile("ci", max_examples=300, deadline=None, derandomize=True, print_blob=True)
 settings.register_profile("fast", max_examples=50, deadline=None, derandomize=True, print_blob=True)
 settings.register_profile("nightly", max_examples=7_500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
