@@ -107,6 +107,7 @@ class TestFiles:
     def test_no_two_bundles_have_a_server_of_the_same_name(self):
         assert len({bundle(name).server["name"] for name in NAMES}) == len(NAMES)
 
+    @pytest.mark.outside
     @pytest.mark.parametrize("script", sorted(TAP.glob("deps/*/*.sh")), ids=lambda script: script.stem)
     def test_an_installer_is_a_script_that_names_its_check(self, script):
         assert re.search(r"^# check: \w+$", script.read_text(encoding="utf-8"), re.MULTILINE)
