@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
+from itertools import pairwise
 from statistics import median
 
 import pytest
@@ -18,6 +20,8 @@ RECOVERS_S = 30
 
 FAILED = "graph too slow|graph unreachable"
 """What is logged once for each time that the graph stops answering."""
+ANSWERS = "graph answers"
+"""What is logged once for each time that it answers again."""
 
 
 def lists_of_a_failed_graph(agent: Agent, causes: Collection[str], n_lists: int = N_LISTS) -> set[str]:
@@ -76,10 +80,20 @@ def check_recovers(agent: Agent) -> float:
     return seconds
 
 
-def check_said_once(agent: Agent, cause: str) -> None:
-    """One warning tells the operator when it fails; when it answers again there is a line too."""
-    assert len(agent.said(f"graph {cause}")) == 1, agent.said("")
-    assert any("graph answers (neo4j)" in line for line in agent.lines)
+def check_said_once_an_outage(agent: Agent, since: int = 0) -> None:
+    """One warning tells the operator that it fails, and one line that it answers again, in turns.
+
+    An answer that comes late, on a busy machine, ends an outage, which may then begin again.
+
+    Args:
+        agent: the process.
+        since: how many of its lines are left out.
+    """
+    said = [line for line in agent.lines[since:] if re.search(f"WARNING .*?: (?:{FAILED})|INFO .*?: {ANSWERS}", line)]
+    ends = [ANSWERS in line for line in said]
+    assert ends[:1] == [False], said
+    assert ends[-1:] == [True], said
+    assert all(was != now for was, now in pairwise(ends)), said
 
 
 def test_killed_mid_traffic_and_down_at_start_and_back(crashing_neo4j: CrashingNeo4j, measured: Measured) -> None:
@@ -87,6 +101,7 @@ def test_killed_mid_traffic_and_down_at_start_and_back(crashing_neo4j: CrashingN
     with serving(environ) as agent:
         agent.until_ready()
         check_answers(agent)
+        since = len(agent.lines)
         agent.until(lambda: agent.tools("dns").status == "fresh", RECOVERS_S, "answered")
         cached = agent.tools("dns")
         crashing_neo4j.kill()
@@ -98,12 +113,12 @@ def test_killed_mid_traffic_and_down_at_start_and_back(crashing_neo4j: CrashingN
             recovers_s = check_recovers(agent)
             fills_s = late.until_ready(2 * RECOVERS_S)
             check_answers(late)
-            check_said_once(late, "unreachable")
+            check_said_once_an_outage(late)
             measured("tools/list?q=, Neo4j down at start", late.took_s)
             measured("recovery after it was back: down at start", [recovers_s + fills_s])
         measured("tools/list?q=, Neo4j killed and back", agent.took_s)
         measured("recovery after it was back: killed mid-traffic", [recovers_s])
-        assert len(agent.said("graph unreachable")) == 1, agent.said("")
+        check_said_once_an_outage(agent, since)
 
 
 class TestHangs:
@@ -111,14 +126,14 @@ class TestHangs:
         with serving(crashing_neo4j.access.environ) as agent:
             agent.until_ready()
             check_answers(agent)
-            n_said = len(agent.said(FAILED))
+            since = len(agent.lines)
             crashing_neo4j.stop()
             lists_of_a_failed_graph(agent, ["too slow", "unreachable"])
             crashing_neo4j.go_on()
             recovers_s = check_recovers(agent)
             measured("tools/list?q=, Neo4j halted and goes on", agent.took_s)
             measured("recovery after Neo4j went on", [recovers_s])
-            assert len(agent.said(FAILED)) == n_said + 1, agent.said("")
+            check_said_once_an_outage(agent, since)
 
     def test_takes_connections_and_never_answers(self, measured: Measured) -> None:
         with silent() as port, serving({"NEO4J_URI": f"bolt://127.0.0.1:{port}"}) as agent:
@@ -133,13 +148,12 @@ class TestHangs:
             with serving(environ) as agent:
                 agent.until_ready()
                 check_answers(agent)
-                n_said = len(agent.said(FAILED))
+                since = len(agent.lines)
                 relay.delay_s = 2.0
                 lists_of_a_failed_graph(agent, ["too slow", "unreachable"])
                 relay.delay_s = 0.0
                 recovers_s = check_recovers(agent)
-                # A statement that is answered late ends the outage, which then begins again: said twice at most.
-                assert 1 <= len(agent.said(FAILED)) - n_said <= 2, agent.said("")
+                check_said_once_an_outage(agent, since)
                 measured("tools/list?q=, Neo4j 2 s slow", agent.took_s)
                 measured("recovery after Neo4j was fast again", [recovers_s])
 

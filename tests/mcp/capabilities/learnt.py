@@ -21,6 +21,8 @@ from tests.mcp.capabilities.capable import LONG_S
 BASE = "http://127.0.0.1"
 _VARYING = re.compile(r"(?m)^(?:# .*|(?:process|python)_.*|.*_(?:created|seconds\S*|bucket\S*|sum)\b.*)\n")
 """Lines of the metrics that tell of this process, or of time."""
+_AT_WORK = re.compile(r'(?m)^mcp_upstreams\{state="(?:unseen|starting|ready|idle)"\} (.*)\n')
+_STARTS = re.compile(r"(?m)^mcp_upstream_starts_total [1-9].*\n")
 _STATE = re.compile(r'(?<=")(?:unseen|starting|ready|idle)(?=":\d|","tools")')
 """What the gateway's own server is at just now: it is listed behind, and let go."""
 
@@ -60,7 +62,10 @@ class Caller:
     async def page(self, path: str, **headers: str) -> str:
         """Return a page's status and text; of metrics what does not tell of time."""
         answer = await self._web.get(path, headers=headers)
-        return f"{answer.status_code} {_STATE.sub('any', _VARYING.sub('', answer.text))}"
+        text = _VARYING.sub("", answer.text)
+        n_at_work = sum(map(float, _AT_WORK.findall(text)))
+        text = _STATE.sub("any", _STARTS.sub("started\n", _AT_WORK.sub("", text)))
+        return f"{answer.status_code} {n_at_work} {text}"
 
 
 @asynccontextmanager
