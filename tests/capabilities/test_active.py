@@ -49,6 +49,11 @@ def test_enabling_twice_adds_nothing_and_counts_as_use() -> None:
     assert (change.added, change.removed, change.active.names) == ((), (), ("files", "git"))
 
 
+def test_disabling_takes_away_that_one_alone() -> None:
+    change = disable(ActiveCapabilities(("git", "files", "time")), "files")
+    assert (change.active.names, change.added, change.removed) == (("git", "time"), (), ("files",))
+
+
 def test_disabling_what_is_not_active_changes_nothing() -> None:
     active = ActiveCapabilities(("git",))
     assert disable(active, "files").active is active

@@ -25,6 +25,8 @@ class TestBlocks:
             ("<log it's>x</log> words", "words"),
             ("words <log>x</log>", "words"),
             ("<log>all</log>", ""),
+            ("<b>one</b> two <log>half <b>x</b> open</log> words", "two\nwords"),
+            ("<log><img src='x'/><br></log> words", "words"),
         ],
     )
     def test_goes_with_what_is_in_it(self, message: str, words: str) -> None:
@@ -50,6 +52,9 @@ class TestProseAndCode:
             "line one <br> line two",
             "mail <bob@example.org> or see <https://example.org>",
             "a </div> too many",
+            "<br>\nwords after an element that is never closed",
+            "<log/>\nwords after one that closes itself",
+            "<br/>\nand after both",
             "x<<1 <> <3",
             "",
             "  spaces stay ",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from agent_utilities.capabilities.routing import Gate, routed
+import pytest
+
+from agent_utilities.capabilities.routing import Gate, Route, routed
 
 GATE = Gate(0.5, 0.1)
 
@@ -25,3 +27,30 @@ def test_nothing_is_activated_where_two_are_as_near() -> None:
 
 def test_a_single_capability_is_held_against_nothing() -> None:
     assert routed((("git", 0.7),), GATE).activated == "git"
+
+
+def test_the_gate_is_cleared_by_as_much_as_it_asks_for() -> None:
+    assert routed((("git", 0.5), ("files", 0.375)), Gate(0.5, 0.125)).activated == "git"
+
+
+def test_without_any_capability_nothing_is_activated_and_it_is_told() -> None:
+    route = routed((), GATE)
+    assert (route.activated, route.gate, route.outcome) == (None, GATE, "unrouted")
+    assert "no capability has triggers" in route.cause
+
+
+@pytest.mark.parametrize(
+    ("route", "outcome"),
+    [
+        (routed((("git", 0.7), ("files", 0.5)), GATE), "activated"),
+        (routed((("git", 0.49), ("files", 0.1)), GATE), "below"),
+        (routed((("git", 0.5), ("files", 0.45)), GATE), "ambiguous"),
+        (Route(cause="every capability is on"), "unrouted"),
+    ],
+)
+def test_what_came_of_it_is_counted_as_what_it_was(route: Route, outcome: str) -> None:
+    assert route.outcome == outcome
+
+
+def test_by_how_much_the_best_is_ahead_is_told() -> None:
+    assert "git is ahead of files by 0.050" in routed((("git", 0.7), ("files", 0.65)), GATE).cause
