@@ -121,4 +121,5 @@ def _capability(folder: Path, file: Path, config: _Config, notes: Notes) -> Capa
         server_refs=provider.server_refs,
         allowed_tools=provider.allowed_tools,
         servers=provider.servers,
+        built_in=provider.built_in,
     )

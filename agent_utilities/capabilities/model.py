@@ -21,12 +21,14 @@ class CapabilityServer:
         entry: how it is reached, in the words of a server's entry in an `mcp.json`, its variables not filled in.
         tools: the only tools that are wanted of it, as it calls them; empty for all.
         source: where it stands, such as `browser/playwright.toml: mcp.servers.playwright`.
+        is_built_in: whether it is part of another host, which alone can start it; `entry` is empty then.
     """
 
     name: str
     entry: Mapping[str, Any]
     tools: tuple[str, ...] = ()
     source: str = ""
+    is_built_in: bool = False
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,7 @@ class Capability:
         server_refs: names of the servers that it uses: its own, or the gateway's.
         allowed_tools: patterns of the tools that are wanted, as `SERVER:GLOB` or `GLOB`; None for all.
         servers: those that it brings along.
+        built_in: names of servers that are part of another host, and that nothing can be had of here.
     """
 
     name: str
@@ -59,6 +62,7 @@ class Capability:
     server_refs: tuple[str, ...] = ()
     allowed_tools: tuple[str, ...] | None = None
     servers: tuple[CapabilityServer, ...] = ()
+    built_in: tuple[str, ...] = ()
 
     @property
     def is_toolchain(self) -> bool:

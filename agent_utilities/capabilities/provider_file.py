@@ -28,6 +28,7 @@ class Provider:
     server_refs: tuple[str, ...]
     allowed_tools: tuple[str, ...] | None
     servers: tuple[CapabilityServer, ...]
+    built_in: tuple[str, ...]
 
 
 def read_provider(text: str, told: Mapping[str, Any], file: str, label: str, notes: Notes) -> Provider | None:
@@ -51,6 +52,7 @@ def read_provider(text: str, told: Mapping[str, Any], file: str, label: str, not
     mcp = table.table("mcp")
     mcp.knows(("servers",))
     title, description = titles(table, text)
+    servers, built_in = _servers(mcp, label, notes)
     provider = Provider(
         title=title,
         description=description,
@@ -58,7 +60,8 @@ def read_provider(text: str, told: Mapping[str, Any], file: str, label: str, not
         server_refs=wanted.texts("server_refs", '["git"]'),
         # The taps mean every tool by an empty list, as by none.
         allowed_tools=wanted.texts("allowed_tools", '["git:*"]') or None,
-        servers=_servers(mcp, label, notes),
+        servers=servers,
+        built_in=built_in,
     )
     return provider if len(notes.problems) == n_before else None
 
@@ -79,15 +82,20 @@ def _requirements(deps: TableReader) -> tuple[str, ...]:
     return require
 
 
-def _servers(mcp: TableReader, label: str, notes: Notes) -> tuple[CapabilityServer, ...]:
-    servers: dict[str, CapabilityServer] = {}
+def _servers(mcp: TableReader, label: str, notes: Notes) -> tuple[tuple[CapabilityServer, ...], tuple[str, ...]]:
+    """Return the servers that can be had, and the names of those that are built into another host."""
+    servers, built_in = dict[str, CapabilityServer](), list[str]()
     for table in mcp.tables("servers"):
         server = read_server(table, label, notes)
-        if server is not None and server.name in servers:
+        if server is None:
+            continue
+        if server.is_built_in:
+            built_in.append(server.name)
+        elif server.name in servers:
             table.wrong("name", f"{quoted(server.name)} stands twice", "rename one of the two")
-        elif server is not None:
+        else:
             servers[server.name] = server
-    return tuple(servers.values())
+    return tuple(servers.values()), tuple(dict.fromkeys(built_in))
 
 
 def _shortened(text: str, longest: int) -> str:

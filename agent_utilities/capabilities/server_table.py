@@ -20,7 +20,7 @@ _STDIO, _HTTP = ("stdio", "stdin"), ("http", "sse")
 
 
 def read_server(table: TableReader, label: str, notes: Notes) -> CapabilityServer | None:
-    """Return a server; None where it is built into another host, which is told, or something is wrong with it.
+    """Return a server; None where something is wrong with it, all of which is told.
 
     Args:
         table: its table.
@@ -36,8 +36,7 @@ def read_server(table: TableReader, label: str, notes: Notes) -> CapabilityServe
     table.knows(_KEYS)
     tools = table.texts("tools", '["read_file"]')
     if table.text("type").lower() == BUILTIN:
-        notes.notice(table.where(), "is built into another host, and left out")
-        return None
+        return CapabilityServer(name, {}, tools, f"{label}: mcp.servers.{name}", is_built_in=True)
     entry = translated(_entry(table))
     if len(notes.problems) > n_before:
         return None

@@ -53,6 +53,14 @@ class TestABundle:
         write(bundles, {"browser/chrome.toml": BROWSER})
         assert read_capabilities([bundles]).by_name["browser"].triggers == ()
 
+    def test_names_the_servers_that_are_built_into_another_host(self, bundles):
+        server = '[roles.mcp]\nserver_refs = ["planner"]\n[[mcp.servers]]\nname = "planner"\ntype = "builtin"\n'
+        write(bundles, {"planning/default.toml": server})
+        read = read_capabilities([bundles])
+        planning = read.by_name["planning"]
+        assert (planning.servers, planning.built_in) == ((), ("planner",))
+        assert (read.problems, read.notices) == ((), ())
+
     def test_of_requirements_alone_is_a_toolchain(self, bundles):
         write(bundles, {"docker/docker.toml": TOOLCHAIN})
         assert read_capabilities([bundles]).by_name["docker"].is_toolchain
@@ -254,13 +262,6 @@ class TestNotices:
         write(bundles, {f"{name}/x.toml": TOOLCHAIN + "color = 1" for name in "abc"})
         (notice,) = read_capabilities([bundles]).notices
         assert "and 2 more: the key 'color' is not known" in notice
-
-    def test_tell_a_server_that_is_built_into_another_host(self, bundles):
-        server = '[roles.mcp]\nserver_refs = ["core"]\n[[mcp.servers]]\nname = "core"\ntype = "builtin"\n'
-        write(bundles, {"core/default.toml": server})
-        read = read_capabilities([bundles])
-        assert read.by_name["core"].servers == ()
-        assert "mcp.servers.core: is built into another host" in read.notices[0]
 
     def test_tell_a_placeholder_that_means_nothing(self, bundles):
         write(bundles, {"x/x.toml": "[[mcp.servers]]\nname = 'x'\ncommand = 'x'\nargs = ['{{DATE}}', '{{CWD}}/a']"})

@@ -120,12 +120,16 @@ class _Placing:
         """Return the gateway's own servers that a capability refers to, and a line for each that is no server."""
         own, lacking = dict[str, tuple[str, ...]](), list[str]()
         brought = {server.name for server in capability.servers}
-        for ref in capability.server_refs:
+        for ref in _referred_to(capability):
             if ref in brought:
                 continue
             server = self._gateway.get(fold(ref))
             if server is None or not server.enabled:
-                what = "is switched off" if server else "is neither the bundle's nor the gateway's own, and is left out"
+                what = "is neither the bundle's nor the gateway's own, and is left out"
+                if server is not None:
+                    what = "is switched off"
+                elif ref in capability.built_in:
+                    what = "is built into another host, and is left out"
                 lacking.append(f"{_source(capability)}: roles.mcp.server_refs: the server {ref!r} {what}")
             elif globs := capability.patterns_for(ref):
                 own[server.name] = globs
@@ -203,11 +207,20 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def _brings_nothing(capability: Capability) -> str:
-    refs = ", ".join(capability.server_refs)
-    if not refs:
+    names = _referred_to(capability)
+    if not names:
         return f"{_source(capability)}: brings nothing; name a server under mcp.servers"
-    needs = f"needs {refs}, which is none of the gateway's own servers"
-    return f"{_source(capability)}: {needs}; add it to the gateway's config, or under mcp.servers"
+    needs = f"{_source(capability)}: needs {', '.join(names)}, which {'is' if len(names) == 1 else 'are'}"
+    if set(names) <= set(capability.built_in):
+        return (
+            f"{needs} built into another host; it works here only beside a server of that name in the gateway's config"
+        )
+    return f"{needs} none of the gateway's own servers; add it to the gateway's config, or under mcp.servers"
+
+
+def _referred_to(capability: Capability) -> tuple[str, ...]:
+    """Return the names of the servers that a capability uses, those that another host has built in among them."""
+    return tuple(dict.fromkeys((*capability.server_refs, *capability.built_in)))
 
 
 def _source(capability: Capability) -> str:

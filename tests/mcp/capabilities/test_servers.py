@@ -150,9 +150,39 @@ class TestTheGatewaysOwn:
         assert "needs core, which is none of the gateway's own servers; add it" in placing.unavailable["a"]
         assert placing.notices == ()
 
+    def test_stand_in_for_those_that_are_built_into_another_host(self):
+        planning = capability("planning", server_refs=("planner",), built_in=("planner",))
+        placing = placed(planning, own=(own("planner"),))
+        assert (placing.own, placing.unavailable) == ({"planning": {"planner": ("*",)}}, {})
+
     def test_that_are_switched_off_do_not_count(self):
         placing = placed(capability("a", server_refs=("git",)), own=(own("git", enabled=False),))
         assert placing.unavailable.keys() == {"a"}
+
+
+class TestWhatIsBuiltIntoAnotherHost:
+    def test_is_no_advice_to_add_what_stands_in_the_bundle(self):
+        placing = placed(capability("planning", server_refs=("planner",), built_in=("planner",)))
+        (why,) = placing.unavailable.values()
+        assert why == (
+            "planning/x.toml: needs planner, which is built into another host; "
+            "it works here only beside a server of that name in the gateway's config"
+        )
+        assert placing.notices == ()
+
+    def test_is_told_once_where_a_bundle_has_servers_besides(self):
+        placing = placed(capability("a", server(), server_refs=("code", "planner"), built_in=("planner",)))
+        assert placing.by_capability == {"a": ("code",)}
+        assert placing.notices == (
+            "a/x.toml: roles.mcp.server_refs: the server 'planner' is built into another host, and is left out",
+        )
+
+    def test_needs_no_reference_to_be_named(self):
+        placing = placed(capability("planning", built_in=("planner", "agent")))
+        assert "needs planner, agent, which are built into another host" in placing.unavailable["planning"]
+
+    def test_needs_no_reference_to_be_stood_in_for(self):
+        assert placed(capability("planning", built_in=("planner",)), own=(own("planner"),)).unavailable == {}
 
 
 def test_a_toolchain_is_available_and_brings_no_server():
