@@ -27,6 +27,7 @@ def test_never_more_are_active_than_may_be_and_each_once(steps: list[tuple[str, 
             case "enable":
                 change = enable(active, name, most)
                 assert len(change.removed) <= 1
+                assert not {*change.removed} & {*change.active.names}
                 assert set(before.names) | set(change.added) == set(change.active.names) | set(change.removed)
                 active = change.active
             case "disable":

@@ -58,6 +58,7 @@ class TestProseAndCode:
             "x<<1 <> <3",
             "",
             "  spaces stay ",
+            "  beside a <b> too ",
         ],
     )
     def test_stays_as_it_is(self, message: str) -> None:

@@ -42,11 +42,24 @@ def test_a_title_that_is_too_long_is_shortened(tmp_path: Path, n_characters: int
     assert title == ("x" * 200 if n_characters == 200 else "x" * 199 + "\N{HORIZONTAL ELLIPSIS}")
 
 
-def test_a_key_that_nothing_reads_is_told_wherever_it_stands(tmp_path: Path) -> None:
-    write(tmp_path, {"docker/docker.toml": f"{TOOLCHAIN}\n[mcp]\nserver = 1\n"})
+@pytest.mark.parametrize(
+    ("file", "text", "told"),
+    [
+        ("docker.toml", "[mcp]\nserver = 1\n", "docker.toml: mcp: the key 'server' is not known"),
+        ("docker.toml", "[roles.mpc]\nx = 1\n", "docker.toml: roles: the key 'mpc' is not known"),
+        ("docker.toml", "[roles.mcp]\nservers = 1\n", "docker.toml: roles.mcp: the key 'servers' is not known"),
+        ("docker.toml", "[dep]\nx = 1\n", "docker.toml: the key 'dep' is not known"),
+        ("config.toml", "trigger = []\n", "config.toml: the key 'trigger' is not known"),
+    ],
+)
+def test_a_key_that_nothing_reads_is_told_wherever_it_stands(tmp_path: Path, file: str, text: str, told: str) -> None:
+    write(tmp_path, {"docker/docker.toml": TOOLCHAIN})
+    path = tmp_path / "docker" / file
+    path.write_text(f"{path.read_text() if path.exists() else ''}\n{text}")
     read = read_capabilities([tmp_path])
     assert "docker" in read.by_name
-    assert any("mcp: the key 'server' is not known" in notice for notice in read.notices)
+    (notice,) = read.notices
+    assert told in notice
 
 
 def test_requirements_of_bundles_in_any_folder_stand_beside_them(tmp_path: Path) -> None:

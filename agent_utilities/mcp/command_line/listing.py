@@ -184,10 +184,13 @@ def _print_table(
     console.print(table)
     n_entry_tools = totals["entry_tools"]
     entry_tools = f", and {n_entry_tools} entry tool{'s' * (n_entry_tools > 1)}" if n_entry_tools else ""
+    # Entry tools are beside all tools, and may take more than those do.
+    of_all = f"of {totals['tokens']} tokens on every turn"
+    if n_entry_tools:
+        of_all = f"tokens on every turn, all tools {totals['tokens']}"
     console.print(
         f"{totals['visible']} of {totals['tools']} tools visible, {totals['permitted']} permitted{entry_tools}; "
-        f"about {totals['visible_tokens']} of {totals['tokens']} tokens on every turn"
-        + (f"; query: {query}" if query != "off" else ""),
+        f"about {totals['visible_tokens']} {of_all}" + (f"; query: {query}" if query != "off" else ""),
         highlight=False,
     )
     for given, near in unknown.items():
