@@ -14,11 +14,11 @@ from agent_utilities.selection.model import NameSet, Value, fold
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
 MAX_PROFILE_NAME = 64
-_IN_TEXT = "\n\r\t"
-"""Control characters that people type in a message: what they paste has several lines."""
+"""The most characters of a profile's name."""
 MAX_CAPABILITIES = 64
 """The most capabilities that one value may name; far fewer are ever active at once."""
-"""The most characters of a profile's name."""
+_IN_TEXT = "\n\r\t"
+"""Control characters that people type in a message: what they paste has several lines."""
 _COUNT = re.compile(r"[0-9]{1,9}")
 
 

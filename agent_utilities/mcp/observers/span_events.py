@@ -1,4 +1,4 @@
-"""What tool search did, as events of the OpenTelemetry span of the request that it did it for."""
+"""What tool search and capabilities did, as events of the OpenTelemetry span of the request that it did it for."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from opentelemetry import trace
 from agent_utilities.mcp.observers.base import CapabilitiesSwitched, Observer, SearchEvent, WordsRouted
 
 EVENT = "agent_utilities.tool_search"
-"""The name of every such event; the attribute `agent_utilities.event` says which it is."""
-
-
+"""The name of every event of tool search; the attribute `agent_utilities.event` says which it is."""
 SWITCHED, ROUTED = "agent_utilities.capabilities", "agent_utilities.routed"
 """The names of events on capabilities that came or went, and on where words led."""
 
