@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from itertools import count
@@ -53,8 +53,8 @@ class AnswerHost(Protocol):
         """Return the verdict for a caller once other capabilities are active, and how many tools he may use then."""
         ...
 
-    async def missing(self, capability: str) -> Sequence[str]:
-        """Return a line for each requirement of a capability that is not there; nothing is installed."""
+    async def missing(self, names: Iterable[str]) -> Mapping[str, Sequence[str]]:
+        """Return, of capabilities that lack what they require, a line for each of that; nothing is installed."""
         ...
 
     async def satisfied(self, capability: str, on_line: Callable[[str], None]) -> Sequence[str]:
@@ -97,9 +97,10 @@ class CapabilityAnswers:
         rows = [
             self._row(name, taken) for name in self._capabilities.offer.capabilities.by_name if name in taken.usable
         ]
+        missing = await self._host.missing(row["name"] for row in rows)
         for row in rows:
-            if missing := await self._host.missing(row["name"]):
-                row["missing"] = list(missing)
+            if lacking := missing.get(row["name"]):
+                row["missing"] = list(lacking)
         lines = [_line(row) for row in rows]
         return ToolResult("\n".join(lines) or "there are no capabilities", {"capabilities": rows}, _meta(taken))
 

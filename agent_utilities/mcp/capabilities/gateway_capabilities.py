@@ -6,9 +6,10 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from agent_utilities.capabilities.model import Capabilities
+from agent_utilities.capabilities.model import Capabilities, Capability
 from agent_utilities.capabilities.routing import Route
 from agent_utilities.catalog.model import Entry
 from agent_utilities.mcp.capabilities.installing import OnLine
@@ -127,24 +128,33 @@ class GatewayCapabilities:
             capability: its name.
             on_line: told what installers write.
         """
-        capabilities = self.capabilities.offer.capabilities
-        found, tap = capabilities.by_name[capability], capabilities.taps.get(capability)
-        if not found.require or tap is None:
-            return []
-        return self.toolchains.told(await self.toolchains.satisfy(found, tap, on_line))
+        return [
+            line
+            for found, tap in self._requiring([capability])
+            for line in self.toolchains.told(await self.toolchains.satisfy(found, tap, on_line))
+        ]
 
-    async def missing(self, capability: str) -> Sequence[str]:
-        """Return a line for each requirement of a capability that is not there; nothing is installed."""
-        capabilities = self.capabilities.offer.capabilities
-        found, tap = capabilities.by_name[capability], capabilities.taps.get(capability)
-        if not found.require or tap is None:
-            return []
-        return self.toolchains.told(await self.toolchains.check(found, tap))
+    async def missing(self, names: Iterable[str]) -> Mapping[str, Sequence[str]]:
+        """Return, of capabilities that lack what they require, a line for each of that; nothing is installed.
+
+        Args:
+            names: of the capabilities.
+        """
+        requiring = self._requiring(names)
+        await self.toolchains.look(requiring)
+        told = {found.name: self.toolchains.told(await self.toolchains.check(found, tap)) for found, tap in requiring}
+        return {name: lines for name, lines in told.items() if lines}
+
+    def _requiring(self, names: Iterable[str]) -> list[tuple[Capability, Path]]:
+        """Return those of some capabilities that require anything, each with its tap."""
+        known = self.capabilities.offer.capabilities
+        found = ((known.by_name[name], known.taps.get(name)) for name in names if name in known.by_name)
+        return [(each, tap) for each, tap in found if each.require and tap is not None]
 
     async def tell_missing(self, names: Iterable[str]) -> None:
         """Log what is missing of capabilities that were switched on otherwise than by the tool, which tells it."""
-        for name in names:
-            for line in await self.missing(name):
+        for name, lines in (await self.missing(names)).items():
+            for line in lines:
                 logger.warning("%s is on, and something that it requires is missing: %s", name, line)
 
     async def follow(self) -> None:

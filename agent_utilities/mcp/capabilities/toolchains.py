@@ -65,10 +65,18 @@ class Toolchains:
             capability: what requires.
             tap: the folder that `deps/` stands in.
         """
-        names = tuple(dict.fromkeys(capability.require))
-        now = self._clock()
-        old = [name for name in names if now - self._checked.get((tap, name), (-CACHED_S, None))[0] >= CACHED_S]
-        return await self._check_anew(old, names, tap)
+        return await self._check_all(tuple(dict.fromkeys(capability.require)), tap)
+
+    async def look(self, capabilities: Iterable[tuple[Capability, Path]]) -> None:
+        """Look for what many capabilities require, at once, so that each `check` that follows returns at once.
+
+        Args:
+            capabilities: each with its tap.
+        """
+        by_tap: dict[Path, dict[str, None]] = {}
+        for capability, tap in capabilities:
+            by_tap.setdefault(tap, {}).update(dict.fromkeys(capability.require))
+        await asyncio.gather(*(self._check_all(tuple(names), tap) for tap, names in by_tap.items()))
 
     async def satisfy(self, capability: Capability, tap: Path, on_line: OnLine) -> tuple[Checked, ...]:
         """Return whether what a capability requires is there, once what was missing is installed where that is allowed.
@@ -122,6 +130,12 @@ class Toolchains:
         if not installed.ok:
             self._failed[requirement] = self._clock(), _came_to(installed)
         return replace(after, why=f"{after.why}; {_came_to(installed)}")
+
+    async def _check_all(self, names: Sequence[str], tap: Path) -> tuple[Checked, ...]:
+        """Return requirements as they were at most `CACHED_S` ago; what is older is looked for in one thread."""
+        now = self._clock()
+        old = [name for name in names if now - self._checked.get((tap, name), (-CACHED_S, None))[0] >= CACHED_S]
+        return await self._check_anew(old, names, tap)
 
     async def _check_anew(self, anew: Sequence[str], names: Sequence[str], tap: Path) -> tuple[Checked, ...]:
         """Return requirements as they are known, once some of them are checked again."""
