@@ -171,7 +171,10 @@ class GatewayCapabilities:
         """Stop what requests without a session had on, a while after the last of them; until cancelled."""
         while True:
             await asyncio.sleep(_LOOK_S)
-            await self.capabilities.settle()
+            try:
+                await self.capabilities.settle()
+            except Exception:  # files are followed, and installers run, all the same
+                logger.exception("what is on could not be brought about; it is tried again")
 
     def take(self, capabilities: Capabilities | None = None) -> None:
         """Offer other capabilities from now on, or the same beside other servers of the gateway's own."""

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastmcp.exceptions import ToolError
 
+from agent_utilities.mcp.capabilities import gateway_capabilities
 from agent_utilities.mcp.gateway import Gateway
+from agent_utilities.upstream.config import GatewayConfig
 from agent_utilities.upstream.supervision.supervisor import Upstream
 from tests.mcp.capabilities.capable import TRIGGERS, gateway, listed, offer, processes, session, switched
 from tests.mcp.capabilities.turns import WORDS, at_rest, six
@@ -102,3 +105,26 @@ async def test_a_gateway_that_stops_leaves_no_server_of_what_was_on(tmp_path: Pa
         await at_rest(served, {})
         assert set(processes()) >= {"clock-server", "files-server", "web-server", "mail-server"}
     assert processes() == []
+
+
+async def test_what_could_not_be_stopped_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    served = gateway(tmp_path)
+    assert served.capabilities is not None
+    assert served.gateway_capabilities is not None
+    n_tries, is_done, reload = 0, asyncio.Event(), served.upstreams.reload
+
+    async def fail_once(config: GatewayConfig) -> Any:
+        nonlocal n_tries
+        n_tries += 1
+        if n_tries == 1:
+            raise RuntimeError("a server that can't be ended")
+        is_done.set()
+        return await reload(config)
+
+    monkeypatch.setattr(served.upstreams, "reload", fail_once)
+    monkeypatch.setattr(gateway_capabilities, "_LOOK_S", 0)
+    served.capabilities.holders.leases.renew(frozenset(), frozenset({"clock"}))
+    ending = asyncio.create_task(served.gateway_capabilities.end_leases())
+    await asyncio.wait([ending, asyncio.create_task(is_done.wait())], return_when=asyncio.FIRST_COMPLETED)
+    assert not ending.done()
+    ending.cancel()
