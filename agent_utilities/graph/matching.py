@@ -55,7 +55,7 @@ class Matches:
     """What the graph holds for a query, before anything is known of who asks.
 
     Args:
-        literal: names of the tools that bear the query as it stands.
+        literal: names of the tools that bear the query as it stands; in no order.
         by_term: names of the tools that bear each of its terms.
         neighbour_rows: what went with the tools that were asked about; in no order.
     """
