@@ -139,7 +139,7 @@ def server(tmp_path) -> Iterator[str]:
 
     from agent_utilities import create_mcp_server
 
-    environ = {"MCP_RANKER": "lexical", "MCP_GRAPH_FOLDER": str(tmp_path)}
+    environ = {"MCP_RANKER": "lexical", "MCP_GRAPH_FOLDER": str(tmp_path), "MCP_GRAPH_DEADLINE_MS": "60000"}
     mcp = create_mcp_server("travelNotes", environ=environ)
 
     @mcp.tool
