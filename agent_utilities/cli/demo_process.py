@@ -28,6 +28,8 @@ class DemoError(AgentUtilitiesError):
 def demo_environment(**own: str) -> dict[str, str]:
     """Return the environment of a server that a demo runs: none of the user's settings, nor his usage log.
 
+    A query is waited for longer than in service, so that a demo shows the same on a machine that is busy.
+
     Calls are logged where he names a file for them in `MCP_USAGE_FILE`, as `MCP_USAGE` says, and nowhere else: a
     demo's calls in the log of his own servers would teach those.
 
@@ -37,7 +39,7 @@ def demo_environment(**own: str) -> dict[str, str]:
     environ = {name: value for name, value in os.environ.items() if not name.startswith("MCP_")}
     file, usage = _usage()
     logged = {"MCP_USAGE": usage, "MCP_USAGE_FILE": file} if file else {"MCP_USAGE": "off"}
-    return {**environ, "MCP_CONFIG_FILE": "none", **logged, **own}
+    return {**environ, "MCP_CONFIG_FILE": "none", "MCP_GRAPH_DEADLINE_MS": "10000", **logged, **own}
 
 
 def print_ending(console: Console) -> None:

@@ -169,7 +169,7 @@ def server(tmp_path) -> Iterator[str]:
     host.startup = startup  # type: ignore[method-assign]
     thread = threading.Thread(target=host.run)
     thread.start()
-    assert started.wait(30)
+    assert started.wait(60)
     yield f"http://127.0.0.1:{host.servers[0].sockets[0].getsockname()[1]}/mcp"
     host.should_exit = True
     thread.join()

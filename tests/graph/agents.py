@@ -122,7 +122,7 @@ class Agent:
         started = time.monotonic()
         self.process.send_signal(number)
         try:
-            self.process.wait(20)
+            self.process.wait(60)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

@@ -25,7 +25,7 @@ class Relay:
         self._stop: asyncio.Event | None = None
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
-        self._started.wait(10)
+        self._started.wait(60)
 
     def close(self) -> None:
         """Hang up on everybody."""

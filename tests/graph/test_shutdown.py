@@ -94,7 +94,7 @@ def test_an_embedded_graph_that_works_on_is_interrupted(tmp_path: Path, measured
         assert process.stdout.readline() == "stopping\n", process.stderr and process.stderr.read()
         started = time.monotonic()
         try:
-            code = process.wait(20)
+            code = process.wait(60)
         finally:
             process.kill()
         measured("stop, embedded graph in an endless statement", [time.monotonic() - started])

@@ -99,7 +99,7 @@ def running(server: AgentServer) -> Iterator[str]:
     thread = threading.Thread(target=serving.run)
     thread.start()
     try:
-        assert started.wait(30), "the server did not start"
+        assert started.wait(60), "the server did not start"
         yield f"http://127.0.0.1:{serving.servers[0].sockets[0].getsockname()[1]}"
     finally:
         serving.should_exit = True

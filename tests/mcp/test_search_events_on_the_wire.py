@@ -44,9 +44,13 @@ def exporter() -> InMemorySpanExporter:
 
 @pytest.fixture(params=["legacy", "auto"])
 async def told(
-    request: pytest.FixtureRequest, exporter: InMemorySpanExporter, caplog: pytest.LogCaptureFixture
+    request: pytest.FixtureRequest,
+    exporter: InMemorySpanExporter,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Told]:
     """What is told of two searches, of a turn and of a call, of which a cap of two evicts tools."""
+    monkeypatch.setenv("MCP_GRAPH_DEADLINE_MS", "60000")  # the turn is taken by a list, however slow the machine
     exporter.clear()
     server, told = office_server(), Told()
     told.has_session = request.param == "legacy"

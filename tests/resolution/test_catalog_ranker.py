@@ -41,7 +41,7 @@ class Gated(Concepts):
 
     def embed(self, texts: Sequence[str], kind: str) -> np.ndarray:
         self.n_calls += 1
-        if not self.gate.wait(20):
+        if not self.gate.wait(120):
             raise RankerError("never let through")
         return super().embed(texts, kind)
 
@@ -64,7 +64,7 @@ async def kept(ranker: CatalogRanker) -> AsyncIterator[CatalogRanker]:
         yield ranker
     finally:
         task.cancel()
-        await asyncio.wait([task], timeout=5)
+        await asyncio.wait([task], timeout=60)
         assert task.done(), "it does not stop"
 
 
@@ -138,9 +138,9 @@ class TestLateVectors:
             await until(lambda: ranker.version == "2", "indexed by vectors")
             provider.gate.clear()
             n_before = provider.n_calls
-            found = await ranked(ranker, "newest commits", timeout_s=0.2)
+            found = await ranked(ranker, "newest commits", timeout_s=1)
             assert (found.cause, found.is_temporary) == (BY_WORDS, True)
-            assert (await ranked(ranker, "newest commits", timeout_s=0.2)).cause == BY_WORDS
+            assert (await ranked(ranker, "newest commits", timeout_s=1)).cause == BY_WORDS
             provider.gate.set()
             found = await ranked(ranker, "newest commits")
             assert (found.cause, found.is_temporary) == ("", False)
@@ -152,7 +152,7 @@ class TestLateVectors:
             ranker.offer("a", TOOLS)
             await until(lambda: ranker.version == "2", "indexed by vectors")
             provider.gate.clear()
-            await ranked(ranker, "newest commits", timeout_s=0.2)
+            await ranked(ranker, "newest commits", timeout_s=1)
             provider.gate.set()
             ranker.offer("b", TOOLS[3:])
             await until(lambda: ranker.version == "4", "indexed anew")

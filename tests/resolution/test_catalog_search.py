@@ -205,7 +205,7 @@ class TestWaiting:
         live = Live()
         live.error = OSError("gone")
         async with running(live) as resolver:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 found = await resolver.search("commits", ALL, 5, Deadline.after(3600))
             assert found == Resolution("unavailable", cause="no index yet")
 
@@ -298,7 +298,7 @@ class TestVectors:
                 await ranker.wait_to_search(Deadline.after(0.02))
                 await ranker.wait_for_first_try(Deadline.after(60))
                 await ranker.wait_to_search(Deadline.after(0.02))
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(60):
                     await ranker.wait_to_search(Deadline.after(3600))
                 found = await find(ranker, "list commits")
                 assert (found.names[0], found.cause) == ("git_log", BY_WORDS)

@@ -41,7 +41,8 @@ class TestFailingGraph:
         await graph.close()
 
     async def test_leaves_a_query_to_the_ranker(self):
-        server = create_mcp_server("notes", environ={}, graph=FailingGraph("unreachable"))
+        environ = {"MCP_GRAPH_DEADLINE_MS": "60000"}
+        server = create_mcp_server("notes", environ=environ, graph=FailingGraph("unreachable"))
         server.tool(lambda: "a", name="first")
         server.tool(lambda: "b", name="second")
         async with client(server, query="first") as caller:

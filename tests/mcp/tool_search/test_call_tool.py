@@ -143,7 +143,7 @@ class TestTasks:
             for method, params in (direct("brew", {"cups": 2}), by_call_tool("brew", {"cups": 2})):
                 made = result_of(await caller.ask(method, {**params, **offered, "task": {"ttl": 60_000}}))
                 state: dict[str, Any] = {"status": "working"}
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(60):
                     while state["status"] == "working":
                         state = result_of(await caller.ask("tasks/get", {"taskId": made["taskId"], **offered}))
                 told.append(state["result"]["content"])

@@ -63,7 +63,7 @@ class TestSessions:
                 await session.ask("tools/list")
             assert len(kept) == 20
             await asyncio.gather(*(session.close() for session in sessions[1:]))
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while len(kept) > 1:
                     gc.collect()
                     await asyncio.sleep(0)
@@ -73,7 +73,7 @@ class TestSessions:
         async with Client(search_server(with_denied=False, environ=DEFERRED), mode="legacy") as client:
             await client.call_tool("tool_search", {"query": "select:read_note"})
             assert len(kept) == 1
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while kept:
                 gc.collect()
                 await asyncio.sleep(0)
