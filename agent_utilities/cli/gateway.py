@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from agent_utilities.mcp.capabilities.offering import Offering
     from agent_utilities.mcp.capabilities.server_capabilities import Offer
     from agent_utilities.mcp.gateway import Gateway
+
+_MOST_WHYS = 5
+"""Of how many capabilities the start says why they can't be switched on; a tap of eighty lacks many a key."""
 
 
 def launch_gateway(options: GatewayOptions) -> None:
@@ -104,8 +108,12 @@ def tell_capabilities(offer: Offer) -> None:
         print(f"WARNING: left out: {problem}", file=sys.stderr)
     for notice in (*offer.capabilities.notices, *offer.servers.notices):
         print(f"note: {notice}", file=sys.stderr)
-    for name, why in offer.servers.unavailable.items():
+    unavailable = offer.servers.unavailable
+    for name, why in islice(unavailable.items(), _MOST_WHYS):
         print(f"note: {name} can't be switched on: {why}", file=sys.stderr)
+    if others := list(unavailable)[_MOST_WHYS:]:
+        named = f"{len(others)} more can't be switched on: {', '.join(others)}"
+        print(f"note: {named}; agent-utilities capabilities check says why", file=sys.stderr)
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,20 @@ def test_a_bad_bundle_is_told_and_the_others_serve(command: Command, tmp_path: P
     assert "capability" in done.stdout
 
 
+def test_of_many_that_lack_something_five_say_what_and_the_others_are_named(command: Command, tmp_path: Path) -> None:
+    names = [f"keyed{n}" for n in range(7)]
+    for name in names:
+        server = f'[[mcp.servers]]\nname = "k"\ncommand = "k"\nenv = {{ K = "{{{{ENV:NO_KEY_OF_{name}}}}}" }}\n'
+        write(tmp_path / "tap", name, server)
+    done = command("--capabilities", str(tmp_path / "tap"), "--list")
+    assert done.returncode == 0
+    told = [line for line in done.stderr.splitlines() if "can't be switched on" in line]
+    assert [name for name in names if any(f"NO_KEY_OF_{name}" in line for line in told)] == names[:5]
+    assert told[5:] == [
+        "note: 2 more can't be switched on: keyed5, keyed6; agent-utilities capabilities check says why"
+    ]
+
+
 def test_the_users_own_folder_needs_no_option_and_stands_over_what_is_named(command: Command, tmp_path: Path) -> None:
     write(tmp_path / "tap", "sound", "nonsense =\n")
     write(tmp_path / "config" / "agent-utilities" / "capabilities", "sound", '[[mcp.servers]]\nname="s"\ncommand="s"\n')
