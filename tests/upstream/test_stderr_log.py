@@ -71,8 +71,10 @@ class TestFloods:
         log.feed(b"the end\n")
         log.flush(PATIENCE_S)
         assert log.last_lines(1) == ["the end"]
-        (told,) = [line for line in read_log(tmp_path / "git.log", 100_000) if "were left out" in line]
-        assert 57_000 < int(told.split()[2]) < 59_000
+        told = [line for line in read_log(tmp_path / "git.log", 100_000) if "were left out" in line]
+        # The writer may get a turn in the middle of it on a busy machine: it says so once for each stretch left out.
+        assert told
+        assert 40_000 < sum(int(line.split()[2]) for line in told) < 59_000
 
     def test_one_without_a_line_end_takes_no_memory_and_its_line_is_kept_once_cut(self):
         log, piece = StderrLog(), b"x" * 10_000
