@@ -7,14 +7,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import httpx2
+import mcp_types
 import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from agent_utilities import selection_headers
 from agent_utilities.cli.demo_office import office_server
 from agent_utilities.mcp.observers.base import Observer, SearchEvent
+from agent_utilities.mcp.observers.span_events import TURN
 from tests.mcp.servers import over_http
 from tests.mcp.spans import span_exporter
+from tests.upstream.processes import until
 
 pytestmark = pytest.mark.anyio
 
@@ -87,6 +90,26 @@ async def test_each_event_is_one_log_line(told: Told) -> None:
 async def test_each_event_is_one_event_of_a_span(told: Told) -> None:
     names = [attributes["agent_utilities.event"] for attributes in told.spans]
     assert sorted(map(str, names)) == sorted(event.name for event in told.events)
+
+
+async def test_a_turn_that_a_call_opens_beside_itself_is_told_in_a_span_below_the_calls(
+    exporter: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MCP_GRAPH_DEADLINE_MS", "60000")
+    exporter.clear()
+    server = office_server()
+    app, client = over_http(server, headers=selection_headers(tool_search="on", query=QUERY), mode="legacy")
+    async with app.router.lifespan_context(app), client:
+        # As such: the client's own way to call lists tools besides, and the list might take the turn.
+        params = mcp_types.CallToolRequestParams(name="get_ticket", arguments={"id": "A-17"})
+        await client.session.send_request(mcp_types.CallToolRequest(params=params), mcp_types.CallToolResult)
+        await until(lambda: any(span.name == TURN for span in exporter.get_finished_spans()))
+    (turn,) = [span for span in exporter.get_finished_spans() if span.name == TURN]
+    (call,) = [span for span in exporter.get_finished_spans() if span.name.startswith("tools/call")]
+    assert turn.parent is not None
+    assert turn.parent.span_id == call.get_span_context().span_id
+    told = [(event.attributes or {}).get("agent_utilities.event") for event in turn.events]
+    assert told[0] == "window_step"
 
 
 async def test_each_event_is_counted_once(told: Told) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 
 from opentelemetry import trace
 
@@ -12,6 +13,14 @@ EVENT = "agent_utilities.tool_search"
 """The name of every event of tool search; the attribute `agent_utilities.event` says which it is."""
 SWITCHED, ROUTED = "agent_utilities.capabilities", "agent_utilities.routed"
 """The names of events on capabilities that came or went, and on where words led."""
+
+TURN = "agent_utilities.turn"
+"""The name of the span of a turn that is opened beside a request, which may have been answered before."""
+
+
+def turn_span() -> AbstractContextManager[trace.Span]:
+    """Return a span for a turn that is opened beside a request, below the request's own."""
+    return trace.get_tracer("agent_utilities").start_as_current_span(TURN)
 
 
 class SpanEvents(Observer):

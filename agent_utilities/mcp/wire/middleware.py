@@ -22,6 +22,7 @@ from agent_utilities.mcp.fastmcp_internals import connection_of
 from agent_utilities.mcp.host import Host
 from agent_utilities.mcp.live_sessions import LiveSessions
 from agent_utilities.mcp.observers.base import ToolCalled, ToolsListed, ToolsSought
+from agent_utilities.mcp.observers.span_events import turn_span
 from agent_utilities.mcp.search_session import SessionView
 from agent_utilities.mcp.session_capabilities import SessionCapabilities
 from agent_utilities.mcp.surface.verdict import CollectingDecisions, Verdict
@@ -238,7 +239,12 @@ class WireMiddleware:
             self._host.changes.tell_tools(connection)
 
         beside = replace(verdict, view=SessionView(session, tell_changed))
-        self._host.changes.beside.start(self._host.tool_search.turn_later(beside))
+
+        async def turn() -> None:
+            with turn_span():
+                await self._host.tool_search.turn_later(beside)
+
+        self._host.changes.beside.start(turn())
 
     def _set_cache(self, method: str, result: dict[str, Any], verdict: Verdict) -> None:
         """Say how long and by whom a list may be kept: one cut by its caller is the caller's alone."""
