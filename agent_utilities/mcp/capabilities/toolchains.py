@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from agent_utilities.capabilities.model import Capability
@@ -13,7 +16,7 @@ from agent_utilities.capabilities.requirements import Checked, Requirement, chec
 from agent_utilities.mcp.capabilities.installing import LIMIT_S, Installed, OnLine, program_path
 from agent_utilities.mcp.capabilities.installs import Installs
 from agent_utilities.runtime.single_flight import NotRunningError
-from agent_utilities.runtime.threads import in_daemon_thread
+from agent_utilities.runtime.threads import start_in_daemon_thread
 
 CACHED_S = 30.0
 """Seconds that a check holds."""
@@ -44,6 +47,7 @@ class Toolchains:
         self._environ, self._clock = environ, clock
         self._installs = Installs(environ, limit_s) if allow_install else None
         self._checked: dict[tuple[Path, str], tuple[float, Checked]] = {}
+        self._looks: dict[Path, Future[None]] = {}
         self._failed: dict[Requirement, tuple[float, str]] = {}
         self._believed: set[Requirement] = set()
 
@@ -90,7 +94,8 @@ class Toolchains:
         if self._installs is None or all(each.is_there or each.requirement.script is None for each in checked):
             return checked
         names = [each.requirement.name for each in checked]
-        return tuple([await self._installed(each, tap, on_line) for each in await self._check_anew(names, names, tap)])
+        await self._look_for(lambda: names, tap)
+        return tuple([await self._installed(each, tap, on_line) for each in self._known(names, tap)])
 
     def told(self, checked: Iterable[Checked]) -> list[str]:
         """Return a line for each requirement that is not there: what is missing, and who can do what about it.
@@ -124,7 +129,8 @@ class Toolchains:
             return replace(before, why=f"{before.why}; its installer can't be run: the gateway is not serving")
         if installed.ok and not requirement.check:  # nobody says what to look for, and its installer is content
             self._believed.add(requirement)
-        (after,) = await self._check_anew([requirement.name], [requirement.name], tap)
+        await self._look_for(lambda: [requirement.name], tap)
+        (after,) = self._known([requirement.name], tap)
         if after.is_there:
             return after
         if not installed.ok:
@@ -132,30 +138,49 @@ class Toolchains:
         return replace(after, why=f"{after.why}; {_came_to(installed)}")
 
     async def _check_all(self, names: Sequence[str], tap: Path) -> tuple[Checked, ...]:
-        """Return requirements as they were at most `CACHED_S` ago; what is older is looked for in one thread."""
-        now = self._clock()
-        old = [name for name in names if now - self._checked.get((tap, name), (-CACHED_S, None))[0] >= CACHED_S]
-        return await self._check_anew(old, names, tap)
+        """Return requirements as they were at most `CACHED_S` ago."""
 
-    async def _check_anew(self, anew: Sequence[str], names: Sequence[str], tap: Path) -> tuple[Checked, ...]:
-        """Return requirements as they are known, once some of them are checked again."""
-        if anew:
-            for name, one in zip(anew, await self._looked_for(anew, tap), strict=True):
-                self._checked[tap, name] = self._clock(), one
+        def old() -> list[str]:
+            now = self._clock()
+            return [name for name in names if now - self._checked.get((tap, name), (-CACHED_S, None))[0] >= CACHED_S]
+
+        if old():
+            await self._look_for(old, tap)
+        return self._known(names, tap)
+
+    def _known(self, names: Sequence[str], tap: Path) -> tuple[Checked, ...]:
         return tuple(self._checked[tap, name][1] for name in names)
 
-    async def _looked_for(self, names: Sequence[str], tap: Path) -> Sequence[Checked]:
-        def look() -> list[Checked]:
-            path = program_path(self._environ)
-            found = [check(read_requirement(name, tap), path) for name in names]
-            return [replace(one, is_there=True, why="") if one.requirement in self._believed else one for one in found]
+    async def _look_for(self, wanted: Callable[[], Sequence[str]], tap: Path) -> None:
+        """Look for requirements and remember them as they are, for at most `CHECK_S` seconds.
 
+        A look on a disk that hangs never ends: nobody starts another one at its tap before it has.
+
+        Args:
+            wanted: names those that are to be looked for, once nobody else looks.
+            tap: the folder that `deps/` stands in.
+        """
         try:
             async with asyncio.timeout(CHECK_S):
-                return await in_daemon_thread(look)
+                while (other := self._looks.get(tap)) is not None and not other.done():
+                    with suppress(Exception):  # told to whoever looks
+                        await asyncio.wrap_future(other)
+                if names := wanted():
+                    self._looks[tap] = start_in_daemon_thread(partial(self._look, names, tap))
+                    await asyncio.wrap_future(self._looks[tap])
         except TimeoutError:
-            why = f"could not be looked for within {CHECK_S:g} s"
-            return [Checked(Requirement(name, problem=f"{name} {why}"), False, why=f"{name} {why}") for name in names]
+            for name in wanted():
+                why = f"{name} could not be looked for within {CHECK_S:g} s"
+                self._checked[tap, name] = self._clock(), Checked(Requirement(name, problem=why), False, why=why)
+
+    def _look(self, names: Sequence[str], tap: Path) -> None:
+        """Look for requirements, in a thread: whoever finds that it has ended finds what it saw."""
+        path = program_path(self._environ)
+        for name in names:
+            found = check(read_requirement(name, tap), path)
+            if found.requirement in self._believed:
+                found = replace(found, is_there=True, why="")
+            self._checked[tap, name] = self._clock(), found
 
 
 def _came_to(installed: Installed) -> str:

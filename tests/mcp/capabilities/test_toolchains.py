@@ -7,8 +7,10 @@ import os
 import random
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -16,8 +18,11 @@ from typing import Any
 import pytest
 
 from agent_utilities.capabilities.model import Capability
+from agent_utilities.capabilities.requirements import Requirement, read_requirement
+from agent_utilities.mcp.capabilities import toolchains as module
 from agent_utilities.mcp.capabilities.installing import KEPT_LINES, MAX_LINE_CHARACTERS, MAX_TOLD_LINES
 from agent_utilities.mcp.capabilities.toolchains import CACHED_S, RETRY_S, Toolchains
+from agent_utilities.testing import Clock
 from tests.upstream.processes import wait_until_gone
 
 pytestmark = [pytest.mark.outside, pytest.mark.anyio]
@@ -223,6 +228,39 @@ IGNORES = "(trap '' TERM; while :; do sleep 1000; done) &\nsetsid sleep 1000 &\n
 async def pids(tap: Tap) -> list[int]:
     """Return the processes of an installer that hangs, once it has told them."""
     return [int(word) for word in (await tap.until_told("pids")).split() if word.isdigit()]
+
+
+class TestADiskThatHangs:
+    async def test_is_looked_at_by_one_thread_however_many_ask_and_however_often(
+        self, tap: Tap, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        tap.script("true", check="# check: sh\n")
+        tap.script("true", check="# check: sh\n", name="a/other")
+        goes_on, looks = threading.Event(), list[str]()
+
+        def hang(name: str, folder: Path) -> Requirement:
+            looks.append(name)
+            assert goes_on.wait(60)
+            return read_requirement(name, folder)
+
+        monkeypatch.setattr(module, "read_requirement", hang)
+        monkeypatch.setattr(module, "CHECK_S", 0.05)
+        clock = Clock()
+        toolchains = Toolchains(environ=tap.environ, allow_install=False, clock=clock)
+        askers = [replace(tap.capability, require=(f"a/{name}",)) for name in ("thing", "other") * 10]
+        try:
+            for _ in range(3):
+                told = await asyncio.gather(*(toolchains.check(asker, tap.folder) for asker in askers))
+                assert all("could not be looked for" in checked.why for (checked,) in told)
+                clock.advance(CACHED_S)
+            assert looks == ["a/thing"]
+        finally:
+            goes_on.set()
+        monkeypatch.setattr(module, "CHECK_S", 60)
+        told = await asyncio.gather(*(toolchains.check(asker, tap.folder) for asker in askers))
+        assert all(checked.is_there for (checked,) in told)
+        # What the first one saw in the end may have been in time.
+        assert sorted(looks) in (["a/other", "a/thing"], ["a/other", "a/thing", "a/thing"])
 
 
 class TestEnding:
