@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from pathlib import Path
-from statistics import median
 
 import pytest
 
@@ -19,11 +18,8 @@ def length(path: Path) -> int:
 
 
 class TestFiles:
-    def test_none_is_over_300_lines(self):
-        assert [path.name for path in FILES if length(path) > 300] == []
-
-    def test_the_median_is_at_most_120_lines(self):
-        assert median(map(length, FILES)) <= 120
+    def test_none_is_over_400_lines(self):
+        assert [path.name for path in FILES if length(path) > 400] == []
 
     @pytest.mark.parametrize("agent", ["git", "filesystem", "logs"])
     def test_an_agents_server_takes_at_most_40_lines(self, agent):
