@@ -41,6 +41,16 @@ class Ranking:
     n_claimed: int = 0
     cut: float | None = None
 
+    @property
+    def why_none(self) -> str:
+        """For people, why the ranking claims nothing; empty where it claims something."""
+        if not self.abstained:
+            return ""
+        if self.cut is None:
+            return "nothing fits"
+        best = f"the best score, {self.scores[0]:.2f}, is under" if self.scores else "no score reaches"
+        return f"nothing fits: {best} {self.cut:.2f}"
+
 
 class Index(Protocol):
     """A catalog made ready to be searched; immutable, so that threads and requests share it."""

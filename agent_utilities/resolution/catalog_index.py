@@ -67,7 +67,7 @@ class CatalogIndex:
             is_temporary: whether that may be over at the next request.
         """
         answer = combined_answer(question, literal, self._tools(ranking), ranking.n_claimed)
-        why_none = "" if answer.tools else _why_none(ranking)
+        why_none = "" if answer.tools else ranking.why_none
         return replace(answer, cause=", ".join(filter(None, (cause, why_none))), is_temporary=is_temporary)
 
     def bearing(self, question: Question) -> tuple[int, ...]:
@@ -92,20 +92,10 @@ class CatalogIndex:
             *(RankedTool(name) for name in map(self.names.__getitem__, bearing) if name not in ranked),
             *(tool for name, tool in ranked.items() if name not in literal),
         )[: max(0, limit)]
-        return Resolution("ranked" if tools else "no_match", tools, "" if literal else _why_none(ranking))
+        return Resolution("ranked" if tools else "no_match", tools, "" if literal else ranking.why_none)
 
     def _tools(self, ranking: Ranking) -> list[RankedTool]:
         return [
             RankedTool(self.names[place], score, words)
             for place, score, words in zip(ranking.indexes, ranking.scores, ranking.matched, strict=True)
         ]
-
-
-def _why_none(ranking: Ranking) -> str:
-    """Return why a ranking claims nothing; empty where it claims something."""
-    if not ranking.abstained:
-        return ""
-    if ranking.cut is None:
-        return "nothing fits"
-    best = f"the best score, {ranking.scores[0]:.2f}, is under" if ranking.scores else "no score reaches"
-    return f"nothing fits: {best} {ranking.cut:.2f}"

@@ -80,17 +80,37 @@ class ActiveTools:
 
     async def turn(self, message: str) -> Turned:
         """Attach the tools that answer a message; nothing where it is blank, the last one, or the set is frozen."""
-        query, cause = message.strip(), ""
+        query = message.strip()
         known, index = await self._ready()
         routed, deferral = self.routed, self._settings.deferral
-        change = Change(self.active)
-        if routed.defers and query and is_new_turn(self.active, query, deferral):
+        change, cause = Change(self.active), self._why_no_turn(query)
+        if not cause:
             most = max(deferral.initial_k, deferral.search_k) + len(routed.pinned)
             ranking, cause = await index.rank(query, None, most)
             # Whatever was waited for, tools and set may have changed meanwhile.
-            change = self._attach(query, [known.names[place] for place in ranking.indexes[: ranking.n_claimed]])
+            why_none = ranking.why_none or self._why_no_turn(query)
+            answering = [known.names[place] for place in ranking.indexes[: ranking.n_claimed]]
+            change = self._attach(query, answering)
+            if not change.added:
+                cause = ", ".join(filter(None, (cause, why_none or self._why_not_attached(answering))))
         active = change.active
         return Turned(change.added, change.evicted, active.n_turns, is_frozen(active, deferral), cause)
+
+    def _why_no_turn(self, query: str) -> str:
+        """Return why words open no turn; empty where they do."""
+        active, deferral = self.active, self._settings.deferral
+        if not self.routed.defers:
+            return "nothing is deferred"
+        if not query:
+            return "no words"
+        if is_frozen(active, deferral):
+            return f"frozen after turn {active.n_turns}"
+        return "" if is_new_turn(active, query, deferral) else "the words of the last turn"
+
+    def _why_not_attached(self, answering: list[str]) -> str:
+        """Return why nothing of what answers a turn was attached by it."""
+        listed = frozenset(self.routed.listed(self.active))
+        return "what answers is listed already" if listed.issuperset(answering) else "no room for what answers"
 
     def _attach(self, query: str, answering: list[str]) -> Change:
         routed, active, deferral = self.routed, self.active, self._settings.deferral

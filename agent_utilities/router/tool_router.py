@@ -186,6 +186,8 @@ class ToolRouter:
     async def turn(self, message: str) -> Turned:
         """Attach the tools that answer a message of the user; nothing where it is blank, the last one, or too late.
 
+        Where nothing is attached `cause` says why, as a list's `_meta` does.
+
         Raises:
             Exception: whatever the client raises, where its tools were never listed.
         """

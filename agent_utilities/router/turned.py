@@ -14,7 +14,8 @@ class Turned:
         evicted: names of loaded tools that went out for them.
         n_turns: how many turns there were so far.
         frozen: whether further messages add nothing: only search, load and calls do.
-        cause: why the ranking was less than it could be; empty where it wasn't.
+        cause: why it made nothing visible, and why the ranking was less than it could be, in the words of a list's
+            `_meta`; empty where neither is so.
     """
 
     added: tuple[str, ...] = ()

@@ -75,6 +75,12 @@ class TestBetterRankers:
         turned = await router.turn("the song")
         assert (turned.added, turned.cause) == (("parcel_archive", "parcel_rename"), "")
 
+    async def test_a_turn_that_attaches_nothing_tells_why_and_by_what_it_was_ranked(self) -> None:
+        router = ToolRouter(catalog(), ranker=LastFirst(made := threading.Event()))
+        turned = await router.turn("thank you kindly")
+        made.set()
+        assert turned.cause.startswith(f"{BY_WORDS}, nothing fits")
+
 
 class TestAskedFor:
     def test_words_are_all_there_is_by_default(self) -> None:

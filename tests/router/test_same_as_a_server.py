@@ -12,6 +12,7 @@ from fastmcp import Client
 from mcp_types import PaginatedRequestParams, TextContent
 
 from agent_utilities import ToolRouter, create_mcp_server, selection_meta
+from agent_utilities.selection.channels import META_KEY
 from tests.router.catalogs import TOPICS, VERBS, add, names
 
 pytestmark = pytest.mark.anyio
@@ -32,6 +33,12 @@ class Session:
             {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
             for tool in result.tools
         ]
+
+    async def cause(self, message: str) -> str:
+        """Return what a list for a message says of why it is less than it could be."""
+        asked = PaginatedRequestParams.model_validate({"_meta": selection_meta(query=message)})
+        meta = (await self._client.session.list_tools(params=asked)).meta or {}
+        return str(meta[META_KEY].get("cause", ""))
 
     async def undeferred(self) -> list[Any]:
         """Return all of the server's tools."""
@@ -91,6 +98,13 @@ async def test_nine_turns_of_topic_drift(hosts: Hosts) -> None:
         assert names(router.tools()) == names(await session.listed(message))
     assert len(router.tools()) > 7 * 7
     assert (await router.turn("anything more")).frozen
+
+
+async def test_a_message_that_attaches_nothing_has_the_same_cause(hosts: Hosts) -> None:
+    router, session = hosts
+    causes = [(await router.turn(said)).cause for said in ("what about the photo?", "thank you kindly")]
+    assert causes == [await session.cause(said) for said in ("what about the photo?", "thank you kindly")]
+    assert causes[1].startswith("nothing fits")
 
 
 async def test_searches_with_evictions(hosts: Hosts) -> None:

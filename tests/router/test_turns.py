@@ -38,14 +38,15 @@ class TestTurn:
     async def test_the_same_message_again_is_no_turn(self) -> None:
         router = ToolRouter(catalog())
         first = await router.turn(DRIFT[0])
-        assert (await router.turn(DRIFT[0] + "\n")) == Turned(n_turns=first.n_turns)
+        assert (await router.turn(DRIFT[0] + "\n")) == Turned(n_turns=first.n_turns, cause="the words of the last turn")
 
     async def test_a_blank_message_is_no_turn(self) -> None:
-        assert await ToolRouter(catalog()).turn(" \n") == Turned()
+        assert await ToolRouter(catalog()).turn(" \n") == Turned(cause="no words")
 
     async def test_a_message_that_nothing_answers_attaches_nothing_and_counts(self) -> None:
         router = ToolRouter(catalog(), search_turns=1)
-        assert await router.turn("thank you kindly") == Turned(n_turns=1, frozen=True)
+        turned = await router.turn("thank you kindly")
+        assert turned == Turned(n_turns=1, frozen=True, cause=turned.cause)
 
     async def test_pins_are_never_attached(self) -> None:
         router = ToolRouter(catalog(), pins=["photo_show"])
@@ -56,6 +57,25 @@ class TestTurn:
     async def test_pins_take_no_place_of_what_a_message_attaches(self) -> None:
         router = ToolRouter(catalog(), pins=of_topic("photo")[:6], initial_k=1)
         assert (await router.turn("the photo")).added == ("photo_rename",)
+
+
+class TestWhyNothingWasAttached:
+    async def test_where_nothing_fits(self) -> None:
+        assert (await ToolRouter(catalog()).turn("thank you kindly")).cause.startswith("nothing fits")
+
+    async def test_where_what_answers_is_listed_already(self) -> None:
+        router = ToolRouter(catalog(), pins=["photo_show"])
+        assert (await router.turn("the photo")).cause == ""
+        assert await router.turn("that photo") == Turned(n_turns=2, cause="what answers is listed already")
+
+    async def test_where_the_list_has_no_room(self) -> None:
+        router = ToolRouter(catalog(), max_tools=3, pins=["song_show"])
+        assert await router.turn("the photo") == Turned(n_turns=1, cause="no room for what answers")
+
+    async def test_where_the_set_is_frozen(self) -> None:
+        router = ToolRouter(catalog(), search_turns=1)
+        await router.turn("the photo")
+        assert (await router.turn("the song")).cause == "frozen after turn 1"
 
 
 class TestNineTurnsOfTopicDrift:
@@ -191,7 +211,8 @@ class TestNothingDeferred:
     async def test_every_tool_is_listed_and_no_entry_tool(self, settings: dict[str, str]) -> None:
         router = ToolRouter(catalog(), **settings)
         assert listed(router) == names(catalog())
-        assert await router.turn("the photo") == Turned(frozen=settings == {"search_turns": 0})
+        is_frozen = settings == {"search_turns": 0}
+        assert await router.turn("the photo") == Turned(frozen=is_frozen, cause="nothing is deferred")
         assert listed(router) == names(catalog())
 
     async def test_where_all_are_pinned_there_is_no_entry_tool(self) -> None:
