@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from mcp.client import session
 from mcp_types.version import LATEST_MODERN_VERSION
 
 from agent_utilities.upstream.snapshots.snapshot_store import SnapshotStore
@@ -45,6 +46,17 @@ async def test_a_server_of_the_newer_era_that_leaves_out_what_its_results_are_is
         await gateway.seen("odd")
         assert [tool.name for tool in gateway["odd"].snapshot.tools] == ["hello"]
         assert gateway["odd"].snapshot.protocol_version == LATEST_MODERN_VERSION
+
+
+@pytest.mark.parametrize("what", ["late", "later"])
+async def test_a_handshake_that_is_refused_before_the_probe_is_answered_ends_nothing(what, monkeypatch):
+    if what == "later":
+        monkeypatch.setattr(session, "DISCOVER_TIMEOUT_SECONDS", 0.2)
+    async with running(script("odd", "odd_server.py", what), policy=replace(QUICK, probe_s=0.1)) as gateway:
+        assert await gateway.call("odd", "hello") == "hello"
+        await gateway.seen("odd")
+        assert gateway["odd"].snapshot.protocol_version == LATEST_MODERN_VERSION
+        assert gateway["odd"].counts.n_failures == 0
 
 
 async def test_a_server_of_both_eras_that_starts_slowly_is_spoken_to_as_it_was_last_agreed():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import mcp_types
@@ -40,7 +39,7 @@ async def negotiate(session: ClientSession, known_version: str | None, *, probe_
         await asyncio.wait([probe], timeout=probe_s)
         discovered = probe.result() if probe.done() else None
         if discovered is None:
-            discovered = await _first_to_agree(probe, session.initialize, probe_s)
+            discovered = await _first_to_agree(probe, session, probe_s)
         if discovered is not None:
             session.adopt(discovered)
     finally:
@@ -69,22 +68,30 @@ def _is_of_transport(error: Exception) -> bool:
 
 
 async def _first_to_agree(
-    probe: asyncio.Future[mcp_types.DiscoverResult | None],
-    initialize: Callable[[], Awaitable[object]],
-    handshake_s: float,
+    probe: asyncio.Future[mcp_types.DiscoverResult | None], session: ClientSession, handshake_s: float
 ) -> mcp_types.DiscoverResult | None:
-    """Return what was discovered; None where a handshake was made, which waits that long behind the probe's answer."""
-    handshake = asyncio.ensure_future(initialize())
+    """Return what was discovered; None where a handshake was made, which waits that long behind the probe's answer.
+
+    A server that has read the probe first may be of the newer era from then on, and refuse the handshake before it
+    answers the probe, or after the probe was given up: so a refusal decides nothing before the probe is answered.
+    """
+    handshake = asyncio.ensure_future(session.initialize())
     try:
         both: list[asyncio.Future[Any]] = [probe, handshake]
         await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
         if not handshake.done():
             await asyncio.wait([handshake], timeout=handshake_s if probe.result() is not None else None)
-        discovered = probe.result() if probe.done() else None
-        if discovered is not None and (not handshake.done() or handshake.exception() is not None):
-            return discovered
-        await handshake
-        return None
+        if not handshake.done():
+            return probe.result()
+        refusal = handshake.exception()
+        if refusal is None or (isinstance(refusal, MCPError) and _is_final(refusal)):
+            await handshake
+            return None
+        was_given_up = probe.done() and probe.result() is None
+        discovered = await (_discover(session) if was_given_up else probe)
+        if discovered is None:
+            raise refusal
+        return discovered
     finally:
         handshake.cancel()
         await asyncio.gather(handshake, return_exceptions=True)
