@@ -1,8 +1,9 @@
 """BERT's layers on numpy: from the numbers of word pieces to a vector of unit length.
 
 Texts are packed: their tokens stand below one another in one matrix, so that every weight is read once for all of
-them and nothing is spent on padding; only attention looks at each text by itself. What is computed between two matrix
-products is done in place, since fresh memory for each step took longer than the step.
+them and nothing is spent on padding; only attention looks at each text by itself. A product reads and arranges all of
+a weight whatever the number of tokens, some 8 ms of a call by themselves: tokens are not cut up for it. What is
+computed between two products is done in place, since fresh memory for each step took longer than the step.
 
 Source: Devlin et al. 2019, BERT; Reimers & Gurevych 2019, Sentence-BERT (mean pooling, unit length).
 """
@@ -24,7 +25,7 @@ _N_HEADS = 12
 _N_LAYERS = 6
 _EPSILON = 1e-12
 _N_ROWS = 64
-"""Tokens that are widened at a time: so many fit a processor's own cache."""
+"""Tokens whose numbers go through the unit at a time: so many fit a processor's own cache."""
 
 
 class Bert:
@@ -123,11 +124,10 @@ class _Layer:
         """
         hidden += self._mix(self._attend(hidden, spans))
         self._norm_attended.apply(hidden)
-        for start in range(0, len(hidden), _N_ROWS):
-            rows = hidden[start : start + _N_ROWS]
-            wide = self._widen(rows)
-            _gelu(wide)
-            rows += self._narrow(wide)
+        wide = self._widen(hidden)
+        for start in range(0, len(wide), _N_ROWS):
+            _gelu(wide[start : start + _N_ROWS])
+        hidden += self._narrow(wide)
         self._norm_fed.apply(hidden)
 
     def _attend(self, hidden: Array, spans: Sequence[slice]) -> Array:
@@ -139,19 +139,14 @@ class _Layer:
         mixed = np.empty((n_tokens, _N_HEADS, width // _N_HEADS), dtype=np.float32)
         for span in spans:
             query, key, value = heads[span].transpose(1, 2, 0, 3)
-            attention = query @ key.swapaxes(-1, -2)
-            _softmax(attention)
-            mixed[span] = (attention @ value).swapaxes(0, 1)
+            # A row a key: what is taken over keys goes through rows one after another, twice as fast as within them.
+            attention = key @ query.swapaxes(-1, -2)
+            attention -= attention.max(axis=1, keepdims=True)
+            np.exp(attention, out=attention)
+            values = attention.swapaxes(-1, -2) @ value
+            values /= attention.sum(axis=1)[:, :, None]
+            mixed[span] = values.swapaxes(0, 1)
         return mixed.reshape(n_tokens, width)
-
-
-def _softmax(x: Array) -> None:
-    """Make each row shares of one, in place."""
-    import numpy as np
-
-    x -= x.max(axis=-1, keepdims=True)
-    np.exp(x, out=x)
-    x /= x.sum(axis=-1, keepdims=True)
 
 
 def _gelu(x: Array) -> None:

