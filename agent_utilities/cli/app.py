@@ -15,6 +15,7 @@ from agent_utilities.cli.gateway_command import gateway_app
 from agent_utilities.cli.graph_command import graph_app
 from agent_utilities.cli.usage_command import usage_app
 from agent_utilities.errors import AgentUtilitiesError, InputError
+from agent_utilities.mcp.command_line.gone_reader import quiet_for_gone_reader
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -36,8 +37,9 @@ def describe(
     """Make an MCP server's tool surface small, right and bounded."""
 
 
+@quiet_for_gone_reader()
 def main() -> None:
-    """Run the command and exit: 0 when done, 1 when the other end failed, 2 for bad input."""
+    """Run the command and exit: 0 when done, 1 when the other end failed or has gone, 2 for bad input."""
     try:
         code = app(standalone_mode=False)
     except typer.TyperException as error:
@@ -127,7 +129,8 @@ def connect(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="An installed server, such as git-agent; with --gateway what the client calls the gateway.",
+            help="An installed server, such as git-agent, or a file that has one, such as server.py; with --gateway "
+            "what the client calls the gateway.",
             autocompletion=lambda: _installed(),
         ),
     ] = None,
@@ -155,7 +158,9 @@ def connect(
     elif name is not None:
         connect_server(client, name, given, env=variables, project=project, write=write, replace=replace)
     else:
-        raise InputError("no server is named", "", "argument NAME", "name an installed one, or --gateway FILE")
+        raise InputError(
+            "no server is named", "", "argument NAME", "name an installed one, a server.py, or --gateway FILE"
+        )
 
 
 def _installed() -> list[str]:
@@ -189,6 +194,10 @@ Tap = Annotated[
         "the best and the gate are right."
     ),
 ]
+Tools = Annotated[
+    Path | None,
+    typer.Option(help="What a server's --list --json prints, or JSON lines: id, name, description, input_schema."),
+]
 Sessions = Annotated[
     Path | None,
     typer.Option(help="JSON lines of sessions: id, query, calls (tool ids in order); asks each for its next tools."),
@@ -200,10 +209,10 @@ def evaluate(
     queries: Annotated[
         Path | None, typer.Option(help="JSON lines of requests: id, query, and relevant tool ids or groups.")
     ] = None,
-    tools: Annotated[
-        Path | None, typer.Option(help="JSON lines of tools: id, name, description, input_schema.")
+    tools: Tools = None,
+    server: Annotated[
+        str | None, typer.Option(help="A running server, such as http://127.0.0.1:8001, in place of --tools.")
     ] = None,
-    server: Annotated[str | None, typer.Option(help="A running server's URL, in place of --tools.")] = None,
     negatives: Annotated[Path | None, typer.Option(help="Requests that no tool need answer.")] = None,
     usage: Annotated[
         Path | None, typer.Option(help="Past requests and the tools that answered them, or a server's usage log.")

@@ -57,6 +57,22 @@ def server_url(url: str) -> ServerUrl:
     return ServerUrl(base, tail, tuple(parse_qsl(parts.query, keep_blank_values=True)))
 
 
+def mcp_url(url: str) -> str:
+    """Return where a client connects, of every URL that the routes are asked by.
+
+    Args:
+        url: a server's base, `/mcp`, `/sse`, `/tools` or `/context` URL; any other path is a foreign server's own.
+
+    Raises:
+        InputError: it is no HTTP URL.
+    """
+    server, parts = server_url(url), urlsplit(url)
+    asked = parts.path.rstrip("/").removesuffix(server.tail)
+    if asked and not asked.endswith(("/tools", "/context")):
+        return url
+    return f"{server.base}/mcp{server.tail}" + (f"?{parts.query}" if parts.query else "")
+
+
 def ask(url: str, query: Pairs, headers: Pairs, key: str, what: str) -> dict[str, Any]:
     """Return the JSON that a route answers.
 

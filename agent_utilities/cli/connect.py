@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ from agent_utilities.cli.json_file import add_entry
 from agent_utilities.errors import InputError
 
 _SUFFIX = "-mcp"
+_FILE = re.compile(r"(.+\.py)(:\w+)?")
 _GATEWAY = "gateway"
 _PASSED_ON = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 _READ_BY_EVERY_SERVER = ("MCP_", "NEO4J_")
@@ -34,20 +36,37 @@ def connect_server(
 
     Args:
         client: the client.
-        name: the server's, such as `git-agent`; its command is `git-agent-mcp`.
-        options: of the server's own command line.
+        name: the server's, such as `git-agent`; its command is `git-agent-mcp`. Or a Python file that `fastmcp run`
+            serves, such as `server.py` or `server.py:mcp`.
+        options: of the server's own command line, which a file has none of.
         env: variables for the server, as `NAME=value`, or `NAME` for this shell's value.
         project: the folder of a project, for its configuration in place of the user's.
         write: merge it into the file.
         replace: whether another entry of the name gives way.
 
     Raises:
-        InputError: no such server is installed, a variable is not set, or the file can't be added to.
+        InputError: no such server is installed, no such file is there, a file is given options, a variable is not set,
+            or the client's file can't be added to.
     """
-    server = name.removesuffix(_SUFFIX)
-    entry = Entry(server, _command(server), ("-t", "stdio", *options), _environ(env, os.environ))
+    file = _FILE.fullmatch(name)
+    server = Path(file[1]).stem if file else name.removesuffix(_SUFFIX)
+    chosen = _environ(env, os.environ)
+    if file:
+        entry = Entry(server, _program("fastmcp"), _run_file(file[1], file[2] or "", options), chosen)
+    else:
+        entry = Entry(server, _command(server), ("-t", "stdio", *options), chosen)
     _put(entry, client, _path(client, project), write=write, replace=replace)
     _tell_left_behind(_left_behind(server, entry.environ, os.environ))
+
+
+def _run_file(file: str, server: str, options: Sequence[str]) -> tuple[str, ...]:
+    """Return what makes FastMCP serve a file over stdio, whatever folder the client is in."""
+    if options:  # it would not read them: a bound among them would be lost
+        hint = "give settings by --env, such as --env MCP_READ_ONLY=true"
+        raise InputError("a file has no options", options[0], "arguments after --", hint)
+    if not Path(file).is_file():
+        raise InputError("no such file", file, "argument NAME", "name a Python file that has a server, such as mcp")
+    return ("run", os.path.abspath(file) + server, "--transport", "stdio", "--no-banner")
 
 
 def connect_gateway(

@@ -10,6 +10,7 @@ from typing import Any
 
 import anyio
 
+from agent_utilities.cli.asking import mcp_url
 from agent_utilities.cli.evaluation.ablation import as_json as rows_as_json
 from agent_utilities.cli.evaluation.asked import Asked, ablate, measure_sessions
 from agent_utilities.cli.evaluation.data import Tool, listed_tools, read_requests, read_tools
@@ -32,8 +33,8 @@ class Files:
     """What an evaluation reads; all but the last are files of JSON lines.
 
     Args:
-        tools: the tools, or None for a server's.
-        server: the URL of a running server whose tools are ranked, in place of a file.
+        tools: the tools, or what a server's `--list --json` printed; None for a running server's.
+        server: any URL of a running server whose tools are ranked, in place of a file.
         queries: requests and the tools that answer them; None for none.
         negatives: requests that no tool need answer.
         sessions: the words that each session came with, and the tools that it called in order.
@@ -118,7 +119,7 @@ def _read_asked(files: Files, tools: Sequence[Tool]) -> Asked:
 def _read_catalog(tools: Path | None, server: str | None) -> list[Tool]:
     if (tools is None) == (server is None):
         raise InputError("not one catalog", tools or server or "", "command line", "give either --tools or --server")
-    catalog = read_tools(tools) if tools else listed_tools(*anyio.run(_list_tools, str(server)))
+    catalog = read_tools(tools) if tools else listed_tools(*anyio.run(_list_tools, mcp_url(str(server))))
     if not catalog:
         raise InputError("no tools to rank", str(tools or server), "command line", "give at least one")
     return catalog

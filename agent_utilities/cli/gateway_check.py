@@ -19,6 +19,7 @@ from agent_utilities.upstream.config import GatewayConfig
 from agent_utilities.upstream.errors import Cause
 from agent_utilities.upstream.folders import gateway_folder, with_folder
 from agent_utilities.upstream.snapshots.snapshot_store import SnapshotStore
+from agent_utilities.upstream.supervision.policy import Policy
 from agent_utilities.upstream.supervision.reaching import reach
 from agent_utilities.upstream.supervision.supervisor import Upstream
 from agent_utilities.upstream.supervision.upstreams import Upstreams
@@ -74,6 +75,7 @@ async def check(config: GatewayConfig, *, as_json: bool) -> int:
         store=SnapshotStore(gateway_folder("snapshots", given)),
         on_change=lambda _: None,
         logs=gateway_folder("logs", given),
+        policy=Policy(is_once=True),
     )
     checked: dict[str, Checked] = {}
     with Steps(len(config.upstreams)) as steps:

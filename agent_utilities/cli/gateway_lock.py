@@ -13,6 +13,7 @@ from agent_utilities.upstream.operator.lock import Lock, accept, changes, lock_o
 from agent_utilities.upstream.operator.lock_file import lock_path, read_lock, write_lock
 from agent_utilities.upstream.operator.lock_text import change_text, visible
 from agent_utilities.upstream.snapshots.snapshot_store import SnapshotStore
+from agent_utilities.upstream.supervision.policy import Policy
 from agent_utilities.upstream.supervision.reaching import reach
 from agent_utilities.upstream.supervision.supervisor import Upstream
 from agent_utilities.upstream.supervision.upstreams import Upstreams
@@ -24,9 +25,12 @@ async def take_snapshots(config: GatewayConfig, store: SnapshotStore) -> None:
 
         async def reach_one(upstream: Upstream) -> None:
             await upstream.renewed()
-            steps.begin(f"{upstream.config.name}: {upstream.state.name}")
+            state = upstream.state
+            told = f": {state.cause}: {state.detail}" if state.cause else ""
+            steps.begin(f"{upstream.config.name}: {state.name}{told}")
 
-        upstreams = Upstreams(config, environ=os.environ, store=store, on_change=lambda _: None)
+        policy = Policy(is_once=True)
+        upstreams = Upstreams(config, environ=os.environ, store=store, on_change=lambda _: None, policy=policy)
         await reach(upstreams, reach_one=reach_one)
 
 

@@ -37,6 +37,9 @@ def login_at(name: str, config: GatewayConfig) -> None:
 
 
 def _named(name: str, config: GatewayConfig) -> UpstreamConfig:
+    if any(upstream.name == name and upstream.transport == "stdio" for upstream in config.upstreams):
+        hint = "it is a command on this machine; give it keys by `env` in its entry of the config"
+        raise InputError("a stdio server has no login", name, "argument NAME", hint)
     remote = {upstream.name: upstream for upstream in config.upstreams if upstream.transport != "stdio"}
     if name in remote:
         return remote[name]

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from agent_utilities.cli.asking import mcp_url
 from agent_utilities.errors import AgentUtilitiesError, InputError
 from agent_utilities.graph.backends import embedded_path, graph_backend
 from agent_utilities.graph.base import GraphError, ServerState, ToolGraph, gateway_of, record_of
@@ -77,12 +78,11 @@ async def sync_server(url: str, name: str | None) -> None:
     """
     from fastmcp import Client
 
-    if not url.startswith(("http://", "https://")):
-        raise InputError("not an HTTP URL", url, "argument URL", "give a live server's, such as http://host:8001/mcp")
+    place = mcp_url(url)
     with Progress(transient=True, console=Console(stderr=True), disable=not sys.stderr.isatty()) as progress:
         task = progress.add_task(f"listing {url}", total=None)
         try:
-            async with Client(url) as client:
+            async with Client(place) as client:
                 server = name or client.session.server_info.name
                 tools = await client.list_tools()
         except Exception as error:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 import typer
 
 from agent_utilities.errors import InputError
+from agent_utilities.mcp.command_line.gone_reader import quiet_for_gone_reader
 from agent_utilities.mcp.command_line.options import (
     LogLevel,
     Options,
@@ -98,6 +99,7 @@ def run(server: Launchable, argv: Sequence[str] | None = None) -> NoReturn:
     _run(server, lambda: server, argv)
 
 
+@quiet_for_gone_reader()
 def _run(program: Program, load: Callable[[], Launchable], argv: Sequence[str] | None) -> NoReturn:
     app = typer.Typer(rich_markup_mode="rich")
     app.command(help=f"Serve {program.name} over MCP.", epilog=_EPILOG)(options_type(Options))

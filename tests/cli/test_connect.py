@@ -165,6 +165,28 @@ class TestCommand:
 
         assert anyio.run(tools) == ["tail_log"]
 
+    @pytest.mark.parametrize("file", ["server.py", "server.py:mine"])
+    def test_a_file_is_served_by_fastmcp(self, connect, tmp_path, file):
+        name = file.partition(":")[2] or "mcp"
+        text = f"from fastmcp import FastMCP\n{name} = FastMCP('s')\n@{name}.tool\ndef total() -> int: return 1\n"
+        (tmp_path / "server.py").write_text(text)
+        done = connect("claude-desktop", file)
+        config = json.loads(done.stdout)
+        (entry,) = config["mcpServers"].items()
+        assert (entry[0], entry[1]["args"][:2]) == ("server", ["run", str(tmp_path / file)])
+
+        async def tools() -> list[str]:
+            async with fastmcp.Client(config) as client:
+                return [tool.name for tool in await client.list_tools()]
+
+        assert anyio.run(tools) == ["total"]
+
+    def test_a_file_is_given_no_options_for_none_would_hold(self, connect, tmp_path):
+        (tmp_path / "server.py").touch()
+        done = connect("cursor", "server.py", "--", "--read-only")
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+        assert "a file has no options: '--read-only'" in done.stderr
+
     def test_it_prints_what_it_would_write_and_names_what_is_not_passed_on(self, connect, tmp_path):
         done = connect("vscode", "git-agent-mcp", "--project", ".", GIT_AGENT_ROOTS="/srv", MCP_READ_ONLY="true")
         command = str(COMMAND.with_name("git-agent-mcp"))
@@ -188,6 +210,7 @@ class TestCommand:
             (["claude-desktop", "git-agent", "--project", "."], "no configuration of a project"),
             (["emacs", "git-agent"], "claude-desktop"),
             (["cursor"], "no server is named"),
+            (["cursor", "server.py"], "no such file: 'server.py'"),
             (["cursor", "--gateway", "none.json"], "no such file"),
             (["claude-code", "--gateway", ".mcp.json"], "the client's own file"),
         ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ import pytest
 
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.cli.app import main
+from agent_utilities.cli.asking import mcp_url
 from agent_utilities.cli.evaluation.data import Request, Tool
 from agent_utilities.cli.evaluation.measures import RankedRequest, auroc, measure, rejected_at, tokens_saved
 
@@ -69,6 +71,21 @@ class TestCommand:
         assert (measures["ranker"], measures["hit@1"], measures["recall@5"]) == ("lexical", 1, 1)
         assert measures["rejected"] == 1
         assert {"recall@1", "recall@3", "recall@10", "mrr@10", "all@10", "tokens saved", "ms p50"} <= set(measures)
+
+    def test_tools_are_taken_as_a_servers_list_prints_them(self, run, tmp_path):
+        command = [str(Path(sys.executable).parent / "logs-agent-mcp"), "--list", "--json"]
+        bounds = ["--tool-search", "on", "--disabled-tags", "delete"]
+        listed = subprocess.run([*command, *bounds], capture_output=True, text=True, check=True).stdout
+        (tmp_path / "listed.json").write_text(listed, encoding="utf-8")
+        asked = [{"id": "1", "query": "summarize the errors of a log", "relevant": ["summarize_errors"]}]
+        files = ["--tools", str(tmp_path / "listed.json"), "--queries", str(lines(tmp_path / "asked.jsonl", asked))]
+        code, out, _ = run(*files, "--ranker", "lexical", "--json")
+        components = json.loads(listed)["components"]
+        own = [row for row in components if row["kind"] == "tool" and not row.get("entry_tool")]
+        n_permitted = sum(row["verdict"] != "denied" for row in own)
+        assert len(own) > n_permitted > 0
+        assert len(components) > len(own)
+        assert (code, json.loads(out)["tools"], json.loads(out)["hit@1"]) == (0, n_permitted, 1)
 
     def test_the_table_names_set_and_measures(self, run, files):
         code, out, _ = run(*files)
@@ -176,7 +193,18 @@ def server(tmp_path) -> Iterator[str]:
 
 
 class TestServer:
-    def test_a_running_servers_tools_are_ranked(self, run, server, tmp_path):
+    @pytest.mark.parametrize("path", ["/mcp", "", "/", "/tools", "/mcp/readonly?q=x", "/context/x/git_log?top_k=3"])
+    def test_a_client_connects_at_the_urls_that_the_routes_are_asked_by(self, path):
+        place = mcp_url(f"http://127.0.0.1:8001{path}")
+        expected = {"/mcp/readonly?q=x": "/mcp/readonly?q=x", "/context/x/git_log?top_k=3": "/mcp/x/git_log?top_k=3"}
+        assert place == "http://127.0.0.1:8001" + expected.get(path, "/mcp")
+
+    def test_a_foreign_servers_url_is_left_as_it_is(self):
+        assert mcp_url("https://tools.example/v1/agent?key=a%2Fb") == "https://tools.example/v1/agent?key=a%2Fb"
+
+    @pytest.mark.parametrize("path", ["/mcp", ""])
+    def test_a_running_servers_tools_are_ranked(self, run, server, tmp_path, path):
+        server = server.removesuffix("/mcp") + path
         asked = lines(tmp_path / "asked.jsonl", [{"id": "1", "query": "newest commits", "relevant": ["git_log"]}])
         code, out, err = run("--server", server, "--queries", str(asked), "--ranker", "lexical", "--json")
         assert (code, err) == (0, "")

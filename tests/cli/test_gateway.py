@@ -9,7 +9,9 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +81,11 @@ class TestCheck:
         assert "gone: not found: no command 'no-such-program'; looked in " in done.stdout
         assert "what would mend it: install it, or give its whole path as `command`" in done.stdout
         assert "1 of 3 upstreams reached: 20 tools" in done.stdout
+        assert sorted(line.partition("] ")[2] for line in done.stderr.splitlines()) == [
+            "dead: failing",
+            "gone: failing",
+            f"well: {'ready' if 'ready' in done.stdout else 'idle'}",
+        ]
 
     def test_json_has_a_row_for_each_and_the_code_tells_that_all_is_well(self, shell: Shell, command: Command) -> None:
         shell.write(well=entry(), off=entry(disabled=True))
@@ -139,6 +146,34 @@ class TestLogs:
         done = command("logs", "chaty")
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.startswith("error: no log of that server: 'chaty' (from argument NAME); there are: ")
+
+
+class TestLogin:
+    def test_at_a_stdio_server_says_that_it_has_none(self, shell: Shell, command: Command) -> None:
+        shell.write(well=entry())
+        done = command("login", "well", str(shell.config))
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+        assert "a stdio server has no login: 'well'" in done.stderr
+
+    def test_that_fails_is_told_in_one_line(self, shell: Shell) -> None:
+        class Refusing(BaseHTTPRequestHandler):
+            def log_message(self, *_: object) -> None:
+                pass
+
+            def do_GET(self) -> None:
+                self.send_response(401)
+                self.send_header("content-length", "0")
+                self.end_headers()
+
+            do_POST = do_GET
+
+        with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            shell.write(remote={"url": f"http://127.0.0.1:{server.server_port}/mcp", "auth": "oauth"})
+            done = shell.run("login", "remote", str(shell.config))
+            server.shutdown()
+        opening, error = done.stderr.splitlines()
+        assert (done.returncode, opening[:17], error.startswith("error: ")) == (1, "opening a browser", True)
 
 
 class TestRefused:

@@ -31,6 +31,17 @@ main = mcp.cli
 main()
 """
 
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "t", "version": "0"},
+    },
+}
+
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
@@ -177,6 +188,34 @@ class TestHelp:
         assert done.stdout.split() == ["--version"]
 
 
+class TestGoneReader:
+    @pytest.mark.parametrize(
+        "command",
+        [
+            ["agent-utilities", "capabilities", "list", "starter", "--json"],
+            ["agent-utilities", "usage"],
+            ["git-agent-mcp", "--list", "--json"],
+            ["git-agent-mcp"],
+        ],
+        ids=" ".join,
+    )
+    def test_ends_a_command_and_a_server_without_a_traceback(self, command):
+        program, *arguments = command
+        reading, writing = os.pipe()
+        os.close(reading)
+        with open(writing, "wb") as gone:
+            done = subprocess.run(
+                [Path(sys.executable).parent / program, *arguments],
+                input=json.dumps(INITIALIZE) + "\n",
+                stdout=gone,
+                stderr=subprocess.PIPE,
+                text=True,
+                check=False,
+                timeout=60,
+            )
+        assert (done.returncode, "Error" in done.stderr) == (1, False), done.stderr
+
+
 class TestOpenAddress:
     def test_a_public_address_without_auth_is_warned_of(self, server):
         command = [sys.executable, str(server), "-t", "http", "--host", "192.0.2.1", "-p", "0"]
@@ -186,19 +225,9 @@ class TestOpenAddress:
 
 class TestStdio:
     def test_only_the_protocol_is_on_stdout(self, server):
-        request = {
-            "jsonrpc": "2.0",
-            "id": 1,
-            "method": "initialize",
-            "params": {
-                "protocolVersion": "2025-11-25",
-                "capabilities": {},
-                "clientInfo": {"name": "t", "version": "0"},
-            },
-        }
         done = subprocess.run(
             [sys.executable, str(server), "--log-level", "debug", "--disabled-tags", "write"],
-            input=json.dumps(request) + "\n",
+            input=json.dumps(INITIALIZE) + "\n",
             capture_output=True,
             text=True,
             check=False,

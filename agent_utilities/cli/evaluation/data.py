@@ -44,11 +44,18 @@ class Request:
 
 
 def read_tools(path: Path) -> list[Tool]:
-    """Return the tools of a JSON lines file.
+    """Return the tools of a JSON lines file, or those that a server's `--list --json` says may be called.
 
     Raises:
         InputError: it can't be read.
     """
+    if (listing := _listing(path)) is not None:
+        callable_rows = [
+            row
+            for row in listing["components"]
+            if row["kind"] == "tool" and row["verdict"] != "denied" and not row.get("entry_tool")
+        ]
+        return [_tool(row["name"], row, listing["server"], row["tags"]) for row in callable_rows]
     tools = []
     for where, row in rows(path, ("id", "name")):
         definition = {**row, "inputSchema": row.get("inputSchema", row.get("input_schema"))}
@@ -57,6 +64,15 @@ def read_tools(path: Path) -> list[Tool]:
             raise InputError("tags are not a list of text", tags, where, 'write "tags": ["a", "b"]')
         tools.append(_tool(row["id"], definition, str(row.get("server") or ""), tags))
     return tools
+
+
+def _listing(path: Path) -> dict[str, Any] | None:
+    """Return what `--list --json` printed; None where the file has something else."""
+    try:
+        body = json.loads(_text(path))
+    except ValueError:
+        return None
+    return body if isinstance(body, dict) and "components" in body else None
 
 
 def listed_tools(definitions: Iterable[dict[str, Any]], server: str = "") -> list[Tool]:
@@ -121,11 +137,7 @@ def rows(path: Path, required: Sequence[str]) -> Iterator[tuple[str, dict[str, A
     Raises:
         InputError: it can't be read, or lacks a key.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError("the file can't be read", str(path), "command line", str(error)) from None
-    for number, line in enumerate(text.split("\n"), 1):
+    for number, line in enumerate(_text(path).split("\n"), 1):
         if not line.strip():
             continue
         where = f"{path.name} line {number}"
@@ -139,3 +151,10 @@ def rows(path: Path, required: Sequence[str]) -> Iterator[tuple[str, dict[str, A
             if not isinstance(row.get(key), str) or not row[key]:
                 raise InputError(f"{key} is not text", row.get(key), where, f"give {', '.join(required)}")
         yield where, row
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError("the file can't be read", str(path), "command line", str(error)) from None

@@ -94,7 +94,8 @@ async def _entry_rows(host: Host, verdict: Verdict) -> list[dict[str, Any]]:
             "read_only": bool(tool.annotations and tool.annotations.read_only_hint),
             "verdict": "visible",
             "reason": _PURPOSES.get(tool.name, f"by which deferred tools are {_by_role(tool)}"),
-            "tokens": _cost(tool),
+            **_told_to_models(tool),
+            "entry_tool": True,
         }
         for tool in tools
     ]
@@ -123,7 +124,7 @@ async def _rows(host: Host, kind: ComponentKind, verdict: Verdict) -> list[dict[
                 "read_only": entry.read_only,
                 "verdict": judged,
                 "reason": reason,
-                "tokens": _cost(component) if kind == "tool" else 0,
+                **(_told_to_models(component) if kind == "tool" else {"tokens": 0}),
             }
         )
     return rows
@@ -162,9 +163,11 @@ async def _unknown(host: Host) -> dict[str, str | None]:
     return {**(unknown or {}), **finish(unknown_in(pins, "operator", entries))}
 
 
-def _cost(tool: Any) -> int:
+def _told_to_models(tool: Any) -> dict[str, Any]:
+    """Return what of a tool's definition is ranked, and what all of it costs."""
     definition = tool.to_mcp_tool(name=tool.name).model_dump(mode="json", by_alias=True, exclude_none=True)
-    return n_tokens(definition)
+    ranked = {"description": definition.get("description", ""), "inputSchema": definition["inputSchema"]}
+    return {"tokens": n_tokens(definition), **ranked}
 
 
 def _print_table(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shlex
 from collections.abc import AsyncGenerator
 from hashlib import blake2b
@@ -15,6 +16,10 @@ from agent_utilities.upstream.http.token_files import TokenFiles
 
 if TYPE_CHECKING:
     from agent_utilities.upstream.config import UpstreamConfig
+
+# The SDK logs the traceback of an error that it raises besides, and that is told in a line: only who set up logging
+# for it is shown both.
+logging.getLogger("mcp.client.auth").addHandler(logging.NullHandler())
 
 
 class LoginNeededError(PermissionError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from dataclasses import dataclass
 
 from agent_utilities.upstream.errors import UpstreamError
@@ -56,6 +57,8 @@ class Health:
         rule, now_s = self._policy.backoff, asyncio.get_running_loop().time()
         is_refused = trouble.cause == "refused"
         self.failures = self.failures.after_failure(rule, now_s, up_s, self._policy.dice, is_refused=is_refused)
+        if self._policy.is_once:
+            self.failures = Failures(self.failures.n_failures, math.inf)
         self.trouble = trouble
 
     def is_well(self) -> None:
@@ -79,4 +82,5 @@ class Health:
         wait_s, trouble = self.wait_s, self.trouble
         if trouble is None or wait_s <= 0:
             return None
-        return UpstreamError(trouble.upstream, trouble.cause, trouble.detail, retry_in_s=wait_s)
+        retry_in_s = None if math.isinf(wait_s) else wait_s
+        return UpstreamError(trouble.upstream, trouble.cause, trouble.detail, retry_in_s=retry_in_s)

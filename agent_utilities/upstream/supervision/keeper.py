@@ -180,7 +180,8 @@ class Keeper:
         if up_s and self._is_retried:
             self._health.allow_one()
         refusal = self._health.refusal()
-        logger.log(logging.WARNING if is_news else logging.INFO, "%s", refusal or trouble)
+        is_told = is_news and not self._policy.is_once
+        logger.log(logging.WARNING if is_told else logging.INFO, "%s", refusal or trouble)
         self._renewal.tried()
         if not up_s or refusal is not None:
             self._answer(refusal or trouble)

@@ -42,6 +42,7 @@ class Policy:
         grace_s: seconds that calls under way have to end, of an upstream that is configured away.
         n_isolated: sessions at once that have a connection of their own.
         n_unreachable: calls in a row that did not get through, after which the connection counts as failed.
+        is_once: whether one that failed is never tried again, and whoever asked tells why.
         dice: gives numbers in [0, 1).
     """
 
@@ -58,4 +59,5 @@ class Policy:
     grace_s: float = 10.0
     n_isolated: int = 64
     n_unreachable: int = 3
+    is_once: bool = False
     dice: Callable[[], float] = random.random
