@@ -12,7 +12,7 @@ capabilities_app = typer.Typer(no_args_is_help=True, help="Look after the bundle
 Folders = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[DIRS]...",
+        metavar="DIRS",
         help="Taps, or folders of bundles, later over earlier; `starter` for those of the package. Your own where "
         "none is named.",
         show_default=False,

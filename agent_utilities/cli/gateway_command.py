@@ -11,14 +11,13 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from agent_utilities.mcp.command_line.options import Options, options_type
+from agent_utilities.mcp.command_line.options import CAPABILITIES, BriefHelp, Options, option, options_type
 
-_CAPABILITIES = "Capabilities"
 GATEWAY_NAME = "gateway"
 """A gateway's name where none is given."""
 _HELP = """Serve every server of an mcp.json behind one bounded endpoint.
 
-`agent-utilities gateway [FILES]` serves; `agent-utilities gateway serve --help` shows every option of it."""
+`agent-utilities gateway [FILES]` serves; `agent-utilities gateway serve --help` tells how."""
 
 
 @dataclass(frozen=True)
@@ -58,13 +57,15 @@ gateway_app = typer.Typer(cls=_ServesByDefault, help=_HELP, result_callback=_lau
 Files = Annotated[
     list[Path] | None,
     typer.Argument(
-        metavar="[FILES]...",
+        metavar="FILES",
         help="mcp.json of any host, later over earlier. Without one: ./.mcp.json, ./mcp.json, .vscode/mcp.json, "
         ".cursor/mcp.json, then your own.",
         show_default=False,
     ),
 ]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Start what a file that was merely found in a folder names.")]
+Yes = Annotated[
+    bool, option("--yes", "-y", help="Start what a file that was merely found in a folder names.", metavar="")
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,59 +74,65 @@ class GatewayOptions(Options):
 
     files: Files = None
     yes: Yes = False
-    name: Annotated[str, typer.Option("--name", help="The gateway's name, as clients see it.")] = GATEWAY_NAME
+    name: Annotated[str, option("--name", help="The gateway's name, as clients see it (gateway).", metavar="NAME")] = (
+        GATEWAY_NAME
+    )
     capabilities: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--capabilities",
             metavar="DIR",
             help="A folder of capabilities that callers may switch on; may be repeated. `starter`: those that come "
-            "with the package. [dim]\\[env: MCP_CAPABILITY_FOLDERS][/dim]",
-            rich_help_panel=_CAPABILITIES,
+            "with the package.",
+            env="MCP_CAPABILITY_FOLDERS",
+            panel=CAPABILITIES,
         ),
     ] = None
     capability: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--capability",
             metavar="NAME",
-            help="A capability that is on for everybody from the start; may be repeated. "
-            "[dim]\\[env: MCP_BOOT_CAPABILITIES][/dim]",
-            rich_help_panel=_CAPABILITIES,
+            help="One that is on for everybody from the start; may be repeated.",
+            env="MCP_BOOT_CAPABILITIES",
+            panel=CAPABILITIES,
         ),
     ] = None
     skills: Annotated[
         list[Path] | None,
-        typer.Option(
+        option(
             "--skills",
             metavar="DIR",
-            help="A folder of skills to serve as resources, which switch on the capabilities that they name; may be "
-            "repeated.",
-            rich_help_panel=_CAPABILITIES,
+            help="A folder of skills to serve; one switches on the capabilities it names. May be repeated.",
+            panel=CAPABILITIES,
         ),
     ] = None
     max_capabilities: Annotated[
         int | None,
-        typer.Option(
+        option(
             "--max-capabilities",
             min=0,
             max=64,
             metavar="N",
-            help="The most others that one caller may have on (4). [dim]\\[env: MCP_MAX_CAPABILITIES][/dim]",
-            rich_help_panel=_CAPABILITIES,
+            help="The most others that one caller may have on (4).",
+            env="MCP_MAX_CAPABILITIES",
+            panel=CAPABILITIES,
+            few=True,
         ),
     ] = None
     allow_install: Annotated[
         bool,
-        typer.Option(
+        option(
             "--allow-install",
-            help="Install what a capability requires and is missing. [dim]\\[env: MCP_ALLOW_INSTALL][/dim]",
-            rich_help_panel=_CAPABILITIES,
+            help="Install what a capability requires and is missing.",
+            env="MCP_ALLOW_INSTALL",
+            panel=CAPABILITIES,
+            metavar="",
         ),
     ] = False
 
 
-serve: Callable[..., Any] = gateway_app.command("serve")(options_type(GatewayOptions))
+serve: Callable[..., Any] = gateway_app.command("serve", cls=BriefHelp)(options_type(GatewayOptions))
 
 
 @gateway_app.command()

@@ -17,6 +17,7 @@ import typer
 from agent_utilities.errors import InputError
 from agent_utilities.mcp.command_line.gone_reader import quiet_for_gone_reader
 from agent_utilities.mcp.command_line.options import (
+    BriefHelp,
     LogLevel,
     Options,
     Program,
@@ -102,7 +103,7 @@ def run(server: Launchable, argv: Sequence[str] | None = None) -> NoReturn:
 @quiet_for_gone_reader()
 def _run(program: Program, load: Callable[[], Launchable], argv: Sequence[str] | None) -> NoReturn:
     app = typer.Typer(rich_markup_mode="rich")
-    app.command(help=f"Serve {program.name} over MCP.", epilog=_EPILOG)(options_type(Options))
+    app.command(cls=BriefHelp, help=f"Serve {program.name} over MCP.", epilog=_EPILOG)(options_type(Options))
     try:
         parsed = app(list(sys.argv[1:] if argv is None else argv), standalone_mode=False, obj=program)
         if isinstance(parsed, Options):  # it is an exit code where --help or --version has been answered

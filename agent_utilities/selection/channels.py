@@ -150,7 +150,7 @@ FIELDS: tuple[Field, ...] = (
         "profile",
         "profile",
         ("profile",),
-        "Take the fields of this profile, which the operator's file has under [profiles.NAME]; none for no profile.",
+        "Take the fields of this profile, [profiles.NAME] in the operator's file; none for no profile.",
     ),
     Field(
         "capabilities",

@@ -4,11 +4,13 @@ Annotations are values here, not texts: classes of options in other modules inhe
 """
 
 import dataclasses
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Protocol, TypeVar
 
 import typer
+from typer.core import TyperCommand, TyperOption
 
 from agent_utilities.mcp.command_line.version import NO_VERSION
 from agent_utilities.selection.channels import Field, ValueKind, given_elsewhere, near_miss, spellings
@@ -16,9 +18,14 @@ from agent_utilities.selection.merge import SEARCHING
 from agent_utilities.selection.model import Selection
 from agent_utilities.selection.parse import read_cli
 
-_SELECTION = "What callers see"
-_TOOL_SEARCH = "Tool search"
-_METAVARS: dict[ValueKind, str] = {"count": "N", "number": "N", "text": "WORDS", "threshold": "MODE"}
+_BOUNDS = "What callers may use"
+_LISTED = "What is listed for them"
+CAPABILITIES = "Capabilities"
+_NETWORK = "Over a network"
+_PANELS = (None, _BOUNDS, _LISTED, CAPABILITIES, _NETWORK)
+_FEW_SET = ("initial_k", "search_k", "search_turns", "max_active")
+_VARIABLE = re.compile(r" \[dim\]\\\[env: \w+\]\[/dim\]$")
+_METAVARS: dict[ValueKind, str] = {"count": "N", "number": "N", "text": "WORDS", "threshold": "MODE", "profile": "NAME"}
 
 
 class Transport(StrEnum):
@@ -76,47 +83,115 @@ def _print_version(context: typer.Context, asked: bool) -> None:
         raise typer.Exit
 
 
+def _print_help_all(context: typer.Context, asked: bool) -> None:
+    if asked and isinstance(context.command, BriefHelp):
+        for parameter in context.command.params:
+            if isinstance(parameter, TyperOption):
+                parameter.hidden = False
+        context.command.format_all(context, context.make_formatter())
+        raise typer.Exit
+
+
+class BriefHelp(TyperCommand):
+    """A command whose `--help` is one screen: what few set, and where else it may be set, is left to `--help-all`."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the options that are not hidden, without their variables."""
+        for parameter in self.params:
+            if isinstance(parameter, TyperOption) and parameter.help:
+                parameter.help = _VARIABLE.sub("", parameter.help)
+                parameter.hidden |= parameter.name in ("install_completion", "show_completion")
+        self.format_all(ctx, formatter)
+
+    def format_all(self, ctx: Any, formatter: Any) -> None:
+        """Print every option that is not hidden, by who needs it."""
+        self.params.sort(key=lambda parameter: _PANELS.index(getattr(parameter, "rich_help_panel", None)))
+        super().format_help(ctx, formatter)
+
+
+def option(*names: str, help: str, env: str = "", panel: str | None = None, few: bool = False, **more: Any) -> Any:
+    """Return what typer makes an option of.
+
+    Args:
+        names: its spellings; none for that of the field.
+        help: a sentence, with the default where there is one.
+        env: the variable that says the same.
+        panel: where `--help` shows it; with what every server has where None.
+        few: whether few set it, so that `--help-all` alone shows it.
+        more: as `typer.Option` takes it.
+    """
+    text = f"{help} [dim]\\[env: {env}][/dim]" if env else help
+    return typer.Option(*names, help=text, rich_help_panel=panel, hidden=few, show_default=False, **more)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """The options that every server has beside its selection; typer makes the command from this signature."""
 
-    transport: Annotated[Transport, typer.Option("-t", "--transport", help="How clients reach the server.")] = (
-        Transport.STDIO
+    transport: Annotated[
+        Transport,
+        option("-t", "--transport", help="How clients reach it: stdio (default), http or sse.", metavar="KIND"),
+    ] = Transport.STDIO
+    host: Annotated[str, option("--host", help="Address to bind, over HTTP (127.0.0.1).", metavar="ADDRESS")] = (
+        "127.0.0.1"
     )
-    host: Annotated[str, typer.Option("--host", help="Address to bind, over HTTP.")] = "127.0.0.1"
-    port: Annotated[int, typer.Option("-p", "--port", help="Port to bind, over HTTP.", min=0, max=65535)] = 8001
+    port: Annotated[
+        int,
+        option("-p", "--port", help="Port to bind, over HTTP (8001); 0 for a free one.", metavar="N", min=0, max=65535),
+    ] = 8001
+    list_tools: Annotated[
+        bool, option("--list", help="Print what would be visible, with reasons, and exit.", metavar="")
+    ] = False
+    as_json: Annotated[bool, option("--json", help="With --list: print JSON.", metavar="")] = False
+    log_level: Annotated[
+        LogLevel,
+        option(
+            "--log-level", help="Log lines on stderr from debug, info (default), warning or error.", metavar="LEVEL"
+        ),
+    ] = LogLevel.INFO
+    version: Annotated[
+        bool,
+        option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True, metavar=""),
+    ] = False
+    help_all: Annotated[
+        bool,
+        option(
+            "--help-all",
+            help="Show all options, with their other names and variables.",
+            callback=_print_help_all,
+            is_eager=True,
+            metavar="",
+        ),
+    ] = False
     allowed_hosts: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--allowed-hosts",
-            help="Hosts that requests may be for, over HTTP, beside loopback names on a loopback address. "
-            "[dim]\\[env: MCP_ALLOWED_HOSTS][/dim]",
+            help="Hosts that requests may be for, beside loopback names on a loopback address.",
+            env="MCP_ALLOWED_HOSTS",
             metavar="HOSTS",
+            panel=_NETWORK,
         ),
     ] = None
     allowed_origins: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--allowed-origins",
-            help="Origins of web pages that may send requests, over HTTP. [dim]\\[env: MCP_ALLOWED_ORIGINS][/dim]",
+            help="Origins of web pages that may send requests.",
+            env="MCP_ALLOWED_ORIGINS",
             metavar="ORIGINS",
+            panel=_NETWORK,
         ),
     ] = None
-    list_tools: Annotated[bool, typer.Option("--list", help="Print what would be visible, with reasons, and exit.")] = (
-        False
-    )
-    as_json: Annotated[bool, typer.Option("--json", help="With --list: print JSON.")] = False
-    log_level: Annotated[LogLevel, typer.Option("--log-level", help="Least severe log line on stderr.")] = LogLevel.INFO
-    version: Annotated[
-        bool,
-        typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True),
-    ] = False
     selection_policy: Annotated[
         SelectionPolicy | None,
-        typer.Option(
+        option(
             "--selection-policy",
-            help="Whether a caller's allow-lists only narrow the operator's. [dim]\\[env: MCP_SELECTION_POLICY][/dim]",
-            rich_help_panel=_SELECTION,
+            help="Whether a caller's allow-lists only narrow the operator's (default), or override them.",
+            env="MCP_SELECTION_POLICY",
+            metavar="POLICY",
+            panel=_NETWORK,
+            few=True,
         ),
     ] = None
 
@@ -149,14 +224,18 @@ def _attribute(spelling: str) -> str:
 def _annotation(spelling: str, field: Field) -> Any:
     """Return the type of an option and what `--help` says of it."""
     main = field.cli[0]
-    panel = _TOOL_SEARCH if field.name in (*SEARCHING, "pins") else _SELECTION
-    means_more = "toolsets" in spelling  # a name there may be a tag
-    help = f"{field.help} [dim]\\[env: {field.env[0]}][/dim]" if spelling == main or means_more else f"Same as {main}."
+    panel = _LISTED if field.name in (*SEARCHING, "pins", "query", "top_k") else _BOUNDS
+    few = field.name in _FEW_SET or spelling not in (main, "--toolsets")
+    help, env = field.help.replace("[", "\\["), field.env[0]
+    if spelling == "--toolsets":
+        help = "Permit only these: names of tools, or tags."
+    elif spelling != main:
+        help, env = f"Same as {main}.", ""
     if field.kind == "flag":
         declaration = f"{spelling}/--no-{spelling.removeprefix('--')}"
-        return Annotated[bool | None, typer.Option(declaration, help=help, rich_help_panel=panel)]
-    option = typer.Option(spelling, help=help, metavar=_METAVARS.get(field.kind, "NAMES"), rich_help_panel=panel)
-    return Annotated[list[str] | None, option]
+        return Annotated[bool | None, option(declaration, help=help, env=env, panel=panel, few=few, metavar="")]
+    metavar = _METAVARS.get(field.kind, "NAMES")
+    return Annotated[list[str] | None, option(spelling, help=help, env=env, panel=panel, few=few, metavar=metavar)]
 
 
 def message_of(error: typer.TyperException) -> str:
