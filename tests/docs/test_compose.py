@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -17,7 +20,10 @@ from tests.wire.processes import HttpProcess
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
-AGENTS = {name: each for name, each in COMPOSE["services"].items() if name != "neo4j"}
+SERVERS = {name: each for name, each in COMPOSE["services"].items() if name != "neo4j"}
+AGENTS = {name: each for name, each in SERVERS.items() if name != "gateway"}
+GATEWAY = SERVERS["gateway"]
+CONFIG = json.loads((ROOT / "compose.mcp.json").read_text(encoding="utf-8"))["mcpServers"]
 
 
 @pytest.mark.parametrize("service", AGENTS)
@@ -53,31 +59,69 @@ def test_replicas_are_a_profile():
     ]
 
 
-@pytest.mark.parametrize("service", AGENTS)
-def test_an_agent_is_reached_by_its_name_and_by_this_machines(service):
-    hosts = AGENTS[service]["environment"]["MCP_ALLOWED_HOSTS"].split(",")
+@pytest.mark.parametrize("service", SERVERS)
+def test_a_server_is_reached_by_its_name_and_by_this_machines(service):
+    hosts = SERVERS[service]["environment"]["MCP_ALLOWED_HOSTS"].split(",")
     assert {"localhost", "127.0.0.1", service} <= set(hosts)
 
 
-def test_an_agent_started_as_it_says_answers_the_hosts_it_names_and_its_health_check(tmp_path):
-    agent = AGENTS["logs-agent"]
-    command, *arguments = agent["command"]
+@contextmanager
+def started(service: dict[str, Any], **environ: str) -> Iterator[tuple[HttpProcess, int]]:
+    """Start a server as its service says, on a free port of this machine."""
+    command, *arguments = service["command"]
     # A loopback address that is none by its name stands for 0.0.0.0: no test listens on a network.
-    swapped = {"0.0.0.0": "127.1", "8001": "0"}
+    swapped = {"0.0.0.0": "127.1", "8001": "0", "/etc/mcp.json": environ.get("CONFIG", "")}
     line = [str(Path(sys.executable).parent / command), *(swapped.get(argument, argument) for argument in arguments)]
-    given = {name: value for name, value in agent["environment"].items() if not name.startswith("NEO4J_")}
+    given = {name: value for name, value in service["environment"].items() if not name.startswith("NEO4J_")}
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("MCP_", "NEO4J_"))}
-    server = HttpProcess(line, {**inherited, **given, "LOGS_AGENT_ROOTS": str(tmp_path), "MCP_GRAPH": "off"})
+    server = HttpProcess(line, {**inherited, **given, **environ, "MCP_GRAPH": "off"})
     try:
-        port = server.wait_for(re.compile(r"Uvicorn running on http://127\.1:(\d+)"))[1]
+        yield server, int(server.wait_for(re.compile(r"Uvicorn running on http://127\.1:(\d+)"))[1])
+    finally:
+        server.stop()
+
+
+def is_healthy(service: dict[str, Any], port: int) -> bool:
+    _, python, *check = service["healthcheck"]["test"]
+    assert python == "python"
+    line = [sys.executable, *(argument.replace(":8001/", f":{port}/") for argument in check)]
+    return subprocess.run(line, check=False).returncode == 0
+
+
+def test_an_agent_and_the_gateway_started_as_they_say_answer_the_hosts_they_name_and_their_health_checks(tmp_path):
+    agent = AGENTS["logs-agent"]
+    with started(agent, LOGS_AGENT_ROOTS=str(tmp_path)) as (_, port):
         with closing(RawHttp(f"http://127.0.0.1:{port}")) as http:
             hosts = ["localhost:8003", "127.0.0.1:8003", "logs-agent:8001", "evil.example:8001"]
             assert [http.get("/tools", [("host", host)]).status for host in hosts] == [200, 200, 200, 421]
-        _, python, *check = agent["healthcheck"]["test"]
-        check = [argument.replace(":8001/", f":{port}/") for argument in check]
-        assert (python, subprocess.run([sys.executable, *check], check=False).returncode) == ("python", 0)
-    finally:
-        server.stop()
+        assert is_healthy(agent, port)
+        config = tmp_path / "mcp.json"
+        url = CONFIG["logs"]["url"].replace("logs-agent:8001", f"127.0.0.1:{port}")
+        config.write_text(json.dumps({"mcpServers": {"logs": {"url": url, "lazy": False}}}), encoding="utf-8")
+        kept = {"MCP_GATEWAY_FOLDER": str(tmp_path / "kept"), "MCP_USAGE_FILE": str(tmp_path / "usage.db")}
+        with started(GATEWAY, CONFIG=str(config), **kept) as (_, port):
+            with closing(RawHttp(f"http://127.0.0.1:{port}")) as http:
+                assert http.get("/tools", [("host", "gateway:8001")]).status == 200
+                while not (tools := json.loads(http.get("/tools").body)["tools"]):
+                    pass
+            assert {"logs_search_logs", "logs_tail_log"} <= {tool["name"] for tool in tools}
+            assert is_healthy(GATEWAY, port)
+
+
+def test_the_gateway_has_every_agent_by_its_service_and_its_port():
+    assert {name: each["url"] for name, each in CONFIG.items()} == {
+        name.removesuffix("-agent"): f"http://{name}:{each['command'][each['command'].index('-p') + 1]}/mcp"
+        for name, each in AGENTS.items()
+        if "profiles" not in each
+    }
+    assert {"neo4j", *(url["url"].split("/")[2].split(":")[0] for url in CONFIG.values())} == set(GATEWAY["depends_on"])
+
+
+def test_what_the_gateway_keeps_is_in_its_volume():
+    config, kept = GATEWAY["volumes"]
+    assert (config, kept) == ("${GATEWAY_CONFIG:-./compose.mcp.json}:/etc/mcp.json:ro", "gateway:/data")
+    assert "gateway" in COMPOSE["volumes"]
+    assert all(GATEWAY["environment"][name].startswith("/data") for name in ("MCP_GATEWAY_FOLDER", "MCP_USAGE_FILE"))
 
 
 def test_an_agents_folder_is_a_volume_that_its_user_may_write_to():
