@@ -14,6 +14,7 @@ from typing import Any
 from fastmcp import Client, FastMCP
 
 from agent_utilities import AgentServer
+from agent_utilities.catalog.search_result import MAX_QUERY_BYTES
 from agent_utilities.catalog.tokens import n_tokens
 from agent_utilities.mcp.lifespan import calm_collector
 from agent_utilities.ranking.open import open_ranker
@@ -24,6 +25,8 @@ from benchmarks.tool_search_data import DevelopmentSet, fastmcp_of, gateway_of
 ERAS = {"2026-07-28": "auto", "handshake": "legacy"}
 """The protocol eras, as a client is asked for them."""
 EVAL_KS = (5, 10)
+N_SEARCHES, N_SESSIONS = 3, 20
+"""Searches after which a session's list is counted, and how many sessions of each set."""
 _READY_S = 900.0
 _BYTES_PER_TOKEN = 3.8
 
@@ -92,6 +95,7 @@ class Reach:
         found: the same of those that came at all.
         evaluated: `eval`'s R@5 and R@10 with the same ranker; empty for FastMCP's search.
         list_tokens: of what is listed before the search.
+        listed_after: tokens of what is listed after three searches, the mean over twenty sessions.
         tokens: of the list and the result, the mean over requests.
         all_tokens: of a list of all tools.
         wall_ms: of each search.
@@ -104,6 +108,7 @@ class Reach:
     found: float
     evaluated: Sequence[float]
     list_tokens: int
+    listed_after: float
     tokens: float
     all_tokens: int
     wall_ms: Sequence[float] = field(repr=False)
@@ -118,6 +123,7 @@ def measure_reach(sample: DevelopmentSet, searcher: Searcher, era: str) -> Reach
     """Return what a searcher reaches; each request is searched for once, with its own words."""
     with searcher.serve(sample) as server:
         list_tokens, found = asyncio.run(_search_all(sample, server, era))
+        listed_after = asyncio.run(_listed_after(sample, server, era))
     return Reach(
         name=sample.name,
         lane=searcher.lane,
@@ -126,6 +132,7 @@ def measure_reach(sample: DevelopmentSet, searcher: Searcher, era: str) -> Reach
         found=_recall(sample, [each.full | each.more for each in found]),
         evaluated=_evaluated(sample, searcher.ranker) if searcher.is_ours else (),
         list_tokens=list_tokens,
+        listed_after=listed_after,
         tokens=list_tokens + fmean(each.n_tokens for each in found),
         all_tokens=sample.n_tokens,
         wall_ms=[each.wall_ms for each in found],
@@ -136,14 +143,34 @@ async def _search_all(sample: DevelopmentSet, server: FastMCP[Any], era: str) ->
     """Return the tokens of the list before any search, and what the search for each request gave."""
     calm_collector()
     async with Client(server, mode=ERAS[era]) as client:
-        listed = await client.list_tools()
-        is_ours = isinstance(server, AgentServer)
+        tokens = await _n_listed(client)
         if isinstance(server, AgentServer):
             await _until_indexed(server, client)
-        tokens = sum(n_tokens(tool.model_dump(mode="json", by_alias=True, exclude_none=True)) for tool in listed)
-        tool = "tool_search" if is_ours else "search_tools"
+        tool = _search_tool(server)
         await client.call_tool(tool, {"query": "warm up"})
         return tokens, [await _search(sample, client, tool, request.query) for request in sample.requests]
+
+
+async def _listed_after(sample: DevelopmentSet, server: FastMCP[Any], era: str) -> float:
+    """Return the tokens listed after three requests were searched for, the mean over sessions."""
+    queries, n_listed = [request.query for request in sample.requests], []
+    for start in range(0, min(len(queries) - N_SEARCHES + 1, N_SEARCHES * N_SESSIONS), N_SEARCHES):
+        async with Client(server, mode=ERAS[era]) as client:
+            if isinstance(server, AgentServer):
+                await _until_indexed(server, client)
+            for query in queries[start : start + N_SEARCHES]:
+                await _search(sample, client, _search_tool(server), query)
+            n_listed.append(await _n_listed(client))
+    return fmean(n_listed)
+
+
+async def _n_listed(client: Client[Any]) -> int:
+    listed = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in await client.list_tools()]
+    return sum(map(n_tokens, listed))
+
+
+def _search_tool(server: FastMCP[Any]) -> str:
+    return "tool_search" if isinstance(server, AgentServer) else "search_tools"
 
 
 async def _until_indexed(server: AgentServer, client: Client[Any]) -> None:
@@ -163,8 +190,10 @@ async def _until_indexed(server: AgentServer, client: Client[Any]) -> None:
 
 
 async def _search(sample: DevelopmentSet, client: Client[Any], tool: str, query: str) -> Found:
+    # One of the requests is an image in base64.
+    asked = query.encode()[:MAX_QUERY_BYTES].decode(errors="ignore")
     started = time.perf_counter()
-    result = await client.call_tool(tool, {"query": query})
+    result = await client.call_tool(tool, {"query": asked})
     wall_ms = 1000 * (time.perf_counter() - started)
     text = "".join(str(getattr(block, "text", "")) for block in result.content)
     answer = json.loads(text) if text else []

@@ -14,8 +14,10 @@ MAX_RESULTS = 25
 """The most tools that one search gives or names."""
 DEFAULT_RESULTS = 10
 """How many of them where nobody says."""
-FULL_TOKENS = 900
+FULL_TOKENS = 1_000
 """About how many tokens of definitions a search gives where nobody says how many tools."""
+N_LONG, LONG_TOKENS = 5, 1_800
+"""So many of the best come where definitions are long, as far as this room reaches."""
 MAX_QUERY_BYTES = 8192
 
 _SELECT = "select:"
@@ -84,7 +86,8 @@ def chosen(
 
     Both best first, and every one of the first is better than every one of the second. A definition costs as much as
     ten names, and the wanted tool is mostly among the first few: so where nobody says how many, the best come in full
-    as far as 900 tokens reach, and at least one does.
+    as far as 1,000 tokens reach. Of long definitions that would be one or two: the best five come as far as 1,800
+    reach, and at least one does. Only what is found counts, so that nothing is told of what the caller may not use.
 
     Args:
         ranked: the tools found, best first.
@@ -104,7 +107,7 @@ def _n_within_tokens(definitions: Iterable[Mapping[str, Any]]) -> int:
     n_full = total = 0
     for definition in definitions:
         total += n_tokens(definition)
-        if n_full and total > FULL_TOKENS:
+        if n_full and total > (LONG_TOKENS if n_full < N_LONG else FULL_TOKENS):
             break
         n_full += 1
     return n_full

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from agent_utilities.catalog.search_result import (
     DEFAULT_RESULTS,
     FULL_TOKENS,
+    LONG_TOKENS,
     MAX_RESULTS,
+    N_LONG,
     Select,
     Words,
     chosen,
@@ -73,11 +75,18 @@ class TestChosen:
         definitions = catalog(12, 4000)
         assert chosen(ranked(*definitions), definitions, 12) == (tuple(definitions), ())
 
-    def test_without_a_number_the_best_come_in_full_and_the_rest_of_ten_by_name(self) -> None:
-        definitions = catalog(12, 1000)
+    @pytest.mark.parametrize(("n_characters", "n_full"), [(100, 10), (450, 7), (1200, 5), (1800, 3), (4000, 1)])
+    def test_without_a_number_the_best_come_in_full_and_the_rest_of_ten_by_name(
+        self, n_characters: int, n_full: int
+    ) -> None:
+        definitions = catalog(12, n_characters)
         full, more = chosen(ranked(*definitions), definitions, None)
         assert full + more == tuple(definitions)[:DEFAULT_RESULTS]
-        assert full == ("tool_0", "tool_1", "tool_2")
+        assert len(full) == n_full
+
+    def test_what_follows_five_short_ones_has_the_room_of_short_ones(self) -> None:
+        definitions = catalog(5) | {"long": definition("long", 4000)}
+        assert chosen(ranked(*definitions), definitions, None) == (tuple(catalog(5)), ("long",))
 
     def test_small_definitions_come_in_full_all_ten(self) -> None:
         definitions = catalog(12, 10)
@@ -113,9 +122,10 @@ class TestChosen:
         full, more = chosen(ranked(*definitions), definitions, None)
         assert full + more == tuple(definitions)[:DEFAULT_RESULTS]
         spent = sum(n_tokens(definitions[name]) for name in full)
-        assert spent <= FULL_TOKENS or len(full) == 1
+        assert spent <= (LONG_TOKENS if len(full) <= N_LONG else FULL_TOKENS) or len(full) == 1
         if more:
-            assert spent + n_tokens(definitions[more[0]]) > FULL_TOKENS
+            room = LONG_TOKENS if len(full) < N_LONG else FULL_TOKENS
+            assert spent + n_tokens(definitions[more[0]]) > room
 
 
 class TestNearest:
