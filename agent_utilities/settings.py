@@ -24,8 +24,8 @@ class Settings(BaseModel):
     )
     strict: bool = Field(
         default=False,
-        description="Whether a deny in the environment that fits nothing ends the launch, as one on the command line "
-        "does, rather than to warn.",
+        description="Whether a deny in the environment that fits nothing, or a toolset among allowed tools, ends the "
+        "launch, as on the command line, rather than to warn.",
     )
     list_ttl_ms: int = Field(
         default=60_000,

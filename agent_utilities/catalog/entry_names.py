@@ -9,6 +9,8 @@ from typing import Literal
 TOOL_SEARCH, CALL_TOOL = "tool_search", "call_tool"
 ALIASES = ("mcp_load", "ToolSearch", "search_tools")
 """Names by which other hosts know `tool_search`: calls of them are answered, and they are never listed."""
+EVERY_NAME = (TOOL_SEARCH, CALL_TOOL, *ALIASES)
+"""What a deny may name without a tool of that name."""
 _OTHERWISE = "mcp_"
 """What the name begins with where another tool has it."""
 

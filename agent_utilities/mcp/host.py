@@ -59,6 +59,10 @@ class Host(Protocol):
         """Bring in what is not known yet, however long it takes, before an operator is shown everything."""
         ...
 
+    async def check_bounds(self) -> None:
+        """Refuse what the operator gave where a launch would."""
+        ...
+
     def health(self) -> Mapping[str, Any]:
         """Return whether it has started, under `status`, and the state of graph and ranker."""
         ...

@@ -39,6 +39,14 @@ class LaunchedServer(BoundedServer):
         """Return what else is said in the line at the start, such as which upstreams were never reached."""
         return self.surface.operator.notices
 
+    async def check_bounds(self) -> None:
+        """Refuse what the operator gave where a launch would.
+
+        Raises:
+            SelectionError: as at a launch; see `OperatorBounds.tell`.
+        """
+        await self.operator_bounds.check()
+
     async def run_stdio_async(self, *args: Any, **options: Any) -> None:
         """Serve over stdio until stopped; see `FastMCP.run_stdio_async`.
 

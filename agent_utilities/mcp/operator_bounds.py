@@ -2,7 +2,8 @@
 
 A misspelt deny leaves open what it was to close. On the command line, which is this server's alone, it ends the launch;
 in the environment, which many servers may share, it is a warning, unless `MCP_STRICT` is set. Where components may come
-later it is a warning until they have come. A misspelt allow-list leaves nothing open, and is a warning.
+later it is a warning until they have come. A misspelt allow-list leaves nothing open, and is a warning; but a toolset
+in an allow-list of tools, which it does not permit (law L3), is refused as such a deny is.
 """
 
 from __future__ import annotations
@@ -19,16 +20,18 @@ from fastmcp.server.providers.local_provider import LocalProvider
 from fastmcp.server.transforms import Namespace, ToolTransform, Transform
 from fastmcp.server.transforms.visibility import Visibility
 
+from agent_utilities.catalog.entry_names import EVERY_NAME as ENTRY_NAMES
 from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind, Entry, entry
 from agent_utilities.errors import SelectionError
 from agent_utilities.mcp.bounded_server import BoundedServer
-from agent_utilities.mcp.fastmcp_internals import as_over_stdio, inner_provider
+from agent_utilities.mcp.fastmcp_internals import as_over_stdio, inner_provider, whole_lifespan
 from agent_utilities.mcp.kept_provider import KeptProvider
 from agent_utilities.mcp.surface.components import entry_of
 from agent_utilities.mcp.surface.visibility_transform import DynamicVisibilityTransform
 from agent_utilities.mcp.surface_size import SurfaceSize
+from agent_utilities.selection.channels import spelled
 from agent_utilities.selection.merge import Effective
-from agent_utilities.selection.model import NOTHING, NameSet, Setting
+from agent_utilities.selection.model import NOTHING, Channel, NameSet, Setting
 from agent_utilities.visibility.decision import Decision, decide
 from agent_utilities.visibility.unfit import UnfitName, unfit_names
 
@@ -91,14 +94,36 @@ class OperatorBounds:
             logger.exception("a listing failed: what the operator's bounds come to is not known")
             return
         if is_complete:
-            is_strict = self._server.surface.operator.settings.strict
-            _refuse([name for name in self._unfit if name.denies], is_strict=is_strict)
+            _refuse(self._ending_in(self._unfit))
         for name in self._unfit:
             _say(logging.WARNING, str(_error([name])), on_stderr=on_stderr)
         if not on_stderr or (log_level or "info").lower() in ("debug", "info"):
             _say(logging.INFO, what_holds, on_stderr=on_stderr)
         if too_much and (not on_stderr or (log_level or "info").lower() in ("debug", "info", "warning")):
             _say(logging.WARNING, f"{self._server.name}: {too_much}", on_stderr=on_stderr)
+
+    async def check(self) -> None:
+        """Refuse what ends a launch, where nothing is launched.
+
+        Raises:
+            SelectionError: as `tell`.
+        """
+        if not is_fixed(self._server) or not await self._ending():
+            return
+        async with whole_lifespan(self._server):  # an author's may add what a name fits
+            _refuse(await self._ending())
+
+    async def _ending(self) -> list[UnfitName]:
+        """Return the operator's names that end a launch, where all that the server has is there."""
+        settings = self._server.surface.verdict(NOTHING, shapes_lists=False).effective
+        unfit = await self._unfit_in(settings, await entries(self._server, "tool"))
+        return self._ending_in(unfit)
+
+    def _ending_in(self, unfit: Sequence[UnfitName]) -> list[UnfitName]:
+        is_strict = self._server.surface.operator.settings.strict
+        return [
+            name for name in unfit if (name.denies or name.toolsets) and (is_strict or _channel(name.setting) == "cli")
+        ]
 
     async def _unfit_in(self, settings: Effective, tools: Sequence[Entry]) -> tuple[UnfitName, ...]:
         """Return the operator's names that fit nothing that is there.
@@ -111,6 +136,7 @@ class OperatorBounds:
         others = [kind for kind in KINDS if kind != "tool"]
         there = [*tools, *[each for kind in others for each in await entries(self._server, kind)]]
         there += [entry("tool", f"{name}_", tags=[name]) for name in self._to_come()]
+        there += [entry("tool", name) for name in ENTRY_NAMES]
         hidden = [each for kid in _mounted(self._server) for kind in KINDS for each in await entries(kid, kind)]
         found = {"cli": there, "env": [*there, *hidden], "file": [*there, *hidden]}
         return tuple(
@@ -230,23 +256,34 @@ async def _list(source: Provider | Transform, kind: ComponentKind, *components: 
             return await source.list_resource_templates(*components)
 
 
-def _refuse(denies: Sequence[UnfitName], *, is_strict: bool) -> None:
-    refused = [name for name in denies if is_strict or _channel(name.setting) == "cli"]
-    if refused:
-        raise _error(refused)
+def _refuse(ending: Sequence[UnfitName]) -> None:
+    """Raise for the denies among names that end a launch, else for the others."""
+    if ending:
+        raise _error([name for name in ending if name.denies] or ending)
 
 
 def _error(names: Sequence[UnfitName]) -> SelectionError:
     """Return what to tell of names that fit nothing, all of them denies or one of an allow-list."""
-    near = ", ".join(dict.fromkeys(name.nearest for name in names if name.nearest is not None))
+    near = ", ".join(dict.fromkeys(meant for name in names if (meant := _meant(name)) is not None))
     hint = f"did you mean {near}?" if near else "--list shows what there is; MCP_DISABLED_* may name what comes later"
     what = "a deny that fits nothing" if names[0].denies else "an allow-list that names what is not there"
+    if names[0].toolsets:
+        what = f"{'a deny' if names[0].denies else 'an allow-list'} of tools that names a toolset"
     sources = dict.fromkeys(origin for name in names for origin in name.setting.origins)
     return SelectionError(what, ", ".join(name.name for name in names), ", ".join(sources), hint)
 
 
-def _channel(setting: Setting) -> str:
-    return {"option": "cli", "file": "file"}.get(setting.origins[0].partition(" ")[0], "env")
+def _meant(name: UnfitName) -> str | None:
+    """Return what was probably meant: a toolset as its channel spells one, else the nearest name, or None."""
+    if not name.toolsets:
+        return name.nearest
+    channel = _channel(name.setting)
+    return f"{spelled(name.toolsets, channel)}{' ' if channel == 'cli' else '='}{name.name}"
+
+
+def _channel(setting: Setting) -> Channel:
+    channels: dict[str, Channel] = {"option": "cli", "file": "file"}
+    return channels.get(setting.origins[0].partition(" ")[0], "env")
 
 
 def _spelled(settings: Effective) -> Iterator[str]:

@@ -102,7 +102,7 @@ FIELDS: tuple[Field, ...] = (
         "deny_tools",
         "names",
         ("disabled_tools", "disabled_toolsets", "disabled_components", "exclude_tools"),
-        "Deny these tools; no other channel can lift a deny.",
+        "Deny these tools and toolsets; no other channel can lift a deny.",
     ),
     Field(
         "allow_tags",

@@ -28,7 +28,7 @@ def read_value(text: str, field: Field, key: str, source: str) -> Value | None:
     Args:
         text: the value as a channel holds it.
         field: the field that it is of.
-        key: its spelling: a name among toolsets may be a tag.
+        key: its spelling: a name among toolsets may be a tag, and so may one in a deny (law L2).
         source: what an error names.
 
     Raises:
@@ -77,7 +77,9 @@ def _names(text: str, field: Field, *, toolsets: bool, source: str) -> NameSet:
     every = {"all"} if field.kind == "tags" else {"all", "*"}
     everything = not names.isdisjoint(every)
     names -= {*every, "none"}
-    return NameSet(frozenset(), names, everything) if toolsets else NameSet(names, frozenset(), everything)
+    # A deny of a server's name holds (law L2). A pattern's would be too wide: `read*` would deny all tagged `read`.
+    is_toolset = {name for name in names if toolsets or (field.name == "deny_tools" and "*" not in name)}
+    return NameSet(names - is_toolset, frozenset(is_toolset), everything)
 
 
 def _flag(text: str, source: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -196,7 +196,8 @@ def decide(
 def unknown_in(effective: Effective, side: Side, entries: Sequence[Entry]) -> Steps[dict[str, str | None]]:
     """Return the names in one side's lists that fit no entry, each with the nearest that would, or None.
 
-    At most `MAX_UNKNOWN` names, in alphabetical order.
+    Of a toolset that stands where it is none (law L3), that is how to name it. At most `MAX_UNKNOWN` names, in
+    alphabetical order.
 
     Args:
         effective: the settings; its allow- and deny-lists are read.
@@ -207,32 +208,42 @@ def unknown_in(effective: Effective, side: Side, entries: Sequence[Entry]) -> St
     yield
     tags = frozenset(tag for entry in entries for tag in entry.tags)
     yield
-    either = names | tags
-    given: list[tuple[str, frozenset[str]]] = []
-    for settings, known in (
-        (effective.allow_tools + effective.deny_tools, names),
-        (effective.allow_tags + effective.deny_tags, tags),
-    ):
-        for setting in settings:
-            if setting.side == side and isinstance(value := setting.value, NameSet):
-                given += [(name, known) for name in value.names] + [(name, either) for name in value.toolsets]
-    given.sort(key=itemgetter(0))
+    given = sorted(_given(effective, side, names, tags), key=itemgetter(0))
     yield
     missing: dict[str, frozenset[str]] = {}
-    for name, known in given:
+    near: dict[str, str | None] = {}
+    for name, known, toolsets in given:
         if len(missing) == MAX_UNKNOWN and name not in missing:
             break
         if not (yield from fitting_any(name, known)):
             missing[name] = known
+            if toolsets and (yield from fitting_any(name, tags)):
+                near[name] = f"{toolsets}={name}"
         yield
     choices: dict[frozenset[str], list[str]] = {}
     for known in {*missing.values()}:
         choices[known] = sorted(known)
         yield
-    near: dict[str, str | None] = {}
     for name, known in missing.items():
-        near[name] = yield from _nearest(name, choices[known])
-    return near
+        if name not in near:
+            near[name] = yield from _nearest(name, choices[known])
+    return {name: near[name] for name in missing}
+
+
+def _given(
+    effective: Effective, side: Side, names: frozenset[str], tags: frozenset[str]
+) -> Iterator[tuple[str, frozenset[str], str]]:
+    """Yield the names in one side's lists, each with what it may fit, and where a toolset of that name could stand."""
+    either = names | tags
+    for settings, known, toolsets in (
+        (effective.allow_tools, names, "toolsets"),
+        (effective.deny_tools, names, "disabled_toolsets"),
+        (effective.allow_tags + effective.deny_tags, tags, ""),
+    ):
+        for setting in settings:
+            if setting.side == side and isinstance(value := setting.value, NameSet):
+                yield from ((name, known, toolsets) for name in value.names)
+                yield from ((name, either, "") for name in value.toolsets)
 
 
 def _nearest(name: str, choices: Sequence[str]) -> Steps[str | None]:

@@ -21,12 +21,14 @@ class UnfitName:
         setting: the setting that holds it.
         denies: whether that is a deny.
         choices: every name it could have meant.
+        toolsets: the field's name under which it fits toolsets, such as `disabled_toolsets`; empty where it fits none.
     """
 
     name: str
     setting: Setting
     denies: bool
     choices: frozenset[str]
+    toolsets: str = ""
 
     @property
     def key(self) -> tuple[str, Setting]:
@@ -55,11 +57,12 @@ def unfit_names(effective: Effective, side: Side, entries: Sequence[Entry]) -> I
         (effective.allow_tags, tags, False),
         (effective.deny_tags, tags, True),
     ):
+        toolsets = ("disabled_toolsets" if denies else "toolsets") if choices is names else ""
         for setting in settings:
             if setting.side == side and isinstance(given := setting.value, NameSet):
                 for name in sorted(given.names):
                     if not fits_any(name, choices):
-                        yield UnfitName(name, setting, denies, choices)
+                        yield UnfitName(name, setting, denies, choices, toolsets if fits_any(name, tags) else "")
                 for name in sorted(given.toolsets):
                     if not fits_any(name, names | tags):
                         yield UnfitName(name, setting, denies, names | tags)

@@ -247,7 +247,11 @@ def plain(given: list[Spelled], name: FieldName, channel: Channel) -> Asked | No
         if "all" in parts or ("*" in parts and row.kind == "names"):
             asked.everything = True
         parts -= {"all", "none"} | ({"*"} if row.kind == "names" else set())
-        (asked.toolsets if "toolsets" in s.key.lower() else asked.names).update(parts)
+        of_toolsets = {
+            part for part in parts if "toolsets" in s.key.lower() or (name == "deny_tools" and "*" not in part)
+        }
+        asked.toolsets |= of_toolsets
+        asked.names |= parts - of_toolsets
     return asked
 
 

@@ -63,6 +63,15 @@ class TestL2DenyWins:
         denied = {i for i, rule in enumerate(before.refusals) if rule and rule.name.startswith("denied")}
         assert denied.isdisjoint(after.permitted)
 
+    @given(catalogs, catalogs, spelled_lists())
+    def test_nothing_that_is_added_to_the_catalog_lifts_one(
+        self, catalog: Catalog, more: Catalog, asked: list[Spelled]
+    ) -> None:
+        before = decide(catalog, effective(read(asked)))
+        after = decide(Catalog((*catalog.entries, *more.entries)), effective(read(asked)))
+        denied = {i for i, rule in enumerate(before.refusals) if rule and rule.name.startswith("denied")}
+        assert denied.isdisjoint(after.permitted)
+
     @given(catalogs, spelled_lists())
     def test_denies_hold_under_override_too(self, catalog: Catalog, asked: list[Spelled]) -> None:
         narrow = decide(catalog, effective(read(asked), "narrow"))

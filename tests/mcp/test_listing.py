@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 import json
 import re
-from contextlib import redirect_stdout
+from contextlib import asynccontextmanager, redirect_stdout
 from typing import Any
 
 import pytest
 
 from agent_utilities import AgentServer, create_gateway, create_mcp_server
 from agent_utilities.catalog.tokens import n_tokens
+from agent_utilities.errors import SelectionError
 from agent_utilities.mcp.command_line.listing import print_listing
 from agent_utilities.selection.parse import read_cli
 from tests.graph.agents import PATIENT
@@ -52,6 +53,23 @@ async def read(server: AgentServer) -> dict[str, Any]:
 
 def shown(told: dict[str, Any]) -> list[str]:
     return [row["name"] for row in told["components"] if row["verdict"] == "visible"]
+
+
+class TestWhatEndsALaunch:
+    @pytest.mark.parametrize("option", [("--disabled-tools", "raed_photo"), ("--tools", "photo")])
+    async def test_ends_the_listing(self, option):
+        with pytest.raises(SelectionError):
+            await printed(shop(option))
+
+    async def test_is_nothing_that_the_authors_lifespan_adds(self):
+        @asynccontextmanager
+        async def lifespan(server):
+            server.tool(lambda: "", name="added")
+            yield
+
+        server = create_mcp_server("late", environ={"MCP_GRAPH": "off"}, lifespan=lifespan)
+        server.surface.launch(read_cli([("--disabled-tools", "added")]))
+        assert "0 of 1 tools visible" in await printed(server)
 
 
 class TestAQueryWhereToolsAreDeferred:

@@ -81,6 +81,29 @@ class TestADenyThatFitsNothing:
     async def test_an_allow_list_ends_none(self):
         assert (await start(launched(("--tools", "tail_lgo"), MCP_STRICT="1")))[1] == {"deny": 0, "allow": 1}
 
+    @pytest.mark.parametrize(
+        ("option", "near"),
+        [
+            ("--tools", "--toolsets write"),
+            ("--enabled-tools", "--toolsets write"),
+            ("--disabled-tools", "--disabled-toolsets writ*?"),
+        ],
+    )
+    async def test_a_toolset_where_names_are_ends_it_and_is_told_how_to_name_it(self, option, near):
+        names = "writ*" if "disabled" in option else "tail_log,Write"
+        with pytest.raises(SelectionError, match=re.escape(f"did you mean {near}")) as refused:
+            await start(launched((option, names)))
+        assert f"of tools that names a toolset: '{'writ*' if 'disabled' in option else 'write'}'" in str(refused.value)
+
+    async def test_a_toolset_in_an_allow_list_of_the_environment_is_warned_of(self, caplog):
+        with caplog.at_level(logging.WARNING, "agent_utilities.start"):
+            assert (await start(launched(MCP_ENABLED_TOOLS="tail_log,write")))[1] == {"deny": 0, "allow": 1}
+        assert "'write' (from env MCP_ENABLED_TOOLS); did you mean MCP_TOOLSETS=write?" in caplog.text
+
+    @pytest.mark.parametrize("name", ["tool_search", "call_tool", "mcp_load"])
+    async def test_the_entry_tools_are_there(self, name):
+        assert (await start(launched(("--disabled-tools", name))))[0] == []
+
     async def test_a_tool_that_the_authors_lifespan_adds_is_there(self):
         @asynccontextmanager
         async def lifespan(server):

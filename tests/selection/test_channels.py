@@ -71,7 +71,7 @@ class TestSpellings:
             setting = read(channel, key, TEXT[field.kind]).get(field.name, channel)
             names = (
                 NameSet(toolsets=frozenset({"git_log"}))
-                if "toolsets" in key.lower() or field.name == "pins"
+                if "toolsets" in key.lower() or field.name in ("pins", "deny_tools")
                 else NameSet(frozenset({"git_log"}))
             )
             if setting is None or setting.value != READ.get(field.kind, names):

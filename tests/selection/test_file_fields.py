@@ -39,7 +39,7 @@ class TestFields:
         assert read({"tools": "", "query": "  "}).selection == NOTHING
 
     def test_of_two_names_of_one_field_are_united(self):
-        setting = read({"disabled_tools": ["a"], "disabled-toolsets": ["b"]}).selection.get("deny_tools", "project")
+        setting = read({"tools": ["a"], "toolsets": ["b"]}).selection.get("allow_tools", "project")
         assert setting.value == NameSet(frozenset({"a"}), frozenset({"b"}))
 
     @pytest.mark.parametrize(

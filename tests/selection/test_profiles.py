@@ -35,7 +35,9 @@ def allowed(settings: Effective) -> list[set[str]]:
 
 
 def denied(settings: Effective) -> set[str]:
-    return {name for s in settings.deny_tools if isinstance(s.value, NameSet) for name in s.value.names}
+    return {
+        name for s in settings.deny_tools if isinstance(s.value, NameSet) for name in s.value.names | s.value.toolsets
+    }
 
 
 REVIEW = {"tools": ["git_log"], "disabled_tools": ["rm"], "top_k": 3}

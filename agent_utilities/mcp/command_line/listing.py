@@ -39,8 +39,12 @@ async def print_listing(host: Host, as_json: bool) -> None:
     Args:
         host: the server, its selection set.
         as_json: print one JSON object instead of a table.
+
+    Raises:
+        SelectionError: what the operator gave would end a launch.
     """
     await host.know_everything()
+    await host.check_bounds()
     verdict = await host.verdict_once(NOTHING)
     entry_tools = await _entry_rows(host, verdict)
     rows = [row for kind in KINDS for row in await _rows(host, kind, verdict)]

@@ -283,8 +283,8 @@ class Surface:
         """Return the components that a catalog was read from, in its order; empty where that was long ago."""
         return self._readers[kind].components_of(catalog)
 
-    def known(self, kind: ComponentKind) -> frozenset[str] | None:
-        """Return every name and tag of a kind that the operator permits of what the present caller was last listed.
+    def known(self, kind: ComponentKind) -> tuple[frozenset[str], frozenset[str]] | None:
+        """Return the names, and the tags, of what the operator permits of what the present caller was last listed.
 
         None before he was listed any: what another was listed may be more than his own checks admit him to.
         """
@@ -292,7 +292,8 @@ class Surface:
         if catalog is None:
             return None
         decision = self.decision(kind, catalog, self.verdict(NOTHING, shapes_lists=False))
-        return frozenset(name for entry in decision.open_entries for name in (*entry.identifiers, *entry.tags))
+        names = frozenset(name for entry in decision.open_entries for name in entry.identifiers)
+        return names, frozenset(tag for entry in decision.open_entries for tag in entry.tags)
 
 
 def _key(kind: ComponentKind, catalog: Catalog, verdict: Verdict) -> DecisionKey:

@@ -85,10 +85,14 @@ async def unknown_names(
         told = [entry for entry in decision.open_entries if entry.name not in unlisted]
         in_lists = unknown_in(Effective(allow_tools=lists), "caller", told)
         unknown = unknown | await finish_in_turns(in_lists)
+    lists = (*decision.effective.allow_tools, *decision.effective.deny_tools)
+    no_toolsets = {name for given in lists if isinstance(given.value, NameSet) for name in given.value.names}
     for other in KINDS:
         if unknown and other != kind:
-            known = await _known(host, other)
-            fitting = [name for name in unknown if await finish_in_turns(fitting_any(name, known))]
+            names, tags = await _known(host, other)
+            either = names | tags
+            known = {name: names if name in no_toolsets else either for name in unknown}
+            fitting = [name for name in unknown if await finish_in_turns(fitting_any(name, known[name]))]
             unknown = {name: near for name, near in unknown.items() if name not in fitting}
     return unknown
 
@@ -104,9 +108,9 @@ def searched_lists(effective: Effective) -> tuple[Setting, ...]:
     return (*effective.pins, *as_names)
 
 
-async def _known(host: Host, kind: ComponentKind) -> frozenset[str]:
+async def _known(host: Host, kind: ComponentKind) -> tuple[frozenset[str], frozenset[str]]:
     if (known := host.surface.known(kind)) is None:
         with host.surface.under_verdict(host.surface.verdict(NOTHING, shapes_lists=False)):
             await host.components(kind)
         known = host.surface.known(kind)
-    return known or frozenset()
+    return known or (frozenset(), frozenset())
