@@ -24,6 +24,10 @@ class Relay(Protocol):
     def capabilities(self) -> mcp_types.ClientCapabilities | None:
         """What the caller's client offers to be asked, or None for nothing: what his calls tell an upstream of him."""
 
+    @property
+    def asked_at_once(self) -> mcp_types.ClientCapabilities | None:
+        """What of it can be asked in the middle of a call; None for nothing, as of who is asked by results alone."""
+
     async def sample(
         self, params: mcp_types.CreateMessageRequestParams
     ) -> mcp_types.CreateMessageResult | mcp_types.CreateMessageResultWithTools | mcp_types.ErrorData:

@@ -29,18 +29,62 @@ REVISIONS: dict[str, tuple[str, ...]] = {
 HEALTHY = {"2026-07-28": 40, "2025-11-25": 33}
 """How many scenarios bare FastMCP passes at least; fewer, and the run or the fixture is broken."""
 
-NOT_CARRIED: dict[str, dict[str, str]] = {
-    "2026-07-28": {"server-stateless": "an upstream's word that its lists changed is told on where they did change"},
+NOT_CARRIED: dict[str, dict[str, tuple[str, ...]]] = {
+    "2026-07-28": {
+        # An upstream's word that its lists changed is told on where they did change. Bare FastMCP tells none of these.
+        "server-stateless": (
+            "sep-2575-server-sends-prompts-list-changed-on-subscription",
+            "sep-2575-server-sends-tools-list-changed-on-subscription",
+        ),
+        # Background tasks are not announced: what can run as one runs as a call.
+        "tasks-capability-negotiation": (
+            "sep-2663-tasks-methods-non-declaring",
+            "tasks-extension-advertised",
+            "tasks-per-request-meta-opt-in",
+        ),
+        "tasks-dispatch-and-envelope": (
+            "sep-2663-durable-create-strong-consistency",
+            "sep-2663-tasks-get-invalid-task-id-32602",
+            "tasks-result-type-complete-on-non-task-responses",
+            "tasks-server-directed-creation-no-hint",
+        ),
+        "tasks-lifecycle": (
+            "sep-2663-cancel-ack-empty-result",
+            "sep-2663-result-type-task-on-create",
+            "sep-2663-tasks-get-status-completed",
+            "sep-2663-tasks-get-status-failed",
+            "sep-2663-tasks-get-status-working",
+            "sep-2663-tool-error-uses-completed-status",
+            "tasks-cancel-terminal-idempotent-ack",
+        ),
+        "tasks-mrtr-input": (
+            "sep-2663-tasks-get-status-input-required",
+            "tasks-mrtr-partial-fulfillment",
+            "tasks-mrtr-tasks-update-resumes",
+        ),
+        "tasks-request-headers": (
+            "sep-2663-routing-headers-accepted-on-tasks-get",
+            "sep-2663-server-rejects-mismatched-mcp-name-on-tasks-get",
+        ),
+        "tasks-request-state-removal": ("tasks-create-result-no-request-state", "tasks-get-detailed-no-request-state"),
+        "tasks-wire-fields": (
+            "tasks-no-early-ttl-expiry",
+            "tasks-no-related-task-meta-on-inlined-result",
+            "tasks-wire-field-renames",
+        ),
+    },
     "2025-11-25": {
-        "resources-subscribe": "updates of an upstream's resources are not handed on",
-        "resources-unsubscribe": "the same",
-        "tools-call-sampling": "an upstream that speaks both eras is spoken to in the newer, where it can't ask back",
-        "tools-call-elicitation": "the same",
-        "elicitation-sep1034-defaults": "the same",
-        "elicitation-sep1330-enums": "the same",
+        # Updates of an upstream's resources are not handed on.
+        "resources-subscribe": ("resources-subscribe",),
+        "resources-unsubscribe": ("resources-unsubscribe",),
+        # An upstream that closes the stream of a call closes the gateway's, not the caller's.
+        "server-sse-polling": ("server-sse-disconnect-resume",),
     },
 }
-"""Scenarios that a server passes and a gateway in front of it may fail, and why, beside those of background tasks."""
+"""Checks that a server passes and a gateway in front of it may not, by scenario; no other may be lost."""
+
+PASSED_BEHIND = {"2026-07-28": 169, "2025-11-25": 81}
+"""How many checks pass behind a gateway at least; of bare FastMCP's 190 and 84."""
 
 PINNED = {
     "json_schema_2020_12_tool": "json-schema-2020-12 looks at the schema in the list",
@@ -67,11 +111,13 @@ class Run:
     Args:
         scenarios: what came of each check.
         answers: what the server answered, as the suite kept it for each check, in order, by scenario.
+        n_passed: how many checks succeeded, each time that they were made.
         returncode: the suite's own judgement: 0 when nothing it requires failed.
     """
 
     scenarios: Scenarios
     answers: Mapping[str, list[tuple[str, Any]]]
+    n_passed: int
     returncode: int
 
     @property
@@ -86,7 +132,7 @@ class Run:
 
     @property
     def succeeded(self) -> set[tuple[str, str]]:
-        """Checks that succeeded, each time they were made."""
+        """Checks that succeeded each time they were made."""
         return {
             (scenario, check)
             for scenario, checks in self.scenarios.items()
@@ -141,15 +187,17 @@ def _run(command: list[str], results: Path) -> Run:
     assert results.is_dir(), f"the suite wrote no results:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
     scenarios: dict[str, dict[str, str]] = {}
     answers: dict[str, list[tuple[str, Any]]] = {}
+    n_passed = 0
     for file in sorted(results.glob("*/checks.json")):
         named = _RESULTS.fullmatch(file.parent.name)
         assert named is not None, f"not the name of a result: {file.parent.name!r}"
         checks, answered = scenarios.setdefault(named[1], {}), answers.setdefault(named[1], [])
         for check in json.loads(file.read_text()):
+            n_passed += check["status"] == "SUCCESS"
             met = checks.get(check["id"], _BEST_FIRST[0])
             checks[check["id"]] = max(met, check["status"], key=_BEST_FIRST.index)
             answered.append((check["id"], check.get("details")))
-    return Run(scenarios, answers, done.returncode)
+    return Run(scenarios, answers, n_passed, done.returncode)
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
@@ -175,10 +223,13 @@ class TestAgainstBareFastMCP:
 
 @pytest.mark.parametrize("revision", REVISIONS)
 class TestBehindAGateway:
-    def test_what_the_server_passes_it_passes_behind_one(self, runs: Runs, revision: str) -> None:
-        lost = runs["factory", revision].passed - runs["gateway", revision].passed
-        of_tasks = {name for name in lost if name.startswith("tasks-")}
-        assert lost - of_tasks - NOT_CARRIED[revision].keys() == set()
+    def test_what_the_server_passes_it_passes_behind_one_but_for_what_is_named(self, runs: Runs, revision: str) -> None:
+        lost = runs["factory", revision].succeeded - runs["gateway", revision].succeeded
+        named = {(scenario, check) for scenario, checks in NOT_CARRIED[revision].items() for check in checks}
+        assert lost - named == set()
+
+    def test_as_many_checks_pass_as_are_stated(self, runs: Runs, revision: str) -> None:
+        assert runs["gateway", revision].n_passed >= PASSED_BEHIND[revision]
 
     def test_the_same_scenarios_are_run(self, runs: Runs, revision: str) -> None:
         assert runs["gateway", revision].scenarios.keys() == runs["factory", revision].scenarios.keys()
@@ -214,7 +265,7 @@ def test_the_table(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
     for (maker, revision), run in sorted(runs.items(), key=lambda item: item[0][::-1]):
         n_passed, n_failed = len(run.passed), len(run.failed)
         n_other = len(run.scenarios) - n_passed - n_failed
-        rows.append((revision, maker, *map(str, (n_passed, n_failed, n_other, len(run.succeeded)))))
+        rows.append((revision, maker, *map(str, (n_passed, n_failed, n_other, run.n_passed))))
     with capsys.disabled():
         print()
         for row in rows:

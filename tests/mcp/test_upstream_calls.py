@@ -19,15 +19,18 @@ from tests.upstream.supervised import script
 pytestmark = [pytest.mark.anyio, pytest.mark.outside]
 
 CALLERS = ["legacy", "auto"]
-UPSTREAMS = ["old", "new"]
+UPSTREAMS = ["old", "new", "both"]
+"""What an upstream speaks: up to 2025-11-25, 2026-07-28, or either, whichever a connection begins with."""
 both_eras = pytest.mark.parametrize("mode", CALLERS)
 both_upstreams = pytest.mark.parametrize("upstream", UPSTREAMS)
 
 
 @pytest.fixture(scope="module")
 def asking() -> Iterator[Served]:
-    with served(script("old", "asking_server.py"), script("new", "asking_server.py", "modern")) as gateway:
+    upstreams = {"old": (), "new": ("modern",), "both": ("both",)}
+    with served(*(script(name, "asking_server.py", *how) for name, how in upstreams.items())) as gateway:
         assert gateway.protocol_version("old") < "2026" <= gateway.protocol_version("new")
+        assert gateway.protocol_version("both") >= "2026"
         yield gateway
 
 
@@ -214,7 +217,7 @@ async def test_two_callers_at_once_are_never_asked_anothers_question(asking: Ser
         async with person.client(asking, mode) as client:
             return answer(await client.call_tool_mcp(f"{upstream}_elicit", {"message": f"for {person.name}"}))
 
-    calls = [one(person, UPSTREAMS[i % 2]) for i, person in enumerate(people)]
+    calls = [one(person, UPSTREAMS[i % 3]) for i, person in enumerate(people)]
     for person, given in zip(people, await asyncio.gather(*calls), strict=True):
         assert person.asked in ([], [f"for {person.name}"])
         if person.asked:

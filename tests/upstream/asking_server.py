@@ -1,7 +1,8 @@
 """An upstream that asks and tells its callers whatever the protocol allows, in the middle of a call.
 
 python asking_server.py              2025-11-25: it asks on the connection
-python asking_server.py modern       2026-07-28: it asks in results
+python asking_server.py modern       2026-07-28: it asks in results, and refuses a handshake
+python asking_server.py both         either, as the connection begins
 """
 
 from __future__ import annotations
@@ -11,15 +12,16 @@ import json
 import sys
 from typing import Any
 
+import anyio
 import mcp_types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.runner import serve_loop
 from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
-from mcp.shared.message import ServerMessageMetadata
+from mcp.shared.message import ServerMessageMetadata, SessionMessage
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-IS_MODERN = "modern" in sys.argv
 STATE = "was made by the upstream"
 FORM = {"type": "object", "properties": {"name": {"type": "string"}}}
 Context = ServerRequestContext[Any, Any]
@@ -65,7 +67,7 @@ async def ask(ctx: Context, params: mcp_types.CallToolRequestParams, *names: str
     """Ask all questions at once; return the answers by name, or what asks for them."""
     asked = {name: QUESTIONS[name] for name in names}
     questions = {name: make(params.arguments or {}) for name, (make, _) in asked.items()}
-    if IS_MODERN:
+    if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
         if params.input_responses is None:
             return mcp_types.InputRequiredResult(input_requests=questions, request_state=STATE)
         assert params.request_state == STATE
@@ -177,10 +179,28 @@ server: Server[Any] = Server(
 )
 
 
+async def refuse_handshakes(reader: Any, writer: Any, rest: Any) -> None:
+    """Hand on what is read, but for handshakes."""
+    async with rest:
+        async for item in reader:
+            message = item.message if isinstance(item, SessionMessage) else None
+            if isinstance(message, mcp_types.JSONRPCRequest) and message.method == "initialize":
+                error = mcp_types.ErrorData(code=mcp_types.METHOD_NOT_FOUND, message="no handshake")
+                refusal = mcp_types.JSONRPCError(jsonrpc="2.0", id=message.id, error=error)
+                await writer.send(SessionMessage(refusal))
+            else:
+                await rest.send(item)
+
+
 async def main() -> None:
     async with stdio_server() as (reader, writer):
-        if IS_MODERN:
+        if "both" in sys.argv:
             await server.run(reader, writer, server.create_initialization_options())
+        elif "modern" in sys.argv:
+            begin, rest = anyio.create_memory_object_stream[SessionMessage | Exception]()
+            async with anyio.create_task_group() as group:
+                group.start_soon(refuse_handshakes, reader, writer, begin)
+                await server.run(rest, writer, server.create_initialization_options())
         else:
             await serve_loop(server, reader, writer, lifespan_state=None)
 

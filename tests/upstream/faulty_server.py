@@ -481,10 +481,10 @@ def speak_at_start() -> None:
         threading.Thread(target=flood, daemon=True).start()
 
 
-def main() -> None:
+def main(server: type[Server] = Server) -> None:
     misbehave_at_start()
     speak_at_start()
-    Server().run()
+    server().run()
     if "lingers" in FAULTS or "ignores-eof" in FAULTS:
         hang()
 

@@ -53,10 +53,13 @@ class Caller:
     Args:
         session: his session.
         thinks_s: seconds he takes to answer.
+        asked_at_once: what he can be asked in the middle of a call; None for nothing.
     """
 
-    def __init__(self, session: str, thinks_s: float = 0.0) -> None:
-        self._session, self._thinks_s = session, thinks_s
+    def __init__(
+        self, session: str, thinks_s: float = 0.0, asked_at_once: mcp_types.ClientCapabilities | None = None
+    ) -> None:
+        self._session, self._thinks_s, self.asked_at_once = session, thinks_s, asked_at_once
         self.n_asked = 0
         self.logged: list[Any] = []
         self.progressed: list[tuple[float, float | None, str | None]] = []

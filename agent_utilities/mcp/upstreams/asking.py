@@ -45,6 +45,7 @@ class AskingCall(Generic[_T]):
         self.caller = first.caller
         self.target = target
         self.capabilities = first.capabilities
+        self.asked_at_once = None
         self._present: ServerRelay | None = None
         self._open: dict[str, _Asked] = {}
         self._n_asked = 0

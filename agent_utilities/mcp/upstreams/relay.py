@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from agent_utilities.mcp.fastmcp_internals import connection_of_session, takes_log_message
 from agent_utilities.mcp.surface.caller_catalogs import NOBODY, caller_key
-from agent_utilities.mcp.upstreams.capabilities import offers, refusal
+from agent_utilities.mcp.upstreams.capabilities import can_be_asked, offers, refusal
 
 _R = TypeVar("_R", bound=BaseModel)
 
@@ -93,6 +93,15 @@ class ServerRelay:
         return mcp_types.ClientCapabilities(
             sampling=offered.sampling, elicitation=offered.elicitation, roots=offered.roots
         )
+
+    @property
+    def asked_at_once(self) -> mcp_types.ClientCapabilities | None:
+        """What of it can be asked in the middle of a call: nothing, None, of a caller who is asked by results alone."""
+        offered = self.capabilities
+        if self.is_modern or offered is None or not can_be_asked(offered):
+            return None
+        # That roots changed is not handed on, so it is not offered either.
+        return offered.model_copy(update={"roots": mcp_types.RootsCapability()}) if offered.roots else offered
 
     @property
     def request_meta(self) -> mcp_types.RequestParamsMeta | None:

@@ -98,12 +98,19 @@ class Connection:
         known_version: the protocol version that the last connection agreed on; None where there was none.
         probe_s: seconds that a probe for the newer era is waited for alone.
         close_s: seconds that ending it may take, before it is ended by force.
+        offered: what a handshake says of the clients that its calls are made for; None for all that one could offer.
     """
 
     def __init__(
-        self, transport: ClientTransport, known_version: str | None, *, probe_s: float, close_s: float
+        self,
+        transport: ClientTransport,
+        known_version: str | None,
+        *,
+        probe_s: float,
+        close_s: float,
+        offered: mcp_types.ClientCapabilities | None = None,
     ) -> None:
-        self.transport = transport
+        self.transport, self._offered = transport, offered
         self._known_version, self._probe_s, self._close_s = known_version, probe_s, close_s
         self._task: asyncio.Task[None] | None = None
         self._up: asyncio.Future[Live] = asyncio.get_running_loop().create_future()
@@ -160,13 +167,19 @@ class Connection:
             logger.error("%r has not ended; it is left to itself", self.transport)
 
     async def _hold(self) -> None:
-        async with _connected(self.transport, self._known_version, self._probe_s) as live:
+        async with _session(self.transport) as live:
+            live.session.offer(self._offered)
+            if self.transport.legacy_only:
+                await live.session.initialize()
+            else:
+                await negotiate(live.session, self._known_version, probe_s=self._probe_s)
             self._up.set_result(live)
             await self._leave.wait()
 
 
 @asynccontextmanager
-async def _connected(transport: ClientTransport, known_version: str | None, probe_s: float) -> AsyncIterator[Live]:
+async def _session(transport: ClientTransport) -> AsyncIterator[Live]:
+    """Give a connection on which nothing is agreed on yet."""
     from fastmcp.client.transports.base import TransportOptions
 
     calls = CallsUnderWay()
@@ -188,10 +201,6 @@ async def _connected(transport: ClientTransport, known_version: str | None, prob
         client_info=mcp_types.Implementation(name="agent-utilities gateway", version=_version()),
     ) as session:
         assert isinstance(session, UpstreamSession)
-        if transport.legacy_only:
-            await session.initialize()
-        else:
-            await negotiate(session, known_version, probe_s=probe_s)
         yield Live(session, calls, transport, changed)
 
 

@@ -38,13 +38,17 @@ class UpstreamSession(ClientSession):
     """A session whose results are relayed: none is held against its tool's output schema."""
 
     def __init__(self, read_stream: Any, write_stream: Any, **kwargs: Any) -> None:
-        dispatcher = _Dispatcher(read_stream, _MarkingStream(write_stream))
+        dispatcher = self._sending = _Dispatcher(read_stream, _MarkingStream(write_stream))
         self.ended = dispatcher.ended
         """Set once nothing comes from the upstream any more."""
         super().__init__(dispatcher=dispatcher, **kwargs)
 
     async def validate_tool_result(self, name: str, result: mcp_types.CallToolResult) -> None:
         """Take it as it is: whoever asked for it judges it."""
+
+    def offer(self, offered: mcp_types.ClientCapabilities | None) -> None:
+        """Have a handshake say that this can be asked for; all that a client could be asked where None."""
+        self._sending.offered = offered
 
     async def list_page(self, kind: Kind, cursor: str | None) -> Mapping[str, Any]:
         """Return a page of a listing as it came, its items unjudged.
@@ -72,12 +76,15 @@ class _Dispatcher(JSONRPCDispatcher[TransportContext]):
     def __init__(self, read_stream: Any, write_stream: Any) -> None:
         super().__init__(read_stream, write_stream)
         self.ended = asyncio.Event()
+        self.offered: mcp_types.ClientCapabilities | None = None
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None, **related: Any
     ) -> dict[str, Any]:
         """Send a request, and return its result as it came; of a page that `list_page` takes, all but the items."""
         call = present_call()
+        if method == "initialize" and self.offered is not None:
+            params = {**(params or {}), "capabilities": _plain(self.offered)}
         if call is not None:
             opts = {**(opts or {})}
             opts["on_progress"] = _heard(call, opts.get("on_progress"))
@@ -113,9 +120,12 @@ def _with_capabilities(params: Mapping[str, Any] | None, relay: Relay) -> Mappin
     meta = (params or {}).get("_meta")
     if params is None or not isinstance(meta, Mapping) or mcp_types.CLIENT_CAPABILITIES_META_KEY not in meta:
         return params
-    offered = relay.capabilities or mcp_types.ClientCapabilities()
-    told = offered.model_dump(by_alias=True, mode="json", exclude_none=True)
-    return {**params, "_meta": {**meta, mcp_types.CLIENT_CAPABILITIES_META_KEY: told}}
+    offered = _plain(relay.capabilities or mcp_types.ClientCapabilities())
+    return {**params, "_meta": {**meta, mcp_types.CLIENT_CAPABILITIES_META_KEY: offered}}
+
+
+def _plain(capabilities: mcp_types.ClientCapabilities) -> dict[str, Any]:
+    return capabilities.model_dump(by_alias=True, mode="json", exclude_none=True)
 
 
 def _heard(call: Call, on_progress: ProgressFnT | None) -> ProgressFnT:

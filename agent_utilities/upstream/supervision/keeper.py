@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,8 @@ from agent_utilities.upstream.supervision.serving import Serving
 from agent_utilities.upstream.supervision.users import Users
 
 if TYPE_CHECKING:
+    from mcp_types import ClientCapabilities
+
     from agent_utilities.upstream.connections.connection import Connection, Live
     from agent_utilities.upstream.supervision.health import Health
     from agent_utilities.upstream.supervision.policy import Policy
@@ -29,13 +32,24 @@ class Keeper:
         health: the upstream's, which all of its connections share.
         renewal: keeps its snapshot up to date.
         policy: how long things may take.
-        is_for_all: whether all sessions share it, and snapshots are taken on it. One that is a single session's ends
-            when it is not used any more.
+        is_for_all: whether snapshots are taken on it, for callers of any kind. Another ends when it is not used.
+        offered: what its callers' clients can be asked in the middle of a call; None where they are of any kind.
+        on_change: called where the upstream tells on it that its lists changed, if no snapshots are taken on it.
     """
 
-    def __init__(self, opener: Opener, health: Health, renewal: Renewal, policy: Policy, *, is_for_all: bool) -> None:
+    def __init__(
+        self,
+        opener: Opener,
+        health: Health,
+        renewal: Renewal,
+        policy: Policy,
+        *,
+        is_for_all: bool,
+        offered: ClientCapabilities | None = None,
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
         self._opener, self._health, self._renewal, self._policy = opener, health, renewal, policy
-        self._is_for_all = is_for_all
+        self._is_for_all, self._offered, self._on_change = is_for_all, offered, on_change
         self.is_starting = False
         self.is_up = False
         """Whether there is a connection, until all of it is gone."""
@@ -108,7 +122,7 @@ class Keeper:
                     self._fail(self._opener.troubles.of_start(error, ""), 0.0)
         finally:
             self.is_over = True
-            self._renewal.tried()
+            self._was_tried()
             self._answer(self._opener.troubles.error("stopping", "it is being ended"))
 
     async def _is_wanted(self) -> bool:
@@ -137,7 +151,7 @@ class Keeper:
         self.users.begin()
         known = self._renewal.snapshot.protocol_version if self._renewal.snapshot is not None else None
         try:
-            connection, live = await self._opener.open(known, lambda: self.users.n > 0)
+            connection, live = await self._opener.open(known, lambda: self.users.n > 0, self._offered)
         except UpstreamError as error:
             self._fail(error, 0.0)
             return
@@ -154,6 +168,7 @@ class Keeper:
             users=self.users,
             wake=self._wake,
             renewal=self._renewal if self._is_for_all else None,
+            on_change=self._on_change,
             troubles=self._opener.troubles,
             policy=self._policy,
         )
@@ -182,9 +197,13 @@ class Keeper:
         refusal = self._health.refusal()
         is_told = is_news and not self._policy.is_once
         logger.log(logging.WARNING if is_told else logging.INFO, "%s", refusal or trouble)
-        self._renewal.tried()
+        self._was_tried()
         if not up_s or refusal is not None:
             self._answer(refusal or trouble)
+
+    def _was_tried(self) -> None:
+        if self._is_for_all:
+            self._renewal.tried()
 
     def _answer(self, outcome: Live | UpstreamError) -> None:
         waiting, self._outcome = self._outcome, None

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mcp import MCPError
+from mcp_types import ClientCapabilities
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION
 
 from agent_utilities.upstream.config import Transport
@@ -36,10 +37,12 @@ class _Way:
     Args:
         transport: by what it is reached.
         version: the protocol version that is expected; None where there is nothing to expect.
+        offered: what a handshake says that can be asked for; None for all that one could offer.
     """
 
     transport: Transport
     version: str | None
+    offered: ClientCapabilities | None = None
 
     @property
     def is_probing(self) -> bool:
@@ -79,19 +82,24 @@ class Opener:
         self._is_shy = False
         self._transport: Transport | None = None
 
-    async def open(self, known_version: str | None, is_urgent: Callable[[], bool]) -> tuple[Connection, Live]:
+    async def open(
+        self, known_version: str | None, is_urgent: Callable[[], bool], offered: ClientCapabilities | None = None
+    ) -> tuple[Connection, Live]:
         """Return a connection, and what is up on it; where there is none, its processes are gone.
 
         Args:
             known_version: the protocol version that was agreed on the last time; None where none was.
             is_urgent: whether somebody waits for it now.
+            offered: what its callers' clients can be asked in the middle of a call, for which a handshake is made where
+                the upstream takes one; None where they are of any kind.
 
         Raises:
             UpstreamError: it could not be made.
         """
         async with self._slots.taking(is_urgent):
             until_s = asyncio.get_running_loop().time() + self.troubles.config.start_timeout_s
-            way = _Way(self._transport or self.troubles.config.transport, known_version)
+            version = known_version if offered is None else LATEST_HANDSHAKE_VERSION
+            way = _Way(self._transport or self.troubles.config.transport, version, offered)
             if self._is_shy:
                 way = way.without_probe()
             try:
@@ -126,14 +134,17 @@ class Opener:
             return way.without_probe() if cause is not None and not isinstance(cause, TimeoutError) else None
         trouble = http_trouble(cause) if isinstance(cause, MCPError) else None
         if way.transport == "http" and trouble is not None and trouble.status in _NOT_STREAMABLE:
-            return _Way("sse", None)
+            return replace(way, transport="sse", version=None)
         return None
 
     async def _once(self, way: _Way, until_s: float) -> tuple[Connection, Live]:
         config = self.troubles.config.model_copy(update={"transport": way.transport})
         await self._slots.import_module(module_of(config))
         transport = transport_of(config, environ=self._environ, stderr=self._stderr, guard=self._guard)
-        connection = Connection(transport, way.version, probe_s=self._policy.probe_s, close_s=self._policy.close_s)
+        policy = self._policy
+        connection = Connection(
+            transport, way.version, probe_s=policy.probe_s, close_s=policy.close_s, offered=way.offered
+        )
         try:
             return connection, await connection.open(until_s - asyncio.get_running_loop().time())
         except Exception as error:

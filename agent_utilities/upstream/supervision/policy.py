@@ -41,6 +41,7 @@ class Policy:
         disk_s: seconds that an end waits for what is being written, and a reload for snapshots to be read.
         grace_s: seconds that calls under way have to end, of an upstream that is configured away.
         n_isolated: sessions at once that have a connection of their own.
+        n_offers: connections at once on which callers are asked in the middle of calls, one for all who offer the same.
         n_unreachable: calls in a row that did not get through, after which the connection counts as failed.
         is_once: whether one that failed is never tried again, and whoever asked tells why.
         dice: gives numbers in [0, 1).
@@ -58,6 +59,7 @@ class Policy:
     disk_s: float = 1.0
     grace_s: float = 10.0
     n_isolated: int = 64
+    n_offers: int = 8
     n_unreachable: int = 3
     is_once: bool = False
     dice: Callable[[], float] = random.random

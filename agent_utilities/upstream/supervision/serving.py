@@ -32,6 +32,7 @@ class Serving:
         users: who uses it.
         wake: set where there may be something to do.
         renewal: takes snapshots on it; None where none are taken.
+        on_change: called where the upstream tells of changes, if no snapshots are taken on it.
         troubles: makes the upstream's errors, and knows its config.
         policy: how long things may take.
     """
@@ -44,12 +45,13 @@ class Serving:
         users: Users,
         wake: asyncio.Event,
         renewal: Renewal | None,
+        on_change: Callable[[], None],
         troubles: Troubles,
         policy: Policy,
     ) -> None:
         self.live = live
         self._connection, self._users, self._wake = connection, users, wake
-        self._renewal, self._troubles, self._policy = renewal, troubles, policy
+        self._renewal, self._on_change, self._troubles, self._policy = renewal, on_change, troubles, policy
         self._since_s = asyncio.get_running_loop().time()
         self._is_listed = renewal is None
         self._is_over = self._is_lost = self._is_doubted = False
@@ -123,6 +125,13 @@ class Serving:
     async def _take_snapshots(self) -> None:
         if self._renewal is not None:
             await self._renewal.run(self.live, self._listed)
+        settle_s = self._policy.settle_s
+        while True:
+            await self.live.changed.wait()
+            await asyncio.sleep(settle_s)
+            settle_s = min(2 * settle_s, self._policy.settle_limit_s)
+            self.live.changed.clear()
+            self._on_change()
 
     def _listed(self) -> None:
         self._is_listed = True

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcp import MCPError
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from agent_utilities.runtime.endings import ended
 from agent_utilities.upstream.connections.calls import Call, NoProgressError
@@ -21,6 +23,8 @@ from agent_utilities.upstream.supervision.keeper import Keeper
 from agent_utilities.upstream.supervision.opening import Opener
 
 if TYPE_CHECKING:
+    from mcp_types import ClientCapabilities
+
     from agent_utilities.upstream.config import UpstreamConfig
     from agent_utilities.upstream.connections.connection import Live
     from agent_utilities.upstream.processes.stderr_log import StderrLog
@@ -29,6 +33,8 @@ if TYPE_CHECKING:
     from agent_utilities.upstream.supervision.policy import Policy
     from agent_utilities.upstream.supervision.renewal import Renewal
     from agent_utilities.upstream.supervision.serving import Serving
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -50,9 +56,13 @@ class Upstream:
     def __init__(self, opener: Opener, renewal: Renewal, stderr: StderrLog, policy: Policy) -> None:
         self.stderr = stderr
         self._opener, self._renewal, self._policy = opener, renewal, policy
-        self._health = Health(policy)
-        self._shared = self._keeper(is_for_all=True)
-        self._isolated: dict[Hashable, Keeper] = {}
+        self._health, self._health_of_asking = Health(policy), Health(policy)
+        self._health_of_asking.counts = self._health.counts
+        self._shared = self._keeper(self._health, is_for_all=True)
+        self._others: dict[Hashable, Keeper] = {}
+        self._modern_only: Mapping[str, Any] | None = None
+        """What the server called itself that refused a handshake: a later version of it may take one."""
+        self._is_asking_told = False
         self._tasks: dict[Keeper, asyncio.Task[None]] = {}
         self._start: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]] | None = None
         self.is_coming = False
@@ -88,17 +98,20 @@ class Upstream:
         n_tools = len(self.snapshot.tools) if self.snapshot is not None else 0
         if not self.config.enabled:
             return UpstreamState("off", n_tools=n_tools)
-        keepers = [self._shared, *self._isolated.values()]
         n_failures = self._health.failures.n_failures
-        if any(keeper.is_up for keeper in keepers):
+        if any(keeper.is_up for keeper in self._keepers):
             return UpstreamState("ready", n_failures=n_failures, n_tools=n_tools)
-        if any(keeper.is_starting for keeper in keepers):
+        if any(keeper.is_starting for keeper in self._keepers):
             return UpstreamState("starting", n_failures=n_failures, n_tools=n_tools)
         if (trouble := self._health.trouble) is not None:
             has_next = self._health.wait_s > 0 or self._renewal.due_in_s <= 0
             next_try_s = self._health.failures.next_try_s if has_next else None
             return UpstreamState("failing", trouble.cause, trouble.detail, n_failures, next_try_s, n_tools)
         return UpstreamState("unseen" if self.snapshot is None else "idle", n_failures=n_failures, n_tools=n_tools)
+
+    @property
+    def _keepers(self) -> list[Keeper]:
+        return [self._shared, *self._others.values()]
 
     async def request(
         self,
@@ -121,11 +134,11 @@ class Upstream:
             raise self._opener.troubles.error("off", f"it is disabled in {self.config.source}")
         if self._start is None and not self.is_coming:
             raise self._opener.troubles.error("stopping", "the gateway is not running")
-        keeper = self._keeper_for(relay)
         counts, started_s = self.counts, asyncio.get_running_loop().time()
         counts.n_calls += 1
         call = Call(relay, forwarded(self.config.forward_headers, headers), self.config.timeout_s)
         try:
+            keeper = await self._keeper_of(relay)
             with keeper.using():
                 try:
                     return await self._sent(keeper, await keeper.connected(), call, send)
@@ -184,6 +197,9 @@ class Upstream:
 
     async def renew(self) -> None:
         """Have the snapshot taken anew, behind."""
+        self._want_renewal()
+
+    def _want_renewal(self) -> None:
         self._renewal.want()
         if self._shared.live is not None:
             self._shared.live.changed.set()
@@ -204,7 +220,7 @@ class Upstream:
         Args:
             session: as its relay names it.
         """
-        keeper = self._isolated.pop(session, None)
+        keeper = self._others.pop(session, None)
         if keeper is not None:
             keeper.leave()
 
@@ -216,7 +232,7 @@ class Upstream:
         """
         self._start, self.is_coming = start, False
         if self._shared.is_over:  # it has run before
-            self._shared, self._isolated = self._keeper(is_for_all=True), {}
+            self._shared, self._others = self._keeper(self._health, is_for_all=True), {}
         if self.config.enabled:
             self._run(self._shared)
 
@@ -238,26 +254,74 @@ class Upstream:
         self._tasks[keeper] = self._start(keeper.run())
         self._tasks[keeper].add_done_callback(lambda _: self._tasks.pop(keeper, None))
 
-    def _keeper_for(self, relay: Relay | None) -> Keeper:
-        if not self.config.isolate or relay is None:
+    async def _keeper_of(self, relay: Relay | None) -> Keeper:
+        """Return what keeps the connection that a caller is served on.
+
+        Raises:
+            UpstreamError: as many sessions as there may be have one of their own.
+        """
+        if self.config.isolate and relay is not None:
+            return self._other(relay.session, relay.asked_at_once)
+        offered = relay.asked_at_once if relay is not None else None
+        if offered is None or not self._may_ask_at_once():
             return self._shared
-        keeper = self._isolated.get(relay.session)
+        try:
+            keeper = self._other(key := offered.model_dump_json(), offered)
+            with keeper.using():
+                is_asking = not (await keeper.connected()).is_modern
+        except UpstreamError as error:
+            self._tell_unasked(str(error))
+            return self._shared
+        if is_asking:
+            self._is_asking_told = False
+            return keeper
+        self._modern_only = self.snapshot.server_info if self.snapshot is not None else None
+        self.forget_session(key)
+        return self._shared
+
+    def _may_ask_at_once(self) -> bool:
+        """Whether a connection in the handshake's era would let it ask what it can't ask on the one for all."""
+        snapshot = self.snapshot
+        if snapshot is None or snapshot.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS:
+            return False
+        if snapshot.server_info == self._modern_only:
+            return False
+        return self._health.refusal() is None or any(keeper.is_up for keeper in self._keepers)
+
+    def _tell_unasked(self, why: str) -> None:
+        """Tell once that callers are served, and can't be asked in the middle of a call."""
+        level, self._is_asking_told = logging.DEBUG if self._is_asking_told else logging.WARNING, True
+        logger.log(level, "upstream %r can't ask callers in the middle of a call, for now: %s", self.config.name, why)
+
+    def _other(self, key: Hashable, offered: ClientCapabilities | None) -> Keeper:
+        """Return what keeps a connection beside the one for all: a session's, or that of clients that offer the same.
+
+        Args:
+            key: whose it is.
+            offered: what can be asked on it in the middle of a call.
+        """
+        keeper = self._others.get(key)
         if keeper is not None and not keeper.is_over:
             return keeper
-        self._isolated = {session: one for session, one in self._isolated.items() if not one.is_over}
-        if len(self._isolated) >= self._policy.n_isolated:
+        self._others = {key: one for key, one in self._others.items() if not one.is_over}
+        if len(self._others) >= (self._policy.n_isolated if self.config.isolate else self._policy.n_offers):
             self._make_room()
-        keeper = self._keeper(is_for_all=False)
+        if self.config.isolate:
+            keeper = self._keeper(self._health, is_for_all=False, offered=offered)
+        else:
+            # Its trouble is its own: where it can't be had all are served on the first. Changes are listed on that too.
+            health, on_change = self._health_of_asking, self._want_renewal
+            keeper = self._keeper(health, is_for_all=False, offered=offered, on_change=on_change)
         self._run(keeper)
-        self._isolated[relay.session] = keeper
+        self._others[key] = keeper
         return keeper
 
-    def _keeper(self, *, is_for_all: bool) -> Keeper:
-        return Keeper(self._opener, self._health, self._renewal, self._policy, is_for_all=is_for_all)
+    def _keeper(self, health: Health, **options: Any) -> Keeper:
+        return Keeper(self._opener, health, self._renewal, self._policy, **options)
 
     def _make_room(self) -> None:
-        unused = next((session for session, keeper in self._isolated.items() if not keeper.users.n), None)
+        unused = next((key for key, keeper in self._others.items() if not keeper.users.n), None)
         if unused is None:
-            text = f"{len(self._isolated)} sessions have a connection of their own, as many as there may be"
+            text = f"{len(self._others)} connections beside the one for all are in use, as many as there may be"
             raise self._opener.troubles.error("refused", text)
         self.forget_session(unused)
