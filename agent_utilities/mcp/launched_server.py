@@ -14,6 +14,7 @@ from fastmcp.server.http import StarletteWithLifespan
 from agent_utilities.mcp.bounded_server import BoundedServer
 from agent_utilities.mcp.fastmcp_internals import whole_lifespan
 from agent_utilities.mcp.operator_bounds import OperatorBounds
+from agent_utilities.mcp.stopping import Stopping
 from agent_utilities.mcp.surface.surface import Surface
 
 HostOriginProtection = bool | Literal["auto"] | None
@@ -26,6 +27,8 @@ class LaunchedServer(BoundedServer):
     Args:
         surface, name, instructions, options: as for `BoundedServer`.
     """
+
+    stopping: Stopping
 
     toolsets_to_come: Callable[[], Collection[str]]
     """Returns toolsets that are configured, and whose components are not known yet."""
@@ -55,7 +58,8 @@ class LaunchedServer(BoundedServer):
         """
         async with whole_lifespan(self):
             await self.operator_bounds.tell(on_stderr=True, log_level=options.get("log_level"))
-            await super().run_stdio_async(*args, **options)
+            with self.stopping.heeding_signals():
+                await super().run_stdio_async(*args, **options)
 
     async def run_http_async(self, *args: Any, **options: Any) -> None:
         """Serve over HTTP until stopped; see `FastMCP.run_http_async`.
@@ -104,6 +108,7 @@ class LaunchedServer(BoundedServer):
             async with whole_lifespan(self):
                 await self.operator_bounds.tell(on_stderr=False)
                 async with lifespan(app) as state:
-                    yield state
+                    with self.stopping.heeding_signals():  # the web server has set its own handlers by now
+                        yield state
 
         app.router.lifespan_context = telling

@@ -25,9 +25,10 @@ from agent_utilities.mcp.lifespan import with_background
 from agent_utilities.mcp.live_sessions import LiveSessions
 from agent_utilities.mcp.resolving_server import ResolvingServer
 from agent_utilities.mcp.routes.context_route import context_route
-from agent_utilities.mcp.routes.http import selection_middleware, sse_routes
+from agent_utilities.mcp.routes.http import WholeResponses, selection_middleware, sse_routes
 from agent_utilities.mcp.routes.json_routes import json_routes
 from agent_utilities.mcp.session_capabilities import SessionCapabilities
+from agent_utilities.mcp.stopping import Stopping
 from agent_utilities.mcp.surface.verdict import Verdict, verdict_in_force
 from agent_utilities.mcp.tool_origin import origin_of
 from agent_utilities.mcp.wire.changes import Changes
@@ -83,7 +84,8 @@ class AgentServer(ResolvingServer):
         sdk = low_level_server(self)
         if options.get("version") is None:
             sdk.version = NO_VERSION  # FastMCP would give its own.
-        sdk.middleware.append(WireMiddleware(self))
+        self.stopping = Stopping(self.changes.listen.close)
+        sdk.middleware += [self.stopping, WireMiddleware(self)]
         sdk.get_tool_input_schema = partial(header_schema, self.surface)
         sdk.add_request_handler("subscriptions/listen", mcp_types.SubscriptionsListenRequestParams, self.changes.listen)
 
@@ -259,6 +261,7 @@ class AgentServer(ResolvingServer):
         )
         if transport != "sse":
             app.router.routes.extend(sse_routes(super().http_app(transport="sse", host_origin_protection=False)))
+        app.add_middleware(WholeResponses)
         self.guard(app, host_origin_protection, allowed_hosts or (), allowed_origins or ())
         self.serves_http = True
         app.router.routes.extend(json_routes(self, self._metrics()))

@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # the command line is read before anything of FastMCP is load
     from types import FrameType
 
     from agent_utilities.mcp.host import Host
+    from agent_utilities.mcp.stopping import Stopping
     from agent_utilities.resolution.resolver import Resolver
     from agent_utilities.runtime.endable_stdin import EndableStdin
 
@@ -41,14 +42,15 @@ if TYPE_CHECKING:  # the command line is read before anything of FastMCP is load
 
         serves_http: bool
         resolver: Resolver
+        stopping: Stopping
 
         @property
         def version(self) -> str | None:
             """The version that clients see."""
             ...
 
-        def run(self, transport: Any = None, show_banner: bool | None = None, **transport_kwargs: Any) -> None:
-            """Serve until stopped; see `FastMCP.run`."""
+        async def run_async(self, transport: Any = None, show_banner: bool | None = None, **options: Any) -> None:
+            """Serve until stopped; see `FastMCP.run_async`."""
             ...
 
 
@@ -158,7 +160,7 @@ def _serve(server: Launchable, options: Options) -> None:
     common: dict[str, Any] = {"show_banner": False, "log_level": options.log_level.upper()}
     if options.transport is Transport.STDIO:
         stdin = _stdin_that_signals_end()
-        server.run(transport="stdio", **common)
+        _run_until_stopped(server, transport="stdio", **common)
         if stdin is not None and stdin.ended_by == signal.SIGINT:
             raise KeyboardInterrupt
         return
@@ -166,7 +168,19 @@ def _serve(server: Launchable, options: Options) -> None:
 
     if not is_loopback(options.host) and server.auth is None:
         _warn_open(options.host, options.port)
-    server.run(transport=options.transport.wire, host=options.host, port=options.port, **common)
+    _run_until_stopped(server, transport=options.transport.wire, host=options.host, port=options.port, **common)
+
+
+def _run_until_stopped(server: Launchable, **options: Any) -> None:
+    import anyio
+
+    async def serve() -> None:
+        try:
+            await server.run_async(**options)
+        finally:
+            server.stopping.leave()
+
+    anyio.run(serve)
 
 
 def _stdin_that_signals_end() -> EndableStdin | None:

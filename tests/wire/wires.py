@@ -6,7 +6,7 @@ import json
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import IO, Any, Literal, Protocol
 from urllib.parse import urlsplit
@@ -146,9 +146,10 @@ class LegacyCaller:
         return self._post(body, self._protocol()).body
 
     def close(self) -> None:
-        """End the session."""
+        """End the session, unless the server has ended."""
         if self.opened.status == 200:
-            self._http.send("DELETE", "/mcp", self._protocol())
+            with suppress(OSError):
+                self._http.send("DELETE", "/mcp", self._protocol())
 
 
 class SseCaller:
@@ -205,7 +206,15 @@ class StdioCaller:
         self._writes.flush()
 
     def ask(self, method: str, params: dict[str, Any] | None = None) -> Answer:
+        self.begin(method, params)
+        return self.answered()
+
+    def begin(self, method: str, params: dict[str, Any] | None = None) -> None:
+        """Send a request whose answer is read later."""
         self._send(jsonrpc(method, params))
+
+    def answered(self) -> Answer:
+        """Return the next answer; notices come on the same stream."""
         while b'"id":' not in (line := self._reads.readline()):
             assert line, "the server closed its output"
         return Answer(200, line.rstrip())

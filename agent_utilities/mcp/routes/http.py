@@ -7,7 +7,7 @@ from fastmcp.server.context import reset_transport, set_transport
 from fastmcp.server.http import StarletteWithLifespan
 from starlette.middleware import Middleware
 from starlette.routing import BaseRoute, Mount, Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent_utilities.mcp.host import Host
 from agent_utilities.mcp.wire.known_paths import KnownPaths
@@ -56,3 +56,33 @@ class _OverSse:
             await self._app(scope, receive, send)
         finally:
             reset_transport(token)
+
+
+class WholeResponses:
+    """ASGI middleware: ends a response whose stream was cut when the server was told to stop.
+
+    The SDK leaves such a stream open, and FastMCP begins a second response on that of `/sse`: the web server answers
+    either with an error in its log, and leaves the client with half a response.
+
+    Args:
+        app: the application whose responses are whole from then on.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        n_started, is_whole = 0, False
+
+        async def of_the_first(message: Message) -> None:
+            nonlocal n_started, is_whole
+            n_started += message["type"] == "http.response.start"
+            if n_started < 2:
+                is_whole = message["type"] == "http.response.body" and not message.get("more_body", False)
+                await send(message)
+
+        await self._app(scope, receive, of_the_first)
+        if n_started and not is_whole:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -1,0 +1,163 @@
+"""Stopping a server that still has requests to answer: first they are answered, then its transport ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import anyio
+import mcp_types
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.shared.exceptions import MCPError
+
+logger = logging.getLogger("agent_utilities.stopping")
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_FINISH_S = 1.0
+"""Seconds that requests under way are given to finish by themselves, and then again to heed that they are cancelled."""
+_FLUSH_S = 0.1
+"""Seconds for the last answers to go from the streams they were put in to the socket."""
+_LEAVE_S = 3.0
+"""Seconds that the process is given to end by itself when nothing is served any more."""
+_MESSAGE = "the server is stopping and did not finish this request; part of it may have been done, so look before you "
+_MESSAGE += "ask again, or ask another server"
+
+_Handler = Callable[[int, FrameType | None], Any]
+
+
+class Stopping:
+    """SDK middleware: has every request answered before a signal ends the server, be it with an error.
+
+    Each request runs in a task of its own: who waits for it can be answered though a tool's thread goes on, or though
+    the tool does not heed that it is cancelled.
+
+    Args:
+        close_streams: ends the answers that go on for as long as their client listens.
+    """
+
+    def __init__(self, close_streams: Callable[[], None]) -> None:
+        self.begun = asyncio.Event()
+        """Set when a signal has come: requests under way have a second to finish, and further ones are refused."""
+        self._close_streams = close_streams
+        self._signal: int | None = None
+        self._requests: dict[asyncio.Task[HandlerResult], tuple[asyncio.Event, asyncio.Task[Any] | None]] = {}
+        self._unfinished: set[asyncio.Task[HandlerResult]] = set()
+        self._ending: asyncio.Task[None] | None = None
+
+    async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        if ctx.request_id is None or ctx.method == "initialize":  # which the SDK serves in the session's own task
+            return await call_next(ctx)
+        if self.begun.is_set():
+            raise _error()
+        settled = asyncio.Event()
+        request = asyncio.create_task(_served(ctx, call_next))
+        self._requests[request] = settled, asyncio.current_task()
+        request.add_done_callback(self._forget)
+        try:
+            await settled.wait()
+        except asyncio.CancelledError:
+            request.cancel()
+            with anyio.CancelScope(shield=True):
+                await settled.wait()
+            raise
+        if request in self._unfinished:
+            raise _error()
+        return request.result()
+
+    def _forget(self, request: asyncio.Task[HandlerResult]) -> None:
+        if not request.cancelled():
+            request.exception()  # taken, so that nobody is told of an exception that was never looked at
+        self._requests.pop(request)[0].set()
+
+    @contextmanager
+    def heeding_signals(self) -> Iterator[None]:
+        """Have SIGTERM and Ctrl-C answer requests before they do what they do now; a second signal does it at once.
+
+        Off the main thread, on Windows, and where a signal has no handler, everything stays as it is.
+        """
+        if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        loop = asyncio.get_running_loop()
+        before: dict[int, _Handler] = {
+            number: handler for number in _SIGNALS if callable(handler := signal.getsignal(number))
+        }
+
+        def heed(number: int, frame: FrameType | None) -> None:
+            restore()
+            if loop.is_closed():
+                before[number](number, frame)
+            else:
+                loop.call_soon_threadsafe(self._stop, number, before[number])
+
+        def restore() -> None:
+            for number, handler in before.items():
+                if signal.getsignal(number) is heed:
+                    loop.remove_signal_handler(number)
+                    signal.signal(number, handler)
+
+        for number in before:
+            loop.add_signal_handler(number, _nothing)  # has the signal wake the loop, whichever thread it comes to
+            signal.signal(number, heed)
+        try:
+            yield
+        finally:
+            restore()
+
+    def _stop(self, number: int, then: _Handler) -> None:
+        self._signal = number
+        self.begun.set()
+        self._close_streams()
+        if self._requests:
+            self._ending = asyncio.get_running_loop().create_task(self._answer(number, then))
+        else:
+            then(number, None)
+
+    async def _answer(self, number: int, then: _Handler) -> None:
+        """Answer the requests under way, in little more than two seconds at most, and then do what the signal does."""
+        answering = [task for _, task in self._requests.values() if task is not None]
+        _, self._unfinished = await asyncio.wait(list(self._requests), timeout=_FINISH_S)
+        if self._unfinished:
+            logger.warning("stopping: %d requests under way are answered with an error", len(self._unfinished))
+        for request in self._unfinished:
+            request.cancel()
+            self._requests[request][0].set()
+        await asyncio.wait([*self._unfinished, *answering], timeout=_FINISH_S)
+        await asyncio.sleep(_FLUSH_S)
+        then(number, None)
+
+    def leave(self) -> None:
+        """Have the process end once a signal has ended all serving, whatever a tool's thread goes on with.
+
+        Python waits for threads, and an event loop for tasks that do not heed that they are cancelled.
+        """
+        if self._signal is not None:
+            timer = threading.Timer(_LEAVE_S, self._end_process)
+            timer.daemon = True
+            timer.start()
+
+    def _end_process(self) -> None:
+        logger.warning("stopped: a tool goes on with a request and ends with the process")
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(130 if self._signal == signal.SIGINT else 0)
+
+
+async def _served(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    return await call_next(ctx)
+
+
+def _nothing() -> None:
+    pass
+
+
+def _error() -> MCPError:
+    return MCPError(mcp_types.CONNECTION_CLOSED, _MESSAGE, {"reason": "stopping"})
