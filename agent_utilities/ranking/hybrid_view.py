@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 LEXICAL_WEIGHT = 0.095
 """Of a BM25 score over the greatest idf, beside a cosine: about .3 to .7 where both are spread over the same range."""
-CLAUSE_WEIGHT = 0.3
+N_WHOLE_PARTS = 4
+"""So many parts the whole counts as, beside the best of the parts: the more there are, the less it says of each."""
+LEAD_SHARE = 0.3
+"""Of the best tool's score for a part, taken from all scores for it: or the part that fits some tool best fills all."""
 SERVER_WEIGHT = 0.2
 CLAIM_SHARE = 0.8
 PAST_SPREADS = 2.0
@@ -132,6 +135,8 @@ class HybridView:
         """
         for text_cosines, text_scores in zip(cosines, word_scores, strict=True):
             text_cosines += self.lexical_weight / self.lexical.postings.max_idf * text_scores
+        if len(cosines) > 1:
+            cosines[1:] -= LEAD_SHARE * cosines[1:].max(axis=1, keepdims=True)
         fused = _with_best_part(cosines)
         return fused + SERVER_WEIGHT * self.lexical.servers.mean_scores(fused)
 
@@ -160,5 +165,7 @@ def _with_best_part(by_text: Vectors) -> Scores:
         by_text: (n_texts, n_tools) of the whole request first, then of its parts.
     """
     whole, parts = by_text[0], by_text[1:]
-    scores: Scores = (1 - CLAUSE_WEIGHT) * whole + CLAUSE_WEIGHT * parts.max(axis=0) if len(parts) else whole
+    if not len(parts):
+        return whole
+    scores: Scores = (N_WHOLE_PARTS * whole + len(parts) * parts.max(axis=0)) / (N_WHOLE_PARTS + len(parts))
     return scores

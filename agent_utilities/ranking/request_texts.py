@@ -17,12 +17,11 @@ from agent_utilities.ranking.text import clauses
 if TYPE_CHECKING:
     from agent_utilities.ranking.arrays import Vectors
 
-BUDGET = 128
-"""Word pieces, about, that are embedded of a request: some 35 ms of MiniLM."""
-_WHOLE_BUDGET = 96
-"""The same of the whole, or of the parts in its place: some 75 words."""
+BUDGET = 256
+"""Word pieces, about, that are embedded of a request: some 45 ms of MiniLM."""
+_WHOLE_BUDGET = 128
+"""The same of the whole, some 100 words; of a longer one the parts are embedded in its place."""
 _N_CHARACTERS = 8_000
-_N_CLAUSES = 8
 _N_PART_PIECES = 32
 _N_PARTS = 64
 _N_LETTERS = 5
@@ -74,15 +73,15 @@ def read_request(query: str, evidence: Callable[[str], float]) -> RequestTexts:
     whole = query[:_N_CHARACTERS]
     parts = clauses(whole)
     n_whole = n_pieces(whole)
-    if n_whole + sum(map(n_pieces, parts[:_N_CLAUSES])) <= BUDGET:
-        return RequestTexts(whole, tuple(parts[:_N_CLAUSES]))
+    if n_whole <= _WHOLE_BUDGET and n_whole + sum(map(n_pieces, parts)) <= BUDGET:
+        return RequestTexts(whole, tuple(parts))
     windows = list(dict.fromkeys(window for part in parts or [whole] for window in _windows(part)))
     if len(windows) > _N_PARTS:  # what is asked stands at one end mostly
         windows = [*windows[: _N_PARTS // 2], *windows[-_N_PARTS // 2 :]]
     evidences = [evidence(window) for window in windows]
     if n_whole <= _WHOLE_BUDGET:
         return RequestTexts(whole, _choose(windows, evidences, BUDGET - n_whole))
-    chosen = _choose(windows, evidences, _WHOLE_BUDGET)
+    chosen = _choose(windows, evidences, BUDGET)
     return RequestTexts(". ".join(chosen), chosen, is_chosen=True)
 
 

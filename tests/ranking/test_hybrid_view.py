@@ -39,11 +39,16 @@ class TestFusing:
         assert ranking.indexes == (1, 0, 2, 3)
         assert ranking.scores[0] - ranking.scores[1] == pytest.approx(0.2 * (0.45 - 0.25), abs=1e-5)
 
-    def test_the_best_part_of_a_request_counts_three_tenths(self):
+    def test_of_a_part_counts_how_near_a_tool_comes_to_the_best_for_it(self):
         ranking = rank([[0.5, 0.4, 0, 0], [0, 0.6, 0, 0], [0.2, 0.1, 0, 0]], servers=("",) * 4)
         assert ranking.indexes[:2] == (1, 0)
-        lead = (0.7 * 0.4 + 0.3 * 0.6) - (0.7 * 0.5 + 0.3 * 0.2)
+        lead = (4 * 0.4 + 2 * (0.6 - 0.3 * 0.6)) / 6 - (4 * 0.5 + 2 * (0.2 - 0.3 * 0.2)) / 6
         assert ranking.scores[0] - ranking.scores[1] == pytest.approx(lead, abs=1e-5)
+
+    def test_a_part_of_many_leads_where_it_would_not_lead_alone(self):
+        whole, part = [0.5, 0.3, 0, 0], [0, 0.5, 0, 0]
+        assert rank([whole, part], servers=("",) * 4).indexes[0] == 0
+        assert rank([whole, part, *[[0, 0, 0, 0.1]] * 7], servers=("",) * 4).indexes[0] == 1
 
 
 class TestEvidence:
