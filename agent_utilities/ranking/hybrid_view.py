@@ -164,8 +164,7 @@ def _with_best_part(by_text: Vectors) -> Scores:
     Args:
         by_text: (n_texts, n_tools) of the whole request first, then of its parts.
     """
-    whole, parts = by_text[0], by_text[1:]
-    if not len(parts):
-        return whole
-    scores: Scores = (N_WHOLE_PARTS * whole + len(parts) * parts.max(axis=0)) / (N_WHOLE_PARTS + len(parts))
+    scores: Scores = by_text[0]
+    if n_parts := len(by_text) - 1:
+        scores = (N_WHOLE_PARTS * scores + n_parts * by_text[1:].max(axis=0)) / (N_WHOLE_PARTS + n_parts)
     return scores
