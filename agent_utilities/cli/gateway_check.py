@@ -105,7 +105,10 @@ async def _reach(upstream: Upstream) -> Checked:
     took_s = time.perf_counter() - began
     state, seen = upstream.state, upstream.snapshot
     tools = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in (seen.tools if seen else ())]
-    wrong = f"{state.cause}: {state.detail}" if state.cause else "; ".join(seen.problems if seen else ())
+    problems = list(seen.problems) if seen is not None else []
+    if seen is not None and seen.n_absent:
+        problems.append(f"a gateway, which has not reached {seen.n_absent} of its own servers; their tools are missing")
+    wrong = f"{state.cause}: {state.detail}" if state.cause else "; ".join(problems)
     remedy = _REMEDIES.get(state.cause, "") if state.cause else ""
     name = remedy.replace("NAME", config.name)
     n = sum(map(n_tokens, tools))

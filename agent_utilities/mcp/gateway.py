@@ -152,9 +152,9 @@ class Gateway(CapableServer):
     # -- what is told of upstreams -----------------------------------------------------------------------------------
 
     def absent(self, bounds: Bounds) -> Sequence[str]:
-        """Return the upstreams whose components are not known yet, of those that the caller may learn of."""
-        unseen = [each for each in self.upstreams if _is_unseen(each)]
-        return [each.config.name for each in unseen if _may_learn_of(each, bounds)] if unseen else ()
+        """Return the upstreams whose components are not all known yet, of those that the caller may learn of."""
+        lacking = [each for each in self.upstreams if _is_unseen(each) or _is_lacking(each)]
+        return [each.config.name for each in lacking if _may_learn_of(each, bounds)] if lacking else ()
 
     def health(self) -> dict[str, Any]:
         """Return the server's health, and under `upstreams` the state of each and of how many others.
@@ -215,6 +215,11 @@ def _pins(config: GatewayConfig) -> NameSet:
 
 def _is_unseen(upstream: Upstream) -> bool:
     return upstream.config.enabled and upstream.snapshot is None
+
+
+def _is_lacking(upstream: Upstream) -> bool:
+    """Whether an upstream is a gateway that has not reached all of its own yet."""
+    return upstream.snapshot is not None and upstream.snapshot.n_absent > 0 and upstream.config.enabled
 
 
 def _may_learn_of(upstream: Upstream, bounds: Bounds) -> bool:

@@ -41,8 +41,11 @@ class Snapshot(BaseModel):
     problems: tuple[str, ...] = ()
     """One line for each component that could not be taken, such as a tool whose schema is none."""
 
+    n_absent: int = 0
+    """Of a gateway, how many of its own servers it had not reached yet: what they have comes later."""
+
     @cached_property
     def digest(self) -> str:
         """A hash over what is listed, 32 hex digits: equal ones list the same, whenever they were taken."""
-        listed = self.model_dump_json(exclude={"taken_at_s", "protocol_version", "problems"}, by_alias=True)
+        listed = self.model_dump_json(exclude={"taken_at_s", "protocol_version", "problems", "n_absent"}, by_alias=True)
         return blake2b(listed.encode(), digest_size=16).hexdigest()

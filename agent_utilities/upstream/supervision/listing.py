@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import mcp_types
@@ -74,6 +75,7 @@ async def take_snapshot(
         resources=resources,
         templates=templates,
         problems=tuple(problems),
+        n_absent=listing.n_absent,
     )
 
 
@@ -89,6 +91,8 @@ class _Listing:
     def __init__(self, live: Live, bounds: ListingBounds, timeout_s: float) -> None:
         self._live, self._bounds, self._timeout_s = live, bounds, timeout_s
         self.problems: list[str] = []
+        self.n_absent = 0
+        """Of a gateway, how many of its own servers are not in its lists yet."""
 
     async def of(self, kind: Kind, before: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return all components of a kind; what it listed before, and a line in `problems`, where it fails to list."""
@@ -118,6 +122,7 @@ class _Listing:
         seen: set[str] = set()
         for _ in range(self._bounds.n_pages):
             raw = await self._live.session.list_page(kind, cursor)
+            self.n_absent = max(self.n_absent, _n_absent(raw))
             items, problems = await asyncio.to_thread(parsed, kind, raw, self._live.protocol_version)
             self.problems += problems
             cursor = raw.get("nextCursor")
@@ -156,6 +161,14 @@ class _Taken:
             if self._components.setdefault(item.key, item.component) is not item.component:
                 self._problems.append(f"{self._kind.name} {item.key!r} is listed more than once; the first is taken")
         return True
+
+
+def _n_absent(raw: Mapping[str, Any]) -> int:
+    """Return how many servers a gateway says that its list lacks for now; 0 of any other server."""
+    told: Any = raw
+    for key in ("_meta", "agent-utilities/selection", "absent"):
+        told = told.get(key) if isinstance(told, Mapping) else None
+    return len(told) if isinstance(told, list) else 0
 
 
 def _plain(value: mcp_types.Implementation | mcp_types.ServerCapabilities | None) -> dict[str, Any]:

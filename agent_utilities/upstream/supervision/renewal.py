@@ -52,7 +52,7 @@ class Renewal:
         self.trouble: UpstreamError | None = None
         """Why the last listing failed; None after one that did not."""
         self._policy, self._troubles, self._save, self._on_change = policy, troubles, save, on_change
-        self._is_wanted = False
+        self._is_wanted = snapshot is not None and snapshot.n_absent > 0
         self._tries: list[asyncio.Future[None]] = []
         self._begun: list[asyncio.Future[None]] = []
 
@@ -92,24 +92,43 @@ class Renewal:
             live: a connection that has just been made.
             listed: called after each listing, however it ended.
         """
-        settle_s = self._policy.settle_s
+        began_s, settle_s = asyncio.get_running_loop().time(), self._policy.settle_s
         if live.is_modern and self.snapshot is not None:
             await learn_tools(live.session, self.snapshot.tools)
         async with _told_of_changes(live):
             while True:
                 live.changed.clear()
-                self._begun, self._tries = self._tries, []
+                self._begun, self._tries = [*self._begun, *self._tries], []
                 await self._take(live)
                 if live.ended.is_set():
                     return
-                listed()
-                wait_s = self._policy.settle_s if self.trouble is None else self._policy.backoff.limit_s
                 since_s = asyncio.get_running_loop().time()
-                if not await _is_set(live.changed, within_s=max(self.due_in_s, wait_s)):
+                wait_s = self._waited_for(since_s - began_s, listed)
+                if not await _is_set(live.changed, within_s=wait_s):
                     continue
                 is_busy = asyncio.get_running_loop().time() - since_s < settle_s
                 settle_s = min(self._policy.settle_limit_s, settle_s * 2) if is_busy else self._policy.settle_s
                 await asyncio.sleep(settle_s)
+
+    def _waited_for(self, lacking_s: float, listed: Callable[[], None]) -> float:
+        """Tell of a listing that has ended, and return the seconds until the next, unless a change is told before.
+
+        A gateway lists what it has, and has the rest as soon as its own servers have answered. Who ended it in between
+        would end them too. So it is not done with while it lacks something, for as long as an unused connection lasts.
+
+        Args:
+            lacking_s: seconds since the connection was made.
+            listed: called where it is done with for now.
+        """
+        config, policy = self._troubles.config, self._policy
+        if self.trouble is not None or self.snapshot is None or not self.snapshot.n_absent:
+            listed()
+            return max(self.due_in_s, policy.settle_s if self.trouble is None else policy.backoff.limit_s)
+        if lacking_s >= config.idle_s:
+            listed()
+        elif lacking_s >= config.list_timeout_s:
+            self.was_listed()
+        return max(policy.settle_s, lacking_s)
 
     async def _take(self, live: Live) -> None:
         config = self._troubles.config
