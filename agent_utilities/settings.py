@@ -132,6 +132,11 @@ class Settings(BaseModel):
         description="What a query shows: what its words claim and what usage teaches, what its words claim alone, or "
         "everything permitted.",
     )
+    no_match: Literal["all", "search"] = Field(
+        default="all",
+        description="What a query shows that can't be answered: `all` that is permitted, or `search`: over 50 tools, "
+        "`tool_search` and `call_tool` in place of those that are not pinned. Tool search that is off stays off.",
+    )
 
 
 _AS_WRITTEN = (

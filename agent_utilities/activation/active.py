@@ -94,7 +94,7 @@ def load(active: Active, names: Iterable[str], deferral: Deferral, room: int | N
 
 def is_frozen(active: Active, deferral: Deferral) -> bool:
     """Whether turns add nothing to a set any more."""
-    return active.n_turns >= deferral.search_turns
+    return deferral.only_unanswered or active.n_turns >= deferral.search_turns
 
 
 def is_new_turn(active: Active, query: str | None, deferral: Deferral) -> bool:

@@ -44,6 +44,7 @@ class Deferral:
         search_turns: turns after which the set is frozen: only search, load and calls add to it. 0 defers nothing.
         max_active: the most tools that search, load and calls keep active; 0 for no cap.
         max_tools: the most tools that a list may have, entry tools and pins counted; None for no limit.
+        only_unanswered: whether tools are deferred in those lists alone whose query could not be answered.
     """
 
     over: int | None = None
@@ -52,9 +53,19 @@ class Deferral:
     search_turns: int = 7
     max_active: int = 24
     max_tools: int | None = None
+    only_unanswered: bool = False
 
-    def defers(self, n_permitted: int) -> bool:
-        """Whether tools are deferred for a caller to whom so many are permitted."""
+    def defers(self, n_permitted: int, *, is_unanswered: bool = False) -> bool:
+        """Whether tools are deferred in a list of a caller to whom so many are permitted.
+
+        Args:
+            n_permitted: how many.
+            is_unanswered: whether the list's query could not be answered.
+        """
+        return (is_unanswered or not self.only_unanswered) and self.may_defer(n_permitted)
+
+    def may_defer(self, n_permitted: int) -> bool:
+        """Whether tools are deferred in any list of such a caller, so that entry tools answer on every request."""
         if self.over is None or self.search_turns == 0:
             return False
         return n_permitted > (self.over if self.max_tools is None else min(self.over, self.max_tools))

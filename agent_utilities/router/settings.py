@@ -48,7 +48,7 @@ def router_settings(
     counts = {name: value for name, value in values.items() if isinstance(value, int)}
     over = threshold.over if isinstance(threshold, Threshold) else OFF.over
     pinned = names if isinstance(names, NameSet) else NO_NAMES
-    return RouterSettings(pinned, Deferral(over, **counts), frozenset(host_tools))
+    return RouterSettings(pinned, Deferral(over, only_unanswered=False, **counts), frozenset(host_tools))
 
 
 def brought(active: Active | str) -> Active:

@@ -12,6 +12,8 @@ the ranker alone, since the graph is not there · `no_match`, `unavailable`: sho
 
 ANSWERED: frozenset[Status] = frozenset(("fresh", "stale", "ranked"))
 """The statuses of answers that narrow what is shown."""
+UNANSWERED: frozenset[Status] = frozenset(("no_match", "unavailable"))
+"""Those of queries that were asked and could not be answered, so that everything permitted is shown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,25 +7,35 @@ from collections.abc import Container, Iterable, Sequence
 from agent_utilities.activation.active import Active, fitting, turn, within
 from agent_utilities.catalog.model import Catalog
 from agent_utilities.selection.model import NameSet
+from agent_utilities.selection.resolution import UNANSWERED, Resolution, Status
 from agent_utilities.visibility.names import every_name, matching
 from agent_utilities.visibility.preferences import Preferences
 from agent_utilities.visibility.steps import finish
 
 
-def curate(permitted: Sequence[int], catalog: Catalog, preferences: Preferences) -> tuple[int, ...]:
+def status_of(permitted: Sequence[int], catalog: Catalog, resolution: Resolution) -> Status:
+    """Return how a query was answered for a caller: `no_match` where the answer names nothing that they may use."""
+    names = frozenset(resolution.names) if resolution.answered else frozenset()
+    misses = resolution.answered and names.isdisjoint(catalog.entries[i].name for i in permitted)
+    return "no_match" if misses else resolution.status
+
+
+def curate(permitted: Sequence[int], catalog: Catalog, preferences: Preferences, status: Status) -> tuple[int, ...]:
     """Return the indexes of the visible entries: in catalog order, and after them the activated ones as they came.
 
     An answered query shows the tools it names, best first up to `top_k`; where it names none that is permitted, or
     was not answered, every permitted tool is shown, so an agent is never left empty-handed by a preference. Where
     tools are deferred, pins are shown in catalog order, after them active tools as they came, after them what else
-    answers the query, and nothing else: a list only grows at its end.
+    answers the query, and nothing else: a list only grows at its end. The operator may have that hold of lists that
+    show everything for want of an answer alone.
 
     Args:
         permitted: indexes of permitted entries, in catalog order.
         catalog: the whole catalog.
         preferences: what to show of them.
+        status: how their query was answered; see `status_of`.
     """
-    if not preferences.deferral.defers(len(permitted)):
+    if not preferences.deferral.defers(len(permitted), is_unanswered=status in UNANSWERED):
         return _shown_without_deferral(permitted, catalog, preferences)
     return _shown_of_deferred(permitted, catalog, preferences)
 

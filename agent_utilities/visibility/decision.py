@@ -13,9 +13,9 @@ from agent_utilities.catalog.model import Catalog, Entry
 from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import NameSet, Side
 from agent_utilities.selection.nearest import nearest
-from agent_utilities.selection.resolution import Status
+from agent_utilities.selection.resolution import UNANSWERED, Status
 from agent_utilities.visibility.bounds import Bounds, Refusals
-from agent_utilities.visibility.curation import active_after, curate
+from agent_utilities.visibility.curation import active_after, curate, status_of
 from agent_utilities.visibility.names import fitting_any
 from agent_utilities.visibility.preferences import NO_PREFERENCES, Preferences
 from agent_utilities.visibility.steps import Steps, finish
@@ -56,7 +56,7 @@ class Decision:
     @property
     def defers(self) -> bool:
         """Whether only pins and active tools are visible, besides what answers the query."""
-        return self.preferences.deferral.defers(len(self.permitted))
+        return self.preferences.deferral.defers(len(self.permitted), is_unanswered=self.status in UNANSWERED)
 
     @cached_property
     def active(self) -> Active:
@@ -92,7 +92,7 @@ class Decision:
         """
         shown = self.visible
         if self.preferences != (before := self.preferences.unanswered):
-            shown = curate(self.permitted, self.catalog, before)
+            shown = curate(self.permitted, self.catalog, before, before.resolution.status)
         return self.permitted_digest + ("" if shown == self.permitted else self._digest(shown))
 
     def _digest(self, indexes: tuple[int, ...]) -> str:
@@ -179,17 +179,15 @@ def decide(
     if refusals is None:
         refusals = finish(Bounds(effective).judging(catalog))
     permitted = tuple(i for i, rule in enumerate(refusals) if rule is None)
-    resolution = preferences.resolution
-    names = frozenset(resolution.names) if resolution.answered else frozenset()
-    misses = resolution.answered and names.isdisjoint(catalog.entries[i].name for i in permitted)
+    status = status_of(permitted, catalog, preferences.resolution)
     return Decision(
         catalog=catalog,
         effective=effective,
         preferences=preferences,
         refusals=refusals,
         permitted=permitted,
-        visible=curate(permitted, catalog, preferences),
-        status="no_match" if misses else resolution.status,
+        visible=curate(permitted, catalog, preferences, status),
+        status=status,
     )
 
 

@@ -87,6 +87,7 @@ def preferences_of(
     *,
     by_default: Threshold = OFF,
     can_search: bool = True,
+    unanswered: Threshold = OFF,
 ) -> Preferences:
     """Return the preferences among the settings that hold.
 
@@ -96,16 +97,19 @@ def preferences_of(
         pins: tools that the operator pinned otherwise.
         by_default: when tools are deferred where nobody says.
         can_search: whether the caller may use `tool_search`, without which nothing is deferred.
+        unanswered: where nothing else is said, when tools are deferred in lists that show everything for want of an
+            answer.
     """
     values = effective.search_values
     if by_default == OFF and isinstance(most := values.get("max_tools"), int):
         by_default = Threshold(most)  # who says how long a list may be has the rest deferred
-    threshold = values.get("tool_search", by_default)
+    only_unanswered = "tool_search" not in values and by_default == OFF
+    threshold = unanswered if only_unanswered else values.get("tool_search", by_default)
     deferral = NO_DEFERRAL
     active = NOTHING_ACTIVE
     if can_search and isinstance(threshold, Threshold) and threshold.over is not None:
         numbers = {name: value for name, value in values.items() if isinstance(value, int)}
-        deferral = Deferral(threshold.over, **numbers)
+        deferral = Deferral(threshold.over, only_unanswered=only_unanswered, **numbers)
         active = value if isinstance(value := values.get("active"), Active) else active
         pins |= effective.pinned
     return Preferences(effective.query_text, resolution, effective.top_k_value, pins, active, deferral)

@@ -265,11 +265,8 @@ _SIDES: tuple[tuple[tuple[Channel, ...], ...], ...] = (
 def plain_permits(given: list[Spelled], tool: Entry) -> bool:
     """Whether a tool is permitted under `narrow`, by the words of the contract."""
     given = with_profiles(given)
-    for channel in CHANNELS:
-        if (asked := plain(given, "deny_tools", channel)) and _named(asked, tool):
-            return False
-        if (asked := plain(given, "deny_tags", channel)) and _tagged(asked, tool):
-            return False
+    if _denied(given, tool):
+        return False
     for side in _SIDES:
         flags = next((f for rank in side if (f := [x for c in rank if (x := _flag(given, c)) is not None])), [])
         if any(flags) and not tool.read_only:
@@ -293,6 +290,42 @@ def plain_permitted(given: list[Spelled], catalog: Catalog) -> tuple[int, ...]:
         if all(alone[j] for j in reached):
             kept.append(i)
     return tuple(kept)
+
+
+def plain_stands_in(given: list[Spelled], n_permitted: int, status: str) -> bool:
+    """Whether tool search's entry tools stand for a list of more than two tools, by the words of the contract.
+
+    The operator chose `no_match=search`, and nobody said when tools are deferred.
+    """
+    given = with_profiles(given)
+    is_said = any(_says(given, name) for name in ("tool_search", "max_tools"))
+    is_denied = _denied(given, entry("tool", "tool_search", read_only=True))
+    return status in ("no_match", "unavailable") and n_permitted > 2 and not is_said and not is_denied
+
+
+def plain_pinned(given: list[Spelled], tool: Entry) -> bool:
+    """Whether any channel pins a tool, by the words of the contract."""
+    given = with_profiles(given)
+    pins = (asked for channel in CHANNELS if (asked := plain(given, "pins", channel)) is not None)
+    return any(asked.everything or _named(_either(asked), tool) for asked in pins)
+
+
+def _either(asked: Asked) -> Asked:
+    """Return a pin as it is read: each name may be a tag."""
+    return Asked(toolsets=asked.names | asked.toolsets)
+
+
+def _says(given: list[Spelled], name: FieldName) -> bool:
+    row = next(row for row in FIELDS if row.name == name)
+    return any(_plain_key(s.key) in map(_plain_key, _spellings(row, s.channel)) for s in given)
+
+
+def _denied(given: list[Spelled], tool: Entry) -> bool:
+    by_name = (plain(given, "deny_tools", channel) for channel in CHANNELS)
+    by_tag = (plain(given, "deny_tags", channel) for channel in CHANNELS)
+    return any(a is not None and _named(a, tool) for a in by_name) or any(
+        a is not None and _tagged(a, tool) for a in by_tag
+    )
 
 
 def _flag(given: list[Spelled], channel: Channel) -> bool | None:

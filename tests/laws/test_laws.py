@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from hypothesis import example, given
 
+from agent_utilities.activation.deferral import Threshold
 from agent_utilities.catalog.model import Catalog, entry
 from agent_utilities.selection.merge import effective, merge
 from agent_utilities.selection.model import Selection
 from agent_utilities.selection.resolution import Resolution
+from agent_utilities.visibility.bounds import Bounds
 from agent_utilities.visibility.decision import Decision, decide
 from agent_utilities.visibility.preferences import preferences_of
 from agent_utilities.visibility.revision import asked_digest, revision
-from tests.laws.given import Spelled, catalogs, plain_permitted, read, resolutions, spelled_lists
+from tests.laws.given import (
+    Spelled,
+    catalogs,
+    plain_permitted,
+    plain_pinned,
+    plain_stands_in,
+    read,
+    resolutions,
+    spelled_lists,
+)
 
+TOOL_SEARCH = entry("tool", "tool_search", read_only=True)
 OPERATOR, CALLER = spelled_lists("file", "project", "env", "cli"), spelled_lists("query", "header", "meta")
 
 
@@ -136,6 +148,24 @@ class TestL5PreferencesFailOpenBoundsFailClosed:
         decision = shown(catalog, asked, resolution)
         # Deferred tools are found by `tool_search`, which is listed beside them.
         assert bool(decision.visible or decision.defers) == bool(decision.permitted)
+
+    @given(catalogs, spelled_lists(), resolutions)
+    def test_entry_tools_stand_for_a_long_list_that_is_so_for_want_of_an_answer_where_the_operator_says_so(
+        self, catalog: Catalog, asked: list[Spelled], resolution: Resolution
+    ) -> None:
+        settled = effective(read(asked))
+        can_search = Bounds(settled).permits_entry_tool(TOOL_SEARCH, by_caller=settled.is_searched_by_caller())
+        before = decide(catalog, settled, preferences_of(settled, resolution, can_search=can_search))
+        chosen = preferences_of(settled, resolution, can_search=can_search, unanswered=Threshold(2))
+        decision = decide(catalog, settled, chosen)
+        assert decision.permitted == before.permitted == plain_permitted(asked, catalog)
+        assert decision.status == before.status
+        assert sorted({*decision.visible, *decision.deferred}) == list(decision.permitted)
+        if plain_stands_in(asked, len(decision.permitted), decision.status):
+            assert decision.defers
+            assert {i for i in decision.permitted if plain_pinned(asked, catalog.entries[i])} <= set(decision.visible)
+        else:
+            assert (decision.visible, decision.defers) == (before.visible, before.defers)
 
 
 class TestL6PureDecision:

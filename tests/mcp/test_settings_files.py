@@ -59,9 +59,12 @@ class TestWhichAreRead:
         assert (operator.settings.list_ttl_ms, operator.effective(NOTHING).top_k_value) == (3, 4)
 
     def test_the_command_line_over_all(self, written):
-        operator = written("top_k = 1", "selection_policy = 'narrow'", MCP_TOP_K="2")
-        operator.launch(read_cli([("--top-k", "3")]), selection_policy="override")
-        assert (operator.effective(NOTHING).top_k_value, operator.settings.selection_policy) == (3, "override")
+        operator = written("top_k = 1\nno_match = 'search'", "selection_policy = 'narrow'", MCP_TOP_K="2")
+        assert operator.settings.no_match == "search"
+        operator.launch(read_cli([("--top-k", "3")]), selection_policy="override", no_match="all")
+        settings = operator.settings
+        held = operator.effective(NOTHING).top_k_value, settings.selection_policy, settings.no_match
+        assert held == (3, "override", "all")
 
     def test_none_beside_an_environment_that_is_given(self, written):
         written("top_k = 1")

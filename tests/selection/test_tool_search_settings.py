@@ -292,6 +292,25 @@ class TestPreferences:
         preferences = preferences_of(asked, by_default=AUTO, can_search=False)
         assert (preferences.deferral, preferences.active) == (NO_DEFERRAL, Active())
 
+    def test_defer_in_unanswered_lists_alone_where_the_operator_says_so(self):
+        deferral = preferences_of(Effective(), unanswered=AUTO).deferral
+        assert deferral == Deferral(50, only_unanswered=True)
+        asked = [(50, True), (51, True), (51, False)]
+        assert [deferral.defers(n, is_unanswered=unanswered) for n, unanswered in asked] == [False, True, False]
+        assert [deferral.may_defer(n) for n in (50, 51)] == [False, True]
+
+    @pytest.mark.parametrize(
+        ("env", "caller"), [("off", b""), ("off", b"tool_search=on"), ("", b"tool_search=off"), ("off", b"max_tools=9")]
+    )
+    def test_defer_nothing_in_unanswered_lists_either_where_it_is_off(self, env, caller):
+        selection = merge(read_env({"MCP_TOOL_SEARCH": env}), read_request(caller, ()))
+        assert preferences_of(effective(selection), unanswered=AUTO).deferral == NO_DEFERRAL
+
+    def test_defer_in_unanswered_lists_as_in_others_where_anybody_says_when(self):
+        for query, over in ((b"tool_search=auto:80", 80), (b"tool_search=on", 0), (b"max_tools=9", 9)):
+            deferral = preferences_of(effective(read_request(query, ())), unanswered=AUTO).deferral
+            assert (deferral.over, deferral.only_unanswered) == (over, False)
+
     def test_keep_the_answer_whether_or_not_tools_are_deferred(self):
         answer = Resolution.of_names("fresh", ["a"])
         for query in (b"q=x&top_k=3", b"q=x&top_k=3&tool_search=on"):

@@ -49,6 +49,13 @@ class SelectionPolicy(StrEnum):
     OVERRIDE = "override"
 
 
+class NoMatch(StrEnum):
+    """What a query shows that can't be answered."""
+
+    ALL = "all"
+    SEARCH = "search"
+
+
 class LogLevel(StrEnum):
     """The least severe log line to print on stderr."""
 
@@ -194,6 +201,17 @@ class Options:
             few=True,
         ),
     ] = None
+    no_match: Annotated[
+        NoMatch | None,
+        option(
+            "--no-match",
+            help="What a query lists that nothing answers: all (default), or search (over 50 tools).",
+            env="MCP_NO_MATCH",
+            metavar="MODE",
+            panel=_LISTED,
+            few=True,
+        ),
+    ] = None
 
 
 def options_type(base: type[_O]) -> type[_O]:
@@ -276,5 +294,6 @@ def settings_of(options: Options) -> dict[str, str]:
     hosts, origins = (",".join(given or ()) for given in (options.allowed_hosts, options.allowed_origins))
     check_hosts(hosts, origins, "option --allowed-hosts", "option --allowed-origins")
     policy = options.selection_policy.value if options.selection_policy else ""
-    given = {"selection_policy": policy, "allowed_hosts": hosts, "allowed_origins": origins}
+    no_match = options.no_match.value if options.no_match else ""
+    given = {"selection_policy": policy, "allowed_hosts": hosts, "allowed_origins": origins, "no_match": no_match}
     return {name: value for name, value in given.items() if value}

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from agent_utilities.activation.deferral import OFF
-from agent_utilities.selection.final_off import final_off
+from agent_utilities.selection.final_off import final_off, off_for_no_match
 from agent_utilities.selection.merge import Effective, effective, merge
 from agent_utilities.selection.model import NO_NAMES, NOTHING, Selection
 from agent_utilities.selection.parse import read_env
@@ -78,9 +78,11 @@ class Operator:
         Raises:
             InputError: a value can't be read.
         """
-        line = final_off(self.selection)
         names = self.files.names
-        return [*([f"settings of {', '.join(names)}"] if names else []), *([line] if line is not None else [])]
+        told = [f"settings of {', '.join(names)}" if names else None, final_off(self.selection)]
+        if self.settings.no_match == "search":
+            told.append(off_for_no_match(self.alone(self.selection)))
+        return [line for line in told if line is not None]
 
     @property
     def settings(self) -> Settings:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+from agent_utilities.activation.deferral import AUTO, OFF
 from agent_utilities.catalog import entry_names
 from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind, entry
 from agent_utilities.mcp.observers.base import Observers
@@ -114,6 +115,7 @@ class Surface:
                 pins=self.operator.pins,
                 by_default=self.operator.defers_by_default,
                 can_search=bounds.permits_entry_tool(TOOL_SEARCH, by_caller=by_caller),
+                unanswered=AUTO if self.operator.settings.no_match == "search" else OFF,
             )
             settled = Settled(settings, bounds, preferences, asked_digest(caller))
             if caller.n_bytes <= LONGEST_KEPT:

@@ -38,8 +38,17 @@ class Permitted:
 
     @property
     def defers(self) -> bool:
-        """Whether they are."""
-        return self.deferral.defers(len(self.decision.permitted) - len(self.unlisted))
+        """Whether they are, in every list."""
+        return self.deferral.defers(self._n_told)
+
+    @property
+    def may_defer(self) -> bool:
+        """Whether they are in any list: then entry tools answer on every request."""
+        return self.deferral.may_defer(self._n_told)
+
+    @property
+    def _n_told(self) -> int:
+        return len(self.decision.permitted) - len(self.unlisted)
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -93,7 +102,7 @@ async def permitted_by(host: SearchHost, verdict: Verdict, decision: Decision) -
 
 async def _unlisted(host: SearchHost, bounds_alone: Verdict, decision: Decision) -> frozenset[str]:
     """Return the permitted names that the author's middleware keeps off lists; asked only where tools are deferred."""
-    if not bounds_alone.preferences.deferral.defers(len(decision.permitted)):
+    if not bounds_alone.preferences.deferral.may_defer(len(decision.permitted)):
         return frozenset()
     try:
         with host.surface.under_verdict(bounds_alone):

@@ -125,7 +125,7 @@ class ToolSearch:
         if verdict is None or verdict.surface is not self._host.surface or not self.may_defer(verdict):
             return None
         permitted = await permitted_of(self._host, verdict)
-        if not permitted.defers:
+        if not permitted.may_defer:
             return None
         names = self._names(permitted, verdict)
         match names.role(name):
@@ -157,7 +157,7 @@ class ToolSearch:
             verdict: a prepared one.
         """
         permitted = await permitted_of(self._host, verdict)
-        if not permitted.defers:
+        if not permitted.may_defer:
             return Call(params)
         call = unwrapped(params, self._names(permitted, verdict))
         await self._turns.used(verdict, call.name)

@@ -22,7 +22,7 @@ from agent_utilities.mcp.tool_search.base import SearchHost
 from agent_utilities.mcp.tool_search.permitted import Permitted, permitted_of
 from agent_utilities.selection.resolution import Resolution
 
-_UNANSWERED = ("off", "unavailable")
+_NOT_RANKED = ("off", "unavailable")
 
 
 class Turns:
@@ -43,12 +43,8 @@ class Turns:
             view: the session, or None where the request stands alone.
         """
         permitted = await permitted_of(self._host, verdict)
-        if not permitted.defers:
-            plain = replace(verdict, preferences=verdict.preferences.undeferred)
-            if not verdict.shapes_lists or plain.preferences.query is None:
-                return plain
-            resolution = await self._host.resolution_of(plain, plain.preferences.most_shown)
-            return self._host.surface.resolved(plain, resolution)
+        if not permitted.may_defer:
+            return await self._resolved(replace(verdict, preferences=verdict.preferences.undeferred))
         if view is None:
             active = bounded(
                 within(verdict.preferences.active, permitted.not_pinned), permitted.deferral, permitted.room
@@ -57,9 +53,18 @@ class Turns:
         else:
             view.session.adopt(verdict.preferences.active, permitted.not_pinned, permitted.deferral, permitted.room)
             verdict = replace(_with_active(verdict, view.session.active), view=view)
+        if permitted.deferral.only_unanswered:
+            return await self._resolved(verdict)
         if not verdict.shapes_lists or verdict.preferences.query is None:
             return verdict
         return await self._turned(verdict, permitted)
+
+    async def _resolved(self, verdict: Verdict) -> Verdict:
+        """Resolve a list's query, which attaches nothing."""
+        if not verdict.shapes_lists or verdict.preferences.query is None:
+            return verdict
+        resolution = await self._host.resolution_of(verdict, verdict.preferences.most_shown)
+        return self._host.surface.resolved(verdict, resolution)
 
     async def _turned(self, verdict: Verdict, permitted: Permitted) -> Verdict:
         """Resolve a list's query; where it opens a turn, what answers it is attached."""
@@ -68,10 +73,10 @@ class Turns:
         is_new = is_new_turn(active, query, deferral)
         limit = n_to_attach(active, deferral, preferences.top_k) if is_new else deferral.search_k
         resolution = await self._host.resolution_of(verdict, limit)
-        if is_new and (resolution.cause or resolution.status in _UNANSWERED):
+        if is_new and (resolution.cause or resolution.status in _NOT_RANKED):
             self._tell(SearchEvent("ranker_fallback", {}, resolution.cause or resolution.status))
         answered = replace(preferences, resolution=resolution)
-        if not is_new or resolution.status in _UNANSWERED:
+        if not is_new or resolution.status in _NOT_RANKED:
             return replace(verdict, preferences=answered)
         if verdict.view is None:
             # Nothing has changed for anybody: the same request is listed the same again.
@@ -119,12 +124,12 @@ class Turns:
         if verdict.view is None:
             return
         permitted = await permitted_of(self._host, verdict)
-        if not permitted.defers or name not in permitted.not_pinned:
+        if not permitted.may_defer or name not in permitted.not_pinned:
             return
         session = verdict.view.session
         if name in session.active.names:
             session.active = touch(session.active, name)
-        else:
+        elif permitted.defers:
             await self.loaded(verdict.view, [name], permitted)
 
     async def loaded(self, view: SessionView, names: list[str], permitted: Permitted) -> Change:
