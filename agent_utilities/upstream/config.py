@@ -73,7 +73,9 @@ class UpstreamConfig(BaseModel):
     oauth: OAuthClient | None = None
     """http, sse: what OAuth is told of us; None where it finds out by itself."""
     forward_headers: tuple[str, ...] = ()
-    """http, sse: names of the caller's headers that cross, folded; nothing else of his does."""
+    """http, sse: names of the caller's headers that cross, folded."""
+    forward_meta: tuple[str, ...] = ()
+    """Keys of `_meta` of the caller's requests that cross beside the trace and the log level."""
     enabled: bool = True
     """False: neither started nor listed."""
     allow: frozenset[str] | None = None

@@ -28,7 +28,8 @@ both_upstreams = pytest.mark.parametrize("upstream", UPSTREAMS)
 @pytest.fixture(scope="module")
 def asking() -> Iterator[Served]:
     upstreams = {"old": (), "new": ("modern",), "both": ("both",)}
-    with served(*(script(name, "asking_server.py", *how) for name, how in upstreams.items())) as gateway:
+    configs = [script(name, "asking_server.py", *how, forward_meta=("my.org/key",)) for name, how in upstreams.items()]
+    with served(*configs) as gateway:
         assert gateway.protocol_version("old") < "2026" <= gateway.protocol_version("new")
         assert gateway.protocol_version("both") >= "2026"
         yield gateway
@@ -161,13 +162,13 @@ class TestACallerGets:
 
 @both_eras
 class TestMeta:
-    async def test_of_an_application_crosses_both_ways(self, asking: Served, mode: str) -> None:
+    async def test_that_is_named_crosses_and_an_upstreams_comes_back(self, asking: Served, mode: str) -> None:
         async with Person().client(asking, mode) as client:
-            meta = {"my.org/key": {"a": 1}, "agent-utilities/selection": {"toolsets": "old,new"}}
+            meta = {"my.org/key": {"a": 1}, "agent-utilities/selection": {"toolsets": "old,new"}, "my.org/other": "b"}
             result = await client.call_tool_mcp("new_meta", {}, meta=meta)
         given = answer(result)
         assert given["my.org/key"] == {"a": 1}
-        assert not [key for key in given if key.startswith("agent-utilities")]
+        assert not [key for key in given if key.startswith("agent-utilities") or key == "my.org/other"]
         assert result.meta is not None
         assert result.meta["their.org/key"] == 1
 

@@ -62,6 +62,12 @@ class TestProblem:
             ({"url": "http://x/", "headers": {"A": "1\r\nB: 2"}}, "bad.headers: A has a line break"),
             ({"url": "http://x/", "headers": {"A": "1", "a": "2"}}, "bad.headers: has a header twice"),
             ({"url": "http://x/", "forwardHeaders": ["*"]}, "bad.forwardHeaders: '*' can't be a header's name"),
+            ({"command": "x", "forwardMeta": ["*"]}, "bad.forwardMeta: '*' is no key that can be handed on; name"),
+            ({"command": "x", "forwardMeta": ["progressToken"]}, "bad.forwardMeta: 'progressToken' is no key that can"),
+            (
+                {"command": "x", "forwardMeta": ["io.modelcontextprotocol/x"]},
+                "bad.forwardMeta: 'io.modelcontextprotocol/x",
+            ),
             ({"url": "http://x/", "auth": ""}, "bad.auth: is no token; write"),
             ({"url": "http://x/", "oauth": {"callbackPort": 0}}, "bad.oauth: has a callbackPort that is no port"),
             ({"command": "x", "timeout": "30"}, "bad.timeout: is '30'; write a number above 0"),

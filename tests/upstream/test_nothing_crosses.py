@@ -42,7 +42,21 @@ SAFE = {
     *("CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE"),
 }
 """What a process may find in its environment: what is configured, where it is, and where certificates are."""
-META = {"agent-utilities/selection": {"disabled_tools": [SECRET]}}
+TRACE = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "tracestate": "vendor=1"}
+"""What of a caller's `_meta` crosses to every upstream, the log level beside it."""
+META = {
+    "agent-utilities/selection": {"disabled_tools": [SECRET]},
+    "example.com/user": SECRET,
+    "example.com/tenant-too": SECRET,
+    "baggage": f"user={SECRET}",
+    "io.modelcontextprotocol/related-task": {"taskId": SECRET},
+    "io.modelcontextprotocol/logLevel": "debug",
+    "progressToken": SECRET,
+    **TRACE,
+}
+"""Of a caller's requests; they may name a tenant besides."""
+TENANT = {"example.com/tenant": {"name": "named-tenant"}}
+"""What of `_meta` the operator names."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +90,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorded]:
             servers[way] = _server(stack, way, folder / f"{way}.record")
             if way != "stdio":
                 named = {"forwardHeaders": [name.title() for name in NAMED]}
+                named["forwardMeta"] = list(TENANT)
                 servers[f"{way}-named"] = {**_server(stack, way, folder / f"{way}-named.record"), **named}
         config = {"mcpServers": servers}
         it = stack.enter_context(gateway(config, folder, GATEWAY_SECRET=SECRET, AWS_SECRET_ACCESS_KEY=SECRET))
@@ -83,7 +98,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorded]:
         for wire in HTTP_WIRES:
             with it.calling(wire, f"?disabled_tools={SECRET}", list(HEADERS.items())) as caller:
                 for name in servers:
-                    params = {"name": f"{name}_look", "arguments": {"text": f"from {wire}"}, "_meta": META}
+                    params = {"name": f"{name}_look", "arguments": {"text": f"from {wire}"}, "_meta": META | TENANT}
                     assert "looked" in caller.ask("tools/call", params).raw.decode()
         records = {name: _lines(folder / f"{name}.record") for name in servers}
         yield Recorded(it, records)
@@ -135,6 +150,21 @@ class TestHeaders:
 
     def test_the_operators_own_are_sent(self, recorded: Recorded, way: str) -> None:
         assert ("x-own", "of the operator") in recorded.headers(way)
+
+
+@pytest.mark.parametrize("upstream", EVERY)
+class TestMeta:
+    def test_the_trace_and_the_log_level_cross_and_what_is_named(self, recorded: Recorded, upstream: str) -> None:
+        named = TENANT if upstream.endswith("-named") else {}
+        for call in recorded.calls(upstream):
+            told = call["_meta"]
+            assert told["traceparent"].startswith(TRACE["traceparent"][:36])  # the span is the gateway's own
+            assert told["tracestate"] == TRACE["tracestate"]
+            assert told["io.modelcontextprotocol/logLevel"] == "debug"
+            assert {key: told[key] for key in told if key.startswith("example.com/")} == named
+
+    def test_nothing_tells_of_the_callers_client(self, recorded: Recorded, upstream: str) -> None:
+        assert '"hostile"' not in json.dumps(recorded.records[upstream])
 
 
 class TestEnvironment:

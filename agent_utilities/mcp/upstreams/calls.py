@@ -208,7 +208,7 @@ class Caller:
         try:
             async with self._for_present_caller() as relay:
                 params = mcp_types.CompleteRequestParams(
-                    ref=reference, argument=argument, context=given, _meta=relay.request_meta
+                    ref=reference, argument=argument, context=given, _meta=relay.request_meta(self.config.forward_meta)
                 )
                 request = mcp_types.CompleteRequest(params=params)
 
@@ -273,7 +273,7 @@ class Caller:
 
     def _sending(self, relay: ServerRelay, kind: Kind, params: Mapping[str, Any]) -> Callable[[Connected], Any]:
         """Return what sends a request on a connection; a caller who isn't asked in results is asked meanwhile."""
-        meta = relay.request_meta
+        meta = relay.request_meta(self.config.forward_meta)
 
         async def send(live: Connected) -> Any:
             answer = kind.any_result if live.is_modern else kind.result

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from secrets import token_urlsafe
 from typing import Any, TypeVar, cast
@@ -21,18 +21,11 @@ from agent_utilities.mcp.upstreams.capabilities import can_be_asked, offers, ref
 
 _R = TypeVar("_R", bound=BaseModel)
 
-_OWN_META = "agent-utilities/"
 _FORGETTING = "agent-utilities/forgetting"
 """Where a connection's state has what is called at its end."""
-_OF_CONNECTION = frozenset(
-    {
-        "progressToken",
-        mcp_types.PROTOCOL_VERSION_META_KEY,
-        mcp_types.CLIENT_INFO_META_KEY,
-        mcp_types.CLIENT_CAPABILITIES_META_KEY,
-    }
-)
-"""Keys of a request's `_meta` that tell of the caller's connection."""
+_CROSSING = ("traceparent", "tracestate", mcp_types.LOG_LEVEL_META_KEY)
+"""Keys of a request's `_meta` that cross to every upstream: the trace that a call is part of, and which log messages of
+the upstream the caller takes."""
 
 
 class ServerRelay:
@@ -103,14 +96,14 @@ class ServerRelay:
         # That roots changed is not handed on, so it is not offered either.
         return offered.model_copy(update={"roots": mcp_types.RootsCapability()}) if offered.roots else offered
 
-    @property
-    def request_meta(self) -> mcp_types.RequestParamsMeta | None:
-        """What of the caller's `_meta` crosses: all that is neither for this server nor tells of his connection."""
-        meta = {
-            key: value
-            for key, value in self._meta.items()
-            if key not in _OF_CONNECTION and not key.startswith(_OWN_META)
-        }
+    def request_meta(self, named: Sequence[str]) -> mcp_types.RequestParamsMeta | None:
+        """Return what of the caller's `_meta` crosses: the trace and the log level as texts, and what is named.
+
+        Args:
+            named: keys that the operator names for the upstream.
+        """
+        told = {key: value for key in _CROSSING if isinstance(value := self._meta.get(key), str)}
+        meta = {**told, **{key: self._meta[key] for key in named if key in self._meta}}
         return cast(mcp_types.RequestParamsMeta, meta) if meta else None
 
     async def sample(

@@ -27,6 +27,7 @@ Kind = Literal[
     "bearer variable",
     "tools",
     "header names",
+    "meta keys",
 ]
 """What a key's value is; `server_entry` has a reader for each."""
 
@@ -82,7 +83,10 @@ KEYS: tuple[Key, ...] = (
     Key("auth", ("bearer_token_env_var",), "bearer variable", "http: the name of your variable that has the bearer"
         " token.", ("Codex",)),
     Key("forward_headers", ("forwardHeaders",), "header names", "http, sse: names of the caller's headers that it is"
-        " given. Nothing else of the caller's ever crosses."),
+        " given."),
+    Key("forward_meta", ("forwardMeta",), "meta keys", "Keys of `_meta` in the caller's requests that it is given."
+        " `traceparent`, `tracestate` and `io.modelcontextprotocol/logLevel` always cross. Nothing else of the caller's"
+        " does."),
     Key("enabled", ("enabled", "isActive"), "switch", "False: neither started nor listed.",
         ("Codex", "Cherry Studio: isActive")),
     Key("enabled", ("disabled",), "off switch", "True: neither started nor listed.",

@@ -11,6 +11,7 @@ from agent_utilities.upstream.configuration.entry_reading import Reading, Unusab
 from agent_utilities.upstream.configuration.shown import shown
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
+_NOT_HANDED_ON = re.compile(r"progressToken\Z|io\.modelcontextprotocol/|agent-utilities/|.*\*")
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
@@ -33,6 +34,15 @@ def read_header_names(value: object, reading: Reading) -> tuple[str, ...]:
     if bad := next((name for name in names if not _HEADER_NAME.match(name) or "*" in name), None):
         raise Unusable(f"{shown(bad)!r} can't be a header's name", "name each header in full")
     return tuple(dict.fromkeys(name.lower() for name in names))
+
+
+def read_meta_keys(value: object, reading: Reading) -> tuple[str, ...]:
+    """Return keys of `_meta`, each once; those of the protocol and of the gateway are between it and its callers."""
+    keys = reading.names(value)
+    if bad := next((key for key in keys if _NOT_HANDED_ON.match(key)), None):
+        hint = 'name each key of your own in full, such as "example.com/user"'
+        raise Unusable(f"{shown(bad)!r} is no key that can be handed on", hint)
+    return tuple(dict.fromkeys(keys))
 
 
 @dataclass(frozen=True, slots=True)

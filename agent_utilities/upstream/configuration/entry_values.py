@@ -14,6 +14,7 @@ from agent_utilities.upstream.configuration.entry_credentials import (
     read_bearer_variable,
     read_header_names,
     read_headers,
+    read_meta_keys,
     read_oauth,
 )
 from agent_utilities.upstream.configuration.entry_reading import Reading, Unusable, is_encodable
@@ -168,4 +169,5 @@ _READERS: Mapping[Kind, Callable[[object, Reading], Any]] = {
     "bearer variable": read_bearer_variable,
     "tools": _tools,
     "header names": read_header_names,
+    "meta keys": read_meta_keys,
 }

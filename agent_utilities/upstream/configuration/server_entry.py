@@ -171,8 +171,8 @@ class Reader:
 
 
 _AS_THEY_ARE = (
-    "forward_headers", "lazy", "tags", "description", "isolate", "timeout_s", "start_timeout_s", "list_timeout_s",
-    "idle_s",
+    "forward_headers", "forward_meta", "lazy", "tags", "description", "isolate", "timeout_s", "start_timeout_s",
+    "list_timeout_s", "idle_s",
 )  # fmt: skip
 _NOT_DONE = {fold(key): told for key, told in NOT_DONE.items()}
 

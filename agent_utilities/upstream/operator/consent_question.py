@@ -81,6 +81,8 @@ def _told(upstream: UpstreamConfig, folder: str) -> Iterator[str]:
         yield f"send     {', '.join(sent)}"
         if upstream.forward_headers:
             yield f"hand on  its callers' {', '.join(upstream.forward_headers)}"
+    if upstream.forward_meta:
+        yield f"hand on  its callers' _meta {', '.join(shown(key) for key in upstream.forward_meta)}"
 
 
 def _variable(name: str, value: str) -> str:

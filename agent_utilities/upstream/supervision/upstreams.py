@@ -45,6 +45,7 @@ _BEHIND = {
     "start_timeout_s",
     "list_timeout_s",
     "forward_headers",
+    "forward_meta",
 }
 """What of a config may change without the connection being another."""
 
