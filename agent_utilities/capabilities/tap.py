@@ -79,7 +79,7 @@ def _bundles(folder: Path, notes: Notes) -> list[Path]:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         what = f"a folder of capabilities can't be read ({reason})"
         raise CapabilityFolderError(
-            what, str(folder), "folders of capabilities", "name a tap, or the folder of its bundles"
+            what, str(folder), "folders of capabilities", "name the folder that has capabilities/, or that one"
         ) from None
     found = [path for name in names if _is_bundle(path := folder / name, folder, notes)]
     if len(found) > MAX_BUNDLES:

@@ -187,11 +187,11 @@ def new(
     print(f"made {made}; next: cd {made} && python -m pip install -e . pytest && python -m pytest")
 
 
-Tap = Annotated[
+CapabilityFolder = Annotated[
     Path | None,
     typer.Option(
-        help="A tap: route the messages of --queries (intent, label) to its capabilities instead, and say how often "
-        "the best and the gate are right."
+        help="A folder of capabilities: route the messages of --queries (intent, label) to them instead, and say how "
+        "often the best and the gate are right."
     ),
 ]
 Tools = Annotated[
@@ -222,7 +222,7 @@ def evaluate(
         list[str] | None,
         typer.Option(help="Leave out past_requests, recency, used_with or followed_by; may be repeated."),
     ] = None,
-    capabilities: Tap = None,
+    capabilities: CapabilityFolder = None,
     ranker: Annotated[str, typer.Option(help="lexical, embedding or hybrid.")] = "hybrid",
     provider: Annotated[str, typer.Option(help="minilm, fastembed[:MODEL], or an endpoint as URL#MODEL.")] = "minilm",
     cache: Annotated[Path | None, typer.Option(help="A file to keep vectors in between runs.")] = None,

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
+from rich.text import Text
 
 from agent_utilities.cli.capabilities_read import BundleReport, FoldersReport, read_folders
 from agent_utilities.cli.usage_report import counted
 from agent_utilities.mcp.command_line.plain_text import plain
+from agent_utilities.mcp.command_line.tables import NamesTable
 
 _STYLES = {"ready": "green", "not installed": "yellow", "unavailable": "yellow"}
-_LONGEST_NAME = 24
+_LONGEST_TITLE = 40
 
 
 def check_capabilities(folders: Sequence[Path], providers: Sequence[str], config: Path | None, *, as_json: bool) -> int:
@@ -53,7 +53,7 @@ def list_capabilities(folders: Sequence[Path], providers: Sequence[str], config:
         return
     console = Console(emoji=False)
     if report.bundles:
-        console.print(_table(report.bundles, console.width))
+        console.print(_table(report.bundles))
     _print_sum(report, console)
 
 
@@ -76,29 +76,14 @@ def _print_bundle(bundle: BundleReport, console: Console) -> None:
             _line(console, f"  {plain(lack)}")
 
 
-def _table(bundles: Sequence[BundleReport], width: int) -> Table:
-    table = Table(header_style="bold", box=SIMPLE_HEAD, show_edge=False, padding=0)
-    rows = [(each.name, each.title, each.provider, ", ".join(each.servers), each) for each in bundles]
-    name = _width("name", (row[0] for row in rows), _LONGEST_NAME)
-    state = _width("state", (row[4].state for row in rows), width)
-    free = width - name - state - len("triggers") - 5  # a space between two columns
-    provider = _width("provider", (row[2] for row in rows), max(len("provider"), free // 4))
-    servers = _width("servers", (row[3] for row in rows), max(len("servers"), free // 4))
-    title = _width("title", (row[1] for row in rows), max(len("title"), free - provider - servers))
-    table.add_column("name", overflow="fold", width=name)
-    for heading, columns in (("title", title), ("provider", provider), ("servers", servers)):
-        table.add_column(heading, no_wrap=True, overflow="ellipsis", width=columns)
-    table.add_column("triggers", justify="right")
-    table.add_column("state", no_wrap=True)
-    for *texts, bundle in rows:
-        styled = f"[{_STYLES[bundle.state]}]{bundle.state}[/]"
-        table.add_row(*map(plain, texts), str(bundle.n_triggers or ""), styled)
+def _table(bundles: Sequence[BundleReport]) -> NamesTable:
+    table = NamesTable("", "name", "title", "provider", "servers", "triggers", "state")
+    for each in bundles:
+        title = f"{each.title[: _LONGEST_TITLE - 1]}…" if len(each.title) > _LONGEST_TITLE else each.title
+        texts = (each.name, title, each.provider, ", ".join(each.servers))
+        state = Text(each.state.replace(" ", "\N{NO-BREAK SPACE}"), _STYLES[each.state])
+        table.add_row(*map(plain, texts), str(each.n_triggers or ""), state)
     return table
-
-
-def _width(heading: str, texts: Iterable[str], most: int) -> int:
-    """Return how wide a column is: as its longest text, and no wider than it may be."""
-    return min(most, max(len(heading), *map(len, texts)))
 
 
 def _print_sum(report: FoldersReport, console: Console) -> None:

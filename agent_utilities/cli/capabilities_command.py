@@ -13,8 +13,8 @@ Folders = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="DIRS",
-        help="Taps, or folders of bundles, later over earlier; `starter` for those of the package. Your own where "
-        "none is named.",
+        help="Folders of capabilities, later over earlier; `starter` for those of the package. Your own where none "
+        "is named.",
         show_default=False,
     ),
 ]
@@ -54,9 +54,7 @@ def list_(folders: Folders = None, provider: Providers = None, config: Config = 
 @capabilities_app.command()
 def new(
     name: Annotated[str, typer.Argument(help="The capability's name, such as websearch.")],
-    folder: Annotated[
-        Path | None, typer.Option(help="A tap, or the folder of its bundles; your own where none is named.")
-    ] = None,
+    folder: Annotated[Path | None, typer.Option(help="A folder of capabilities; your own where none is named.")] = None,
 ) -> None:
     """Write a bundle that works, with comments, for you to change."""
     from agent_utilities.cli.capabilities_new import make_capability
@@ -67,7 +65,7 @@ def new(
 
 @capabilities_app.command()
 def route(
-    folder: Annotated[Path, typer.Option(help="A tap, or the folder of its bundles; `starter` for the package's.")],
+    folder: Annotated[Path, typer.Option(help="A folder of capabilities; `starter` for the package's.")],
     rows: Annotated[
         Path, typer.Option(help="JSON lines of messages: intent, and label where known: a name, or null for none.")
     ],

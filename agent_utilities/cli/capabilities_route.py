@@ -52,7 +52,9 @@ def route_messages(folder: Path, rows_file: Path, out: Path | None, *, by_words:
     """
     triggers = read_capabilities([folder]).triggers
     if not triggers:
-        raise InputError("no capability with triggers", str(folder), "--folder", "name a tap, or its bundles' folder")
+        raise InputError(
+            "no capability with triggers", str(folder), "--folder", "name a folder of capabilities that has triggers"
+        )
     messages = read_messages(rows_file)
     settings = settings_of(os.environ)
     if by_words:

@@ -6,9 +6,7 @@ import json
 import sys
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from agent_utilities.catalog.context import DEFERRED, ContextReport, ContextRow, context_report
@@ -16,6 +14,7 @@ from agent_utilities.cli.asking import Pairs, ServerError, ask, server_url
 from agent_utilities.cli.bars import bar
 from agent_utilities.cli.tokenizer import tokenizer_of
 from agent_utilities.mcp.command_line.plain_text import plain
+from agent_utilities.mcp.command_line.tables import NamesTable
 
 _STYLES = {
     "entry tools": "cyan",
@@ -97,36 +96,32 @@ def _report(body: dict[str, Any]) -> ContextReport:
 
 def _print(name: str, report: ContextReport, console: Console) -> None:
     title = f"{plain(name)}: what is in this caller's prompt"
-    table = Table(title=title, title_justify="left", header_style="bold", box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("section", no_wrap=True)
-    table.add_column("server", overflow="fold")
-    table.add_column("tools", justify="right", min_width=5)
-    table.add_column("tokens", justify="right", min_width=7)
-    table.add_column("", no_wrap=True)
+    table = NamesTable(title, "section", "server", "tools", "tokens", "", n_names=2)
     in_prompt = [row for row in report.rows if row.section != DEFERRED]
     deferred = [row for row in report.rows if row.section == DEFERRED]
     width = _bar_width(report, console)
     _add_rows(table, in_prompt, report, width, console)
     n_tools = sum(row.n_tools for row in in_prompt)
-    table.add_row("in the prompt", "", f"{n_tools:,}", f"{report.total:,}", style="bold", end_section=True)
+    table.add_row(*(Text(cell, "bold") for cell in ("in the prompt", "", f"{n_tools:,}", f"{report.total:,}", "")))
+    table.add_line()
     _add_rows(table, deferred, report, width, console)
     console.print(table)
     for line in _summary(report):
         console.print(plain(line), highlight=False)
 
 
-def _add_rows(table: Table, rows: list[ContextRow], report: ContextReport, width: int, console: Console) -> None:
+def _add_rows(table: NamesTable, rows: list[ContextRow], report: ContextReport, width: int, console: Console) -> None:
     """Add rows, each section's name once; all bars of a report are on one scale."""
     most = max((row.tokens for row in report.rows), default=0)
     section = ""
-    for i, row in enumerate(rows):
+    for row in rows:
         style = _STYLES.get(row.section, "")
         chart = bar(row.tokens, most, width, in_ascii=console.options.ascii_only)
         n_tools = f"{row.n_tools:,}" if row.n_tools else ""
         heading = Text("" if row.section == section else row.section, style)
-        cells = (heading, plain(row.server), n_tools, f"{row.tokens:,}", Text(chart, style))
-        table.add_row(*cells, end_section=i == len(rows) - 1)
+        table.add_row(heading, plain(row.server), n_tools, f"{row.tokens:,}", Text(chart, style))
         section = row.section
+    table.add_line()
 
 
 def _bar_width(report: ContextReport, console: Console) -> int:

@@ -14,11 +14,11 @@ import httpx2
 from fastmcp import Client
 from fastmcp.client.transports import SSETransport, StdioTransport, StreamableHttpTransport
 from rich.console import Console
-from rich.table import Table
 
 from agent_utilities.catalog.tokens import n_tokens
 from agent_utilities.cli.demo_process import DemoError, demo_environment, indexed, print_ending, serving
 from agent_utilities.cli.progress import Steps
+from agent_utilities.mcp.command_line.tables import NamesTable
 from agent_utilities.selection.caller import selection_headers, selection_url
 
 _AGENT = "logs-agent-mcp"
@@ -50,7 +50,7 @@ async def run_demo() -> None:
         for show in (_channels, _words, _hostile_caller, _transports):
             table = await show(steps, command, folder)
             with steps.cleared():
-                console.print(table)
+                console.print(table, "")
     print_ending(console)
 
 
@@ -69,8 +69,8 @@ def _command() -> str:
     return program
 
 
-async def _channels(steps: Steps, command: str, folder: str) -> Table:
-    table = _table("1. Four channels, one surface", "who", "asks for", "visible tools", "n", "≈ tokens", "saved")
+async def _channels(steps: Steps, command: str, folder: str) -> NamesTable:
+    table = NamesTable("1. Four channels, one surface", "who", "asks for", "visible tools", "n", "≈ tokens", "saved")
     steps.begin("starting logs-agent over stdio: everything it has")
     async with _stdio(command, folder) as client:
         everything = await _listed(client)
@@ -91,9 +91,9 @@ async def _channels(steps: Steps, command: str, folder: str) -> Table:
     return table
 
 
-async def _words(steps: Steps, command: str, folder: str) -> Table:
+async def _words(steps: Steps, command: str, folder: str) -> NamesTable:
     title = "2. An agent host sends the user's words: no LLM, and where nothing fits everything permitted stays"
-    table = _table(title, "x-mcp-query", "status", "visible tools, best first", "n", "saved")
+    table = NamesTable(title, "x-mcp-query", "status", "visible tools, best first", "n", "saved")
     steps.begin("starting it over HTTP, for queries")
     async with _serving(command, folder) as base, httpx2.AsyncClient(base_url=base) as web:
         full = sum(tool["tokens"] for tool in (await web.get("/tools")).json()["tools"])
@@ -107,8 +107,8 @@ async def _words(steps: Steps, command: str, folder: str) -> Table:
     return table
 
 
-async def _hostile_caller(steps: Steps, command: str, folder: str) -> Table:
-    table = _table("3. A caller that tries to widen what --disabled-tags write,delete left", "tries", "gets")
+async def _hostile_caller(steps: Steps, command: str, folder: str) -> NamesTable:
+    table = NamesTable("3. A caller that tries to widen what --disabled-tags write,delete left", "tries", "gets")
     steps.begin("starting it with --disabled-tags: a caller that tries to widen that")
     async with _serving(command, folder, "--disabled-tags", "write,delete") as base:
         tries: dict[str, dict[str, list[str]]] = {
@@ -132,8 +132,8 @@ async def _hostile_caller(steps: Steps, command: str, folder: str) -> Table:
     return table
 
 
-async def _transports(steps: Steps, command: str, folder: str) -> Table:
-    table = _table("4. Every transport shows the same", "transport", "protocol", "visible tools", "n")
+async def _transports(steps: Steps, command: str, folder: str) -> NamesTable:
+    table = NamesTable("4. Every transport shows the same", "transport", "protocol", "visible tools", "n")
     wanted = ["tail_log", "count_by_level"]
     steps.begin("starting it over stdio")
     async with _stdio(command, folder, "--tools", ",".join(wanted)) as client:
@@ -153,21 +153,14 @@ async def _transports(steps: Steps, command: str, folder: str) -> Table:
     return table
 
 
-def _table(title: str, *headings: str) -> Table:
-    table = Table(title=title, title_justify="left", header_style="bold")
-    for heading in headings:
-        table.add_column(heading, overflow="fold", justify="right" if heading in ("n", "≈ tokens", "saved") else "left")
-    return table
-
-
-def _row(table: Table, who: str, asks: str, tools: list[Any], full: int) -> None:
+def _row(table: NamesTable, who: str, asks: str, tools: list[Any], full: int) -> None:
     cost = _cost(tools)
     names = [tool.name for tool in tools]
     some = ", ".join(names[:_NAMED]) + (f", … {len(names) - _NAMED} more" if len(names) > _NAMED else "")
     table.add_row(who, asks, some, str(len(tools)), str(cost), f"{1 - cost / full:.0%}")
 
 
-def _transport_row(table: Table, label: str, client: Client[Any], tools: list[Any]) -> None:
+def _transport_row(table: NamesTable, label: str, client: Client[Any], tools: list[Any]) -> None:
     names = ", ".join(tool.name for tool in tools)
     table.add_row(label, str(client.session.protocol_version), names, str(len(tools)))
 

@@ -14,12 +14,12 @@ from fastmcp import Client
 from fastmcp.client.transports import StreamableHttpTransport
 from mcp_types import PaginatedRequestParams
 from rich.console import Console
-from rich.table import Table
 
 from agent_utilities.catalog.tokens import n_tokens
 from agent_utilities.cli import demo_desk
 from agent_utilities.cli.demo_process import START_S, DemoError, demo_environment, print_ending, serving
 from agent_utilities.cli.progress import Steps
+from agent_utilities.mcp.command_line.tables import NamesTable
 from agent_utilities.selection.caller import selection_headers, selection_meta
 from agent_utilities.selection.channels import META_KEY
 
@@ -71,8 +71,8 @@ async def run_demo_capabilities() -> None:
             steps.begin("requests that stand alone: one brings nothing, one what the session had on")
             alone = await _alone(base, value)
         with steps.cleared():
-            console.print(session)
-            console.print(alone)
+            console.print(session, "")
+            console.print(alone, "")
     print_ending(console)
 
 
@@ -91,10 +91,10 @@ def _command(folder: Path) -> list[str]:
     return [sys.executable, "-c", _MAIN, "gateway", str(config), *options]
 
 
-async def _session(base: str) -> tuple[Table, str]:
+async def _session(base: str) -> tuple[NamesTable, str]:
     """Return what each turn of a session comes to, and the value by which another request has the same on."""
     title = "9. A session: three capabilities, of which two may be on"
-    table = _table(title, "the user says", "nearest", "what happens", "on")
+    table = NamesTable(title, "the user says", "nearest", "what happens", "on", "tools", "≈ tokens")
     value = ""
     async with Client(StreamableHttpTransport(f"{base}/mcp"), mode="legacy") as client:
         for said in _SAID:
@@ -126,9 +126,9 @@ async def _list_once_there(client: Client[Any], said: str, names: Sequence[str])
     raise DemoError(f"the tools of {', '.join(names)} did not come within {START_S} s")
 
 
-async def _alone(base: str, value: str) -> Table:
+async def _alone(base: str, value: str) -> NamesTable:
     """Return what requests that stand alone are listed, with and without what was on."""
-    table = _table("10. Requests that stand alone have on what they bring", "sends", "on")
+    table = NamesTable("10. Requests that stand alone have on what they bring", "sends", "on", "tools", "≈ tokens")
     for header in ("", value):
         headers = selection_headers(capabilities=header) if header else {}
         async with Client(StreamableHttpTransport(f"{base}/mcp", headers=headers)) as client:
@@ -167,10 +167,3 @@ def _size(listed: Any) -> tuple[str, str]:
     tools = listed.tools
     cost = sum(n_tokens(tool.model_dump(mode="json", by_alias=True, exclude_none=True)) for tool in tools)
     return str(len(tools)), str(cost)
-
-
-def _table(title: str, *headings: str) -> Table:
-    table = Table(*headings, title=title, title_justify="left", header_style="bold")
-    for heading in ("tools", "≈ tokens"):
-        table.add_column(heading, justify="right")
-    return table

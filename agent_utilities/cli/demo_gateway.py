@@ -19,10 +19,10 @@ import httpx2
 import psutil
 from fastmcp import Client
 from rich.console import Console
-from rich.table import Table
 
 from agent_utilities.cli.demo_process import DemoError, demo_environment, print_ending
 from agent_utilities.cli.progress import Steps
+from agent_utilities.mcp.command_line.tables import NamesTable
 
 _SERVERS = {"git": "git-agent-mcp", "files": "filesystem-agent-mcp", "logs": "logs-agent-mcp"}
 _KILLED = "logs"
@@ -44,7 +44,7 @@ async def run_demo_gateway() -> None:
         folder = Path(top)
         config = _config(folder)
         title = "5. Three servers behind one endpoint, and one of them is killed"
-        table = Table("what happens", "tools", "listed in", *_CALLS, title=title, title_justify="left")
+        table = NamesTable(title, "what happens", "tools", "listed in", *_CALLS)
         steps.begin("starting the gateway for the first time: its servers have never been seen")
         async with _serving(config, folder, steps, table) as (client, pid):
             steps.begin("every server has been seen: listing, and a call to two of them")
@@ -60,7 +60,7 @@ async def run_demo_gateway() -> None:
             n_running = len(_upstreams(pid))
             await _row(table, f"started again, {n_running} of 3 servers running", client)
         with steps.cleared():
-            console.print(table)
+            console.print(table, "")
     print_ending(console)
 
 
@@ -84,7 +84,7 @@ def _command(name: str) -> str:
     return found
 
 
-async def _row(table: Table, what: str, client: Client[Any]) -> None:
+async def _row(table: NamesTable, what: str, client: Client[Any]) -> None:
     """Add what a caller sees now: how many tools, how fast, and what two calls give."""
     began = time.perf_counter()
     tools = await client.list_tools()
@@ -126,7 +126,7 @@ def _kill(pid: int) -> int:
 
 @asynccontextmanager
 async def _serving(
-    config: Path, folder: Path, steps: Steps, table: Table | None
+    config: Path, folder: Path, steps: Steps, table: NamesTable | None
 ) -> AsyncIterator[tuple[Client[Any], int]]:
     """Serve the gateway; yield a client of it and its process, once every server has been seen."""
     with socket.socket() as listener:
@@ -143,7 +143,7 @@ async def _serving(
         await _answers(base, process, folder)
         async with Client(f"{base}/mcp") as client:
             if table is not None:
-                await _row(table, "the first start ever: nothing waits", client)
+                await _row(table, "the first start ever", client)
                 await _seen(base)
             yield client, process.pid
     finally:

@@ -14,12 +14,12 @@ from fastmcp.client.messages import MessageHandler
 from fastmcp.client.transports import StreamableHttpTransport
 from mcp_types import ToolListChangedNotification
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from agent_utilities.catalog.tokens import n_tokens
 from agent_utilities.cli.demo_process import demo_environment, indexed, print_ending, serving
 from agent_utilities.cli.progress import Steps
+from agent_utilities.mcp.command_line.tables import NamesTable
 from agent_utilities.selection.caller import selection_headers
 from agent_utilities.selection.channels import META_KEY
 
@@ -67,13 +67,13 @@ async def run_demo_tool_search() -> None:
             line = await _context(web, active)
         with steps.cleared():
             for table in tables:
-                console.print(table)
+                console.print(table, "")
             console.print(Text(line))
     print_ending(console)
 
 
-async def _costs(base: str) -> Table:
-    table = _table("6. The same 60 tools", "x-mcp-tool-search", "listed", "n", "≈ tokens", "saved")
+async def _costs(base: str) -> NamesTable:
+    table = NamesTable("6. The same 60 tools", "x-mcp-tool-search", "listed", "n", "≈ tokens", "saved")
     full = 0
     for value in ("off", "on"):
         async with _client(base, "auto", tool_search=value) as client:
@@ -86,9 +86,9 @@ async def _costs(base: str) -> Table:
     return table
 
 
-async def _session(base: str) -> Table:
+async def _session(base: str) -> NamesTable:
     """Return what each step of a session gets, and what is listed after it."""
-    table = _table("7. A session: what is found stays listed", "does", "gets", "n", "≈ tokens", "list_changed")
+    table = NamesTable("7. A session: what is found stays listed", "does", "gets", "n", "≈ tokens", "list_changed")
     notices = Notices()
     async with _client(base, "legacy", notices) as client:
 
@@ -107,10 +107,10 @@ async def _session(base: str) -> Table:
     return table
 
 
-async def _stateless(base: str) -> tuple[Table, str]:
+async def _stateless(base: str) -> tuple[NamesTable, str]:
     """Return what each of some requests that stand alone gets, and the value of `active` that the search told."""
     title = "8. Requests that stand alone: what is found is listed where a request brings it"
-    table = _table(title, "does", "gets", "n", "≈ tokens")
+    table = NamesTable(title, "does", "gets", "n", "≈ tokens")
     async with _client(base, "auto") as client:
         found = await client.call_tool("tool_search", _BILL)
         active = str((found.meta or {})[META_KEY]["active"])
@@ -153,11 +153,3 @@ def _size(tools: list[Any]) -> tuple[str, str]:
 
 def _cost(tools: list[Any]) -> int:
     return sum(n_tokens(tool.model_dump(mode="json", by_alias=True, exclude_none=True)) for tool in tools)
-
-
-def _table(title: str, *headings: str) -> Table:
-    table = Table(title=title, title_justify="left", header_style="bold")
-    for heading in headings:
-        is_number = heading in ("n", "≈ tokens", "saved", "list_changed")
-        table.add_column(heading, overflow="fold", justify="right" if is_number else "left")
-    return table

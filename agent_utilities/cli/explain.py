@@ -12,11 +12,11 @@ from typing import Any
 from urllib.parse import unquote, urlencode
 
 from rich.console import Console
-from rich.table import Table
 
 from agent_utilities.catalog.model import Catalog, entry
 from agent_utilities.cli.asking import Pairs, ask, server_url
 from agent_utilities.mcp.command_line.plain_text import plain
+from agent_utilities.mcp.command_line.tables import NamesTable
 from agent_utilities.resolution.reasons import reason_text, status_text
 from agent_utilities.selection.channels import field_of
 from agent_utilities.selection.merge import effective, merge
@@ -54,7 +54,7 @@ def explain_url(url: str, headers: Pairs, query: Pairs, tool: str | None, as_jso
     neutral = [pair for pair in headers if field_of(pair[0], "header") is None]
     all_items = [pair for pair in items if field_of(pair[0], "query") is None]
     if on := seen["selection"].get("capabilities", {}).get("value"):
-        all_items.append(("capabilities", on))  # what they bring is open to him while they are on
+        all_items.append(("capabilities", on))  # what they bring is open to them while they are on
     open_to_caller = _ask(tools, all_items, neutral)
     if "deferred" in open_to_caller["selection"]:
         open_to_caller = _ask(tools, [*all_items, ("tool_search", "off")], neutral)
@@ -120,7 +120,7 @@ def _not_shown(asked: Selection, answer: dict[str, Any]) -> tuple[str, str] | No
 
 def _unknown(name: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
     near = nearest(name, [row["name"] for row in rows])
-    reason = "no tool of this name is open to callers: there is none, or the operator does not permit it"
+    reason = "the server offers no tool of this name: there is none, or the operator does not permit it"
     return {
         "name": name,
         "verdict": "unknown",
@@ -155,10 +155,7 @@ def _print_one(row: dict[str, Any]) -> None:
 def _print_table(answer: dict[str, Any]) -> None:
     console = Console(emoji=False)
     rows, selection = answer["tools"], answer["selection"]
-    table = Table(title=f"{plain(answer['server'])}: what this caller sees", title_justify="left", header_style="bold")
-    for heading in ("tool", "verdict", "why"):
-        table.add_column(heading, overflow="fold")
-    table.add_column("≈ tokens", justify="right")
+    table = NamesTable(f"{plain(answer['server'])}: what this caller sees", "tool", "verdict", "why", "≈ tokens")
     styles = {"visible": "green", "deferred": "yellow", "not shown": "yellow", "denied": "red"}
     for row in rows:
         verdict = f"[{styles[row['verdict']]}]{row['verdict']}[/]"
@@ -167,7 +164,7 @@ def _print_table(answer: dict[str, Any]) -> None:
     shown = sum(row["tokens"] for row in rows if row["verdict"] == "visible")
     query = status_text(selection["status"], selection.get("cause", ""), selection.get("left_out", 0))
     console.print(
-        f"{selection['visible']} visible, {selection['permitted']} permitted, {len(rows)} open to callers; "
+        f"{selection['visible']} visible, {selection['permitted']} permitted, of {len(rows)} that the server offers; "
         f"about {shown} of {sum(row['tokens'] for row in rows)} tokens on every turn; "
         f"query: {query}; revision {selection['revision']}",
         highlight=False,
@@ -176,4 +173,4 @@ def _print_table(answer: dict[str, Any]) -> None:
         console.print(plain(line), highlight=False, markup=False)
     for name, near in selection.get("unknown", {}).items():
         hint = f"; did you mean {near!r}?" if near else ""
-        console.print(f"[yellow]{plain(f'no tool open to callers bears the name {name!r}{hint}')}[/]", highlight=False)
+        console.print(f"[yellow]{plain(f'the server offers no tool named {name!r}{hint}')}[/]", highlight=False)

@@ -9,11 +9,11 @@ import time
 from dataclasses import asdict, dataclass
 
 from rich.console import Console
-from rich.table import Table
 
 from agent_utilities.catalog.tokens import n_tokens
 from agent_utilities.cli.progress import Steps
 from agent_utilities.mcp.command_line.plain_text import plain
+from agent_utilities.mcp.command_line.tables import NamesTable
 from agent_utilities.settings_file import settings_of
 from agent_utilities.upstream.config import GatewayConfig
 from agent_utilities.upstream.errors import Cause
@@ -117,9 +117,7 @@ async def _reach(upstream: Upstream) -> Checked:
 
 def _print(rows: list[Checked], config: GatewayConfig) -> None:
     console = Console(emoji=False)
-    table = Table("server", "transport", "state", header_style="bold")
-    for heading in ("tools", "≈ tokens", "seconds"):
-        table.add_column(heading, justify="right")
+    table = NamesTable("", "server", "transport", "state", "tools", "≈ tokens", "seconds")
     for row in rows:
         state = f"[{_STYLE.get(row.state, 'yellow')}]{row.state}[/]"
         table.add_row(plain(row.server), row.transport, state, str(row.tools), str(row.tokens), f"{row.start_s:.1f}")
@@ -131,7 +129,7 @@ def _print(rows: list[Checked], config: GatewayConfig) -> None:
             console.print(f"  what would mend it: {plain(row.remedy)}", highlight=False, soft_wrap=True)
     n_tools, n_tokens_in_all = sum(row.tools for row in rows), sum(row.tokens for row in rows)
     n_up = sum(row.state in ("ready", "idle") for row in rows)
-    print(f"{n_up} of {len(rows)} upstreams reached: {n_tools} tools, about {n_tokens_in_all} tokens on every turn")
+    print(f"{n_up} of {len(rows)} servers answered: {n_tools} tools, about {n_tokens_in_all} tokens on every turn")
     for problem in config.problems:
         console.print(f"[red]left out:[/] {plain(problem)}", highlight=False, soft_wrap=True)
     for notice in config.notices:

@@ -80,7 +80,7 @@ def lock_gateway(
 def _told(lock: Lock, path: Path, waiting: Sequence[str]) -> int:
     """Say what waits to be accepted; return the exit code."""
     if not waiting:
-        print(f"nothing waits: all is as {path} has it")
+        print(f"nothing to accept: all is as {path} has it")
         return 0
     n_withheld = sum(what != "removed" for what in waiting)
     print(

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 from rich.console import Console
 from rich.progress import Progress
-from rich.table import Table
+from rich.text import Text
 
 from agent_utilities.cli.asking import mcp_url
 from agent_utilities.errors import AgentUtilitiesError, InputError
@@ -20,6 +20,7 @@ from agent_utilities.graph.embedded import EmbeddedGraph
 from agent_utilities.graph.matching import match, names_of
 from agent_utilities.graph.query_text import normalise
 from agent_utilities.graph.sync import forget, server_state, server_states, sync
+from agent_utilities.mcp.command_line.tables import NamesTable
 from agent_utilities.settings import Settings
 from agent_utilities.settings_file import settings_of
 
@@ -31,7 +32,7 @@ class ListingError(AgentUtilitiesError):
 async def show_status() -> None:
     """Print every server in the graph: how many tools, how old; below a gateway, its upstreams."""
     settings = _settings()
-    table = Table("server", "tools", "age", "digest", "graph", header_style="bold")
+    table = NamesTable("", "server", "tools", "age", "digest", "graph")
     for graph in _every_graph(settings):
         try:
             async with _open(graph):
@@ -40,13 +41,14 @@ async def show_status() -> None:
                         age_s = time.time() - state.updated_at_ms / 1000
                         style = "yellow" if age_s > settings.graph_ttl_hours * 3600 else ""
                         row = (state.name, str(state.n_tools), _age(age_s), state.digest[:12], graph.backend)
-                        table.add_row(*row, style=style)
+                        table.add_row(*(Text(cell, style) for cell in row))
         except GraphError as error:
             if error.cause != "busy" or not isinstance(graph, EmbeddedGraph) or graph.path is None:
                 raise
-            table.add_row(graph.path.stem, "", "", "", "in use by its running server: ask its /ready", style="dim")
+            row = (graph.path.stem, "", "", "", "in use by its running server: ask its /ready")
+            table.add_row(*(Text(cell, "dim") for cell in row))
     console, place = Console(), _place(settings)
-    if not table.row_count:
+    if not table.n_rows:
         print(f"the graph holds no server yet: {place}")
         return
     console.print(table)

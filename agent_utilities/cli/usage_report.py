@@ -6,18 +6,16 @@ from collections.abc import Sequence
 from datetime import date, timedelta
 from typing import TypeVar
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 
 from agent_utilities.cli.bars import bar, sparkline
 from agent_utilities.mcp.command_line.plain_text import plain
+from agent_utilities.mcp.command_line.tables import NamesTable
 from agent_utilities.usage.report import CallRow, EmptySearch, UncalledTool, UsageReport
 
 _ROWS = 15
 """Rows of a table; `--json` has all."""
 _BAR = 12
-_SERVER = 24
 _NARROWEST = 76
 """Columns of a terminal from which there is room for bars."""
 _EPOCH = date(1970, 1, 1)
@@ -60,12 +58,8 @@ def _print_days(calls_by_day: dict[int, int], today: int, days: int, console: Co
 def _print_calls(title: str, kind: str, rows: Sequence[CallRow], console: Console) -> None:
     if not rows:
         return
-    table = _table(title)
-    table.add_column(kind, overflow="fold", ratio=1)
-    if kind == "tool":
-        table.add_column("server", overflow="fold", max_width=_SERVER)
-    for heading in ("calls", "", "failed", "p50 ms", "p95 ms"):
-        table.add_column(heading, justify="left" if not heading else "right", no_wrap=True)
+    names = ("tool", "server") if kind == "tool" else (kind,)
+    table = NamesTable(title, *names, "calls", "", "failed", "p50 ms", "p95 ms", n_names=len(names))
     most = max(row.n_calls for row in rows)
     width = min(_BAR, 8 + console.width - _NARROWEST) if console.width >= _NARROWEST else 0
     for row in rows[:_ROWS]:
@@ -79,11 +73,7 @@ def _print_calls(title: str, kind: str, rows: Sequence[CallRow], console: Consol
 def _print_uncalled(report: UsageReport, console: Console) -> None:
     if not report.uncalled:
         return
-    table = _table("listed and never called")
-    table.add_column("tool", overflow="fold", ratio=1)
-    table.add_column("server", overflow="fold", max_width=_SERVER)
-    for heading in ("lists", "tokens", ""):
-        table.add_column(heading, justify="left" if not heading else "right", no_wrap=True)
+    table = NamesTable("listed and never called", "tool", "server", "lists", "tokens", "", n_names=2)
     most = max(row.n_tokens for row in report.uncalled)
     width = _BAR if console.width >= _NARROWEST else 0
     for row in report.uncalled[:_ROWS]:
@@ -105,28 +95,13 @@ def _print_searches(report: UsageReport, console: Console) -> None:
     rows: tuple[EmptySearch, ...] = report.empty_searches
     if not rows:
         return
-    table = _table("found nothing")
-    table.add_column("request", overflow="fold", ratio=1)
-    table.add_column("server", overflow="fold", max_width=_SERVER)
-    table.add_column("times", justify="right", no_wrap=True)
+    table = NamesTable("found nothing", "request", "server", "times", n_names=0)
     for row in rows[:_ROWS]:
         table.add_row(plain(row.request), plain(row.server), f"{row.n:,}")
     _print(table, rows, console)
 
 
-def _table(title: str) -> Table:
-    return Table(
-        title=title,
-        title_justify="left",
-        header_style="bold",
-        box=SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-        collapse_padding=True,
-    )
-
-
-def _print(table: Table, rows: Sequence[_T], console: Console) -> None:
+def _print(table: NamesTable, rows: Sequence[_T], console: Console) -> None:
     console.print()
     console.print(table)
     if len(rows) > _ROWS:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.printed import table_rows
+
 COMMAND = Path(sys.executable).parent / "agent-utilities"
 
 
@@ -44,7 +46,7 @@ def test_of_a_gateway_shows_that_a_killed_server_takes_nothing_along():
         env={**os.environ, "COLUMNS": "200"},
     )
     assert done.returncode == 0, done.stderr
-    rows = [line.split("│")[1:-1] for line in done.stdout.splitlines() if line.startswith("│")]
+    rows = table_rows(done.stdout)
     seen = [
         (row[0].split(":")[0].split(",")[0].strip(), row[1].strip(), "answers" in row[3], "answers" in row[4])
         for row in rows
@@ -71,8 +73,7 @@ def test_of_tool_search_shows_what_is_found_called_and_evicted_in_both_protocols
         env={**os.environ, "COLUMNS": "220"},
     )
     assert done.returncode == 0, done.stderr
-    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in done.stdout.splitlines() if line[:1] == "│"]
-    off, on, *steps = rows
+    off, on, *steps = table_rows(done.stdout)
     assert (off[0], off[2], on[0], on[1], on[2]) == ("off", "60", "on", "tool_search, call_tool", "2")
     assert int(on[3]) < int(off[3]) / 10
     connects, bills, invoice, ships, ticket, *alone = steps
@@ -120,8 +121,7 @@ def test_of_capabilities_shows_one_that_comes_on_and_one_that_gives_way():
         env={**os.environ, "COLUMNS": "220"},
     )
     assert done.returncode == 0, done.stderr
-    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in done.stdout.splitlines() if line[:1] == "│"]
-    greets, bills, meets, calls, ships, bare, brings = rows
+    greets, bills, meets, calls, ships, bare, brings = table_rows(done.stdout)
     assert greets[2:5] == ["nothing", "", "1"]
     assert bills[2:5] == ["billing comes on", "billing", "4"]
     assert meets[2:5] == ["calendar comes on", "billing, calendar", "6"]

@@ -74,7 +74,7 @@ class TestReasons:
     def test_tell_nothing_of_what_the_operator_denies(self, base):
         assert "delete_log" not in verdicts(base)
         for name in ("delete_log", "absent_log"):
-            assert explain(base, "--tool", name).stdout.startswith(f"{name} is unknown: no tool of this name is open")
+            assert explain(base, "--tool", name).stdout.startswith(f"{name} is unknown: the server offers no tool")
 
     def test_answer_for_one_tool(self, base):
         text = explain(base, "--tool", "rotate_log", "--header", "x-mcp-read-only=1").stdout
@@ -84,7 +84,7 @@ class TestReasons:
 class TestTable:
     def test_sums_up_what_is_seen(self, base):
         text = explain(base, "--query", "tools=tail_logs,tail_log").stdout
-        assert "1 visible, 1 permitted, 3 open to callers" in text
+        assert "1 visible, 1 permitted, of 3 that the server offers" in text
         assert "did you mean 'tail_log'?" in text
 
 

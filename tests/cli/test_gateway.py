@@ -75,12 +75,12 @@ class TestCheck:
         shell.write(well=entry(), dead=entry("exits=3", "stderr=no such port"), gone={"command": "no-such-program"})
         done = shell.run("check", str(shell.config))
         assert done.returncode == 1
-        assert re.search(r"well +│ stdio +│ (ready|idle) +│ +20 ", done.stdout), done.stdout
+        assert re.search(r"well +stdio +(ready|idle) +20 ", done.stdout), done.stdout
         assert "dead: did not start: it exited with status 3" in done.stdout
         assert "no such port" in done.stdout
         assert "gone: not found: no command 'no-such-program'; looked in " in done.stdout
         assert "what would mend it: install it, or give its whole path as `command`" in done.stdout
-        assert "1 of 3 upstreams reached: 20 tools" in done.stdout
+        assert "1 of 3 servers answered: 20 tools" in done.stdout
         assert sorted(line.partition("] ")[2] for line in done.stderr.splitlines()) == [
             "dead: failing",
             "gone: failing",
@@ -99,14 +99,14 @@ class TestCheck:
         shell.write(well=entry(), odd={"command": 7})
         done = command("check", str(shell.config))
         assert done.returncode == 1
-        assert "1 of 1 upstreams reached: 20 tools" in done.stdout
+        assert "1 of 1 servers answered: 20 tools" in done.stdout
         assert f"left out: {shell.config}: mcpServers.odd.command: " in done.stdout.replace("\n", " ")
 
     def test_a_name_that_looks_like_markup_costs_none_of_the_others(self, shell: Shell, command: Command) -> None:
         shell.write(**{"a[/]b": entry(), "well": entry()})
         done = command("check", str(shell.config))
-        assert "2 of 2 upstreams reached: 40 tools" in done.stdout
-        assert re.search(r"a\[/\]b +│ stdio +│ (ready|idle) ", done.stdout), done.stdout
+        assert "2 of 2 servers answered: 40 tools" in done.stdout
+        assert re.search(r"a\[/\]b +stdio +(ready|idle) ", done.stdout), done.stdout
 
 
 class TestList:
@@ -131,7 +131,7 @@ class TestList:
     ) -> None:
         shell.write(loud=entry("tag=[/]\x1b[2J"), well=entry())
         done = command(str(shell.config), "--list")
-        assert re.search(r"loud_tagged +│ tool +│ visible +│ +│ \[/\]\\x1b\[2J, loud ", done.stdout), done.stdout
+        assert re.search(r"loud_tagged +tool +visible +\[/\]\\x1b\[2J, loud ", done.stdout), done.stdout
         assert "well_echo" in done.stdout
         assert "\x1b[2J" not in done.stdout
 

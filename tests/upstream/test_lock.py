@@ -270,7 +270,7 @@ class TestCommand:
         assert "'never' was never reached" in told.err
         assert "disabled" not in told.err
         assert self.run(store, tmp_path) == 0
-        assert "nothing waits" in capsys.readouterr().out
+        assert "nothing to accept" in capsys.readouterr().out
         self.list(store, CHANGED["description"], tool("push"))
         assert self.run(store, tmp_path) == 1
         told = capsys.readouterr()

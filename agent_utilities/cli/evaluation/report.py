@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
+from rich.markup import escape
 
 from agent_utilities.cli.evaluation.ablation import Row
 from agent_utilities.cli.evaluation.measures import RankedRequest
 from agent_utilities.errors import AgentUtilitiesError, InputError
+from agent_utilities.mcp.command_line.tables import NamesTable
 
 _COUNTS = ("queries", "negatives", "tools", "sessions", "next tools")
 _FRACTIONS = ("mrr@10", "abstention auroc")
@@ -25,9 +26,7 @@ class PlotError(AgentUtilitiesError, RuntimeError):
 
 def print_table(title: str, measures: Mapping[str, float]) -> None:
     """Print measures as a table, shares in percent."""
-    table = Table(title=title, title_justify="left", header_style="bold")
-    table.add_column("measure")
-    table.add_column("value", justify="right")
+    table = NamesTable(escape(title), "measure", "value")
     for name, value in measures.items():
         table.add_row(name, _format(name, value))
     Console().print(table)
@@ -37,10 +36,7 @@ def print_ablation(rows: Sequence[Row]) -> None:
     """Print what each part of what was learned is worth: figures in percent, and points more than by words alone."""
     if not rows:
         return
-    table = Table(title="what usage adds: percent, and points more", title_justify="left", header_style="bold")
-    table.add_column("with")
-    for name in rows[0].figures:
-        table.add_column(name, justify="right")
+    table = NamesTable("what usage adds: percent, and points more", "with", *rows[0].figures)
     for row in rows:
         table.add_row(row.name, *(_with_gain(row.figures[name], rows[0].figures[name]) for name in row.figures))
     Console().print(table)

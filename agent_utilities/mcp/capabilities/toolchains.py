@@ -109,7 +109,7 @@ class Toolchains:
                 continue
             line = f"{each.requirement.name}: {each.why}" if each.requirement.script is not None else each.why
             if self._installs is None and each.requirement.script is not None:
-                run = f"run 'bash deps/{each.requirement.name}.sh' in its tap"
+                run = f"run 'bash deps/{each.requirement.name}.sh' in the folder that it is from"
                 line += f"; an operator may start the gateway with --allow-install, or {run}"
             lines.append(line)
         return lines

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from agent_utilities.catalog.context import ACTIVE, ATTACHED, attached_line
 from agent_utilities.catalog.model import KINDS, ComponentKind
 from agent_utilities.catalog.surface_size import ListedTool, surface_warning
 from agent_utilities.catalog.tokens import n_tokens
 from agent_utilities.mcp.command_line.plain_text import plain
+from agent_utilities.mcp.command_line.tables import NamesTable
 from agent_utilities.mcp.host import Host
 from agent_utilities.mcp.surface.components import entry_of
 from agent_utilities.mcp.surface.verdict import Verdict
@@ -178,10 +178,7 @@ def _print_table(
     name: str, rows: list[dict[str, Any]], totals: dict[str, int], query: str, unknown: dict[str, str | None]
 ) -> None:
     console = Console(emoji=False)
-    table = Table(title=f"{plain(name)}: what a caller sees", title_justify="left", header_style="bold")
-    for heading in ("name", "kind", "verdict", "reason", "tags"):
-        table.add_column(heading, overflow="fold")
-    table.add_column("≈ tokens", justify="right")
+    table = NamesTable(f"{plain(name)}: what a caller sees", "name", "kind", "verdict", "reason", "tags", "≈ tokens")
     for row in rows:
         style = _STYLE[row["verdict"]]
         tokens = str(row["tokens"]) if row["kind"] == "tool" else ""

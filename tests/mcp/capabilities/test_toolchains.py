@@ -95,7 +95,7 @@ class TestWithoutPermission:
         toolchains = Toolchains(environ=tap.environ, allow_install=False)
         assert toolchains.told(await toolchains.check(tap.capability, tap.folder)) == [
             "a/thing: 'thing' is not installed; an operator may start the gateway with --allow-install, "
-            "or run 'bash deps/a/thing.sh' in its tap"
+            "or run 'bash deps/a/thing.sh' in the folder that it is from"
         ]
 
     async def test_nothing_is_said_of_what_is_there(self, tap: Tap) -> None:

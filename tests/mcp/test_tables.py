@@ -1,0 +1,72 @@
+"""Tables on a terminal: names stay in one piece, and nothing is lost or stands over the edge."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from agent_utilities.mcp.command_line.tables import NamesTable
+
+WORDS = st.text(st.sampled_from("ab_-.,=/ 7語"), max_size=40)
+NAME = "kubernetes_list_namespaced_pods"
+REASON = "denied in its configuration (/home/someone/servers.json: mcpServers.fresh.excludeTools)"
+
+
+def printed(table: NamesTable, width: int) -> list[str]:
+    console = Console(width=width, file=io.StringIO(), emoji=False)
+    console.print(table)
+    return console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+
+
+def listed(width: int) -> list[str]:
+    table = NamesTable("a [green]title[/]", "name", "verdict", "reason", "tags", "≈ tokens")
+    table.add_row(NAME, "[red]denied[/]", REASON, "kubernetes, read, cluster", "1,234")
+    table.add_row("git_log", "visible", "", "git", "12")
+    return printed(table, width)
+
+
+class TestNames:
+    def test_are_whole_on_80_columns_and_texts_are_wrapped_by_words(self) -> None:
+        title, *lines = listed(80)
+        assert title == "a title"
+        assert any(line.startswith(f"{NAME}  denied   denied in its ") for line in lines)
+        assert all(f" {tag}" in " ".join(lines) for tag in ("kubernetes,", "read,", "cluster"))
+
+    def test_are_broken_between_words_where_there_is_no_other_way(self) -> None:
+        lines = [line.split()[0] for line in listed(60) if line.startswith(("kuber", "list", "names", "pods"))]
+        assert lines == ["kubernetes_", "list_", "namespaced_", "pods"]
+
+    @pytest.mark.parametrize("cell", ["create_invoice,get_invoice;used=1.0", "--tools tail_log,search_logs"])
+    def test_in_a_list_are_parted_at_its_commas(self, cell: str) -> None:
+        table = NamesTable("", "a", "b")
+        table.add_row("x" * 14, cell)
+        assert all(line.rstrip().endswith((",", "0", "logs")) for line in printed(table, 36)[2:])
+
+
+def test_numbers_are_flush_right() -> None:
+    assert [line[-8:] for line in listed(120)[1:] if line.startswith((NAME, "git_log"))] == ["   1,234", "      12"]
+
+
+@pytest.mark.parametrize(("width", "is_drawn"), [(20, True), (12, False)])
+def test_charts_are_left_out_before_a_name_is_broken(width: int, is_drawn: bool) -> None:
+    table = NamesTable("", "name", "")
+    table.add_row("read_files", Text("████"))
+    text = "\n".join(printed(table, width))
+    assert ("████" in text, "read_files" in text) == (is_drawn, True)
+
+
+@given(rows=st.lists(st.tuples(WORDS, WORDS, WORDS), max_size=4), width=st.integers(20, 90))
+def test_nothing_is_lost_and_nothing_stands_over_the_edge(rows: list[tuple[str, str, str]], width: int) -> None:
+    table = NamesTable("", "one", "two", "three")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    lines = printed(table, width)
+    assert max(map(cell_len, lines)) <= width
+    given_text = "".join(cell for row in rows for cell in row)
+    assert sorted("".join(lines[2:]).replace(" ", "")) == sorted(given_text.replace(" ", ""))
