@@ -31,6 +31,7 @@ _REMEDIES: dict[Cause, str] = {
     "did not answer": "give it longer by `startTimeoutSeconds`, or see `agent-utilities gateway logs NAME`",
     "died": "see `agent-utilities gateway logs NAME`",
     "not MCP": "see whether command or URL is an MCP server's",
+    "sent too much": "raise `maxMessageBytes` in its config if that much is meant",
     "refused": "log in by `agent-utilities gateway login NAME`, or look at its `headers` and `auth`",
     "unreachable": "see whether it runs, and whether the URL is right",
 }

@@ -10,6 +10,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
+from agent_utilities.upstream.limits import Limits
+
 Transport = Literal["stdio", "http", "sse"]
 
 
@@ -100,11 +102,21 @@ class UpstreamConfig(BaseModel):
     """Seconds that each of its lists may take."""
     idle_s: float = Field(default=600.0, gt=0)
     """Seconds without a call after which it is stopped."""
+    max_message_bytes: int = Field(default=Limits().message_bytes, gt=0)
+    """Bytes that one message of its may have."""
+    max_call_s: float | None = Field(default=None, gt=0)
+    """Seconds a call may take in all; an hour where None, or `timeout_s` where that is longer."""
     overrides: Mapping[str, ToolOverride] = Field(default_factory=dict)
     """What the operator says of single tools, by the name that the upstream calls them."""
     capabilities: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
     """By capability, the globs of the tools that it wants of this server; empty for a server of the configuration
     itself."""
+
+    @property
+    def limits(self) -> Limits:
+        """What it may send, and how long a call may take."""
+        call_s = max(Limits().call_s, self.timeout_s) if self.max_call_s is None else self.max_call_s
+        return Limits(message_bytes=self.max_message_bytes, call_s=call_s)
 
     @cached_property
     def digest(self) -> str:

@@ -8,7 +8,16 @@ from typing import Literal
 from agent_utilities.errors import AgentUtilitiesError, InputError
 
 Cause = Literal[
-    "not found", "did not start", "did not answer", "died", "not MCP", "refused", "unreachable", "off", "stopping"
+    "not found",
+    "did not start",
+    "did not answer",
+    "died",
+    "not MCP",
+    "sent too much",
+    "refused",
+    "unreachable",
+    "off",
+    "stopping",
 ]
 """What is wrong with an upstream, in a word that state, metrics and tables share."""
 

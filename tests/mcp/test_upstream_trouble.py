@@ -27,7 +27,7 @@ def gateway() -> Iterator[Served]:
     with served(
         script("dies", "faulty_server.py", "die-in-call", "stderr=last words"),
         script("hangs", "faulty_server.py", "hang-at-call", timeout_s=0.5),
-        script("well", "faulty_server.py"),
+        script("well", "faulty_server.py", max_message_bytes=65 << 20),
         script("old", "asking_server.py"),
         script("legacy", "asking_server.py"),
         script("auto", "asking_server.py"),

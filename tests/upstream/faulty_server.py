@@ -11,10 +11,11 @@ At start:   exits=STATUS  fails=N:FILE (exits N times, counted in FILE, then wor
             wait-for=FILE (answers nothing until FILE is there)
 Ending:     lingers (ignores SIGTERM and the end of stdin)  ignores-eof (ignores only the end of stdin)
 Output:     garbage-before  garbage-between  garbage-glued  garbage-only  stderr-flood=BYTES  stderr=TEXT
+            pours=WHAT (without an end, once its tools are listed: lines, blank, line, or notes, which are MCP)
 Pipes:      closes-stdin  closes-stdout  stops-reading (each: after the handshake)
 Lists:      hang-at-list[=KIND]  refuses-list=KIND (answers it with an error)
             tools=N  list-bytes=N  twice  bad-schema  deep-schema=N  tag=TEXT  storm=N (list_changed, so many a second)
-Calls:      hang-at-call  die-in-call  spin-at-call
+Calls:      hang-at-call  die-in-call  spin-at-call  values (answers with 300,000 of them)
 Records:    pids=FILE (a line for each process)  record=FILE (a line for each message received)
 """
 
@@ -132,6 +133,9 @@ class Server:
             self.send({"id": message["id"], "error": {"code": refused.code, "message": str(refused)}})
         else:
             self.send({"id": message["id"], "result": result})
+        while "pours" in FAULTS and method == "tools/list":
+            with self.writing:
+                write(POURED[FAULTS["pours"]])
 
     def result(self, method: str, params: Message) -> Message:
         if method.endswith("/list") and FAULTS.get("hang-at-list") in ("", method.removesuffix("/list")):
@@ -154,6 +158,8 @@ class Server:
             hang()
         if "spin-at-call" in FAULTS:
             spin()
+        if "values" in FAULTS:
+            return text("") | {"structuredContent": {"values": [[]] * 150_000}}
         if "die-in-call" in FAULTS:
             complain("out of luck")
             os._exit(3)
@@ -179,6 +185,10 @@ class Server:
         while True:
             self.send({"method": "notifications/tools/list_changed"})
             time.sleep(1 / per_second)
+
+
+NOTE = json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "n"}})
+POURED = {"lines": "still at work\n" * 200, "blank": "\n" * 2000, "line": "x" * 60_000, "notes": f"{NOTE}\n" * 100}
 
 
 class Refused(Exception):

@@ -7,7 +7,34 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
+from zlib import Z_FULL_FLUSH, compressobj
 
+
+def _head(status: int, kind: str, **headers: str) -> bytes:
+    lines = "".join(f"{name}: {value}\r\n" for name, value in {"content-type": kind, **headers}.items())
+    return f"HTTP/1.1 {status} Told\r\n{lines}\r\n".encode()
+
+
+def _nothing_packed() -> tuple[bytes, bytes]:
+    """Return how gzip of zeros begins, and a kilobyte that goes on with a megabyte of them, as often as it comes."""
+    packed = compressobj(wbits=31)
+    first, more = (packed.compress(bytes(2**20)) + packed.flush(Z_FULL_FLUSH) for _ in range(2))
+    return first, more
+
+
+_NOTE = b'{"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "n"}}'
+_FIRST_PACKED, _PACKED = _nothing_packed()
+ENDLESS = {
+    "endless-json": (_head(200, "application/json"), b'{"jsonrpc": "2.0", ' + b" " * 60_000),
+    "endless-error": (_head(500, "text/html"), b"<p>" * 20_000),
+    "endless-html": (_head(200, "text/html"), b"<p>" * 20_000),
+    "endless-event": (_head(200, "text/event-stream"), b"data: x\n" * 8_000),
+    "endless-redirect": (_head(307, "text/html", location="/moved"), b"<p>" * 20_000),
+    "endless-gzip": (_head(200, "application/json", **{"content-encoding": "gzip"}) + _FIRST_PACKED, _PACKED),
+    "packed-twice": (_head(200, "application/json", **{"content-encoding": "gzip, gzip"}), b"x"),
+    "endless-notes": (_head(200, "text/event-stream"), b"event: message\ndata: " + _NOTE + b"\n\n"),
+}
+"""Tools whose answer has no end: how it begins, and what follows again and again."""
 TOOLS = (
     "echo",
     "headers",
@@ -18,6 +45,9 @@ TOOLS = (
     "html",
     "redirect",
     "ask",
+    "values",
+    "blocks",
+    *ENDLESS,
     "401",
     "403",
     "404",
@@ -41,6 +71,8 @@ class HttpServer:
         """What a probe for the newer era is answered with."""
         self.has_only_sse = False
         """Whether it knows nothing of streamable HTTP."""
+        self.n_poured = 0
+        """Bytes that were sent of bodies that have no end."""
         self._streams: list[asyncio.StreamWriter] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -80,6 +112,8 @@ class HttpServer:
             _send(writer, 405 if method == "GET" else 200, b"")
         elif path == "/messages":
             await self._answer_sse(writer, message)
+        elif (told := message.get("params", {}).get("name")) in ENDLESS and path != "/moved":
+            await self._pour(writer, *ENDLESS[told])
         elif not _misbehaved(writer, message.get("params", {}).get("name")):
             await self._answer_mcp(writer, headers, message)
         await writer.drain()
@@ -107,7 +141,9 @@ class HttpServer:
             _send(writer, 500, b"no")
             return
         _send(writer, 202, b"Accepted")
-        if "id" in message:
+        if message.get("params", {}).get("name") == "endless-event":
+            await self._pour(self._streams[-1], b"", ENDLESS["endless-event"][1])
+        elif "id" in message:
             result = handshake() if message["method"] == "initialize" else await self._result(message, {})
             self._streams[-1].write(b"event: message\ndata: " + _result(message, result) + b"\n\n")
 
@@ -120,9 +156,22 @@ class HttpServer:
         if params["name"] == "wait":
             await self.released.wait()
         text = json.dumps(dict(headers)) if params["name"] == "headers" else params["arguments"].get("text", "")
+        if params["name"] == "values":
+            return {"content": [], "structuredContent": {"values": [[]] * params["arguments"]["n"]}}
+        if params["name"] == "blocks":
+            return {"content": [{"type": "text", "text": ""}] * params["arguments"]["n"]}
         if "n" in params["arguments"]:
             text = "x" * params["arguments"]["n"]
         return {"content": [{"type": "text", "text": text}]}
+
+    async def _pour(self, writer: asyncio.StreamWriter, head: bytes, piece: bytes) -> None:
+        """Send what has no end, until nobody takes it."""
+        writer.write(head)
+        while not writer.is_closing():
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(0)
+            self.n_poured += len(piece)
 
     def forget_sessions(self) -> None:
         """Know no session any more, as after a restart."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_utilities.upstream.config import UpstreamConfig
+from agent_utilities.upstream.limits import Limits
 from agent_utilities.upstream.processes.process_guard import ProcessGuard
 from agent_utilities.upstream.processes.stderr_log import StderrLog
 from agent_utilities.upstream.processes.stdio import StdioUpstream
@@ -34,20 +35,19 @@ def config(*faults: str, **more: Any) -> UpstreamConfig:
 
 @asynccontextmanager
 async def upstream(
-    *faults: str, environ: Mapping[str, str] | None = None, max_line_bytes: int | None = None, **more: Any
+    *faults: str, environ: Mapping[str, str] | None = None, limits: Limits | None = None, **more: Any
 ) -> AsyncIterator[StdioUpstream]:
     """Give a faulty server that is not yet started, with a guard of its own.
 
     Args:
         faults: its arguments.
         environ: the gateway's environment; ours by default.
-        max_line_bytes: the longest message that is read.
+        limits: what it may send; its config's where None.
         more: other keys of its config.
     """
-    bounds = {} if max_line_bytes is None else {"max_line_bytes": max_line_bytes}
     async with ProcessGuard() as guard:
         own = os.environ if environ is None else environ
-        yield StdioUpstream(config(*faults, **more), environ=own, stderr=StderrLog(), guard=guard, **bounds)
+        yield StdioUpstream(config(*faults, **more), environ=own, stderr=StderrLog(), guard=guard, limits=limits)
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -26,14 +26,14 @@ class Stalled(Caller):
 
 async def test_progress_is_told_in_order():
     caller = Caller("one")
-    call = Call(caller, {}, timeout_s=60)
+    call = Call(caller, {}, timeout_s=60, limit_s=60)
     await asyncio.gather(*(call.progress(n, None, None) for n in range(100)))
     assert [progress for progress, _, _ in caller.progressed] == list(range(100))
 
 
 async def test_of_a_caller_who_reads_nothing_no_more_than_so_much_is_kept():
     caller = Stalled()
-    call = Call(caller, {}, timeout_s=60)
+    call = Call(caller, {}, timeout_s=60, limit_s=60)
     telling = asyncio.create_task(call.progress(-1, None, None))
     await asyncio.sleep(0)
     for n in range(10 * N_UNTOLD):

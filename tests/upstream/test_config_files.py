@@ -207,6 +207,8 @@ class TestOfOurOwn:
             "listTimeoutSeconds": 7,
             "startTimeoutSeconds": 8,
             "idle_s": 9,
+            "maxCallSeconds": 10,
+            "maxMessageBytes": 2**20,
         }
         upstream = only(config_of(tmp_path / "mcp.json", {"mcpServers": {"x": server}}))
         told = upstream.model_dump(
@@ -231,6 +233,8 @@ class TestOfOurOwn:
             "start_timeout_s": 8,
             "list_timeout_s": 7,
             "idle_s": 9,
+            "max_call_s": 10,
+            "max_message_bytes": 2**20,
         }
         override = upstream.overrides["read"]
         assert (override.description, override.title, override.tags, override.enabled) == (

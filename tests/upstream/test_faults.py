@@ -220,8 +220,8 @@ class TestLists:
             await gateway.seen("bad")
             assert len(gateway["bad"].snapshot.tools) >= 10_000
 
-    async def test_of_20_mb_is_taken(self):
-        async with beside_a_good_one(faulty("bad", "list-bytes=20000000")) as gateway:
+    async def test_of_15_mb_is_taken(self):
+        async with beside_a_good_one(faulty("bad", "list-bytes=15000000")) as gateway:
             await gateway.seen("bad")
             assert gateway["bad"].snapshot.problems == ()
 

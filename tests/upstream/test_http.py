@@ -23,10 +23,10 @@ def over_http(server: HttpServer, transport: str = "http", **settings: object) -
     return UpstreamConfig.model_validate(told)
 
 
-async def error_of(gateway: Running, tool: str) -> UpstreamError:
+async def error_of(gateway: Running, tool: str, **arguments: object) -> UpstreamError:
     """Return the error that a call ends in."""
     with pytest.raises(UpstreamError, match=r"^upstream 'web' ") as raised:
-        await gateway.call("web", tool)
+        await gateway.call("web", tool, **arguments)
     return raised.value
 
 

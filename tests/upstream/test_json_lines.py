@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import json
-import math
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
+from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
-from agent_utilities.upstream.processes import long_json
-from agent_utilities.upstream.processes.json_lines import LineBuffer, OverlongLine, read_line, too_long
-from agent_utilities.upstream.processes.long_json import read_long_json
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=8) | st.dictionaries(st.text(max_size=6), inner, max_size=8),
-    max_leaves=12,
-)
+from agent_utilities.upstream.limits import IncomingMessage, Limits, Unfinished
+from agent_utilities.upstream.processes import json_lines
+from agent_utilities.upstream.processes.json_lines import LineBuffer, OverlongLine, too_long
 
 
 def line(**message: Any) -> bytes:
     return json.dumps({"jsonrpc": "2.0"} | message).encode()
+
+
+def line_buffer(message_bytes: int = 2**20) -> LineBuffer:
+    return LineBuffer(IncomingMessage(Limits(message_bytes=message_bytes), Unfinished()))
+
+
+def read_line(line: bytes) -> list[JSONRPCMessage]:
+    return json_lines.read_line(line, Limits())
 
 
 class TestLines:
@@ -31,7 +32,7 @@ class TestLines:
     @given(st.lists(st.binary(max_size=20)), st.integers(1, 9))
     def test_they_are_found_in_any_pieces(self, pieces: list[bytes], size: int):
         data = b"\n".join(pieces)
-        buffer, found = LineBuffer(), []
+        buffer, found = line_buffer(), []
         for at in range(0, len(data), size):
             buffer.feed(data[at : at + size])
             while (line := buffer.next_line()) is not None:
@@ -43,13 +44,13 @@ class TestLines:
 
     @given(st.integers(0, 60), st.integers(1, 70))
     def test_of_one_over_the_limit_only_its_ends_are_kept(self, n_bytes: int, size: int):
-        buffer, found = LineBuffer(max_bytes=20), []
+        buffer, found = line_buffer(20), []
         data = b"x" * n_bytes + b"\nnext\n"
         for at in range(0, len(data), size):
             buffer.feed(data[at : at + size])
             while (line := buffer.next_line()) is not None:
                 found.append(line if isinstance(line, OverlongLine) else bytes(line).rstrip(b"\n"))
-        first = b"x" * n_bytes if n_bytes <= 20 else OverlongLine(b"x" * n_bytes, b"x" * n_bytes, n_bytes)
+        first = b"x" * n_bytes if n_bytes <= 20 else OverlongLine(b"x" * n_bytes, b"x" * n_bytes, n_bytes, "")
         assert [getattr(one, "n_bytes", one) for one in found] == [getattr(first, "n_bytes", first), b"next"]
 
 
@@ -114,45 +115,7 @@ class TestMessages:
         [(b'{"jsonrpc":"2.0","id":"a","result":', b"}"), (b'{"result":', b',"jsonrpc":"2.0","id":"a"}')],
     )
     def test_an_answer_that_is_too_long_is_an_error_that_says_how_long(self, start: bytes, end: bytes):
-        (message,) = too_long(OverlongLine(start, end, 300 * 2**20), 128 * 2**20)
+        (message,) = too_long(OverlongLine(start, end, 300 * 2**20, "a message of over 16 MiB"))
         assert isinstance(message, JSONRPCError)
         assert message.id == "a"
-        assert message.error.message == ("the server's answer is 300 MiB long, and the gateway takes at most 128 MiB")
-
-
-@pytest.fixture
-def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(long_json, "_SMALL", 16)
-    monkeypatch.setattr(long_json, "_LARGE", 24)
-
-
-@pytest.mark.usefixtures("_small_pieces")
-class TestLongOnes:
-    """What is read in pieces is what is read at once, wherever the pieces end."""
-
-    @settings(max_examples=100)
-    @given(JSON, st.sampled_from([None, 1]), st.booleans())
-    def test_equal_what_python_reads(self, value: Any, indent: int | None, is_ascii: bool):
-        written = json.dumps(value, indent=indent, ensure_ascii=is_ascii)
-        assert read_long_json(written.encode("utf-8", "surrogatepass")) == json.loads(written)
-
-    @given(st.text(alphabet='\\"/\n\u00e9\u65e5\U0001f600u0a', max_size=120), st.booleans())
-    def test_strings_of_escapes_equal_what_python_reads(self, text: str, is_ascii: bool):
-        assert read_long_json(json.dumps(text, ensure_ascii=is_ascii).encode()) == text
-
-    @given(st.lists(st.integers() | st.floats(allow_nan=False) | st.text("a,]", max_size=3)))
-    def test_arrays_of_short_items_equal_what_python_reads(self, items: list[Any]):
-        assert read_long_json(json.dumps(items).encode()) == items
-
-    @settings(max_examples=100)
-    @given(JSON, st.integers(0, 200), st.sampled_from([b"", b",", b"]", b"}", b'"', b"x", b"\\", b"\xff"]))
-    def test_what_python_does_not_read_is_not_read_either(self, value: Any, at: int, put: bytes):
-        written = json.dumps(value).encode()
-        broken = written[:at] + put + written[at + 1 :]
-        try:
-            expected = json.loads(broken, strict=False)
-        except ValueError:
-            with pytest.raises(ValueError):  # noqa: PT011
-                read_long_json(broken)
-        else:
-            assert read_long_json(broken) == expected or math.isnan(expected)
+        assert message.error.message == ("the server's answer of 300 MiB is dropped: it is a message of over 16 MiB")

@@ -169,7 +169,7 @@ async def test_nobody_is_asked_who_does_not_wait(tmp_path: Path, url: str, monke
     ("name", "told"),
     [
         ("nosion", "did you mean 'notion'? there are: a, notion"),
-        ("local", "there are: a, notion"),
+        ("local", "a stdio server has no login: 'local'"),
         ("elsewhere", "there are: a, notion"),
     ],
 )

@@ -6,6 +6,7 @@ import asyncio
 import ctypes
 import json
 import os
+import re
 import signal
 import sys
 from contextlib import suppress
@@ -17,7 +18,8 @@ from fastmcp.client.client import CallToolResult
 from mcp.shared.exceptions import MCPError
 
 from agent_utilities.upstream.errors import UpstreamError
-from agent_utilities.upstream.processes import process, stdio
+from agent_utilities.upstream.limits import Limits
+from agent_utilities.upstream.processes import process
 from agent_utilities.upstream.processes.stdio import StdioUpstream
 from tests.upstream.processes import FAULTY_SERVER, PATIENCE_S, is_alive, until, upstream
 
@@ -68,22 +70,22 @@ class TestMessages:
 
     async def test_what_is_no_message_is_counted_and_its_first_lines_are_logged_without_escapes(self):
         async with upstream("garbage-before") as faulty, connect(faulty):
-            assert faulty.n_garbage == 3
+            assert faulty.n_garbage == 4
             assert "-- on stdout, no message: Starting faulty server ..." in faulty.stderr.last_lines(
                 20, with_notes=True
             )
 
-    async def test_a_result_of_64_mib_passes(self):
-        async with upstream() as faulty, connect(faulty) as client:
+    async def test_a_result_of_64_mib_passes_where_its_config_permits_that(self):
+        async with upstream(max_message_bytes=65 * 2**20) as faulty, connect(faulty) as client:
             assert len(text(await client.call_tool("big", {"n": 64 * 2**20}))) == 64 * 2**20
 
-    async def test_a_list_of_20_mb_passes(self):
-        async with upstream("list-bytes=20000000", "tools=1000") as faulty, connect(faulty) as client:
+    async def test_a_list_of_15_mb_passes(self):
+        async with upstream("list-bytes=15000000", "tools=1000") as faulty, connect(faulty) as client:
             assert len(await client.list_tools()) == 1021
 
     async def test_an_answer_over_the_limit_is_an_error_that_says_so_and_the_connection_stays(self):
-        async with upstream(max_line_bytes=2**20) as faulty, connect(faulty) as client:
-            with pytest.raises(MCPError, match="answer is 3 MiB long, and the gateway takes at most 1 MiB"):
+        async with upstream(max_message_bytes=2**20) as faulty, connect(faulty) as client:
+            with pytest.raises(MCPError, match="answer of 3 MiB is dropped: it is a message of over 1 MiB, the most"):
                 await client.call_tool("big", {"n": 3 * 2**20})
             assert text(await client.call_tool("echo", {"text": "hello"})) == "hello"
 
@@ -138,11 +140,11 @@ class TestDeath:
         async with upstream(fault) as faulty:
             assert await death(faulty) == told
 
-    async def test_what_prints_nothing_but_garbage_is_no_mcp(self, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr(stdio, "MAX_GARBAGE_LINES", 5)
-        async with upstream("garbage-only") as faulty:
+    async def test_what_prints_nothing_but_garbage_is_no_mcp(self):
+        async with upstream("garbage-only", limits=Limits(garbage_lines=5)) as faulty:
             told = await death(faulty)
-        assert told == "wrote 5 lines and no message; what it writes to stdout is no MCP, such as 'I am no MCP server'"
+        assert re.match(r"wrote 5 lines \(0.0 MiB\) to stdout with no message among them; what it writes", told)
+        assert told.endswith("to stdout is no MCP, such as 'I am no MCP server'")
 
     async def test_a_wrapper_that_dies_is_told_though_its_child_holds_the_pipes(self):
         async with upstream("wrapper", "lingers") as faulty, connect(faulty) as client:

@@ -141,6 +141,20 @@ class TestDeadlines:
             assert await gateway.call("faulty", "progress", relay, n=15, delay=0.1) == "15 steps"
         assert relay.progressed[0] == (1.0, 15.0, "step 1")
 
+    async def test_a_flood_of_progress_keeps_no_call_open_for_ever(self):
+        async with running(faulty(timeout_s=20, max_call_s=0.3)) as gateway:
+            pid = await gateway.pid("faulty")
+            with pytest.raises(
+                UpstreamError, match=r"'faulty' did not answer: the call took over 0.3 s.*maxCallSeconds"
+            ):
+                await gateway.call("faulty", "progress", Caller("one"), n=10**9, delay=0)
+            assert await gateway.pid("faulty") == pid
+
+    async def test_what_a_call_may_take_in_all_includes_questions(self):
+        async with running(faulty(max_call_s=0.3)) as gateway:
+            with pytest.raises(UpstreamError, match=r"the call took over 0.3 s in all"):
+                await gateway.call("faulty", "ask", Caller("one", thinks_s=3600), message="who?")
+
     async def test_one_that_answers_nothing_any_more_is_ended_and_the_next_call_served(self):
         policy = replace(QUICK, ping_s=0.1)
         async with running(faulty("faulty", "stops-reading", timeout_s=0.2), policy=policy) as gateway:

@@ -20,6 +20,7 @@ Kind = Literal[
     "off switch",
     "seconds",
     "milliseconds",
+    "bytes",
     "time",
     "transport",
     "auth",
@@ -114,6 +115,11 @@ KEYS: tuple[Key, ...] = (
     Key("start_timeout_s", ("startup_timeout_ms",), "milliseconds", "The same, in milliseconds.", ("Codex",)),
     Key("list_timeout_s", ("listTimeoutSeconds", "list_timeout_s"), "seconds", "Seconds that each of its lists may"
         " take."),
+    Key("max_call_s", ("maxCallSeconds", "max_call_s"), "seconds", "Seconds that a call may take in all, whatever"
+        " progress it shows: 3600, or `timeout` where that is longer. The time in which its caller is asked something"
+        " counts."),
+    Key("max_message_bytes", ("maxMessageBytes", "max_message_bytes"), "bytes", "Bytes of the longest message that is"
+        " taken of it, after decompression: 16777216."),
     Key("idle_s", ("idleSeconds", "idle_s"), "seconds", "Seconds without a call after which it is stopped."),
 )  # fmt: skip
 """In the order of the docs' table."""

@@ -22,6 +22,7 @@ from agent_utilities.upstream.configuration.shown import described, shown
 from agent_utilities.upstream.configuration.variables import references
 
 _LONGEST_S = 7 * 24 * 3600
+_FEWEST_BYTES, _MOST_BYTES = 2**16, 2**30
 _TRANSPORTS = {"stdio": "stdio", "local": "stdio", "sse": "sse"} | dict.fromkeys(
     ("http", "streamablehttp", "remote", "httpstream", "streamable"), "http"
 )
@@ -123,6 +124,12 @@ def _time(value: object, reading: Reading) -> float:
     return _seconds(value, reading, 0.001 if is_ms else 1.0)
 
 
+def _bytes(value: object, reading: Reading) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not _FEWEST_BYTES <= value <= _MOST_BYTES:
+        raise reading.wrong(value, f"a whole number from {_FEWEST_BYTES} to {_MOST_BYTES}, such as 16777216")
+    return value
+
+
 def _transport(value: object, reading: Reading) -> str:
     transport = _TRANSPORTS.get(fold(value)) if isinstance(value, str) else None
     if transport is None:
@@ -162,6 +169,7 @@ _READERS: Mapping[Kind, Callable[[object, Reading], Any]] = {
     "off switch": lambda value, reading: not _switch(value, reading),
     "seconds": _seconds,
     "milliseconds": lambda value, reading: _seconds(value, reading, 0.001),
+    "bytes": _bytes,
     "time": _time,
     "transport": _transport,
     "auth": read_auth,

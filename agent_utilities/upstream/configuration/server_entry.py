@@ -172,7 +172,7 @@ class Reader:
 
 _AS_THEY_ARE = (
     "forward_headers", "forward_meta", "lazy", "tags", "description", "isolate", "timeout_s", "start_timeout_s",
-    "list_timeout_s", "idle_s",
+    "list_timeout_s", "idle_s", "max_call_s", "max_message_bytes",
 )  # fmt: skip
 _NOT_DONE = {fold(key): told for key, told in NOT_DONE.items()}
 

@@ -27,6 +27,10 @@ class NoProgressError(Exception):
     """A call has shown no sign of progress for as long as it may."""
 
 
+class CallTooLongError(Exception):
+    """A call has taken as long as one may in all."""
+
+
 @dataclass(eq=False, slots=True)
 class Call:
     """One call of an upstream, from its start to its answer.
@@ -35,13 +39,16 @@ class Call:
         relay: the caller's side; None where nobody can be asked or told.
         headers: those of the caller's headers that the operator lets cross.
         timeout_s: seconds it may take without a sign of progress.
+        limit_s: seconds it may take in all, the time in which its caller is asked something included.
         is_sent: whether the upstream may have got any of it.
     """
 
     relay: Relay | None
     headers: Mapping[str, str]
     timeout_s: float
+    limit_s: float
     is_sent: bool = False
+    _since_s: float = field(default_factory=lambda: asyncio.get_running_loop().time(), init=False)
     _deadline: asyncio.Timeout | None = field(default=None, init=False)
     _n_questions: int = field(default=0, init=False)
     _untold: deque[Callable[[], Awaitable[None]]] = field(default_factory=lambda: deque(maxlen=N_UNTOLD), init=False)
@@ -49,20 +56,25 @@ class Call:
 
     def move_on(self) -> None:
         """Count its time from now: the upstream has shown that it works on it."""
-        if self._deadline is not None and not self._deadline.expired() and not self._n_questions:
-            self._deadline.reschedule(asyncio.get_running_loop().time() + self.timeout_s)
+        if not self._n_questions:
+            self._may_take(self.timeout_s)
 
     @contextmanager
     def asking(self) -> Iterator[None]:
         """Let the call take `ASKED_S` while the caller is asked, since a person may take long."""
         self._n_questions += 1
-        if self._deadline is not None and not self._deadline.expired():
-            self._deadline.reschedule(asyncio.get_running_loop().time() + max(self.timeout_s, ASKED_S))
+        self._may_take(max(self.timeout_s, ASKED_S))
         try:
             yield
         finally:
             self._n_questions -= 1
             self.move_on()
+
+    def _may_take(self, more_s: float) -> None:
+        """Give it so much time from now on, within what it may take in all."""
+        if self._deadline is not None and not self._deadline.expired():
+            until_s = asyncio.get_running_loop().time() + more_s
+            self._deadline.reschedule(min(until_s, self._since_s + self.limit_s))
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Hand progress on to the caller, as a sign that the upstream works on it."""
@@ -92,19 +104,21 @@ class Call:
 
     @asynccontextmanager
     async def under_way(self) -> AsyncIterator[None]:
-        """Make it the present call, and end it once it has shown no progress for too long.
+        """Make it the present call, and end it once it has shown no progress for too long, or takes too long in all.
 
         Raises:
-            NoProgressError: it had to be ended.
+            NoProgressError: it had to be ended, since it showed no progress.
+            CallTooLongError: it had to be ended, whatever progress it showed.
         """
         token = _present.set(self)
-        deadline = self._deadline = asyncio.timeout(self.timeout_s)
+        until_s = self._since_s + self.limit_s
+        deadline = self._deadline = asyncio.timeout_at(min(until_s, asyncio.get_running_loop().time() + self.timeout_s))
         try:
             async with deadline:
                 yield
         except TimeoutError:
             if deadline.expired():
-                raise NoProgressError from None
+                raise (CallTooLongError if deadline.when() == until_s else NoProgressError) from None
             raise
         finally:
             self._deadline = None

@@ -13,14 +13,16 @@ import anyio
 import mcp_types
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
-from mcp import ClientSession
-from mcp.shared.dispatcher import CallOptions, ProgressFnT
+from mcp import ClientSession, MCPError
+from mcp.shared.dispatcher import CallOptions, OnRequest, ProgressFnT
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import ClientMessageMetadata, SessionMessage
 from mcp.shared.transport_context import TransportContext
 
 from agent_utilities.upstream.connections.calls import Call, present_call
 from agent_utilities.upstream.connections.listed_items import FIELDS, Kind
+from agent_utilities.upstream.http.http_errors import HttpTrouble
+from agent_utilities.upstream.limits import TooMuchError, check_parts
 from agent_utilities.upstream.relay import Relay
 
 _page: ContextVar[dict[str, Any] | None] = ContextVar("agent_utilities_upstream_page", default=None)
@@ -91,6 +93,8 @@ class _Dispatcher(JSONRPCDispatcher[TransportContext]):
             if call.relay is not None:
                 params = _with_capabilities(params, call.relay)
         raw = await super().send_raw_request(method, params, opts, **related)
+        if method not in FIELDS:
+            _check(raw)
         if _is_modern(params):
             raw = {**_UNSAID, **raw}
         page, field = _page.get(), FIELDS.get(method)
@@ -99,12 +103,24 @@ class _Dispatcher(JSONRPCDispatcher[TransportContext]):
         page.update(raw)
         return {**raw, field: []}
 
-    async def run(self, *args: Any, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+    async def run(self, on_request: OnRequest, *args: Any, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         """Receive until the connection ends."""
+
+        async def checked(context: Any, method: str, params: Mapping[str, Any] | None) -> dict[str, Any]:
+            _check(params or {})
+            return await on_request(context, method, params)
+
         try:
-            await super().run(*args, task_status=task_status)
+            await super().run(checked, *args, task_status=task_status)
         finally:
             self.ended.set()
+
+
+def _check(message: Mapping[str, Any]) -> None:
+    try:
+        check_parts(message)
+    except TooMuchError as error:
+        raise MCPError.from_error_data(HttpTrouble("sent too much", f"it sent {error}").as_error()) from None
 
 
 def _is_modern(params: Mapping[str, Any] | None) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from agent_utilities.upstream.config import Transport, UpstreamConfig
+from agent_utilities.upstream.limits import Unfinished
 
 if TYPE_CHECKING:
     import httpx2
@@ -24,7 +25,12 @@ def module_of(config: UpstreamConfig) -> str:
 
 
 def transport_of(
-    config: UpstreamConfig, *, environ: Mapping[str, str], stderr: StderrLog, guard: ProcessGuard
+    config: UpstreamConfig,
+    *,
+    environ: Mapping[str, str],
+    stderr: StderrLog,
+    guard: ProcessGuard,
+    unfinished: Unfinished | None = None,
 ) -> ClientTransport:
     """Return a transport that reaches the upstream; it is used for one connection.
 
@@ -33,20 +39,22 @@ def transport_of(
         environ: the user's environment, of which a stdio upstream gets a small safe set.
         stderr: takes what a stdio upstream writes to stderr.
         guard: ends its processes where the gateway can't.
+        unfinished: counts what has begun to come on all connections of the upstream.
     """
+    unfinished = unfinished or Unfinished()
     if config.transport == "stdio":
         from agent_utilities.upstream.processes.stdio import StdioUpstream
 
-        return StdioUpstream(config, environ=environ, stderr=stderr, guard=guard)
+        return StdioUpstream(config, environ=environ, stderr=stderr, guard=guard, unfinished=unfinished)
     url, auth = config.url.get_secret_value(), _auth(config, environ)
     headers = {name: value.get_secret_value() for name, value in config.headers.items()}
     if config.transport == "sse":
         from agent_utilities.upstream.http.sse import SseUpstream
 
-        return SseUpstream(url, headers=headers, auth=auth)
+        return SseUpstream(url, headers=headers, auth=auth, limits=config.limits, unfinished=unfinished)
     from agent_utilities.upstream.http.streamable_http import HttpUpstream
 
-    return HttpUpstream(url, headers=headers, auth=auth)
+    return HttpUpstream(url, headers=headers, auth=auth, limits=config.limits, unfinished=unfinished)
 
 
 def _auth(config: UpstreamConfig, environ: Mapping[str, str]) -> str | httpx2.Auth | None:

@@ -9,7 +9,9 @@ from typing import Any
 import httpx2
 import mcp_types
 
+from agent_utilities.upstream.http.bounded_body import bounding
 from agent_utilities.upstream.http.http_errors import HttpTrouble, trouble_of_status
+from agent_utilities.upstream.limits import Limits, TooMuchError, Unfinished
 
 CONNECT_S = 30.0
 """Seconds to connect and to send; how long an answer may take is for the call's own deadline to say."""
@@ -28,11 +30,19 @@ class UpstreamHttpClient(httpx2.AsyncClient):
     Args:
         headers: of every request.
         auth: the login.
+        limits: what the upstream may send.
+        unfinished: counts what has begun to come on all of its connections.
         is_answered_there: whether the answer to a message comes as the response to it.
     """
 
     def __init__(
-        self, *, headers: Mapping[str, str], auth: httpx2.Auth | None = None, is_answered_there: bool = True
+        self,
+        *,
+        headers: Mapping[str, str],
+        auth: httpx2.Auth | None = None,
+        limits: Limits,
+        unfinished: Unfinished,
+        is_answered_there: bool = True,
     ) -> None:
         self._is_answered_there = is_answered_there
         super().__init__(
@@ -40,12 +50,14 @@ class UpstreamHttpClient(httpx2.AsyncClient):
             auth=auth,
             timeout=httpx2.Timeout(CONNECT_S, read=None),
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20),
+            event_hooks={"response": [bounding(limits, unfinished)]},
         )
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Send a request of the transport."""
         if request.method != "POST":
             return await super().send(request, **options)
+        await request.aread()  # one that follows a redirect has its message as a stream
         if not _is_request(request):
             request.extensions["timeout"] = httpx2.Timeout(NOTIFICATION_S).as_dict()
         try:
@@ -55,6 +67,8 @@ class UpstreamHttpClient(httpx2.AsyncClient):
             return _answer(request, HttpTrouble("unreachable", _text(error), is_sent=False, is_final=True))
         except httpx2.TransportError as error:
             return _answer(request, HttpTrouble("unreachable", _text(error), is_final=True))
+        except TooMuchError as error:
+            return _answer(request, _too_much(error))
         except Exception as error:  # a login that fails raises whatever it likes
             return _answer(request, HttpTrouble("refused", _text(error), is_sent=False, is_final=True))
 
@@ -88,7 +102,10 @@ class UpstreamHttpClient(httpx2.AsyncClient):
 
 
 class _UntilItBreaks(httpx2.AsyncByteStream):
-    """A response's stream that ends where its connection breaks: the transport tells whoever waits then."""
+    """A response's events, to where its connection breaks: the transport tells whoever waits then.
+
+    Where it sends too much the last event is an error that says so, which the transport takes for the answer.
+    """
 
     def __init__(self, inner: httpx2.AsyncByteStream) -> None:
         self._inner = inner
@@ -99,6 +116,8 @@ class _UntilItBreaks(httpx2.AsyncByteStream):
                 yield chunk
         except httpx2.TransportError:
             return
+        except TooMuchError as error:
+            yield b"event: message\ndata: " + _error(_too_much(error)).encode() + b"\n\n"
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -124,8 +143,16 @@ def _is_request(request: httpx2.Request) -> bool:
 
 
 def _answer(request: httpx2.Request, trouble: HttpTrouble, status: int = 502) -> httpx2.Response:
-    error = mcp_types.JSONRPCError(jsonrpc="2.0", id=None, error=trouble.as_error())
-    return httpx2.Response(status, json=error.model_dump(mode="json", by_alias=True), request=request)
+    kind = {"content-type": "application/json"}
+    return httpx2.Response(status, headers=kind, content=_error(trouble).encode(), request=request)
+
+
+def _error(trouble: HttpTrouble) -> str:
+    return mcp_types.JSONRPCError(jsonrpc="2.0", id=None, error=trouble.as_error()).model_dump_json(by_alias=True)
+
+
+def _too_much(error: TooMuchError) -> HttpTrouble:
+    return HttpTrouble("sent too much", f"it sent {error}", is_final=True)
 
 
 def _text(error: Exception) -> str:

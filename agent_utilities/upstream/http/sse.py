@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Unpack
+from typing import Any, Unpack
 
 import anyio
 import httpx2
@@ -17,7 +17,7 @@ from mcp.shared.message import ClientMessageMetadata, SessionMessage
 
 from agent_utilities.upstream.http.http_client import UpstreamHttpClient
 from agent_utilities.upstream.http.http_errors import HttpTrouble, trouble_of_status
-from agent_utilities.upstream.http.streamable_http import MAX_EVENT_BYTES
+from agent_utilities.upstream.limits import Limits, TooMuchError, Unfinished
 
 _MAX_REDIRECTS = 5
 
@@ -26,7 +26,19 @@ class SseUpstream(SSETransport):
     """Connects by HTTP+SSE; headers and login are FastMCP's.
 
     The SDK's own client ends at events over 1 MiB, and leaves a call without an answer whose POST failed.
+
+    Args:
+        url: the upstream's.
+        limits: what it may send.
+        unfinished: counts what has begun to come on all of its connections.
+        more: as FastMCP's transport takes it.
     """
+
+    def __init__(self, url: str, *, limits: Limits, unfinished: Unfinished, **more: Any) -> None:
+        super().__init__(url, **more)
+        self._limits, self._unfinished = limits, unfinished
+        self.exit_text = ""
+        """Why we ended the stream; empty where we did not."""
 
     @asynccontextmanager
     async def connect_session(
@@ -34,26 +46,65 @@ class SseUpstream(SSETransport):
     ) -> AsyncIterator[ClientSession]:
         """Give a session that is not yet initialized."""
         options = transport_options or TransportOptions()
-        client = UpstreamHttpClient(headers=self.headers, auth=self.auth, is_answered_there=False)
-        async with client, _opened(client, self.url) as response, _streams(client, response) as streams:
+        client = UpstreamHttpClient(
+            headers=self.headers,
+            auth=self.auth,
+            limits=self._limits,
+            unfinished=self._unfinished,
+            is_answered_there=False,
+        )
+        async with client, _opened(client, self.url) as response, self._streams(client, response) as streams:
             async with options.session_class(*streams, **session_kwargs) as session:
                 yield session
 
+    @asynccontextmanager
+    async def _streams(
+        self, client: httpx2.AsyncClient, response: httpx2.Response
+    ) -> AsyncIterator[
+        tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
+    ]:
+        """Give what is read and what is written as messages, once it is known where they go."""
+        read_send, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        write, write_receive = anyio.create_memory_object_stream[SessionMessage](0)
+        async with read_send, read, write, write_receive, anyio.create_task_group() as group:
+            address = await group.start(self._read, response, read_send)
+            group.start_soon(_Posts(client, read_send).run, str(address), write_receive)
+            yield read, write
+            group.cancel_scope.cancel()
 
-@asynccontextmanager
-async def _streams(
-    client: httpx2.AsyncClient, response: httpx2.Response
-) -> AsyncIterator[
-    tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
-]:
-    """Give what is read and what is written as messages, once it is known where they go."""
-    read_send, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    write, write_receive = anyio.create_memory_object_stream[SessionMessage](0)
-    async with read_send, read, write, write_receive, anyio.create_task_group() as group:
-        address = await group.start(_read, response, read_send)
-        group.start_soon(_Posts(client, read_send).run, str(address), write_receive)
-        yield read, write
-        group.cancel_scope.cancel()
+    async def _read(
+        self,
+        response: httpx2.Response,
+        messages: MemoryObjectSendStream[SessionMessage | Exception],
+        *,
+        task_status: anyio.abc.TaskStatus[httpx2.URL],
+    ) -> None:
+        """Read events until the stream ends, and give the address that messages go to once it is told."""
+        is_started = False
+        async with messages:
+            try:
+                async for event in httpx2.EventSource(response, max_event_size=None):
+                    if event.event == "endpoint" and not is_started:
+                        address = response.url.join(event.data)
+                        if _origin(address) != _origin(response.url):
+                            raise _error(HttpTrouble("not MCP", "it wants its messages at another host"))
+                        is_started = True
+                        task_status.started(address)
+                    elif event.event == "message" and event.data:
+                        try:
+                            message = mcp_types.jsonrpc_message_adapter.validate_json(event.data, by_name=False)
+                        except ValueError as error:
+                            await messages.send(error)
+                            continue
+                        await messages.send(SessionMessage(message))
+            except TooMuchError as error:
+                self.exit_text = f"sent {error}"
+            except (httpx2.TransportError, anyio.BrokenResourceError):
+                pass
+        if not is_started and self.exit_text:
+            raise _error(HttpTrouble("sent too much", self.exit_text, is_final=True))
+        if not is_started:
+            raise _error(HttpTrouble("not MCP", "it did not say where its messages go"))
 
 
 @asynccontextmanager
@@ -81,36 +132,6 @@ def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
 
 def _error(trouble: HttpTrouble) -> MCPError:
     return MCPError.from_error_data(trouble.as_error())
-
-
-async def _read(
-    response: httpx2.Response,
-    messages: MemoryObjectSendStream[SessionMessage | Exception],
-    *,
-    task_status: anyio.abc.TaskStatus[httpx2.URL],
-) -> None:
-    """Read events until the stream ends, and give the address that messages go to once it is told."""
-    is_started = False
-    async with messages:
-        try:
-            async for event in httpx2.EventSource(response, max_event_size=MAX_EVENT_BYTES):
-                if event.event == "endpoint" and not is_started:
-                    address = response.url.join(event.data)
-                    if _origin(address) != _origin(response.url):
-                        raise _error(HttpTrouble("not MCP", "it wants its messages at another host"))
-                    is_started = True
-                    task_status.started(address)
-                elif event.event == "message" and event.data:
-                    try:
-                        message = mcp_types.jsonrpc_message_adapter.validate_json(event.data, by_name=False)
-                    except ValueError as error:
-                        await messages.send(error)
-                        continue
-                    await messages.send(SessionMessage(message))
-        except (httpx2.TransportError, anyio.BrokenResourceError):
-            pass
-    if not is_started:
-        raise _error(HttpTrouble("not MCP", "it did not say where its messages go"))
 
 
 class _Posts:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mcp_types import (
@@ -18,12 +18,8 @@ from mcp_types import (
 )
 from pydantic_core import from_json
 
-from agent_utilities.upstream.processes.long_json import read_long_json
+from agent_utilities.upstream.limits import MIB, IncomingMessage, Limits, TooMuchError
 
-MAX_LINE_BYTES = 128 * 2**20
-"""Bytes of the longest line that is read: 64 MiB of text or of base64, with room for escapes."""
-LONG_LINE_BYTES = 256 * 1024
-"""Bytes from which on a line is read in a thread, in pieces."""
 _ENDS_BYTES = 4096
 """Bytes of the beginning and the end of a line that is too long, which are kept for its id."""
 _ID_FIRST = re.compile(rb'^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d+|"[^"\\]*")\s*[,}]')
@@ -39,22 +35,24 @@ class OverlongLine:
         start: its first bytes.
         end: its last bytes.
         n_bytes: its length.
+        why: the limit that it is over.
     """
 
     start: bytes
     end: bytes
     n_bytes: int
+    why: str
 
 
 class LineBuffer:
     """What was read of a pipe and not yet taken, in time and memory proportional to its size.
 
     Args:
-        max_bytes: the length of the longest line that is kept; of a longer one only its ends are.
+        message: what a line's length is held to; of one that is too long only its ends are kept.
     """
 
-    def __init__(self, max_bytes: int = MAX_LINE_BYTES) -> None:
-        self.max_bytes = max_bytes
+    def __init__(self, message: IncomingMessage) -> None:
+        self._message = message
         self._data = bytearray()
         self._n_searched = 0
         self._overlong: OverlongLine | None = None
@@ -66,18 +64,33 @@ class LineBuffer:
     def next_line(self) -> bytes | bytearray | OverlongLine | None:
         """Return the next line without its end, or None where it isn't whole yet."""
         end = self._data.find(b"\n", self._n_searched)
+        n_bytes = len(self._data) if end < 0 else end
+        self._n_searched = n_bytes if end < 0 else 0
+        try:
+            if self._overlong is None:
+                self._message.has(n_bytes)
+        except TooMuchError as error:
+            self._overlong = OverlongLine(bytes(self._data[:_ENDS_BYTES]), b"", 0, str(error))
+        if self._overlong is not None:
+            self._drop(n_bytes)
         if end < 0:
-            self._n_searched = len(self._data)
-            if self._overlong or len(self._data) > self.max_bytes:
-                self._drop(len(self._data))
             return None
-        self._n_searched = 0
-        if self._overlong or end > self.max_bytes:
-            self._drop(end)
-            del self._data[:1]
-            overlong, self._overlong = self._overlong, None
-            return overlong
-        return self._take(end)
+        self._message.has(0)
+        if self._overlong is None:
+            return self._take(end)
+        del self._data[:1]
+        overlong, self._overlong = self._overlong, None
+        return overlong
+
+    @property
+    def n_dropped(self) -> int:
+        """Bytes of a line that is too long, and has not ended yet."""
+        return self._overlong.n_bytes if self._overlong is not None else 0
+
+    def close(self) -> None:
+        """Drop what is there."""
+        self._data.clear()
+        self._message.has(0)
 
     def rest(self) -> bytes | bytearray:
         """Return what is there of a line that has no end, once the pipe has none to give."""
@@ -93,18 +106,24 @@ class LineBuffer:
 
     def _drop(self, n_bytes: int) -> None:
         """Leave out the first bytes of a line that is too long, and remember its ends."""
-        overlong = self._overlong or OverlongLine(bytes(self._data[:_ENDS_BYTES]), b"", 0)
+        overlong = self._overlong
+        assert overlong is not None
         tail = overlong.end + bytes(self._data[max(0, n_bytes - _ENDS_BYTES) : n_bytes])
-        self._overlong = OverlongLine(overlong.start, tail[-_ENDS_BYTES:], overlong.n_bytes + n_bytes)
+        self._overlong = replace(overlong, end=tail[-_ENDS_BYTES:], n_bytes=overlong.n_bytes + n_bytes)
         del self._data[:n_bytes]
+        self._message.has(0)
         self._n_searched = 0
 
 
-def read_line(line: bytes | bytearray) -> list[JSONRPCMessage]:
+def read_line(line: bytes | bytearray, limits: Limits) -> list[JSONRPCMessage]:
     """Return the messages of a line: one, as a rule; none where it is no message.
 
     A message after other text on its line is found too. An answer that can't be read is given as an error, so that
     whoever waits for it does not wait on.
+
+    Args:
+        line: the line.
+        limits: how many values it may have.
     """
     if not line.strip():
         return []
@@ -112,6 +131,7 @@ def read_line(line: bytes | bytearray) -> list[JSONRPCMessage]:
     if within:
         line = line[within.start() :]
     try:
+        limits.check_values(line)
         return messages_of(_parse(line))
     except (ValueError, RecursionError) as error:
         return unreadable(line[:_ENDS_BYTES], line[-_ENDS_BYTES:], f"could not be read: {error}")
@@ -119,7 +139,7 @@ def read_line(line: bytes | bytearray) -> list[JSONRPCMessage]:
 
 def _parse(line: bytes | bytearray) -> Any:
     try:
-        return from_json(line) if len(line) < LONG_LINE_BYTES else read_long_json(line)
+        return from_json(line)
     except ValueError:
         # What JavaScript writes of a text that was cut within a character, or what is not quite UTF-8.
         return _without_surrogates(json.loads(line.decode(errors="replace")))
@@ -154,10 +174,9 @@ def messages_of(value: Any) -> list[JSONRPCMessage]:
     return [kind.model_validate(value, by_name=False)]
 
 
-def too_long(line: OverlongLine, max_bytes: int) -> list[JSONRPCMessage]:
+def too_long(line: OverlongLine) -> list[JSONRPCMessage]:
     """Return an error in the place of an answer that was too long; nothing where its id can't be told."""
-    reason = f"is {line.n_bytes / 2**20:,.0f} MiB long, and the gateway takes at most {max_bytes / 2**20:,.0f} MiB"
-    return unreadable(line.start, line.end, reason)
+    return unreadable(line.start, line.end, f"of {line.n_bytes / MIB:,.4g} MiB is dropped: it is {line.why}")
 
 
 def unreadable(start: bytes | bytearray, end: bytes | bytearray, reason: str) -> list[JSONRPCMessage]:

@@ -13,22 +13,15 @@ import anyio
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification
 
-from agent_utilities.upstream.processes.json_lines import (
-    LONG_LINE_BYTES,
-    LineBuffer,
-    OverlongLine,
-    read_line,
-    too_long,
-)
+from agent_utilities.upstream.limits import MIB, TURN_BYTES, IncomingMessage, Turns
+from agent_utilities.upstream.processes.json_lines import LineBuffer, OverlongLine, read_line, too_long
 from agent_utilities.upstream.processes.process import UpstreamProcess
 
-_READ_BYTES = 256 * 1024
+_READ_BYTES = TURN_BYTES
 _PIPE_BYTES = 1024 * 1024
-"""Bytes that a pipe holds at most: more than that was not written by a process that had exited before."""
+"""Bytes that a pipe holds at most: more than that was not written before its process exited, or the stream ended."""
 MAX_QUEUED_BYTES = 1024 * 1024
 """Bytes that wait for a process to read its stdin, beside the message that went over it: then senders wait."""
-_TURN = 16
-"""Messages after which other tasks get their turn."""
 CLOSED_S = 0.3
 """Seconds that a process which closed a pipe gets to exit, so that it can be told how it did."""
 
@@ -62,14 +55,14 @@ class Ears(Protocol):
 class MessageReader(_Stream):
     """The messages that a process writes to its stdout, read when asked for, so that no queue can grow."""
 
-    def __init__(self, process: UpstreamProcess, ears: Ears, max_line_bytes: int) -> None:
-        self._process, self._ears = process, ears
-        self._lines = LineBuffer(max_line_bytes)
+    def __init__(self, process: UpstreamProcess, ears: Ears, message: IncomingMessage) -> None:
+        self._process, self._ears, self._limits = process, ears, message.limits
+        self._lines, self._turns = LineBuffer(message), Turns()
         self._messages: deque[SessionMessage] = deque()
         self._wake: asyncio.Future[None] | None = None
-        self._n_turn = self._n_since_exit = 0
+        self._n_since_end = 0
         self._reason = ""
-        self._is_over = False
+        self._is_cut = self._is_over = False
 
     def __aiter__(self) -> Self:
         return self
@@ -86,15 +79,17 @@ class MessageReader(_Stream):
         Raises:
             anyio.EndOfStream: the process has exited, or closed a pipe.
         """
-        self._n_turn += 1
-        if self._n_turn % _TURN == 0:
-            await asyncio.sleep(0)
+        if self._messages:  # of a batch, which may be long
+            await self._turns.after(0)
         while not self._messages:
             if self._is_over:
                 raise anyio.EndOfStream
-            line = self._lines.next_line()
+            line = None if self._is_cut else self._lines.next_line()
             if line is not None:
-                await self._take(line)
+                began_s = asyncio.get_running_loop().time()
+                self._take(line)
+                n_bytes = 0 if isinstance(line, OverlongLine) else len(line)
+                await self._turns.after(n_bytes, asyncio.get_running_loop().time() - began_s)
             elif not await self._read():
                 await self._finish()
         self._ears.message()
@@ -103,48 +98,65 @@ class MessageReader(_Stream):
     async def aclose(self) -> None:
         """Read no more."""
         self.end("was stopped")
+        self.drop()
 
     def end(self, reason: str) -> None:
         """Have the stream end for a reason, after what is there to be read."""
         self._reason = self._reason or reason
         self._rouse()
 
+    def cut(self, reason: str) -> None:
+        """Have the stream end for a reason, and take nothing more of what is there."""
+        self._is_cut = True
+        self.end(reason)
+
+    def drop(self) -> None:
+        """Forget what has come of a message that is not whole."""
+        self._lines.close()
+
     async def _finish(self) -> None:
-        if rest := self._lines.rest():
-            await self._take(rest)
+        if not self._is_cut and (rest := self._lines.rest()):
+            self._take(rest)
+        self.drop()
         await self._ears.at_end(self._reason)
         self._is_over = True
 
-    async def _take(self, line: bytes | bytearray | OverlongLine) -> None:
+    def _take(self, line: bytes | bytearray | OverlongLine) -> None:
         if isinstance(line, OverlongLine):
-            messages = too_long(line, self._lines.max_bytes)
+            messages = too_long(line)
             if not messages:
-                self.end(f"wrote a message of {line.n_bytes / 2**20:,.0f} MiB")
-        elif len(line) < LONG_LINE_BYTES:
-            messages = read_line(line)
+                self.cut(f"wrote a line of {line.n_bytes / MIB:,.4g} MiB, {line.why}")
         else:
-            messages = await asyncio.to_thread(read_line, line)
+            messages = read_line(line, self._limits)
+            if not messages:
+                self._ears.garbage(line)
         self._messages.extend(map(SessionMessage, messages))
-        if not messages and not isinstance(line, OverlongLine) and line.strip():
-            self._ears.garbage(line)
 
     async def _read(self) -> bool:
         """Read more, waiting for it where nothing is there; False where nothing more comes."""
-        while True:
+        while not self._is_cut:
             try:
                 data = os.read(self._process.stdout, _READ_BYTES)
             except BlockingIOError:
                 # What a process that has exited wrote is all there; another that holds its pipe is not our server.
-                if self._reason or self._process.exited.is_set():
+                if self._is_ending:
                     return False
                 await self._readable()
                 continue
             except OSError:
                 data = b""
-            if self._process.exited.is_set():  # a child of its that holds the pipe may write on and on
-                self._n_since_exit += len(data)
+            if self._is_ending:  # it, or a child of its that holds the pipe, may write on and on
+                self._n_since_end += len(data)
             self._lines.feed(data)
-            return bool(data) and self._n_since_exit <= _PIPE_BYTES
+            await self._turns.after(len(data))
+            if self._lines.n_dropped > self._limits.upstream_bytes:
+                self.cut(f"wrote a line of over {self._limits.upstream_bytes / MIB:,.4g} MiB without an end")
+            return bool(data) and self._n_since_end <= _PIPE_BYTES
+        return False
+
+    @property
+    def _is_ending(self) -> bool:
+        return bool(self._reason) or self._process.exited.is_set()
 
     async def _readable(self) -> None:
         """Wait until something can be read, the process has exited, or the stream was ended."""

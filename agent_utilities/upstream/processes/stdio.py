@@ -18,9 +18,9 @@ from mcp import ClientSession
 from agent_utilities.runtime.threads import in_daemon_thread
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.errors import Cause, UpstreamError
+from agent_utilities.upstream.limits import MIB, IncomingMessage, Limits, Unfinished
 from agent_utilities.upstream.processes.child_environment import child_environment
 from agent_utilities.upstream.processes.command_path import CommandError, child_path, find_program, with_home
-from agent_utilities.upstream.processes.json_lines import MAX_LINE_BYTES
 from agent_utilities.upstream.processes.marked_processes import Entry
 from agent_utilities.upstream.processes.message_streams import CLOSED_S, MessageReader, MessageWriter
 from agent_utilities.upstream.processes.process import UpstreamProcess
@@ -31,8 +31,6 @@ from agent_utilities.upstream.secrets import secrets_of, without
 
 logger = logging.getLogger("agent_utilities.upstream")
 
-MAX_GARBAGE_LINES = 10_000
-"""Lines on stdout that are no messages, after which what has sent no message is taken for no MCP server."""
 _TOLD_GARBAGE_LINES = 20
 _TOLD_CHARACTERS = 200
 
@@ -45,7 +43,8 @@ class StdioUpstream(ClientTransport):
         environ: our own environment, of which the variables in `child_environment.PASSED_ON` are passed on.
         stderr: takes what it writes to stderr, and the first lines on stdout that are no messages.
         guard: ends it where we can't.
-        max_line_bytes: the length of the longest message that is read; a longer answer becomes an error that says so.
+        limits: what it may send; the config's where None. A longer answer becomes an error that says so.
+        unfinished: counts what has begun to come on all of the upstream's connections.
     """
 
     def __init__(
@@ -55,17 +54,18 @@ class StdioUpstream(ClientTransport):
         environ: Mapping[str, str],
         stderr: StderrLog,
         guard: ProcessGuard,
-        max_line_bytes: int = MAX_LINE_BYTES,
+        limits: Limits | None = None,
+        unfinished: Unfinished | None = None,
     ) -> None:
         self.config, self.stderr, self.guard = config, stderr, guard
-        self.max_line_bytes = max_line_bytes
+        self.limits, self.unfinished = limits or config.limits, unfinished or Unfinished()
         self.died = asyncio.Event()
         """Set once the process has exited or closed a pipe, when calls have no answer to wait for; `exit_text` is set
         before."""
         self.exit_text = ""
         """How it died, such as `exited with status 3`; empty while it lives, and where it was we who ended it."""
         self.n_garbage = 0
-        """Lines on stdout that were no messages."""
+        """Lines on stdout that were no messages, blank ones included."""
         self.first_garbage = ""
         """The first of them, cut and made readable."""
         self.n_messages = 0
@@ -79,7 +79,7 @@ class StdioUpstream(ClientTransport):
     @property
     def garbage_text(self) -> str:
         """What it writes to stdout that is no MCP, for a person, where it has sent no message; else empty."""
-        if self.n_messages or not self.n_garbage:
+        if self.n_messages or not self.first_garbage:
             return ""
         return f"what it writes to stdout is no MCP, such as {self.first_garbage!r}"
 
@@ -144,23 +144,30 @@ class _Connection:
         self._upstream, self._process = upstream, process
         self._timer: asyncio.TimerHandle | None = None
         self._pump = StderrPump(process, upstream.stderr.feed)
-        self.reader = MessageReader(process, self, upstream.max_line_bytes)
+        self._n_told = self._n_lines = self._n_bytes = 0
+        self.reader = MessageReader(process, self, IncomingMessage(upstream.limits, upstream.unfinished))
         self.writer = MessageWriter(process, self._stdin_closed, upstream.died)
 
     def message(self) -> None:
         """Count a message."""
         self._upstream.n_messages += 1
+        self._n_lines = self._n_bytes = 0
 
     def garbage(self, line: bytes | bytearray) -> None:
-        """Count a line that is no message, and log the first ones."""
-        upstream = self._upstream
-        text = upstream.shown(readable(bytes(line[:_TOLD_CHARACTERS])))
+        """Count a line that is no message, log the first ones, and end it where there is nothing else for too long."""
+        upstream, limits = self._upstream, self._upstream.limits
         upstream.n_garbage += 1
-        upstream.first_garbage = upstream.first_garbage or text
-        if upstream.n_garbage <= _TOLD_GARBAGE_LINES:
+        self._n_lines += 1
+        self._n_bytes += len(line)
+        if self._n_told < _TOLD_GARBAGE_LINES and line.strip():
+            self._n_told += 1
+            text = upstream.shown(readable(bytes(line[:_TOLD_CHARACTERS])))
+            upstream.first_garbage = upstream.first_garbage or text
             upstream.stderr.note(f"on stdout, no message: {text}")
-        if upstream.n_garbage >= MAX_GARBAGE_LINES and not upstream.n_messages:
-            self.reader.end(f"wrote {upstream.n_garbage:,} lines and no message")
+        if self._n_lines >= limits.garbage_lines or self._n_bytes >= limits.garbage_bytes:
+            example = f", such as {upstream.first_garbage!r}" if upstream.n_messages and upstream.first_garbage else ""
+            much = f"{self._n_lines:,} lines ({self._n_bytes / MIB:,.1f} MiB)"
+            self.reader.cut(f"wrote {much} to stdout with no message among them{example}")
 
     async def at_end(self, reason: str) -> None:
         """Tell how the process died, before those hear of it who wait for answers."""
@@ -179,6 +186,7 @@ class _Connection:
             if self._timer:
                 self._timer.cancel()
             self._tell("")
+            self.reader.drop()
             self._pump.close()
             self._process.close()
         for entry in survivors:

@@ -16,6 +16,7 @@ from agent_utilities.upstream.connections.connection import Connection, Live
 from agent_utilities.upstream.connections.transports import module_of, transport_of
 from agent_utilities.upstream.errors import UpstreamError
 from agent_utilities.upstream.http.http_errors import http_trouble
+from agent_utilities.upstream.limits import Unfinished
 from agent_utilities.upstream.supervision.troubles import root_error
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ class Opener:
         self._slots, self._policy = slots, policy
         self._is_shy = False
         self._transport: Transport | None = None
+        self._unfinished = Unfinished()
 
     async def open(
         self, known_version: str | None, is_urgent: Callable[[], bool], offered: ClientCapabilities | None = None
@@ -140,7 +142,9 @@ class Opener:
     async def _once(self, way: _Way, until_s: float) -> tuple[Connection, Live]:
         config = self.troubles.config.model_copy(update={"transport": way.transport})
         await self._slots.import_module(module_of(config))
-        transport = transport_of(config, environ=self._environ, stderr=self._stderr, guard=self._guard)
+        transport = transport_of(
+            config, environ=self._environ, stderr=self._stderr, guard=self._guard, unfinished=self._unfinished
+        )
         policy = self._policy
         connection = Connection(
             transport, way.version, probe_s=policy.probe_s, close_s=policy.close_s, offered=way.offered

@@ -12,7 +12,7 @@ from mcp import MCPError
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from agent_utilities.runtime.endings import ended
-from agent_utilities.upstream.connections.calls import Call, NoProgressError
+from agent_utilities.upstream.connections.calls import Call, CallTooLongError, NoProgressError
 from agent_utilities.upstream.connections.negotiation import has_ended
 from agent_utilities.upstream.errors import UpstreamError
 from agent_utilities.upstream.http.forwarding import forwarded
@@ -136,7 +136,9 @@ class Upstream:
             raise self._opener.troubles.error("stopping", "the gateway is not running")
         counts, started_s = self.counts, asyncio.get_running_loop().time()
         counts.n_calls += 1
-        call = Call(relay, forwarded(self.config.forward_headers, headers), self.config.timeout_s)
+        call = Call(
+            relay, forwarded(self.config.forward_headers, headers), self.config.timeout_s, self.config.limits.call_s
+        )
         try:
             keeper = await self._keeper_of(relay)
             with keeper.using():
@@ -164,6 +166,8 @@ class Upstream:
         except NoProgressError:
             serving.doubt()
             raise self._opener.troubles.no_progress() from None
+        except CallTooLongError:
+            raise self._opener.troubles.too_long() from None
         except MCPError as error:
             raise await self._what_it_means(error, keeper, serving, call) from None
         serving.reached(True)

@@ -79,6 +79,14 @@ class Troubles:
             "did not answer", f"the call showed no progress for {self.config.timeout_s:g} s and is given up"
         )
 
+    def too_long(self) -> UpstreamError:
+        """Return what a call is answered with that has taken as long as one may in all."""
+        limit_s = self.config.limits.call_s
+        return self.error(
+            "did not answer",
+            f"the call took over {limit_s:g} s in all and is given up; `maxCallSeconds` of its config raises that",
+        )
+
     def died(self, exit_text: str, *, in_call: bool) -> UpstreamError:
         """Return what is said of a connection that has ended by itself."""
         doubt = " in the middle of the call, which it may have carried out, or not" if in_call else ""

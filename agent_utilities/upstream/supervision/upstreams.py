@@ -44,6 +44,7 @@ _BEHIND = {
 } | {
     "start_timeout_s",
     "list_timeout_s",
+    "max_call_s",
     "forward_headers",
     "forward_meta",
 }
