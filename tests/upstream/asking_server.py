@@ -51,7 +51,11 @@ QUESTIONS: dict[str, tuple[Any, Any]] = {
     "sample": (sampling, mcp_types.CreateMessageResult),
     "roots": (lambda arguments: mcp_types.ListRootsRequest(), mcp_types.ListRootsResult),
 }
-TOOLS = (*QUESTIONS, "both", "tell", "refuse", "fail", "meta", "wait", "waiting", "cancelled")
+REFUSALS: dict[str, tuple[Any, ...]] = {
+    "refuse": (-32055, "refused by the upstream", {"why": ["that is why"]}),
+    "task": (mcp_types.METHOD_NOT_FOUND, "it is to be called as a task"),
+}
+TOOLS = (*QUESTIONS, "both", "tell", "refuse", "fail", "meta", "wait", "waiting", "cancelled", "task")
 
 
 def text(value: Any, **more: Any) -> mcp_types.CallToolResult:
@@ -95,8 +99,8 @@ async def call(ctx: Context, params: mcp_types.CallToolRequestParams) -> Any:
                 mcp_types.LoggingMessageNotification(params=told), related_request_id=ctx.request_id
             )
             return text("told")
-        case "refuse":
-            raise MCPError(-32055, "refused by the upstream", {"why": ["that is why"]})
+        case "refuse" | "task":
+            raise MCPError(*REFUSALS[params.name])
         case "fail":
             return text("it failed", is_error=True, structured_content={"why": None})
         case "meta":
@@ -118,7 +122,8 @@ async def call(ctx: Context, params: mcp_types.CallToolRequestParams) -> Any:
 
 
 def schema(name: str) -> mcp_types.Tool:
-    return mcp_types.Tool(name=name, input_schema={"type": "object", "additionalProperties": True})
+    execution = mcp_types.ToolExecution(task_support="required") if name == "task" else None
+    return mcp_types.Tool(name=name, input_schema={"type": "object", "additionalProperties": True}, execution=execution)
 
 
 async def list_tools(ctx: Context, params: Any) -> mcp_types.ListToolsResult:

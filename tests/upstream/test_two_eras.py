@@ -155,6 +155,7 @@ class TestWhereThereIsNoSecond:
             assert {each["era"] for each in served} == {"modern"}
             assert len({each["pid"] for each in served}) == 1
             await gateway.until(lambda: sum(is_alive(int(pid)) for pid in pids.read_text().split()) == 1)
+            assert gateway["both"].counts.n_starts == 2
             assert gateway["both"].counts.n_failures == 0
 
     async def test_one_that_runs_but_once_serves_all_on_the_first_and_that_is_told_once(self, tmp_path, caplog):

@@ -19,7 +19,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
 from agent_utilities.catalog.document import ToolServer
-from agent_utilities.mcp.upstreams.capabilities import can_be_asked
+from agent_utilities.mcp.upstreams.capabilities import can_be_asked, told_of_tasks
 from agent_utilities.mcp.upstreams.relay import ServerRelay
 from agent_utilities.mcp.upstreams.relayed_error import RelayedError
 from agent_utilities.mcp.upstreams.results import (
@@ -159,6 +159,8 @@ class Caller:
         except UpstreamError as error:
             text = mcp_types.TextContent(type="text", text=str(error))
             return RelayedToolResult.of(mcp_types.CallToolResult(content=[text], is_error=True))
+        except RelayedError as error:
+            raise RelayedError(told_of_tasks(error.error, tool)) from None
         if isinstance(result, mcp_types.InputRequiredResult):
             return InputRequiredToolResult(result)
         return RelayedToolResult.of(result)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mcp_types
+from fastmcp.utilities.tasks import TASKS_EXTENSION_ID
 
 Question = mcp_types.InputRequest
 """What an upstream may ask in the middle of a call."""
@@ -49,6 +50,24 @@ def offers(capabilities: mcp_types.ClientCapabilities | None, question: Question
 def can_be_asked(capabilities: mcp_types.ClientCapabilities | None) -> bool:
     """Whether a client with these capabilities can be asked anything."""
     return capabilities is not None and any((capabilities.sampling, capabilities.elicitation, capabilities.roots))
+
+
+def told_of_tasks(error: mcp_types.ErrorData, tool: mcp_types.Tool) -> mcp_types.ErrorData:
+    """Return an upstream's error, with a word on why where it is that its tool must run as a background task.
+
+    Upstreams tell that the client asks for none, and mean the gateway, which carries none, whatever its caller can do.
+    """
+    match error.code, error.data:
+        case mcp_types.MISSING_REQUIRED_CLIENT_CAPABILITY, {"requiredCapabilities": {"extensions": {**extensions}}}:
+            is_of_tasks = TASKS_EXTENSION_ID in extensions
+        case mcp_types.METHOD_NOT_FOUND, _:  # so 2025-11-25 has it
+            is_of_tasks = tool.execution is not None and tool.execution.task_support == "required"
+        case _:
+            is_of_tasks = False
+    if not is_of_tasks:
+        return error
+    told = "this tool runs as a background task alone, and a gateway carries none: call it at its own server"
+    return error.model_copy(update={"message": f"{error.message}; {told}"})
 
 
 def refusal(question: Question) -> mcp_types.ErrorData:
