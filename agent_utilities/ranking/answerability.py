@@ -24,6 +24,9 @@ N_NEIGHBOURS = 8
 OWN_QUANTILE = 0.05
 FOREIGN_SPREADS = 1.7
 COVERAGE_SPREADS = 3.0
+PART_SPREADS = 7.0
+"""How much more evidence one part of a request must give than the whole: of many that no tool need answer, some part
+happens to lie near a tool."""
 _N_NEAREST_UNANSWERABLE = 16
 _N_SAMPLE_CELLS = 4_000_000
 _N_SAMPLE = 256
@@ -84,17 +87,24 @@ class Answerability:
         """
         return Answerability.of(self.nearness.within(places), self.unanswerable)
 
-    def evidence(self, query: NDArray[np.float32], cosines: Scores, coverage: Scores | float) -> float:
-        """Return how well a request is answered, to be held against the cut.
+    def evidence(self, queries: Vectors, cosines: Vectors, coverage: Vectors | float) -> float:
+        """Return how well a request is answered, to be held against the cut: by the whole, or clearly by a part of it.
 
-        The gap between first and second tells nothing, since catalogs hold tools that are much alike.
+        A vector of two hundred words lies near no tool, though one sentence in it asks for one. The gap between first
+        and second tells nothing, since catalogs hold tools that are much alike.
 
         Args:
-            query: (n_dimensions,) of the whole request.
-            cosines: (n_tools,) to it, as they are.
-            coverage: (n_tools,) the share of the request's words, weighed by how rare they are, that each tool has.
+            queries: (n_texts, n_dimensions) of the whole request first, then of its parts.
+            cosines: (n_texts, n_tools) to them, as they are.
+            coverage: (n_texts, n_tools) the share of each text's words that each tool has, by how rare they are.
         """
-        return self.gap(query, float((cosines + COVERAGE_SPREADS * self.spread * coverage).max()))
+        import numpy as np
+
+        best = (cosines + COVERAGE_SPREADS * self.spread * coverage).max(axis=1)
+        with single_blas_thread():
+            gaps = best - _mean_of_nearest(queries @ self.unanswerable.T)
+        gaps[1:] -= PART_SPREADS * self.spread
+        return float(np.max(gaps))
 
     def gap(self, query: NDArray[np.float32], best: float) -> float:
         """Return how much nearer a request is to what answers it than to requests that no tool need answer.

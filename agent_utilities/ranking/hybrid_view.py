@@ -13,6 +13,7 @@ from agent_utilities.ranking.lexical_view import LexicalView
 from agent_utilities.ranking.past_requests import PastRequests
 from agent_utilities.ranking.past_vectors import PastVectors
 from agent_utilities.ranking.raising import raise_best
+from agent_utilities.ranking.request_terms import RequestTerms
 from agent_utilities.ranking.scoring import N_DECIMALS, best_places, round_scores
 
 if TYPE_CHECKING:
@@ -108,8 +109,7 @@ class HybridView:
         best = best_places(lifted, None, limit)
         if not len(best):
             return Ranking()
-        coverage = word_scores[0] / max(_LEAST_IDF, sum(terms[0].idf)) * (self.lexical_weight > 0)
-        evidence = self.answerability.evidence(request.vectors[0], cosines.whole, coverage)
+        evidence = self.answerability.evidence(request.vectors, cosines.plain, self._coverage(terms, word_scores))
         if gains is not None:
             of_past = gains.nearest - PAST_SPREADS * self.answerability.spread
             evidence = max(evidence, self.answerability.gap(request.vectors[0], of_past))
@@ -125,6 +125,14 @@ class HybridView:
             n_claimed=0 if abstained else count_claimed(scores[best], least_claimed, best, named),
             cut=self.answerability.cut,
         )
+
+    def _coverage(self, terms: Sequence[RequestTerms], word_scores: Sequence[Scores]) -> Vectors:
+        """Return the share of each text's words that each tool has, by how rare they are: (n_texts, n_tools)."""
+        import numpy as np
+
+        idf = np.array([[max(_LEAST_IDF, sum(text_terms.idf))] for text_terms in terms], dtype=np.float32)
+        coverage: Vectors = np.stack(word_scores) / idf
+        return coverage * (self.lexical_weight > 0)
 
     def _fuse(self, cosines: Vectors, word_scores: Sequence[Scores]) -> Scores:
         """Return how well each tool fits: the whole request, the best part of it, and the tool's server.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from agent_utilities.ranking.arrays import Places, Scores, Vectors
+    from agent_utilities.ranking.arrays import Places, Vectors
 
 CENTRING = 0.5
 _LEAST_LENGTH = 1e-3
@@ -23,11 +23,11 @@ class Cosines(NamedTuple):
     """How near tools are to a request.
 
     Args:
-        whole: (n_tools,) the cosines of the whole request, as they are.
-        centred: (n_texts, n_tools) those of the request and its parts, less what all tools have in common.
+        plain: (n_texts, n_tools) the cosines of the whole request first, then of its parts, as they are.
+        centred: (n_texts, n_tools) the same less what all tools have in common.
     """
 
-    whole: Scores
+    plain: Vectors
     centred: Vectors
 
 
@@ -104,7 +104,6 @@ class Nearness:
         """
         with single_blas_thread():
             cosines = queries @ self.vectors.T
-        whole = cosines[0].copy()
-        cosines -= (queries @ self.mean)[:, None]
-        cosines *= self.scale
-        return Cosines(whole, cosines) if self.rows is None else Cosines(whole[self.rows], cosines[:, self.rows])
+        centred = cosines - (queries @ self.mean)[:, None]
+        centred *= self.scale
+        return Cosines(cosines, centred) if self.rows is None else Cosines(cosines[:, self.rows], centred[:, self.rows])

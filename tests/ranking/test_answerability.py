@@ -32,7 +32,7 @@ def answerability(vectors: np.ndarray, common: float = 0.0) -> Answerability:
 
 
 def evidence(of: Answerability, request: np.ndarray) -> float:
-    return of.evidence(request, of.nearness.to(request[None, :]).whole, 0.0)
+    return of.evidence(request[None, :], of.nearness.to(request[None, :]).plain, 0.0)
 
 
 class TestVectors:

@@ -47,7 +47,7 @@ class TestNearness:
         queries = EMBEDDER.embed_request(["list the newest commits", "read a file"])
         cosines = Nearness.of(vectors, TOOLS).within(np.array(places)).to(queries)
         permitted = vectors[places]
-        assert cosines.whole == pytest.approx(queries[0] @ permitted.T, abs=1e-6)
+        assert cosines.plain == pytest.approx(queries @ permitted.T, abs=1e-6)
         centred = unit(permitted - 0.5 * permitted.mean(axis=0))
         assert cosines.centred == pytest.approx(queries @ centred.T, abs=1e-5)
 
