@@ -39,6 +39,13 @@ class Settings(BaseModel):
         le=86_400_000,
         description="The same for a list that a query has cut.",
     )
+    first_list_s: float = Field(
+        default=8,
+        ge=0,
+        le=600,
+        description="Until so many seconds after a gateway's start lists, and calls of names that they may have, wait "
+        "for servers that were never seen. Some hosts give up at 10. `0`: nothing waits.",
+    )
     groups: bool = Field(
         default=True,
         description="Whether each listed tool's `_meta` names its toolsets, under `io.modelcontextprotocol/groups`.",

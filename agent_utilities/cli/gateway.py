@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -39,10 +40,11 @@ def launch_gateway(options: GatewayOptions) -> None:
     Raises:
         InputError: there is no config, it can't be read, or was not agreed to.
     """
-    launch(lambda: _gateway(options), options)
+    started_s = time.monotonic()  # before all that is imported to serve, which its host waits for too
+    launch(lambda: _gateway(options, started_s), options)
 
 
-def _gateway(options: GatewayOptions) -> Gateway:
+def _gateway(options: GatewayOptions, started_s: float) -> Gateway:
     from agent_utilities.mcp.gateway import Gateway
 
     offering = offering_of(options)
@@ -55,7 +57,7 @@ def _gateway(options: GatewayOptions) -> Gateway:
     if offering is not None:
         offer = offering.read(chosen.config.upstreams)
         tell_capabilities(offer)
-    gateway = Gateway(chosen.config, options.name, files=files, offer=offer, offering=offering)
+    gateway = Gateway(chosen.config, options.name, files=files, offer=offer, offering=offering, started_s=started_s)
     if options.skills:
         from agent_utilities.mcp.capabilities.skills_provider import skills_provider
 

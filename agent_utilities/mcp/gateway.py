@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_utilities.activation.deferral import AUTO
-from agent_utilities.catalog.model import KINDS, entry
+from agent_utilities.catalog.model import KINDS, ComponentKind, entry
 from agent_utilities.mcp.capabilities.gateway_capabilities import GatewayCapabilities
 from agent_utilities.mcp.capabilities.offering import Offering
 from agent_utilities.mcp.capabilities.server_capabilities import Offer
@@ -21,10 +21,11 @@ from agent_utilities.mcp.capable_server import CapableServer
 from agent_utilities.mcp.command_line.version import installed_version
 from agent_utilities.mcp.fastmcp_internals import make_session_state
 from agent_utilities.mcp.lifespan import with_background
+from agent_utilities.mcp.upstreams.first_lists import FirstLists, is_unseen
 from agent_utilities.mcp.upstreams.instructions import joined
 from agent_utilities.mcp.upstreams.provider import UpstreamProvider
 from agent_utilities.mcp.upstreams.union import operators_tags
-from agent_utilities.selection.model import NOTHING, NameSet, fold
+from agent_utilities.selection.model import NOTHING, NameSet, Selection, fold
 from agent_utilities.upstream.config import GatewayConfig
 from agent_utilities.upstream.configuration.config_files import read_config, read_servers
 from agent_utilities.upstream.folders import gateway_folder, with_folder
@@ -54,6 +55,8 @@ class Gateway(CapableServer):
         files: the files that it is read from again when they change; None where it stays as it is.
         offer: the capabilities that callers may switch on; None for none.
         offering: where they come from, and are read again when they change; None where they stay as they are.
+        started_s: the `time.monotonic()` of its start, from which on callers wait for it; when it is first served where
+            None.
         name, instructions, environ, options: as for `AgentServer`.
     """
 
@@ -67,13 +70,16 @@ class Gateway(CapableServer):
         offer: Offer | None = None,
         offering: Offering | None = None,
         environ: Mapping[str, str] | None = None,
+        started_s: float | None = None,
         **options: Any,
     ) -> None:
+        self._started_s, self._is_supervised = started_s, asyncio.Event()
         self.config, self._files = config, files
         self._parent = os.getppid()  # taken early: it may be gone by the time that anything is served
         self._rules = files.rules() if files is not None else OperatorRules()
         lifespan = with_background(
-            [self._supervise, self._follow_files, self.follow_capabilities], options.pop("lifespan", None)
+            [self._supervise, self._open_lists, self._follow_files, self.follow_capabilities],
+            options.pop("lifespan", None),
         )
         options.setdefault("version", installed_version("agent-utilities"))
         # What an upstream lists is shown as it is, and not gone through for references at every list.
@@ -91,13 +97,14 @@ class Gateway(CapableServer):
         self.upstreams = Upstreams(
             self._config_served(),
             environ=with_folder(operator.environ, folder),
-            store=SnapshotStore(gateway_folder("snapshots", folder)),
+            store=(store := SnapshotStore(gateway_folder("snapshots", folder))),
             logs=gateway_folder("logs", folder),
             on_change=self._renew,
             before_import=lambda: make_session_state(self),
         )
         self.upstream_provider = UpstreamProvider(self.upstreams, lambda *of: self._rules.denials(*of))
         self.add_provider(self.upstream_provider)
+        self.first_lists = FirstLists(lambda: self.upstreams, self.upstream_provider, store)
         self.add_completion_handler(self.upstream_provider.complete)
 
     def _renew(self, upstream: str) -> None:
@@ -119,7 +126,12 @@ class Gateway(CapableServer):
             await asyncio.gather(watching, return_exceptions=True)
 
     async def _supervise(self) -> None:
-        await self.upstreams.run()
+        await self.upstreams.run(self._is_supervised)
+
+    async def _open_lists(self) -> None:
+        """Have the first lists ever wait for what was never seen."""
+        started_s = asyncio.get_running_loop().time() if self._started_s is None else self._started_s
+        await self.first_lists.run(self._is_supervised, started_s + self.surface.operator.settings.first_list_s)
 
     async def _follow_files(self) -> None:
         """Take what the files say when they change; sessions stay."""
@@ -147,14 +159,45 @@ class Gateway(CapableServer):
 
     def _toolsets_to_come(self) -> Sequence[str]:
         """Return the toolsets of upstreams that were never reached: a path may name them, as it may when they were."""
-        return [name for each in self.upstreams if _is_unseen(each) for name in (each.config.name, *each.config.tags)]
+        return [name for each in self.upstreams if is_unseen(each) for name in (each.config.name, *each.config.tags)]
 
     # -- what is told of upstreams -----------------------------------------------------------------------------------
 
     def absent(self, bounds: Bounds) -> Sequence[str]:
         """Return the upstreams whose components are not all known yet, of those that the caller may learn of."""
-        lacking = [each for each in self.upstreams if _is_unseen(each) or _is_lacking(each)]
-        return [each.config.name for each in lacking if _may_learn_of(each, bounds)] if lacking else ()
+        lacking = [each for each in self.upstreams if is_unseen(each) or _is_lacking(each)]
+        return [each.config.name for each in lacking if self._may_learn_of(each, bounds)] if lacking else ()
+
+    async def wait_for_first(self, caller: Selection, kind: ComponentKind, name: str | None = None) -> None:
+        """Wait for what was never seen, in the first seconds after the start; see `Host`.
+
+        Whether a name is denied or was never there makes no difference to how long it takes (law L1): it waits for the
+        upstreams that may have it and that the caller may learn of, unless it is one that they may use.
+        """
+        if not self.first_lists.are_open:
+            return
+        verdict = self.surface.verdict(caller, shapes_lists=False)
+
+        def is_wanted(upstream: Upstream) -> bool:
+            may_have = name is None or kind not in ("tool", "prompt") or name.startswith(self._prefix_of(upstream))
+            return may_have and self._may_learn_of(upstream, verdict.bounds)
+
+        if name is not None and any(is_unseen(each) and is_wanted(each) for each in self.upstreams):
+            with self.surface.under_verdict(verdict):
+                if await self._has(kind, name):
+                    return
+        await self.first_lists.wait(is_wanted)
+
+    def _prefix_of(self, upstream: Upstream) -> str:
+        return self.upstream_provider.prefix_of(upstream.config.name)
+
+    def _may_learn_of(self, upstream: Upstream, bounds: Bounds) -> bool:
+        """Whether bounds may leave anything of an upstream that was never seen: by its name, and its toolsets."""
+        config = upstream.config
+        capabilities = frozenset(config.capabilities) or None
+        tags = (config.name, *config.tags)
+        prefix = self._prefix_of(upstream)
+        return bounds.may_permit(entry("tool", prefix, tags=tags, read_only=True, capabilities=capabilities))
 
     def health(self) -> dict[str, Any]:
         """Return the server's health, and under `upstreams` the state of each and of how many others.
@@ -167,7 +210,7 @@ class Gateway(CapableServer):
         told = {
             each.config.name: _told(each)
             for each in self.upstreams
-            if each.config.name in permitted or (each.snapshot is None and _may_learn_of(each, bounds))
+            if each.config.name in permitted or (each.snapshot is None and self._may_learn_of(each, bounds))
         }
         others = Counter(
             each.state.name for each in self.upstreams if each.config.name not in told and not each.config.capabilities
@@ -177,7 +220,7 @@ class Gateway(CapableServer):
 
     def told_at_start(self) -> Sequence[str]:
         """Return what any server says, which upstreams are not listed yet, and where their names were changed."""
-        unseen = [each.config.name for each in self.upstreams if _is_unseen(each)]
+        unseen = [each.config.name for each in self.upstreams if is_unseen(each)]
         lines = [f"not reached yet, and listed when they are: {', '.join(unseen)}"] if unseen else []
         return [*super().told_at_start(), *lines, *self.told_of_capabilities(), *self.upstream_provider.notices]
 
@@ -203,9 +246,9 @@ class Gateway(CapableServer):
 
     async def know_everything(self) -> None:
         """Reach every upstream that was never reached, and return when each has answered or failed; said on stderr."""
-        if unseen := [each.config.name for each in self.upstreams if _is_unseen(each)]:
+        if unseen := [each.config.name for each in self.upstreams if is_unseen(each)]:
             print(f"asking what was never listed yet: {', '.join(unseen)}", file=sys.stderr)
-        await reach(self.upstreams, _is_unseen)
+        await reach(self.upstreams, is_unseen)
 
 
 def _pins(config: GatewayConfig) -> NameSet:
@@ -213,22 +256,9 @@ def _pins(config: GatewayConfig) -> NameSet:
     return NameSet(toolsets=frozenset(fold(each.name) for each in config.upstreams if not each.lazy))
 
 
-def _is_unseen(upstream: Upstream) -> bool:
-    return upstream.config.enabled and upstream.snapshot is None
-
-
 def _is_lacking(upstream: Upstream) -> bool:
     """Whether an upstream is a gateway that has not reached all of its own yet."""
     return upstream.snapshot is not None and upstream.snapshot.n_absent > 0 and upstream.config.enabled
-
-
-def _may_learn_of(upstream: Upstream, bounds: Bounds) -> bool:
-    """Whether bounds may leave anything of an upstream that was never reached: judged by its name, and its toolsets."""
-    config = upstream.config
-    capabilities = frozenset(config.capabilities) or None
-    tags = (config.name, *config.tags)
-    unknown = entry("tool", f"{config.name}_", tags=tags, read_only=True, capabilities=capabilities)
-    return bounds.refusal(unknown) is None
 
 
 def _told(upstream: Upstream) -> dict[str, Any]:

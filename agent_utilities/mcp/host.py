@@ -55,6 +55,16 @@ class Host(Protocol):
         """Return what a caller may learn of that should be listed, and is not known yet: names of upstreams."""
         ...
 
+    async def wait_for_first(self, caller: Selection, kind: ComponentKind, name: str | None = None) -> None:
+        """Wait for what was never seen and this caller may learn of, at the very start, for some seconds at most.
+
+        Args:
+            caller: what the caller selects.
+            kind: what is listed, or looked up.
+            name: the name or URI that is looked up; None for a list.
+        """
+        ...
+
     async def know_everything(self) -> None:
         """Bring in what is not known yet, however long it takes, before an operator is shown everything."""
         ...

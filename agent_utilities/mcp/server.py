@@ -39,6 +39,7 @@ from agent_utilities.mcp.wire.watching import Watch
 from agent_utilities.runtime.threads import in_daemon_thread
 from agent_utilities.selection import nearest
 from agent_utilities.selection.merge import effective
+from agent_utilities.selection.model import Selection
 from agent_utilities.visibility.bounds import Bounds
 
 if TYPE_CHECKING:
@@ -124,6 +125,9 @@ class AgentServer(ResolvingServer):
     def absent(self, bounds: Bounds) -> Sequence[str]:
         """Return what a caller may learn of that should be listed, and is not known yet; a server's own all is."""
         return ()
+
+    async def wait_for_first(self, caller: Selection, kind: ComponentKind, name: str | None = None) -> None:
+        """Wait for what was never seen; see `Host`. A server's own components are all there."""
 
     async def know_everything(self) -> None:
         """Bring in what is not known yet; see `Host`."""

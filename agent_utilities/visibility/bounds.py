@@ -11,7 +11,7 @@ from typing import Literal
 from agent_utilities.catalog.model import Catalog, Entry
 from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import NO_NAMES, NameSet, Setting
-from agent_utilities.visibility.names import every_name, matching, name_matcher, tag_matcher
+from agent_utilities.visibility.names import every_name, matching, may_begin, name_matcher, tag_matcher
 from agent_utilities.visibility.steps import Steps
 
 RuleName = Literal[
@@ -97,6 +97,21 @@ class Bounds:
             if rule.refuses(entry):
                 return _configured(entry.denied_by) if entry.denied_by and rule.name == "configured" else rule
         return None
+
+    def may_permit(self, unknown: Entry) -> bool:
+        """Whether any tool may be permitted whose name begins like an entry's, and that is otherwise like it.
+
+        So it is asked of a server whose tools are not known yet: an allow-list may name one of them.
+
+        Args:
+            unknown: what all of them have in common: the beginning of their names, and tags.
+        """
+        return not any(
+            rule.refuses(unknown)
+            for rule in self.rules
+            if rule.name != "not_allowed_tool"
+            or not may_begin(every_name(_names(rule.setting)), unknown.identifiers[0])
+        )
 
     def permits_entry_tool(self, tool: Entry, *, by_caller: bool) -> bool:
         """Whether a tool by which others are found may be listed: what it reaches is bounded tool by tool.

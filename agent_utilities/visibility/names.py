@@ -49,6 +49,12 @@ def pattern_matcher(patterns: frozenset[str]) -> Callable[[Iterable[str]], bool]
     return lambda names: any(name in patterns or any(_fits(name, glob.split("*")) for glob in globs) for name in names)
 
 
+def may_begin(patterns: Iterable[str], beginning: str) -> bool:
+    """Return whether a name that begins like this could match any of some folded names and globs."""
+    heads = ((pattern.partition("*")[0], "*" in pattern) for pattern in patterns)
+    return any(head.startswith(beginning) or (is_glob and beginning.startswith(head)) for head, is_glob in heads)
+
+
 def matching(patterns: frozenset[str], names: Collection[str]) -> Steps[set[str]]:
     """Return those of some folded names that match a pattern.
 

@@ -246,3 +246,26 @@ print(store.problem)
         assert store.load(GIT) is None
         store.save(snapshot(GIT))
         assert "belongs to user 4242" in store.problem
+
+
+class TestAServerThatCameLate:
+    @pytest.mark.parametrize("is_on_disk", [True, False])
+    def test_is_remembered_until_it_has_a_snapshot(self, tmp_path: Path, is_on_disk: bool) -> None:
+        store = SnapshotStore(tmp_path if is_on_disk else None)
+        store.note_late(GIT)
+        assert (store.is_late(GIT), SnapshotStore(tmp_path).is_late(GIT)) == (True, is_on_disk)
+        assert not store.is_late(config(command="other"))
+        assert store.load(GIT) is None
+        store.save(snapshot(GIT))
+        assert not SnapshotStore(tmp_path).is_late(GIT)
+
+    def test_is_remembered_in_a_few_of_its_configs(self, tmp_path: Path) -> None:
+        for number in range(12):
+            SnapshotStore(tmp_path).note_late(config(command=f"git{number}"))
+        assert len(files(tmp_path, snapshot_file.LATE_SUFFIX)) == snapshot_store.N_CONFIGS
+
+    def test_in_a_folder_that_takes_nothing_is_remembered_for_now(self, tmp_path: Path) -> None:
+        (tmp_path / "1").write_text("no folder")
+        store = SnapshotStore(tmp_path)
+        store.note_late(GIT)
+        assert store.is_late(GIT)

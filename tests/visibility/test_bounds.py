@@ -47,6 +47,37 @@ class TestMatcher:
         assert not pattern_matcher(frozenset())(["a"])
 
 
+class TestAServerWhoseToolsAreNotKnownYet:
+    @pytest.mark.parametrize(
+        ("option", "names", "may"),
+        [
+            ("--tools", "Git_push,ls", True),
+            ("--tools", "git_*", True),
+            ("--tools", "g*", True),
+            ("--tools", "*_push", True),
+            ("--tools", "gi,git,ls,gitlab_push,none", False),
+            ("--tools", "h*", False),
+            ("--toolsets", "git", True),
+            ("--toolsets", "fs,git_push", True),
+            ("--toolsets", "fs", False),
+            ("--tags", "fs", False),
+            ("--disabled-tools", "git_push,*_delete", True),
+            ("--disabled-tools", "git", False),
+            ("--disabled-tools", "git_*", False),
+            ("--disabled-tags", "git", False),
+            ("--read-only", "true", True),
+        ],
+    )
+    def test_may_be_learnt_of_where_bounds_may_leave_any_of_them(self, option, names, may):
+        unknown = entry("tool", "git_", tags=["git"], read_only=True)
+        assert Bounds(effective(read_cli([(option, names)]))).may_permit(unknown) is may
+
+    def test_may_not_where_another_bound_refuses_them(self):
+        unknown = entry("tool", "git_", tags=["git"], read_only=True)
+        given = merge(read_cli([("--tools", "git_push")]), read_env({"MCP_DISABLED_TOOLS": "git"}))
+        assert not Bounds(effective(given)).may_permit(unknown)
+
+
 class TestReasons:
     def test_a_deny_by_tag_names_its_origin(self):
         assert refusal(PUSH, MCP_DISABLED_TAGS="WRITE") == "denied by tag (env MCP_DISABLED_TAGS)"

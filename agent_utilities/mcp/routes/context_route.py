@@ -53,7 +53,9 @@ def context_route(host: ContextHost, server_of: Callable[[Tool], str]) -> Route:
     async def context(request: Request) -> Response:
         session = host.live_sessions.of(request)
         view = _as_it_stands(session) if session is not None else None
-        verdict = await host.verdict(selection_of(request), lists_tools=True, view=view)
+        selection = selection_of(request)
+        await host.wait_for_first(selection, "tool")
+        verdict = await host.verdict(selection, lists_tools=True, view=view)
         tools, decision = await _section_tools(host, verdict, server_of)
         as_greeted = replace(verdict, shapes_lists=False)
         told = await _instructions(host, as_greeted)

@@ -68,6 +68,7 @@ def guarded(host: Host, path: str, endpoint: Any) -> Route:
 
 async def _tools(host: Host, caller: Selection) -> dict[str, Any]:
     """Return what `tools/list` would show this caller, as plain JSON."""
+    await host.wait_for_first(caller, "tool")
     verdict = await host.verdict(caller, lists_tools=True)
     with host.surface.under_verdict(verdict), CollectingDecisions(verdict) as decisions:
         listed = dedupe_with_versions(list(await host.list_tools()), lambda tool: tool.name)

@@ -60,6 +60,7 @@ class UpstreamProvider(KeptProvider):
         self._union = Union()
         self._renewing: asyncio.Task[None] | None = None
         self._is_outdated, self._is_taking = asyncio.Event(), False
+        self._is_taken = asyncio.Event()
         self._take(finish(self._unions.making(list(upstreams))))
 
     def renew(self, upstream: str | None = None) -> None:
@@ -73,6 +74,7 @@ class UpstreamProvider(KeptProvider):
         upstreams = list(self._upstreams)
         if self._renewing is not None and (self._is_taking or sum(map(_n_listed, upstreams)) > _AT_ONCE):
             self._is_outdated.set()
+            self._is_taken.clear()
         else:
             self._take(finish(self._unions.making(upstreams)))
 
@@ -87,6 +89,13 @@ class UpstreamProvider(KeptProvider):
                 logger.exception("what upstreams list could not be taken; what they listed before is still listed")
             finally:
                 self._is_taking = False
+                if not self._is_outdated.is_set():
+                    self._is_taken.set()
+
+    async def taken(self) -> None:
+        """Return once all is listed that upstreams are known to have."""
+        if self._renewing is not None and (self._is_taking or self._is_outdated.is_set()):
+            await self._is_taken.wait()
 
     def _take(self, union: Union) -> None:
         changed = union.changed_lists(self._union)
@@ -97,6 +106,10 @@ class UpstreamProvider(KeptProvider):
         self._templates = tuple(union.templates.values())
         if changed:
             self.tell(changed)
+
+    def prefix_of(self, upstream: str) -> str:
+        """Return what the names of an upstream's tools and prompts begin with."""
+        return f"{self._union.prefixes.get(upstream, upstream)}_"
 
     def upstreams_of(self, bounds: Bounds) -> frozenset[str]:
         """Return the names of the upstreams of which bounds permit anything."""

@@ -36,6 +36,7 @@ class Union:
         tools, prompts: by name here, in the order of config and listing.
         resources, templates: by URI here, likewise.
         notices: a line for each component that bears another name than its own, or is left out.
+        prefixes: by upstream, reached or not, the prefix of its names, without the underscore.
     """
 
     tools: dict[str, UpstreamTool] = field(default_factory=dict)
@@ -43,6 +44,7 @@ class Union:
     resources: dict[str, UpstreamResource] = field(default_factory=dict)
     templates: dict[str, UpstreamTemplate] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
+    prefixes: Mapping[str, str] = field(default_factory=dict)
 
     def changed_lists(self, before: Union) -> frozenset[str]:
         """Return the lists that differ from an earlier union's: `tools`, `prompts`, `resources`."""
@@ -137,7 +139,7 @@ class Unions:
         yield
         templates = Uris(namespace.prefixes, _listed(reached, lambda shot: map(_template, shot.templates)))
         notices = (*namespace.notices(), *tools.notices, *prompts.notices, *uris.notices, *templates.notices)
-        union = Union({}, {}, {}, {}, notices)
+        union = Union({}, {}, {}, {}, notices, namespace.prefixes)
         for each in reached:
             shot = each.snapshot
             yield from each.components("tools", shot.tools, _name, tools, UpstreamTool.of, union.tools)

@@ -16,6 +16,8 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from opentelemetry import trace
 
+from agent_utilities.catalog.entry_names import CALL_TOOL
+from agent_utilities.catalog.entry_names import EVERY_NAME as ENTRY_NAMES
 from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.errors import SelectionError
 from agent_utilities.mcp.fastmcp_internals import connection_of
@@ -50,6 +52,11 @@ _LISTS: dict[str, ComponentKind] = {
     "prompts/list": "prompt",
     "resources/list": "resource",
     "resources/templates/list": "template",
+}
+_LOOK_UPS: dict[str, tuple[ComponentKind, str]] = {
+    "tools/call": ("tool", "name"),
+    "prompts/get": ("prompt", "name"),
+    "resources/read": ("resource", "uri"),
 }
 _GREETINGS = ("initialize", "server/discover")
 _ABOUT_TOOLS = frozenset(("tools/list", "tools/call", *_GREETINGS))
@@ -110,8 +117,10 @@ class WireMiddleware:
         view = session_view(ctx, self._host.session_began)
         if view is not None:
             view = replace(view, note=lambda changed: self._take_note(ctx, changed))
+        selection = _selection(ctx, self._host)
+        await self._wait_for_first(ctx, selection)
         verdict = await self._host.verdict(
-            _selection(ctx, self._host),
+            selection,
             lists_tools=ctx.method == "tools/list",
             view=view,
             is_about_tools=ctx.method in _ABOUT_TOOLS,
@@ -138,6 +147,20 @@ class WireMiddleware:
         self._host.surface.observers.served(ctx.method, "ok" if _is_ok(result) else "error")
         return result
 
+    async def _wait_for_first(self, ctx: ServerRequestContext[Any, Any], selection: Selection) -> None:
+        """Have lists, searches, and look-ups by name wait for what was never seen; nothing else ever does."""
+        if (kind := _LISTS.get(ctx.method)) is not None:
+            await self._host.wait_for_first(selection, kind)
+        elif (looked_up := _LOOK_UPS.get(ctx.method)) is not None:
+            kind, key = looked_up
+            params = ctx.params or {}
+            name = params.get(key)
+            if kind == "tool" and name == CALL_TOOL:  # the call of the tool that it names
+                name = (params.get("arguments") or {}).get("name", name)
+            elif kind == "tool" and name in ENTRY_NAMES:
+                name = None
+            await self._host.wait_for_first(selection, kind, None if name is None else str(name))
+
     async def _serve(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext, verdict: Verdict) -> HandlerResult:
         if ctx.method == "completion/complete" and not await self._host.may_complete((ctx.params or {}).get("ref")):
             return _NO_COMPLETION
@@ -159,7 +182,7 @@ class WireMiddleware:
             if kind == "tool" and self._host.surface.operator.settings.groups:
                 add_groups(result.get("tools") or ())
             if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
-                self._set_cache(ctx.method, result, verdict)
+                self._set_cache(ctx.method, result, verdict, is_whole="absent" not in summary)
             if kind == "tool" and decision is not None:
                 self._host.surface.observers.listed(ToolsListed(ctx.method, decision, summary))
                 self._tell_sought(verdict, decision)
@@ -246,8 +269,11 @@ class WireMiddleware:
 
         self._host.changes.beside.start(turn())
 
-    def _set_cache(self, method: str, result: dict[str, Any], verdict: Verdict) -> None:
-        """Say how long and by whom a list may be kept: one cut by its caller is the caller's alone."""
+    def _set_cache(self, method: str, result: dict[str, Any], verdict: Verdict, *, is_whole: bool) -> None:
+        """Say how long and by whom a list may be kept: one cut by its caller is the caller's alone.
+
+        One that something is absent from may not be kept at all.
+        """
         settings = self._host.surface.operator.settings
         hint = self._host.cache_hint(method)
         ttl_ms = hint.ttl_ms if hint is not None else settings.list_ttl_ms
@@ -256,7 +282,7 @@ class WireMiddleware:
             ttl_ms = 0 if is_unavailable else min(ttl_ms, settings.queried_list_ttl_ms)
         is_private = verdict.by_caller or self._host.auth is not None
         scope = hint.scope if hint is not None else "public"
-        result["ttlMs"] = ttl_ms
+        result["ttlMs"] = ttl_ms if is_whole else 0
         result["cacheScope"] = "private" if is_private else scope
 
 

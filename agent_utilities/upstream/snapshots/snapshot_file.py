@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 FORMAT = "agent-utilities snapshot 1"
 """The first words of a file. Files of another format are for another version of this package."""
 SUFFIX = ".snapshot"
+LATE_SUFFIX = ".late"
+"""Of an empty file in place of a snapshot: its upstream failed, or came late, when lists waited for it."""
 PARTIAL_SUFFIX = ".partial"
 DAMAGED_SUFFIX = ".damaged"
 
@@ -29,9 +31,9 @@ def stem_of(upstream: str) -> str:
     return f"{readable}-{blake2b(upstream.encode('utf-8', 'surrogatepass'), digest_size=4).hexdigest()}."
 
 
-def file_name(upstream: str, config_digest: str) -> str:
+def file_name(upstream: str, config_digest: str, suffix: str = SUFFIX) -> str:
     """Return the name of the file for an upstream with one config."""
-    return f"{stem_of(upstream)}{config_digest}{SUFFIX}"
+    return f"{stem_of(upstream)}{config_digest}{suffix}"
 
 
 def read(path: Path) -> Snapshot:

@@ -43,6 +43,7 @@ class SnapshotStore:
         self.folder = None if folder is None else folder / "1"
         self._problems: dict[str, str] = {}
         self._in_memory: dict[str, Snapshot] = {}
+        self._late: set[tuple[str, str]] = set()
         self._secrets: dict[tuple[str, str], tuple[str, ...]] = {}
 
     @property
@@ -95,16 +96,43 @@ class SnapshotStore:
         except OSError:  # another process removed what this one looked at, or nothing may be removed: not now, then
             return
 
+    def is_late(self, config: UpstreamConfig) -> bool:
+        """Whether an upstream without a snapshot failed, or came late, when lists waited for it, and is not again."""
+        own = config.name, config.digest
+        if own in self._late or self.folder is None:
+            return own in self._late
+        try:
+            return (self.folder / snapshot_file.file_name(*own, snapshot_file.LATE_SUFFIX)).exists()
+        except OSError:
+            return False
+
+    def note_late(self, config: UpstreamConfig) -> None:
+        """Remember that an upstream failed, or came late, until it has a snapshot. Call it in a thread."""
+        own = config.name, config.digest
+        self._late.add(own)
+        if self.folder is None:
+            return
+        try:
+            self._make(self.folder)
+            (self.folder / snapshot_file.file_name(*own, snapshot_file.LATE_SUFFIX)).touch(mode=0o600)
+            _remove_old(self.folder, config.name)
+        except OSError as error:
+            self._tell(config.name, f"snapshots are kept in memory only: {error} ({self.folder})")
+
     def _write(self, folder: Path, snapshot: Snapshot) -> None:
         own = snapshot.upstream, snapshot.config_digest
         secrets = self._secrets.get(own)
         if secrets is None:
             raise ValueError(f"it is not known what is secret of upstream {snapshot.upstream!r}: load it before")
+        self._make(folder)
+        snapshot_file.write(folder / snapshot_file.file_name(*own), without_secrets(snapshot, secrets))
+        (folder / snapshot_file.file_name(*own, snapshot_file.LATE_SUFFIX)).unlink(missing_ok=True)
+
+    def _make(self, folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._check_owner(folder)
         if stat.S_IMODE(folder.stat().st_mode) & 0o077:
             folder.chmod(0o700)
-        snapshot_file.write(folder / snapshot_file.file_name(*own), without_secrets(snapshot, secrets))
 
     def _check_owner(self, folder: Path) -> None:
         """Raise where a folder is somebody else's, who could have a gateway list what he likes."""
@@ -142,8 +170,16 @@ def _remove_old(folder: Path, upstream: str) -> None:
         return [path for path in newest_first if path.suffix == suffix]
 
     snapshots = those(snapshot_file.SUFFIX)
+    late = those(snapshot_file.LATE_SUFFIX)
     own = [path for path in snapshots if path.name.startswith(stem)]
-    old = [path for path in snapshots if ages[path] > LONGEST_S]
+    own_late = [path for path in late if path.name.startswith(stem)]
+    old = [path for path in (*snapshots, *late) if ages[path] > LONGEST_S]
     unfinished = [path for path in those(snapshot_file.PARTIAL_SUFFIX) if ages[path] > PARTIAL_LONGEST_S]
-    for path in {*own[N_CONFIGS:], *old, *unfinished, *those(snapshot_file.DAMAGED_SUFFIX)[N_DAMAGED:]}:
+    for path in {
+        *own[N_CONFIGS:],
+        *own_late[N_CONFIGS:],
+        *old,
+        *unfinished,
+        *those(snapshot_file.DAMAGED_SUFFIX)[N_DAMAGED:],
+    }:
         path.unlink(missing_ok=True)

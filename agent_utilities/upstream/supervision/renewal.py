@@ -53,8 +53,14 @@ class Renewal:
         """Why the last listing failed; None after one that did not."""
         self._policy, self._troubles, self._save, self._on_change = policy, troubles, save, on_change
         self._is_wanted = snapshot is not None and snapshot.n_absent > 0
+        self._first: asyncio.Future[None] | None = None
         self._tries: list[asyncio.Future[None]] = []
         self._begun: list[asyncio.Future[None]] = []
+
+    def first_try(self) -> asyncio.Future[None]:
+        """Return what is done once it was taken from now on, or could not be; unlike `next_try`, before it is kept."""
+        self._first = asyncio.get_running_loop().create_future()
+        return self._first
 
     def next_try(self) -> asyncio.Future[None]:
         """Return what is done once it has been taken anew, or could not be."""
@@ -64,6 +70,7 @@ class Renewal:
     def tried(self) -> None:
         """Take note that it could not be taken."""
         self._begun, self._tries = [*self._begun, *self._tries], []
+        self._was_tried()
         self.was_listed()
 
     def was_listed(self) -> None:
@@ -72,6 +79,10 @@ class Renewal:
             if not tried.done():
                 tried.set_result(None)
         self._begun = []
+
+    def _was_tried(self) -> None:
+        if self._first is not None and not self._first.done():
+            self._first.set_result(None)
 
     def want(self) -> None:
         """Have it taken anew, however young it is."""
@@ -140,6 +151,7 @@ class Renewal:
                 return
             is_news, self.trouble = self.trouble is None, self._troubles.of_listing(error)
             logger.log(logging.WARNING if is_news else logging.INFO, "%s", self.trouble)
+            self._was_tried()
             return
         self.trouble, self._is_wanted = None, False
         try:
@@ -161,6 +173,7 @@ class Renewal:
         before, self.snapshot = self.snapshot, snapshot
         if before is None or await asyncio.to_thread(_differs, before, snapshot):
             self._on_change()
+        self._was_tried()
         for problem in snapshot.problems if before is None or before.problems != snapshot.problems else ():
             logger.warning("upstream %r: %s", snapshot.upstream, problem)
 

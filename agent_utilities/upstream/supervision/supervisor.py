@@ -67,6 +67,8 @@ class Upstream:
         self._start: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]] | None = None
         self.is_coming = False
         """Whether it will run soon, so that a call waits for it."""
+        self.first_try: asyncio.Future[None] | None = None
+        """Done once it has listed what it has since it runs, or failed to; None before it runs."""
 
     @property
     def config(self) -> UpstreamConfig:
@@ -238,6 +240,7 @@ class Upstream:
         if self._shared.is_over:  # it has run before
             self._shared, self._others = self._keeper(self._health, is_for_all=True), {}
         if self.config.enabled:
+            self.first_try = self._renewal.first_try()
             self._run(self._shared)
 
     async def stop(self) -> None:
