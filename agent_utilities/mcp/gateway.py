@@ -7,7 +7,6 @@ import logging
 import os
 import signal
 import sys
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -200,23 +199,19 @@ class Gateway(CapableServer):
         return bounds.may_permit(entry("tool", prefix, tags=tags, read_only=True, capabilities=capabilities))
 
     def health(self) -> dict[str, Any]:
-        """Return the server's health, and under `upstreams` the state of each and of how many others.
+        """Return the server's health, and under `upstreams` the state of each of which the operator permits anything.
 
-        Everybody may read it: there is no address, path or text of an upstream in it, and no name that the operator's
-        bounds hide; nor is a server counted that runs because somebody has a capability on.
+        Everybody may read it: there is no address, path or text of an upstream in it, no name that the operator's
+        bounds hide and no count of what they deny; nor a server that runs because somebody has a capability on.
         """
         bounds = self.surface.verdict(NOTHING, shapes_lists=False).bounds
         permitted = self.upstream_provider.upstreams_of(bounds)
         told = {
-            each.config.name: _told(each)
+            each.config.name: _told(each, permitted.get(each.config.name, 0))
             for each in self.upstreams
             if each.config.name in permitted or (each.snapshot is None and self._may_learn_of(each, bounds))
         }
-        others = Counter(
-            each.state.name for each in self.upstreams if each.config.name not in told and not each.config.capabilities
-        )
-        health = {**super().health(), "upstreams": told}
-        return {**health, "other_upstreams": dict(others)} if others else health
+        return {**super().health(), "upstreams": told}
 
     def told_at_start(self) -> Sequence[str]:
         """Return what any server says, which upstreams are not listed yet, and where their names were changed."""
@@ -261,9 +256,9 @@ def _is_lacking(upstream: Upstream) -> bool:
     return upstream.snapshot is not None and upstream.snapshot.n_absent > 0 and upstream.config.enabled
 
 
-def _told(upstream: Upstream) -> dict[str, Any]:
+def _told(upstream: Upstream, n_tools: int) -> dict[str, Any]:
     state = upstream.state
-    told: dict[str, Any] = {"state": state.name, "tools": state.n_tools}
+    told: dict[str, Any] = {"state": state.name, "tools": n_tools}
     return {**told, "cause": state.cause, "failures": state.n_failures} if state.cause else told
 
 

@@ -206,7 +206,10 @@ def _end_stdin(stdin: EndableStdin, before: Callable[[int, FrameType | None], An
 
 
 def _log_to_stderr(level: LogLevel) -> None:
-    """Send this package's log lines to stderr, at a level; the root logger is left alone."""
+    """Send this package's log lines to stderr, at a level, and cut everybody's; the root logger is left alone."""
+    from agent_utilities.runtime.log_records import ShortRecord
+
+    logging.setLogRecordFactory(ShortRecord)
     package = logging.getLogger("agent_utilities")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))

@@ -75,10 +75,10 @@ class CatalogRanker:
         return None if self._index is None else self._learned.of(scope, self._index)
 
     def health(self) -> dict[str, Any]:
-        """Return what `/ready` tells of the index."""
+        """Return what `/ready` tells of the index: not how many tools are in it, those that nobody may use included."""
         if self._index is None:
             return {"status": "indexing"}
-        health: dict[str, Any] = {"status": "ready", "n_tools": len(self._index.names)}
+        health: dict[str, Any] = {"status": "ready"}
         if self._index.lacks_vectors:
             health["cause"] = BY_WORDS
         return health

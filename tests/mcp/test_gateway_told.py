@@ -28,11 +28,11 @@ def environ(folder: Path, **variables: str) -> dict[str, str]:
     return {"MCP_GRAPH": "off", "MCP_GATEWAY_FOLDER": str(folder), **variables}
 
 
-def seen_before(folder: Path) -> Gateway:
+def seen_before(folder: Path, *tools: str) -> Gateway:
     """Return a gateway of an upstream that an earlier run has listed; its program is gone."""
     store = SnapshotStore(gateway_folder("snapshots", str(folder)))
     store.load(GIT)
-    store.save(snapshot(GIT, tool("status"), tool("push"), taken_at_s=time.time()))
+    store.save(snapshot(GIT, *map(tool, tools or ("status", "push")), taken_at_s=time.time()))
     return create_gateway(GatewayConfig(upstreams=(GIT,)), environ=environ(folder))
 
 
@@ -54,12 +54,24 @@ class TestAnUpstreamThatWasNeverReached:
             assert await absent(web) == ["git"]
             assert await absent(web, **{"x-mcp-disabled-toolsets": "git"}) is None
 
-    async def test_that_the_operator_denies_is_counted_in_ready_and_not_named(self, tmp_path: Path) -> None:
-        gateway = create_gateway(ABSENT, environ=environ(tmp_path, MCP_DISABLED_TOOLSETS="notion"))
-        async with web_of(gateway) as web:
-            told = (await web.get("/ready")).json()
-        assert list(told["upstreams"]) == ["git"]
-        assert sum(told["other_upstreams"].values()) == 1
+    async def test_that_the_operator_denies_reads_in_ready_as_one_that_is_not_there(self, tmp_path: Path) -> None:
+        alone = {"mcpServers": {"git": ABSENT["mcpServers"]["git"]}}
+        told = []
+        for given in (ABSENT, alone):
+            gateway = create_gateway(given, environ=environ(tmp_path, MCP_DISABLED_TOOLSETS="notion"))
+            async with web_of(gateway) as web:
+                told.append({**(await web.get("/ready")).json(), "warnings": None})
+        assert told[0] == told[1]
+
+
+async def test_a_tool_that_the_operator_denies_reads_in_ready_as_one_that_is_not_there(tmp_path: Path) -> None:
+    told = []
+    for tools in (["status", "push"], ["status"]):
+        async with web_of(seen_before(tmp_path / str(len(tools)), *tools)) as web:
+            assert await listed(web, "/mcp?q=status") == ["git_status"]
+            told.append((await web.get("/ready")).json())
+    assert told[0] == told[1]
+    assert told[0]["upstreams"]["git"]["tools"] == 1
 
 
 class TestAToolThatItsEntryDenies:

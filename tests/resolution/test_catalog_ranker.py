@@ -174,7 +174,7 @@ class TestByVectors:
             assert (found.names[0], found.cause, ranker.health()) == (
                 "top_clients",
                 "",
-                {"status": "ready", "n_tools": len(TOOLS)},
+                {"status": "ready"},
             )
 
     async def test_a_provider_that_hangs_leaves_words_within_the_time_given(self) -> None:

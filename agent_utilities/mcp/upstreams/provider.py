@@ -111,21 +111,21 @@ class UpstreamProvider(KeptProvider):
         """Return what the names of an upstream's tools and prompts begin with."""
         return f"{self._union.prefixes.get(upstream, upstream)}_"
 
-    def upstreams_of(self, bounds: Bounds) -> frozenset[str]:
-        """Return the names of the upstreams of which bounds permit anything."""
+    def upstreams_of(self, bounds: Bounds) -> dict[str, int]:
+        """Return the names of the upstreams of which bounds permit anything, each with how many of its tools."""
         lists: tuple[tuple[ComponentKind, Sequence[Any]], ...] = (
             ("tool", self._tools),
             ("prompt", self._prompts),
             ("resource", self._resources),
             ("template", self._templates),
         )
-        found: set[str] = set()
+        found: dict[str, int] = {}
         for kind, components in lists:
             for component in components:
                 name = component.caller.config.name
-                if name not in found and bounds.refusal(entry_of(kind, component)) is None:
-                    found.add(name)
-        return frozenset(found)
+                if (kind == "tool" or name not in found) and bounds.refusal(entry_of(kind, component)) is None:
+                    found[name] = found.get(name, 0) + (kind == "tool")
+        return found
 
     def tools(self) -> Sequence[UpstreamTool]:
         """Return every tool, whoever may use it."""
