@@ -125,7 +125,14 @@ def context(
 
 @app.command()
 def connect(
-    client: Annotated[Client, typer.Argument(help="The client to tell of the server.")],
+    client: Annotated[
+        str,
+        typer.Argument(
+            help=f"The client to tell of the server: {', '.join(Client)}.",
+            metavar="CLIENT",
+            autocompletion=lambda: list(Client),
+        ),
+    ],
     name: Annotated[
         str | None,
         typer.Argument(
@@ -147,20 +154,27 @@ def connect(
     write: Annotated[bool, typer.Option("--write", help="Add it to the client's file, and keep what it has.")] = False,
     replace: Annotated[bool, typer.Option("--replace", help="Replace another entry of the name.")] = False,
 ) -> None:
-    """Print what a client's configuration needs for an installed server or a gateway, or write it there."""
+    """Print what a client's configuration needs for an installed server, a file or a gateway, or write it there."""
     from agent_utilities.cli.connect import connect_gateway, connect_server
 
-    given, variables = options or [], env or []
+    told, given = _client(client), options or []
     if gateway is not None:
         if name is not None and name.startswith("-"):  # the first after `--`, where the gateway is given no name
             given, name = [name, *given], None
-        connect_gateway(client, gateway, name, given, env=variables, project=project, write=write, replace=replace)
+        connect_gateway(told, gateway, name, given, env=env or [], project=project, write=write, replace=replace)
     elif name is not None:
-        connect_server(client, name, given, env=variables, project=project, write=write, replace=replace)
+        connect_server(told, name, given, env=env or [], project=project, write=write, replace=replace)
     else:
         raise InputError(
             "no server is named", "", "argument NAME", "name an installed one, a server.py, or --gateway FILE"
         )
+
+
+def _client(name: str) -> Client:
+    try:
+        return Client(name)
+    except ValueError:
+        raise InputError("no such client", name, "argument CLIENT", f"there are: {', '.join(Client)}") from None
 
 
 def _installed() -> list[str]:

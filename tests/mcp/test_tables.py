@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+import agent_utilities
 from agent_utilities.mcp.command_line.tables import NamesTable
 
 WORDS = st.text(st.sampled_from("ab_-.,=/ 7語"), max_size=40)
@@ -70,3 +72,9 @@ def test_nothing_is_lost_and_nothing_stands_over_the_edge(rows: list[tuple[str, 
     assert max(map(cell_len, lines)) <= width
     given_text = "".join(cell for row in rows for cell in row)
     assert sorted("".join(lines[2:]).replace(" ", "")) == sorted(given_text.replace(" ", ""))
+
+
+def test_every_command_prints_its_tables_alike() -> None:
+    package = Path(agent_utilities.__file__).parent
+    using = [path.name for path in package.rglob("*.py") if "rich.table" in path.read_text(encoding="utf-8")]
+    assert using == ["tables.py"]

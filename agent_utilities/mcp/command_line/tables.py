@@ -96,6 +96,8 @@ def _least(column: Sequence[Text], *, is_whole: bool) -> int:
 
 
 def _wrapped(text: Text, width: int) -> Text:
+    if cell_len(text.plain) <= width and "\n" not in text.plain:
+        return text
     lines: list[Text] = []
     for line in text.split("\n", allow_blank=True):
         filled = Text()
