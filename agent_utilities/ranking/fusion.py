@@ -20,6 +20,7 @@ from agent_utilities.ranking.past_vectors import PastVectors
 from agent_utilities.ranking.request_texts import RequestTexts, read_request
 from agent_utilities.ranking.shared_embedder import SharedEmbedder
 from agent_utilities.ranking.unanswerable import UNANSWERABLE
+from agent_utilities.ranking.verbs import ToolVerbs
 from agent_utilities.ranking.views import Views
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ class HybridRanker:
         return HybridIndex(
             self._lexical.index(documents),
             Views(answerability, len(documents), answerability.within),
+            ToolVerbs.of(documents),
             embedder,
             self._lexical_weight,
             self._notice,
@@ -104,6 +106,7 @@ class HybridIndex:
     Args:
         lexical: the same catalog by words.
         views: vectors of all of its tools or of some, and whether a request is answered at all.
+        verbs: what kind of thing each of its tools does.
         embedder: what embeds requests.
         lexical_weight: what words count beside vectors.
         notice: where failures are said.
@@ -113,6 +116,7 @@ class HybridIndex:
 
     lexical: LexicalIndex
     views: Views[Answerability]
+    verbs: ToolVerbs
     embedder: Embedder
     lexical_weight: float
     notice: FallbackNotice
@@ -141,8 +145,9 @@ class HybridIndex:
             return replace(by_words, cause=self.notice.failed(str(error)))
         self.notice.worked()
         answerability = self.views.of(permitted)
+        verbs = self.verbs.within(lexical.places)
         claim_distance = self.embedder.provider.claim_distance
-        view = HybridView(lexical, answerability, self.lexical_weight, claim_distance, self.learned)
+        view = HybridView(lexical, answerability, verbs, self.lexical_weight, claim_distance, self.learned)
         return view.rank(request, limit)
 
     def learn(self, past: PastRequests) -> HybridIndex:

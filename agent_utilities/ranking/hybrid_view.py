@@ -15,6 +15,7 @@ from agent_utilities.ranking.past_vectors import PastVectors
 from agent_utilities.ranking.raising import raise_best
 from agent_utilities.ranking.request_terms import RequestTerms
 from agent_utilities.ranking.scoring import N_DECIMALS, best_places, round_scores
+from agent_utilities.ranking.verbs import LOSS, ToolVerbs
 
 if TYPE_CHECKING:
     from agent_utilities.ranking.arrays import Places, Scores, Vectors
@@ -82,6 +83,7 @@ class HybridView:
     Args:
         lexical: by words.
         answerability: by vectors, and whether a request is answered at all.
+        verbs: what kind of thing each does.
         lexical_weight: what words count beside vectors; 0 for nothing.
         claim_distance: how far behind the best a tool may lie and be claimed, on the model's scale; 0 where that was
             never measured.
@@ -90,6 +92,7 @@ class HybridView:
 
     lexical: LexicalView
     answerability: Answerability
+    verbs: ToolVerbs
     lexical_weight: float
     claim_distance: float
     learned: LearnedVectors | None = None
@@ -101,7 +104,7 @@ class HybridView:
         word_scores = [lexical.scores(text_terms) for text_terms in terms]
         cosines = self.answerability.nearness.to(request.vectors)
         gains = self._gains(request, cosines.centred)
-        fused = self._fuse(cosines.centred, word_scores)
+        fused = self._fuse(request.texts, cosines.centred, word_scores)
         scores = fused if gains is None else raise_best(fused, gains.places, gains.scores)
         named = lexical.names.named_in(request.query)
         lifted = scores.copy() if named else scores
@@ -134,15 +137,17 @@ class HybridView:
         coverage: Vectors = np.stack(word_scores) / idf
         return coverage * (self.lexical_weight > 0)
 
-    def _fuse(self, cosines: Vectors, word_scores: Sequence[Scores]) -> Scores:
+    def _fuse(self, texts: Sequence[str], cosines: Vectors, word_scores: Sequence[Scores]) -> Scores:
         """Return how well each tool fits: the whole request, the best part of it, and the tool's server.
 
         Args:
-            cosines: (n_texts, n_tools), which are overwritten; of the whole request first, then of its parts.
+            texts: the whole request first, then its parts.
+            cosines: (n_texts, n_tools) of them, which are overwritten.
             word_scores: the same by words.
         """
-        for text_cosines, text_scores in zip(cosines, word_scores, strict=True):
+        for text, text_cosines, text_scores in zip(texts, cosines, word_scores, strict=True):
             text_cosines += self.lexical_weight / self.lexical.postings.max_idf * text_scores
+            text_cosines[self.verbs.of_another_kind(text)] -= LOSS
         if len(cosines) > 1:
             cosines[1:] -= LEAD_SHARE * cosines[1:].max(axis=1, keepdims=True)
         fused = _with_best_part(cosines)

@@ -10,13 +10,21 @@ from agent_utilities.ranking.answerability import Answerability
 from agent_utilities.ranking.hybrid_view import EmbeddedRequest, HybridView
 from agent_utilities.ranking.lexical import LexicalRanker
 from agent_utilities.ranking.nearness import Nearness
+from agent_utilities.ranking.verbs import ToolVerbs
 
 SERVERS = ("zoo", "music", "music", "zoo")
 
 
-def rank(cosines: list[list[float]], servers=SERVERS, unanswerable=(0.0, 0.0, 0.0, 0.0), cut=-1.0):
+def rank(
+    cosines: list[list[float]],
+    servers=SERVERS,
+    unanswerable=(0.0, 0.0, 0.0, 0.0),
+    cut=-1.0,
+    names=("toola", "toolb", "toolc", "toold"),
+    text="quantum",
+):
     """Rank four tools whose vectors are the axes, so that a request's vector is its cosines."""
-    catalog = [ToolDocument(f"tool{letter}", server=server) for letter, server in zip("abcd", servers, strict=True)]
+    catalog = [ToolDocument(name, server=server) for name, server in zip(names, servers, strict=True)]
     axes = np.eye(4, dtype=np.float32)
     view = HybridView(
         lexical=LexicalRanker().index(catalog).view(None),
@@ -26,10 +34,11 @@ def rank(cosines: list[list[float]], servers=SERVERS, unanswerable=(0.0, 0.0, 0.
             spread=0.1,
             cut=cut,
         ),
+        verbs=ToolVerbs.of(catalog),
         lexical_weight=0.0,
         claim_distance=0.35,
     )
-    texts = ["quantum"] * len(cosines)
+    texts = [text] * len(cosines)
     return view.rank(EmbeddedRequest(texts[0], texts, np.array(cosines, dtype=np.float32)), limit=4)
 
 
@@ -49,6 +58,27 @@ class TestFusing:
         whole, part = [0.5, 0.3, 0, 0], [0, 0.5, 0, 0]
         assert rank([whole, part], servers=("",) * 4).indexes[0] == 0
         assert rank([whole, part, *[[0, 0, 0, 0.1]] * 7], servers=("",) * 4).indexes[0] == 1
+
+
+class TestVerbs:
+    NAMES = ("alert_delete", "alert_list", "alert", "list_or_delete_alert")
+
+    @pytest.mark.parametrize(
+        ("text", "first"),
+        [("show the alerts", 1), ("remove an alert", 0), ("list and remove alerts", 0), ("about alerts", 0)],
+    )
+    def test_a_tool_that_does_something_of_another_kind_loses_a_little(self, text, first):
+        ranking = rank([[0.44, 0.42, 0, 0]], servers=("",) * 4, names=self.NAMES, text=text)
+        assert ranking.indexes[0] == first
+
+    def test_one_that_is_clearly_nearer_leads_still(self):
+        ranking = rank([[0.5, 0.42, 0, 0]], servers=("",) * 4, names=self.NAMES, text="show the alerts")
+        assert ranking.indexes[0] == 0
+
+    def test_what_is_of_no_kind_or_of_two_loses_nothing(self):
+        ranking = rank([[0, 0, 0.44, 0.43]], servers=("",) * 4, names=self.NAMES, text="update an alert")
+        assert ranking.indexes[:2] == (2, 3)
+        assert ranking.scores[0] - ranking.scores[2] == pytest.approx(0.44 + 0.05, abs=1e-5)
 
 
 class TestEvidence:
