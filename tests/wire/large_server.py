@@ -18,10 +18,10 @@ UNFIT = "zxqv wrptl"
 """Words that no tool answers."""
 
 
-def large_server(**environ: str) -> AgentServer:
-    """Return the server; with an environment it reads that one alone."""
+def large_server(*, with_denied: bool = True, **environ: str) -> AgentServer:
+    """Return the server, with the tools that are to be denied or without; it reads the environment it is given alone."""
     mcp = create_mcp_server("large", environ=environ or None)
-    for name in (*NAMES, *DENIED):
+    for name in (*NAMES, *(DENIED if with_denied else ())):
         verb, topic, series = name.split("_")
         _add(mcp, name, f"{verb.title()} one {topic} of series {series}.", topic)
     return mcp

@@ -13,7 +13,9 @@ from agent_utilities import AgentServer, selection_meta
 from agent_utilities.selection.channels import META_KEY
 from agent_utilities.selection.parse import read_cli
 from tests.mcp.in_process import ask, web_of
-from tests.wire.large_server import ENTRY, NAMES, UNFIT, large_server
+from tests.mcp.tool_search.conversation import transcript
+from tests.wire.large_server import DENIED, ENTRY, NAMES, UNFIT, large_server
+from tests.wire.search_questions import Question, call, searched
 
 pytestmark = pytest.mark.anyio
 Era = Literal["legacy", "auto"]
@@ -33,7 +35,7 @@ def era(request: pytest.FixtureRequest) -> Era:
     return found
 
 
-def large(folder: Path, **environ: str) -> AgentServer:
+def large(folder: Path, *, with_denied: bool = True, **environ: str) -> AgentServer:
     """Return a server of 396 tools, nine more denied, that is ranked by words and waits for its graph."""
     given = {
         "MCP_GRAPH_FOLDER": str(folder),
@@ -41,7 +43,7 @@ def large(folder: Path, **environ: str) -> AgentServer:
         "MCP_RANKER": "lexical",
         "MCP_DISABLED_TAGS": "vault",
     }
-    return large_server(**{**given, **environ})
+    return large_server(with_denied=with_denied, **{**given, **environ})
 
 
 async def listed(client: Client[Any], **asked: Any) -> tuple[list[str], dict[str, Any]]:
@@ -96,6 +98,29 @@ class TestTheOperator:
             result = await client.call_tool("tool_search", {"query": "export a passport"})
             assert result.structured_content is not None
             assert result.structured_content["tools"][0]["name"].startswith("export_passport_")
+
+
+async def test_no_answer_moves_because_a_tool_is_there_that_is_denied(tmp_path: Path) -> None:
+    unfit = {"_meta": selection_meta(query=UNFIT, active=[DENIED[0], NAMES[0]], pin=[DENIED[1]])}
+    questions: list[Question] = [
+        ("tools/list", {"_meta": selection_meta(query=UNFIT)}),
+        ("tools/list", unfit),
+        ("tools/list", {"_meta": selection_meta(query=DENIED[0])}),
+        ("tools/list", {"_meta": selection_meta(query=UNFIT, tools=[*NAMES[:50], *DENIED])}),
+        searched(f"select:{DENIED[0]},{NAMES[0]}"),
+        searched("open the vault", max_results=25),
+        searched("open", server="vault"),
+        call(DENIED[0]),
+        call("call_tool", name=DENIED[0]),
+        ("tools/call", {**call("tool_search", query="song", max_results=1)[1], **unfit}),
+        ("tools/list", {"_meta": selection_meta(query=UNFIT)}),
+    ]
+    seen, expected = [
+        await transcript(large(tmp_path / str(denied), with_denied=denied, **SEARCHING), questions)
+        for denied in (True, False)
+    ]
+    assert [pair for pair in zip(seen, expected, strict=True) if pair[0] != pair[1]][:1] == []
+    assert any("tool_search" in answer and UNFIT in asked for asked, answer in seen)
 
 
 class TestOverHttp:
