@@ -19,7 +19,7 @@ UNFIT = "zxqv wrptl"
 
 
 def large_server(*, with_denied: bool = True, **environ: str) -> AgentServer:
-    """Return the server, with the tools that are to be denied or without; it reads the environment it is given alone."""
+    """Return the server, with the tools that are to be denied or without; it reads a given environment alone."""
     mcp = create_mcp_server("large", environ=environ or None)
     for name in (*NAMES, *(DENIED if with_denied else ())):
         verb, topic, series = name.split("_")
