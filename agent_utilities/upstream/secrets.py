@@ -13,6 +13,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlsplit
 
+from agent_utilities.runtime.issued_tokens import ISSUED
+
 if TYPE_CHECKING:
     from agent_utilities.upstream.config import UpstreamConfig
     from agent_utilities.upstream.snapshot import Snapshot
@@ -138,7 +140,7 @@ def _is_told_by(name: str, piece: str) -> bool:
 
 def _is_plain(piece: str) -> bool:
     """Return whether a piece reads as words, short numbers or a version, such as `us-east-1` or `gpt-4o`."""
-    return all(_PLAIN_PART.fullmatch(part) for part in _WORD_SEPARATORS.split(piece))
+    return not ISSUED.search(piece) and all(_PLAIN_PART.fullmatch(part) for part in _WORD_SEPARATORS.split(piece))
 
 
 def _pattern(secrets: Sequence[str]) -> re.Pattern[str]:

@@ -10,6 +10,8 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from itertools import accumulate
 
+from agent_utilities.usage.announced import EDGES as _EDGES
+from agent_utilities.usage.announced import announced, grouped, is_state
 from agent_utilities.usage.secret_words import long_numbers, without_secret_part
 
 LONGEST_REQUEST = 500
@@ -27,11 +29,12 @@ _KEYED = re.compile(rf"(?:(?<![^\W_])|(?<=[a-z])(?=passw|secret|token))(?:{_KEYS
 _KEY = re.compile(rf"(?:.*[-_.])?(?:{_KEYS})")
 _PLAIN_KEYS = frozenset(("key", "auth", "pass", "cookie"))
 """What is a key where a sign says so, and an ordinary word besides."""
+_FIGURES = frozenset(("pin", "otp", "cvv", "cvc"))
+"""What has figures: `the pin is bent` tells none."""
 _SIGNS = frozenset((":", "=", ":=", "=>", "->", "-", "is", "was"))
 _SCHEMES = frozenset(("bearer", "basic", "token", "digest", "apikey", "negotiate"))
 _AFTER_BEARER = frozenset(("token", "tokens", "auth", "authentication", "authorization", "of", "and", "or", "scheme"))
 _QUOTES = "\"'`"
-_EDGES = "\"'`()[]{}<>,.;:!?*-"
 _INVISIBLE = frozenset("\u115f\u1160\u3164\uffa0\u2800\u034f\u180b\u180c\u180d\u180f")
 
 
@@ -49,7 +52,7 @@ def without_secrets(text: str) -> str:
         Words with one space between them, in Unicode's compatibility form, without invisible characters.
     """
     words = _words(text)
-    dropped = _values(words) | _numbers(words)
+    dropped = _values(words) | _numbers(words) | announced(words) | grouped(words)
     left = (without_secret_part(word) for place, word in enumerate(words) if place not in dropped)
     return _first(filter(None, left))
 
@@ -117,7 +120,8 @@ def _announced(words: list[str], place: int, key: str) -> int | None:
     if not _KEY.fullmatch(key):
         return None
     if following in _SIGNS or following.casefold() in _SIGNS:
-        return place + 2
+        is_none = key in _FIGURES and not any(_is_no_word(word) for word in words[place + 2 : place + 4])
+        return None if is_none or is_state(words, place + 2) else place + 2
     if words[place].startswith("--"):
         return place + 1
     is_plain = key in _PLAIN_KEYS and not (

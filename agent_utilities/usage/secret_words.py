@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 from urllib.parse import unquote
 
+from agent_utilities.runtime.issued_tokens import ISSUED
+
 LONGEST_WORD = 200
 """Characters of the longest word that is taken for one."""
 
@@ -16,18 +18,6 @@ _FEWEST_DIGITS = 9
 """From here a number is a phone's, a card's, an account's."""
 _MOST_BESIDE_YEARS = 5
 """Digits that may stand among years: `v2 2024 2025 10-15`."""
-_ISSUED = re.compile(
-    r"""(?:sk|pk|rk)[-_](?:live|test|proj|ant|or|svcacct|admin)[-_][A-Za-z0-9_-]{6}
-    | sk-(?=[A-Za-z]{0,40}\d)[A-Za-z0-9]{16}
-    | gh[pousr]_[A-Za-z0-9]{10} | github_pat_[A-Za-z0-9_]{6} | gl[a-z]{1,5}-[A-Za-z0-9_-]{20}
-    | A(?:KI|SI|GP|ID|RO|NP|BI|CC)A[A-Z0-9]{12} | xox[a-z]-[A-Za-z0-9-]{6} | xapp-\d | eyJ[A-Za-z0-9_-]{8}
-    | AIza[A-Za-z0-9_-]{10} | ya29\.[A-Za-z0-9_-]{6} | (?:hf|npm|gsk|r8|lin_api|figd|whsec|ntn)_[A-Za-z0-9]{20}
-    | do[opr]_v1_[a-f0-9]{10} | SG\.[A-Za-z0-9_-]{10} | shp[a-z]{2}_[A-Fa-f0-9]{10} | sq0[a-z]{3}-
-    | hv[bs]\.[A-Za-z0-9_-]{10}
-    | pypi-Ag | tskey- | nvapi- | PMAK- | AGE-SECRET-KEY-""",
-    re.VERBOSE,
-)
-"""How the keys and tokens of well-known issuers begin."""
 _ADDRESS = re.compile(r"[^\s@]@[^\W\d]|://[^/\s@]*@")
 """Mail addresses, and URLs that a user's name or password stands in."""
 _QUERY_SECRET = re.compile(r"[?&#;](?:code|state|sig|key|jwt|sid|pass|pwd|auth|x-amz-[a-z-]+)=", re.IGNORECASE)
@@ -107,7 +97,7 @@ def _without_marks(word: str) -> str:
 
 
 def _is_issued_or_address(word: str) -> bool:
-    patterns = (_ISSUED, _ADDRESS, _QUERY_SECRET, _IPV4, _MAC)
+    patterns = (ISSUED, _ADDRESS, _QUERY_SECRET, _IPV4, _MAC)
     return any(pattern.search(word) for pattern in patterns) or any(map(_is_ipv6, _IPV6.findall(word)))
 
 

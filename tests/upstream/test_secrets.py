@@ -34,6 +34,7 @@ SECRET = [
     ({"headers": {"Authorization": "Bearer abcdefghij"}}, "abcdefghij"),
     ({"headers": {"Authorization": "Basic dXNlcjpwYXNz"}}, "dXNlcjpwYXNz"),
     ({"headers": {"X-Custom": "sk-4f9a8b7c6d"}}, "sk-4f9a8b7c6d"),
+    ({"env": {"SETTING": "xoxb-abcdef-ghijkl"}}, "xoxb-abcdef-ghijkl"),
     ({"auth": "bearertokenvalue"}, "bearertokenvalue"),
     ({"args": ["--api-key", "abcdefghij"]}, "abcdefghij"),
     ({"args": ["--api-key=abcdefghij"]}, "abcdefghij"),
