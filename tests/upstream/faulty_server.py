@@ -11,7 +11,7 @@ At start:   exits=STATUS  fails=N:FILE (exits N times, counted in FILE, then wor
             wait-for=FILE (answers nothing until FILE is there)
 Ending:     lingers (ignores SIGTERM and the end of stdin)  ignores-eof (ignores only the end of stdin)
 Output:     garbage-before  garbage-between  garbage-glued  garbage-only  stderr-flood=BYTES  stderr=TEXT
-            pours=WHAT (without an end, once its tools are listed: lines, blank, line, or notes, which are MCP)
+            pours=WHAT (without an end, once its tools are listed: lines, blank, line, notes or odd, which are MCP)
 Pipes:      closes-stdin  closes-stdout  stops-reading (each: after the handshake)
 Lists:      hang-at-list[=KIND]  refuses-list=KIND (answers it with an error)
             tools=N  list-bytes=N  twice  bad-schema  deep-schema=N  tag=TEXT  storm=N (list_changed, so many a second)
@@ -189,6 +189,7 @@ class Server:
 
 NOTE = json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "n"}})
 POURED = {"lines": "still at work\n" * 200, "blank": "\n" * 2000, "line": "x" * 60_000, "notes": f"{NOTE}\n" * 100}
+POURED["odd"] = POURED["notes"].replace('"level": "info"', '"level": "none"')
 
 
 class Refused(Exception):

@@ -89,6 +89,12 @@ class TestMessages:
                 await upstreams.call("bad", "sleep", seconds=3600)
             assert upstreams["bad"].counts.n_failures == 0
 
+    async def test_that_cant_be_read_do_not_fill_the_log(self, caplog: pytest.LogCaptureFixture):
+        async with running(faulty("bad", "pours=odd", max_call_s=0.5)) as upstreams:
+            with pytest.raises(UpstreamError, match="the call took over"):
+                await upstreams.call("bad", "sleep", seconds=3600)
+        assert len([record for record in caplog.records if record.name == "client"]) <= 1
+
     async def test_one_of_too_many_values_is_refused(self):
         limits = Limits()
         limits.check_values(b"[" + b"[]," * (limits.n_values // 2 - 2) + b"0]")

@@ -3,12 +3,38 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import logging
+import time
+from collections.abc import Callable, Sequence
 
 import mcp_types
 from mcp import ClientSession
 
 _N_A_TURN = 200
+_SELDOM_S = 60.0
+
+
+def _seldom() -> Callable[[logging.LogRecord], bool]:
+    """Return what lets each line of code log once a minute.
+
+    Why: the SDK logs a traceback of each notification or event that it can't read, of which a server may send
+    thousands a second; nothing else bounds them.
+    Ends when: the SDK counts them, or says nothing of them.
+    """
+    next_s: dict[tuple[str, int], float] = {}
+
+    def is_logged(record: logging.LogRecord) -> bool:
+        place, now_s = (record.pathname, record.lineno), time.monotonic()
+        if now_s < next_s.get(place, now_s):
+            return False
+        next_s[place] = now_s + _SELDOM_S
+        return True
+
+    return is_logged
+
+
+for _name in ("client", "mcp.client.streamable_http", "mcp.shared.jsonrpc_dispatcher"):
+    logging.getLogger(_name).addFilter(_seldom())
 
 
 async def learn_tools(session: ClientSession, tools: Sequence[mcp_types.Tool]) -> None:
