@@ -14,9 +14,9 @@ MAX_RESULTS = 25
 """The most tools that one search gives or names."""
 DEFAULT_RESULTS = 10
 """How many of them where nobody says."""
-FULL_TOKENS = 1_000
+FULL_TOKENS = 1_200
 """About how many tokens of definitions a search gives where nobody says how many tools."""
-N_LONG, LONG_TOKENS = 5, 1_800
+N_LONG, LONG_TOKENS = 5, 2_000
 """So many of the best come where definitions are long, as far as this room reaches."""
 MAX_QUERY_BYTES = 8192
 
@@ -86,7 +86,7 @@ def chosen(
 
     Both best first, and every one of the first is better than every one of the second. A definition costs as much as
     ten names, and the wanted tool is mostly among the first few: so where nobody says how many, the best come in full
-    as far as 1,000 tokens reach. Of long definitions that would be one or two: the best five come as far as 1,800
+    as far as 1,200 tokens reach. Of long definitions that would be one or two: the best five come as far as 2,000
     reach, and at least one does. Only what is found counts, so that nothing is told of what the caller may not use.
 
     Args:

@@ -75,7 +75,7 @@ class TestChosen:
         definitions = catalog(12, 4000)
         assert chosen(ranked(*definitions), definitions, 12) == (tuple(definitions), ())
 
-    @pytest.mark.parametrize(("n_characters", "n_full"), [(100, 10), (450, 7), (1200, 5), (1800, 3), (4000, 1)])
+    @pytest.mark.parametrize(("n_characters", "n_full"), [(100, 10), (450, 8), (1200, 5), (1800, 4), (4000, 1)])
     def test_without_a_number_the_best_come_in_full_and_the_rest_of_ten_by_name(
         self, n_characters: int, n_full: int
     ) -> None:

@@ -29,7 +29,7 @@ async def test_a_number_of_results_may_come_as_text() -> None:
         assert len(answer["structuredContent"]["tools"]) == 1
 
 
-@pytest.mark.parametrize(("n_characters", "n_full"), [(50, 10), (1000, 5), (1800, 3)])
+@pytest.mark.parametrize(("n_characters", "n_full"), [(50, 10), (1200, 5), (2200, 3)])
 @pytest.mark.parametrize("with_denied", [False, True])
 async def test_more_room_is_given_where_definitions_are_long_whatever_is_denied(
     n_characters: int, n_full: int, with_denied: bool
