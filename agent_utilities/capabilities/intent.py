@@ -1,8 +1,10 @@
-"""What of a message its user wrote: blocks that hosts put into it, such as skills and pasted logs, are none of it."""
+"""What of a message its user wrote: neither blocks that hosts put into it, such as skills, nor what was pasted."""
 
 from __future__ import annotations
 
 import re
+
+from agent_utilities.capabilities.pasted import without_pastes
 
 # XML allows no `<` within a tag, not even in quotes, so that every character is looked at for one tag only: the time
 # is linear, whatever the text. `a < b`, `Map<int, string>` and `<bob@example.org>` are no tags.
@@ -15,7 +17,7 @@ _VOID = frozenset("area base br col embed hr img input link meta source track wb
 
 
 def intent_text(text: str) -> str:
-    """Return a message without its XML blocks; as it is where it has none.
+    """Return a message without its XML blocks and what else was pasted into it; as it is where it has neither.
 
     A tag that is never closed is prose or code (`centre a <div>`, `List<int>`) and stays. At the start of a line it
     opens a block whose end was cut off: nothing after it is known to be the user's, and all of that goes.
@@ -23,8 +25,10 @@ def intent_text(text: str) -> str:
     >>> intent_text('<log level="x">kubectl: refused</log> why is a < b for List<int>?')
     'why is a < b for List<int>?'
     """
-    if "<" not in text:
-        return text
+    return without_pastes(_without_blocks(text) if "<" in text else text)
+
+
+def _without_blocks(text: str) -> str:
     blocks = _blocks(text)
     if not blocks:
         return text

@@ -16,10 +16,21 @@ class Gate:
     Args:
         threshold: the least score of the best.
         margin: the least that it must be ahead of the second.
+        margin_of_one: the same where one word alone says something, and over the square of how many do. `send it to
+            her` fits seven capabilities alike, and one of them is ahead by chance.
     """
 
     threshold: float
     margin: float
+    margin_of_one: float = 0.0
+
+    def of_words(self, n_words: int) -> Gate:
+        """Return the gate for so much that was said.
+
+        Args:
+            n_words: how many different words of it say something by themselves.
+        """
+        return Gate(self.threshold, max(self.margin, self.margin_of_one / max(1, n_words) ** 2))
 
 
 Outcome = Literal["activated", "below", "ambiguous", "unrouted"]
@@ -33,7 +44,7 @@ class Route:
     Args:
         scores: name and score of every capability that was scored, best first; equal ones by name.
         activated: the best, where it clears the gate.
-        gate: what had to be cleared; None where nothing was scored.
+        gate: what had to be cleared, its margin as it was for what was said; None where nothing was scored.
         cause: why nothing is activated, as a person reads it; empty where something is.
         by_words: whether words alone were compared, for want of vectors.
     """
@@ -54,21 +65,23 @@ class Route:
         return "below" if self.scores[0][1] < self.gate.threshold else "ambiguous"
 
 
-def routed(scores: tuple[tuple[str, float], ...], gate: Gate, *, by_words: bool = False) -> Route:
+def routed(scores: tuple[tuple[str, float], ...], gate: Gate, n_words: int, *, by_words: bool = False) -> Route:
     """Return the route that scores come to under a gate.
 
     Args:
         scores: name and score, best first.
         gate: what the best must clear.
+        n_words: how many different words of what was said say something by themselves.
         by_words: whether words alone were compared.
     """
     if not scores:
         return Route(gate=gate, cause="no capability has triggers", by_words=by_words)
+    gate = gate.of_words(n_words)
     name, best = scores[0]
     second = scores[1][1] if len(scores) > 1 else 0.0
     cause = ""
     if best < gate.threshold:
         cause = f"{name} is nearest at {best:.3f}, under the threshold of {gate.threshold:.3f}"
-    elif best - second < gate.margin:
+    elif len(scores) > 1 and best - second < gate.margin:
         cause = f"{name} is ahead of {scores[1][0]} by {best - second:.3f}, under the margin of {gate.margin:.3f}"
     return Route(scores, None if cause else name, gate, cause, by_words)

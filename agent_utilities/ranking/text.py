@@ -43,8 +43,10 @@ def words(text: str) -> list[str]:
     """
     folded: list[str] = []
     for word in _WORD.findall(unicodedata.normalize("NFKC", text)):
-        if word.isascii():
-            parts = word.split() if word.islower() else split_identifier(word).split()
+        if word.isascii() and word.islower():
+            folded.append(word)
+        elif word.isascii():
+            parts = split_identifier(word).split()
             is_spelt_out = all(len(part) == 1 for part in parts)
             folded.extend([word.casefold()] if is_spelt_out else [part.casefold() for part in parts])
         else:

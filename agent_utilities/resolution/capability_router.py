@@ -19,6 +19,7 @@ from agent_utilities.ranking.embedding import Embedder
 from agent_utilities.ranking.fallback_notice import FallbackNotice
 from agent_utilities.ranking.request_direction import EXAMPLES
 from agent_utilities.ranking.request_texts import read_request
+from agent_utilities.ranking.text import content_words
 from agent_utilities.ranking.trigger_index import TriggerIndex, distinct_triggers
 from agent_utilities.resolution.capability_gates import BY_MODEL, BY_WORDS
 from agent_utilities.runtime.bounded_cache import BoundedCache
@@ -175,7 +176,7 @@ class CapabilityRouter:
         view = ready.index.view(usable)
         texts = read_request(intent, view.evidence)
         vectors = texts.vectors(embedder.embed_request(texts.to_embed))
-        route = routed(view.by_meaning(texts.whole, vectors), BY_MODEL[embedder.provider.name])
+        route = routed(view.by_meaning(texts.whole, vectors), BY_MODEL[embedder.provider.name], n_said(intent))
         self._notice.worked()
         return route
 
@@ -238,12 +239,17 @@ def is_too_short(intent: str) -> bool:
     return len(intent.strip()) < LEAST_CHARACTERS
 
 
+def n_said(intent: str) -> int:
+    """Return how many different words of what is said say something by themselves."""
+    return len(set(content_words(intent)))
+
+
 def _by_words(index: TriggerIndex, text: str, usable: frozenset[str]) -> Route:
     """Return a route by words alone; processor work."""
     intent = intent_text(text)
     if is_too_short(intent):
         return Route(cause=f"fewer than {LEAST_CHARACTERS} characters were said")
-    return routed(index.view(usable).by_words(intent), BY_WORDS, by_words=True)
+    return routed(index.view(usable).by_words(intent), BY_WORDS, n_said(intent), by_words=True)
 
 
 def _ready(triggers: Triggers, index: TriggerIndex, embedder: Embedder | None = None, cause: str = "") -> _Ready:

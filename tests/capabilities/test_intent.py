@@ -52,9 +52,6 @@ class TestProseAndCode:
             "line one <br> line two",
             "mail <bob@example.org> or see <https://example.org>",
             "a </div> too many",
-            "<br>\nwords after an element that is never closed",
-            "<log/>\nwords after one that closes itself",
-            "<br/>\nand after both",
             "x<<1 <> <3",
             "",
             "  spaces stay ",
@@ -63,6 +60,15 @@ class TestProseAndCode:
     )
     def test_stays_as_it_is(self, message: str) -> None:
         assert intent_text(message) == message
+
+    @pytest.mark.parametrize("element", ["<br>", "<log/>", "<br/>"])
+    def test_after_an_element_that_holds_nothing_words_stay(self, element: str) -> None:
+        assert intent_text(f"{element}\nwords after it") == "words after it"
+
+
+class TestPastes:
+    def test_go_beside_blocks(self) -> None:
+        assert intent_text("<log>refused</log> why?\nKeyError: 'id'\nopen an issue") == "why?\nopen an issue"
 
 
 class TestLaws:

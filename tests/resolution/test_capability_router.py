@@ -67,15 +67,28 @@ def of(model: Model, **options: float) -> CapabilityRouter:
 class TestRoute:
     async def test_leads_to_what_is_called_for(self) -> None:
         route = await (await ready(of(Model()))).route(SAID, BOTH)
-        assert (route.activated, route.gate, route.by_words) == ("docker", BY_MODEL["minilm-l6-v2"], False)
+        assert (route.activated, route.gate, route.by_words) == ("docker", BY_MODEL["minilm-l6-v2"].of_words(4), False)
 
     async def test_is_by_words_where_there_is_no_model(self) -> None:
         route = await (await ready(CapabilityRouter())).route(SAID, BOTH)
-        assert (route.activated, route.gate, route.by_words) == ("docker", BY_WORDS, True)
+        assert (route.activated, route.gate, route.by_words) == ("docker", BY_WORDS.of_words(4), True)
 
     @pytest.mark.parametrize("said", ["", "docker", "<log>list running docker containers</log> do it"])
     async def test_leads_nowhere_where_too_little_is_said(self, said: str) -> None:
         assert await (await ready(of(Model()))).route(said, BOTH) == Route(cause="fewer than 8 characters were said")
+
+    async def test_leads_nowhere_by_what_was_pasted(self) -> None:
+        router = await ready(CapabilityRouter())
+        log = "2026-03-02 10:11:12 ERROR list of running docker containers failed"
+        assert (await router.route(log, BOTH)).scores == ()
+        assert (await router.route(f"give me directions on the map\n{log}", BOTH)).activated == "maps"
+
+    async def test_leads_nowhere_where_little_is_said_that_fits_two(self) -> None:
+        triggers = {"mail": ("send a mail", "search mails"), "chat": ("send a message", "search messages")}
+        router, both = await ready(CapabilityRouter(), triggers), frozenset({"mail", "chat"})
+        assert (await router.route("search and send a mail", both)).activated == "mail"
+        vague = await router.route("send it to her", both)
+        assert (vague.activated, vague.outcome) == (None, "ambiguous")
 
     async def test_scores_what_may_be_used_alone(self) -> None:
         wide = await ready(of(Model()))

@@ -65,6 +65,18 @@ async def test_words_are_told_by_where_they_led_and_never_as_they_stand(
     assert not any("please show" in line for line in lines)
 
 
+async def test_a_pasted_log_switches_nothing_on_and_the_request_beside_it_does(served: Gateway) -> None:
+    log = "2026-03-02 10:11:12 ERROR git log: commit my changes to git\n2026-03-02 10:11:13 INFO show the git log"
+    heard = Heard()
+    served.surface.observers.add(heard)
+    async with session(served) as client:
+        await served.resolver.capability_router.wait_until_ready()
+        await listed(client, q=log)
+        assert heard.switches == []
+        await listed(client, q=f"Why does this fail?\n\n{log}\n\nPlease send an email to a colleague.")
+    assert [each.on for each in heard.switches] == [("mail",)]
+
+
 async def test_the_span_of_a_request_has_what_it_switched(served: Gateway) -> None:
     exporter = span_exporter()
     async with session(served) as client:
