@@ -44,7 +44,7 @@ class Settings(BaseModel):
         ge=0,
         le=600,
         description="Until so many seconds after a gateway's start lists, and calls of names that they may have, wait "
-        "for servers that were never seen. Some hosts give up at 10. `0`: nothing waits.",
+        "for servers that were never seen. Some hosts give up at 10. `0`: they never wait.",
     )
     groups: bool = Field(
         default=True,

@@ -23,6 +23,8 @@ _LISTED = "What is listed for them"
 CAPABILITIES = "Capabilities"
 _NETWORK = "Over a network"
 _PANELS = (None, _BOUNDS, _LISTED, CAPABILITIES, _NETWORK)
+_MORE_THAN_ONE = {"--tools": "Permit only these tools.", "--toolsets": "Permit only these: names of tools, or tags."}
+"""What is said of the spellings of a field that are no names for the same."""
 _FEW_SET = ("initial_k", "search_k", "search_turns", "max_active")
 _VARIABLE = re.compile(r" \[dim\]\\\[env: \w+\]\[/dim\]$")
 _METAVARS: dict[ValueKind, str] = {"count": "N", "number": "N", "text": "WORDS", "threshold": "MODE", "profile": "NAME"}
@@ -245,8 +247,8 @@ def _annotation(spelling: str, field: Field) -> Any:
     panel = _LISTED if field.name in (*SEARCHING, "pins", "query", "top_k") else _BOUNDS
     few = field.name in _FEW_SET or spelling not in (main, "--toolsets")
     help, env = field.help.replace("[", "\\["), field.env[0]
-    if spelling == "--toolsets":
-        help = "Permit only these: names of tools, or tags."
+    if spelling in _MORE_THAN_ONE:
+        help = _MORE_THAN_ONE[spelling]
     elif spelling != main:
         help, env = f"Same as {main}.", ""
     if field.kind == "flag":
