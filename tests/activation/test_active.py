@@ -223,6 +223,10 @@ class TestTurn:
         assert {len(digest) for digest in digests} == {8}
         assert len(digests) == 4
 
+    def test_attaches_nothing_where_tools_are_deferred_in_unanswered_lists_alone(self):
+        deferral = Deferral(over=50, only_unanswered=True)
+        assert turn(NOTHING_ACTIVE, "words", ["a"], deferral).active == NOTHING_ACTIVE
+
 
 class TestWithin:
     @given(any_actives(), st.frozensets(st.sampled_from("abcdefghijkl")))
