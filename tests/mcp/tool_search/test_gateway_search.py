@@ -111,8 +111,10 @@ class TestCallTool:
     @BOTH
     async def test_the_meta_of_the_request_reaches_the_upstream(self, asking: Served, mode: str, upstream: str) -> None:
         async with Person().client(asking, mode) as client:
-            result = await client.call_tool_mcp("call_tool", {"name": f"{upstream}_meta"}, meta={"x-trace": "1"})
-        assert json.loads(result.content[0].text)["x-trace"] == "1"  # type: ignore[union-attr]
+            sent = {"tracestate": "one=1", "x-trace": "1"}  # a trace crosses, as with a direct call, and nothing else
+            result = await client.call_tool_mcp("call_tool", {"name": f"{upstream}_meta"}, meta=sent)
+        told = json.loads(result.content[0].text)  # type: ignore[union-attr]
+        assert (told["tracestate"], "x-trace" in told) == ("one=1", False)
 
     @EITHER
     @BOTH
