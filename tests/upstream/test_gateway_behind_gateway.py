@@ -24,6 +24,8 @@ ALL = mcp_types.ClientCapabilities(
     elicitation=mcp_types.ElicitationCapability(form=mcp_types.FormElicitationCapability()),
     roots=mcp_types.RootsCapability(),
 )
+AT_ONCE = {"MCP_FIRST_LIST_S": "0"}
+"""A gateway that lists what it has, however little."""
 POLICY = replace(QUICK, settle_limit_s=0.1)
 OWN = Path(sys.executable).with_name("agent-utilities")
 
@@ -70,7 +72,7 @@ async def test_three_deep_over_http_all_is_listed_called_and_asked():
 
 async def test_what_a_gateway_has_not_reached_yet_comes_when_it_has(tmp_path):
     gate, store = tmp_path / "gate", SnapshotStore(tmp_path)
-    with served(faulty("up"), faulty("late", f"wait-for={gate}"), unreachable=["late"]) as inner:
+    with served(faulty("up"), faulty("late", f"wait-for={gate}"), unreachable=["late"], environ=AT_ONCE) as inner:
         config = over_http(inner)
         async with running(config, store=store, policy=POLICY) as gateways:
             await gateways.seen("gw")
@@ -85,8 +87,8 @@ async def test_what_a_gateway_has_not_reached_yet_comes_when_it_has(tmp_path):
 
 
 async def test_one_that_never_reaches_all_its_own_is_ended_all_the_same(tmp_path):
-    with served(faulty("up"), faulty("never", "hang-at-start"), unreachable=["never"]) as inner:
-        config = over_http(inner).model_copy(update={"list_timeout_s": 0.1, "idle_s": 0.3})
+    with served(faulty("up"), faulty("never", "hang-at-start"), unreachable=["never"], environ=AT_ONCE) as inner:
+        config = over_http(inner).model_copy(update={"idle_s": 0.3})
         async with running(config) as gateways:
             await gateways["gw"].renewed()
             assert gateways["gw"].snapshot.n_absent == 1
