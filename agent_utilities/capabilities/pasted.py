@@ -86,9 +86,11 @@ def _look(line: str, is_alone: bool) -> _Look:
     said = line.strip()
     if not said or _BEGINNING.match(line):
         return _Look.PASTED if said else _Look.BLANK
-    words = [word for word in said.split() if word.isalpha() or not _NUMBER.match(word)]
-    n_odd = sum(not (word.isalpha() and word.islower()) and not _PLAIN.match(word) for word in words)
-    share = n_odd / max(1, len(words))
+    words = said.split()
+    others = [word for word in words if not (word.isalpha() and word.islower())]
+    unsure = [word for word in others if not _NUMBER.match(word)]
+    n_odd = sum(not _PLAIN.match(word) for word in unsure)
+    share = n_odd / max(1, len(words) - len(others) + len(unsure))
     is_odd = share >= _LARGE if n_odd >= _MANY else share > _MOST and not is_alone
     if is_odd or (n_odd and said[-1] in "{;") or len(_COLUMN_END.findall(said)) >= _N_COLUMNS - 1:
         return _Look.PASTED

@@ -19,7 +19,7 @@ from agent_utilities.ranking.embedding import Embedder
 from agent_utilities.ranking.fallback_notice import FallbackNotice
 from agent_utilities.ranking.request_direction import EXAMPLES
 from agent_utilities.ranking.request_texts import read_request
-from agent_utilities.ranking.text import content_words
+from agent_utilities.ranking.text import STOPWORDS, is_content_word, words
 from agent_utilities.ranking.trigger_index import TriggerIndex, distinct_triggers
 from agent_utilities.resolution.capability_gates import BY_MODEL, BY_WORDS
 from agent_utilities.runtime.bounded_cache import BoundedCache
@@ -241,7 +241,7 @@ def is_too_short(intent: str) -> bool:
 
 def n_said(intent: str) -> int:
     """Return how many different words of what is said say something by themselves."""
-    return len(set(content_words(intent)))
+    return sum(map(is_content_word, set(words(intent)) - STOPWORDS))
 
 
 def _by_words(index: TriggerIndex, text: str, usable: frozenset[str]) -> Route:
