@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
@@ -33,6 +34,26 @@ _MESSAGE += "ask again, or ask another server"
 _Handler = Callable[[int, FrameType | None], Any]
 
 
+@dataclass(frozen=True, eq=False)
+class _Request:
+    """A request under way.
+
+    Args:
+        settled: set once it is done, or is not waited for any more.
+        scope: what it runs in. Cancelled, it tells a tool's thread too, which a cancelled task does not.
+        waiting: the task that answers it.
+    """
+
+    settled: asyncio.Event
+    scope: anyio.CancelScope
+    waiting: asyncio.Task[Any] | None
+
+    async def served(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        with self.scope:
+            return await call_next(ctx)
+        raise asyncio.CancelledError
+
+
 class Stopping:
     """SDK middleware: has every request answered before a signal ends the server, be it with an error.
 
@@ -48,7 +69,7 @@ class Stopping:
         """Set when a signal has come: requests under way have a second to finish, and further ones are refused."""
         self._close_streams = close_streams
         self._signal: int | None = None
-        self._requests: dict[asyncio.Task[HandlerResult], tuple[asyncio.Event, asyncio.Task[Any] | None]] = {}
+        self._requests: dict[asyncio.Task[HandlerResult], _Request] = {}
         self._unfinished: set[asyncio.Task[HandlerResult]] = set()
         self._ending: asyncio.Task[None] | None = None
 
@@ -57,16 +78,16 @@ class Stopping:
             return await call_next(ctx)
         if self.begun.is_set():
             raise _error()
-        settled = asyncio.Event()
-        request = asyncio.create_task(_served(ctx, call_next))
-        self._requests[request] = settled, asyncio.current_task()
+        one = _Request(asyncio.Event(), anyio.CancelScope(), asyncio.current_task())
+        request = asyncio.create_task(one.served(ctx, call_next))
+        self._requests[request] = one
         request.add_done_callback(self._forget)
         try:
-            await settled.wait()
+            await one.settled.wait()
         except asyncio.CancelledError:
-            request.cancel()
+            one.scope.cancel()
             with anyio.CancelScope(shield=True):
-                await settled.wait()
+                await one.settled.wait()
             raise
         if request in self._unfinished:
             raise _error()
@@ -75,7 +96,7 @@ class Stopping:
     def _forget(self, request: asyncio.Task[HandlerResult]) -> None:
         if not request.cancelled():
             request.exception()  # taken, so that nobody is told of an exception that was never looked at
-        self._requests.pop(request)[0].set()
+        self._requests.pop(request).settled.set()
 
     @contextmanager
     def heeding_signals(self) -> Iterator[None]:
@@ -123,13 +144,15 @@ class Stopping:
 
     async def _answer(self, number: int, then: _Handler) -> None:
         """Answer the requests under way, in little more than two seconds at most, and then do what the signal does."""
-        answering = [task for _, task in self._requests.values() if task is not None]
+        answering = [one.waiting for one in self._requests.values() if one.waiting is not None]
         _, self._unfinished = await asyncio.wait(list(self._requests), timeout=_FINISH_S)
         if self._unfinished:
             logger.warning("stopping: %d requests under way are answered with an error", len(self._unfinished))
         for request in self._unfinished:
+            one = self._requests[request]
+            one.scope.cancel()
             request.cancel()
-            self._requests[request][0].set()
+            one.settled.set()
         await asyncio.wait([*self._unfinished, *answering], timeout=_FINISH_S)
         await asyncio.sleep(_FLUSH_S)
         then(number, None)
@@ -149,10 +172,6 @@ class Stopping:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(130 if self._signal == signal.SIGINT else 0)
-
-
-async def _served(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-    return await call_next(ctx)
 
 
 def _nothing() -> None:

@@ -38,8 +38,8 @@ class TestKnown:
         await server.list_tools()
         with as_over_stdio():
             await server.list_tools()
-            assert server.surface.known("tool") == frozenset({"secret_rocket"})
-        assert server.surface.known("tool") == frozenset()
+            assert server.surface.known("tool") == (frozenset({"secret_rocket"}), frozenset())
+        assert server.surface.known("tool") == (frozenset(), frozenset())
 
 
 class TestLaunch:
