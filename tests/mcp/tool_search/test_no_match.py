@@ -90,6 +90,7 @@ class TestTheOperator:
     async def test_is_told_nothing_where_tool_search_may_stand_in(self, folder: Path) -> None:
         assert large(folder, **SEARCHING).surface.operator.notices == []
 
+    @pytest.mark.outside
     async def test_means_answers_that_could_not_be_made_too(self, folder: Path) -> None:
         server = large(folder, **SEARCHING, MCP_GRAPH="neo4j", NEO4J_URI="bolt://127.0.0.1:1", MCP_RANKER="off")
         async with Client(server) as client:
@@ -130,6 +131,7 @@ class TestOverHttp:
             assert ([tool["name"] for tool in result["tools"]], result["ttlMs"]) == (ENTRY, 5000)
             assert result["cacheScope"] == "private"
 
+    @pytest.mark.outside
     async def test_a_list_that_could_not_be_made_is_not_kept(self, folder: Path) -> None:
         server = large(folder, **SEARCHING, MCP_GRAPH="neo4j", NEO4J_URI="bolt://127.0.0.1:1", MCP_RANKER="off")
         async with web_of(server) as web:
