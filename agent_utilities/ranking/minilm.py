@@ -11,6 +11,7 @@ import hashlib
 import importlib.metadata
 import json
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,8 @@ MAX_TOKENS = 256
 _N_CHARACTERS = 8_000
 _BATCH_TOKENS = 128
 """As many as a request waits for while documents are embedded: some 30 ms."""
+_N_ALONE = 128
+"""Tokens of a request that one thread embeds."""
 _LENGTH_BYTES = 8
 
 
@@ -81,9 +84,23 @@ class MiniLM:
         return np.concatenate(vectors)
 
     def embed_request(self, texts: Sequence[str]) -> Vectors:
-        """Return one vector of unit length a text of a request; all in one batch, which takes a fifth less time."""
+        """Return one vector of unit length a text of a request; all in one batch, which takes a fifth less time.
+
+        A long one is two batches, in a thread each: two thirds of the time, whatever else the processors do. Threads
+        of BLAS take as little where nothing else runs, and three times as long where something does, as they wait for
+        each other.
+        """
+        import numpy as np
+
+        ids = [self._ids(text) for text in texts]
+        half = len(ids) // 2
         with single_blas_thread():
-            return self._bert.embed([self._ids(text) for text in texts])
+            if half == 0 or sum(map(len, ids)) <= _N_ALONE:
+                return self._bert.embed(ids)
+            with ThreadPoolExecutor(1) as beside:
+                first = beside.submit(self._bert.embed, ids[:half])
+                second = self._bert.embed(ids[half:])
+                return np.concatenate([first.result(), second])
 
     def _ids(self, text: str) -> list[int]:
         return self._pieces.ids(text[:_N_CHARACTERS], MAX_TOKENS)
