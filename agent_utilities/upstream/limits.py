@@ -48,7 +48,7 @@ class Limits:
     @property
     def n_values(self) -> int:
         """Values of one message: a reader's time goes by them, and hardly by bytes."""
-        return max(2**18, self.message_bytes // 64)
+        return max(2**19, self.message_bytes // 32)
 
     def check_values(self, message: bytes | bytearray) -> None:
         """Refuse a message of so many values that reading it would hold up everybody.

@@ -15,7 +15,7 @@ Output:     garbage-before  garbage-between  garbage-glued  garbage-only  stderr
 Pipes:      closes-stdin  closes-stdout  stops-reading (each: after the handshake)
 Lists:      hang-at-list[=KIND]  refuses-list=KIND (answers it with an error)
             tools=N  list-bytes=N  twice  bad-schema  deep-schema=N  tag=TEXT  storm=N (list_changed, so many a second)
-Calls:      hang-at-call  die-in-call  spin-at-call  values (answers with 300,000 of them)
+Calls:      hang-at-call  die-in-call  spin-at-call  values (answers with 600,000 of them)
 Records:    pids=FILE (a line for each process)  record=FILE (a line for each message received)
 """
 
@@ -159,7 +159,7 @@ class Server:
         if "spin-at-call" in FAULTS:
             spin()
         if "values" in FAULTS:
-            return text("") | {"structuredContent": {"values": [[]] * 150_000}}
+            return text("") | {"structuredContent": {"values": [[]] * 300_000}}
         if "die-in-call" in FAULTS:
             complain("out of luck")
             os._exit(3)

@@ -98,7 +98,7 @@ class TestMessages:
     async def test_one_of_too_many_values_is_refused(self):
         limits = Limits()
         limits.check_values(b"[" + b"[]," * (limits.n_values // 2 - 2) + b"0]")
-        with pytest.raises(TooMuchError, match=r"over 262,144 JSON values.*maxMessageBytes"):
+        with pytest.raises(TooMuchError, match=r"over 524,288 JSON values.*maxMessageBytes"):
             limits.check_values(b"[" + b"[]," * limits.n_values + b"0]")
         with pytest.raises(TooMuchError, match="values"):
             limits.check_values(b"[" + b'"",' * (3 * limits.n_values) + b"0]")
@@ -127,19 +127,19 @@ class TestMessages:
 class TestResults:
     async def test_of_too_many_values_are_refused_and_the_next_call_answered(self):
         async with http_server() as server, running(over_http(server)) as upstreams:
-            error = await error_of(upstreams, "values", n=2**17)
-            assert (error.cause, "over 262,144 JSON values" in str(error)) == ("sent too much", True)
+            error = await error_of(upstreams, "values", n=2**18)
+            assert (error.cause, "over 524,288 JSON values" in str(error)) == ("sent too much", True)
             assert await upstreams.call("web", "echo", text="hello") == "hello"
 
     async def test_of_too_many_values_end_an_sse_stream(self):
         async with http_server() as server, running(over_http(server, "sse"), policy=SLOW) as upstreams:
-            error = await error_of(upstreams, "values", n=2**17)
-            assert (error.cause, "over 262,144 JSON values" in str(error)) == ("died", True)
+            error = await error_of(upstreams, "values", n=2**18)
+            assert (error.cause, "over 524,288 JSON values" in str(error)) == ("died", True)
 
     async def test_of_too_many_values_are_an_error_over_stdio(self):
         config = faulty("faulty", "values")
         async with running(config) as upstreams:
-            with pytest.raises(MCPError, match="over 262,144 JSON values"):
+            with pytest.raises(MCPError, match="over 524,288 JSON values"):
                 await upstreams.call("faulty", "echo", text="hello")
             assert upstreams["faulty"].counts.n_failures == 0
 
