@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import environment
+from tests.architecture.report import HouseReport
 from tests.fast import FastSuite
 from tests.graph.report import GraphReport
 
@@ -33,6 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_RUN] = environment.begin()
     config.pluginmanager.register(GraphReport(), "graph-report")
+    config.pluginmanager.register(HouseReport(), "house-report")
     if config.getoption("--fast"):
         config.pluginmanager.register(FastSuite(), "fast-suite")
     settings.load_profile(next((name for name in ("nightly", "fast") if config.getoption(f"--{name}")), "ci"))

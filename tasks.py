@@ -3,13 +3,15 @@
 demo      start a real agent and show what each channel, a hostile caller and each transport see
 test      run the tests, in two processes or more; arguments after it go to pytest
           --fast: only what needs no Java, Node, socket or server process, in under a minute
-nightly   run the tests with long soaks and 100,000-case runs, then break the code in known ways and see tests fail
+nightly   run the tests with long soaks and 100,000-case runs, then break the code room by room and see tests fail
 fast-everywhere
           run the fast tests on every Python from 3.11 up that this machine has
 check     lint, types, layers, docs, then the tests
 lint      ruff: rules and format         types     mypy, strict
-layers    import-linter                  docs      README tables and examples against the code
-format    rewrite files in the house format, and README tables from the code
+layers    import-linter                  docs      tables and examples of the docs against the code
+format    rewrite files in the house format, and the tables of the docs from the code
+gauges    print what the house weighs and how far a request goes in it, beside the most that each may be; `--lower`
+          writes down what is less by now
 bench     run the benchmarks             serve     serve logs-agent on http://127.0.0.1:8001
 """
 
@@ -128,7 +130,7 @@ def version_of(program: str) -> str:
 def nightly(*arguments: str) -> None:
     add_model()
     run(PYTHON, "-m", "pytest", "--nightly", *arguments)
-    run(PYTHON, "-m", "tests.mutants.run")
+    run(PYTHON, "-m", "tests.mutation.run")
 
 
 def demo() -> None:
@@ -158,6 +160,10 @@ def format() -> None:
     run(PYTHON, "-m", "tests.docs.tables")
 
 
+def gauges(*arguments: str) -> None:
+    run(PYTHON, "-m", "tests.architecture.gauges", *arguments)
+
+
 def check(*arguments: str) -> None:
     for task in (lint, types, layers, docs):
         task()
@@ -174,9 +180,9 @@ def serve(*arguments: str) -> None:
     run(BIN / "logs-agent-mcp", "-t", "http", *arguments)
 
 
-_ALL = (demo, test, fast_everywhere, nightly, check, lint, types, layers, docs, format, bench, serve)
+_ALL = (demo, test, fast_everywhere, nightly, check, lint, types, layers, docs, format, gauges, bench, serve)
 TASKS = {task.__name__.replace("_", "-"): task for task in _ALL}
-TAKES_ARGUMENTS = {"test", "fast-everywhere", "nightly", "check", "bench", "serve"}
+TAKES_ARGUMENTS = {"test", "fast-everywhere", "nightly", "check", "gauges", "bench", "serve"}
 
 
 def main(argv: list[str]) -> None:

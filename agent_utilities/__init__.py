@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from agent_utilities.errors import AgentUtilitiesError, SelectionError, SettingsError
     from agent_utilities.graph.base import ToolGraph
-    from agent_utilities.mcp.gateway import create_gateway
-    from agent_utilities.mcp.server import AgentServer
+    from agent_utilities.mcp.agent_server import AgentServer
     from agent_utilities.mcp.server_cli import server_command
-    from agent_utilities.mcp.server_factory import create_mcp_server
     from agent_utilities.router.tool_router import ToolRouter
     from agent_utilities.selection.caller import selection_headers, selection_meta, selection_url
+    from agent_utilities.server_factory import create_gateway, create_mcp_server
 
 __all__ = [
     "AgentServer",
@@ -30,14 +29,14 @@ __all__ = [
 ]
 
 _HOMES = {
-    "AgentServer": "mcp.server",
+    "AgentServer": "server_factory",
     "AgentUtilitiesError": "errors",
     "SelectionError": "errors",
     "SettingsError": "errors",
     "ToolGraph": "graph.base",
     "ToolRouter": "router.tool_router",
-    "create_gateway": "mcp.gateway",
-    "create_mcp_server": "mcp.server_factory",
+    "create_gateway": "server_factory",
+    "create_mcp_server": "server_factory",
     "selection_headers": "selection.caller",
     "selection_meta": "selection.caller",
     "selection_url": "selection.caller",

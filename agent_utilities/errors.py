@@ -39,6 +39,10 @@ class SettingsError(InputError):
     """A malformed operator setting."""
 
 
+class RankerError(AgentUtilitiesError, RuntimeError):
+    """A ranker can't do its work; a plainer one takes its place."""
+
+
 def shortened(text: str) -> str:
     """Return a text as an error shows it: 120 characters of it at most."""
     return text if len(text) <= _VALUE_LIMIT else text[: _VALUE_LIMIT - 1] + "…"

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agent_utilities.errors import SettingsError
-from agent_utilities.selection.file_fields import FileSetting
+from agent_utilities.selection.files import FileSetting
 from agent_utilities.selection.model import Policy
 
 
@@ -105,7 +105,7 @@ class Settings(BaseModel):
     usage_scope: Literal["server", "subject"] = Field(
         default="server",
         description="Whose calls teach what a caller is shown: everybody's of the server, or, where callers "
-        "authenticate, his own alone.",
+        "authenticate, their own alone.",
     )
     usage_days: int = Field(default=30, ge=1, le=3650, description="The age in days at which what was logged goes.")
     usage_rows: int = Field(
@@ -167,23 +167,25 @@ def read_settings(environ: Mapping[str, str], files: Sequence[Mapping[str, FileS
 
     Args:
         environ: the environment, over every file.
-        files: what files say by a setting's name, the lowest first.
+        files: what files say by a setting's name, the lowest first; each was `checked` when it was read.
 
     Raises:
-        SettingsError: a value can't be read, be it that another stands over it.
+        SettingsError: a value can't be read.
     """
     texts = {field: environ.get(variable(field), "").strip() for field in Settings.model_fields}
     in_environ = {field: FileSetting(text, f"env {variable(field)}") for field, text in texts.items() if text}
     given: dict[str, FileSetting] = {}
-    settings = Settings()
     for layer in (*files, in_environ):
-        _validated(layer)
         given |= layer
-        settings = _validated(given)
-    return settings
+    return checked(given)
 
 
-def _validated(given: Mapping[str, FileSetting]) -> Settings:
+def checked(given: Mapping[str, FileSetting]) -> Settings:
+    """Return the settings that some values come to.
+
+    Raises:
+        SettingsError: a value can't be read.
+    """
     values = {field: _plain(field, setting) for field, setting in given.items()}
     try:
         settings = Settings.model_validate({field: value for field, value in values.items() if value != ""})

@@ -1,24 +1,24 @@
-"""`agent-utilities.toml`: the user's file, and the project's over it, found and read."""
+"""`agent-utilities.toml`: the user's file, and the project's over it, found and read.
+
+A project's file may be somebody else's work, so it narrows, and leads nothing out.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-import stat
 import sys
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from agent_utilities.errors import SettingsError
-from agent_utilities.project_settings import check_project
-from agent_utilities.selection.file_fields import FileChannel, FileFields, read_fields
+from agent_utilities.selection.files import FileChannel, FileFields, FileSetting, Profiles, read_fields
 from agent_utilities.selection.merge import merge
 from agent_utilities.selection.model import Selection
-from agent_utilities.selection.profiles import Profiles
-from agent_utilities.settings import Settings, read_settings
+from agent_utilities.settings import Settings, checked, read_settings
 
 FILE = "agent-utilities.toml"
 """The name of a settings file."""
@@ -30,6 +30,26 @@ MAX_BYTES = 1024 * 1024
 _DEEP = re.compile(r"""(?:\.[ \t]*(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*){16}""")
 """A key of many parts, which the parser takes minutes for where there are thousands."""
 _PASS_ON = f"{VARIABLE}=none reads none"
+
+_ELSEWHERE = "set it in your own file or in the environment"
+_USAGE = ("off", "auto", "counts", "words")
+"""What is logged, the least first."""
+
+_REFUSED: Mapping[str, str] = {
+    "allowed_hosts": "a project's file does not say who gets in",
+    "allowed_origins": "a project's file does not say who gets in",
+    "gateway_folder": "a project's file does not say where logins and agreements are kept",
+    "graph_folder": "a project's file does not say where anything is kept",
+    "capability_folders": "a project's file does not say what may be started",
+    "capabilities": "a project's file does not say what may be started",
+    "boot_capabilities": "a project's file does not say what is started",
+    "allow_install": "a project's file does not have anything installed",
+    "usage_file": "a project's file does not say where anything is kept",
+    "usage_scope": "a project's file does not say whose calls teach whom",
+    "usage_days": "a project's file does not say how long anything is kept",
+    "usage_rows": "a project's file does not say how much is kept",
+}
+"""Settings that a project's file may not have, each with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +138,7 @@ def found_files(folder: Path | None, config_folder: Path) -> tuple[FileFields, .
         files.append(_fields(content, str(own), "file"))
     if project is not None and not _is_same(project, own) and (content := _content(project)) is not None:
         fields = _fields(content, FILE, "project")
-        files.append(check_project(fields, files[0] if files else None))
+        files.append(_check_project(fields, files[0] if files else None))
     return tuple(files)
 
 
@@ -158,11 +178,10 @@ def _content(path: Path) -> bytes | None:
     if not os.path.lexists(path):
         return None
     try:
-        # What isn't a plain file may have the reader wait for ever.
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-        with open(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise SettingsError("not a file", str(path), f"file {path}", f"remove it; {_PASS_ON}")
+        # What isn't a plain file, such as a named pipe, may have the reader wait for ever.
+        if path.exists() and not path.is_file():
+            raise SettingsError("not a file", str(path), f"file {path}", f"remove it; {_PASS_ON}")
+        with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise SettingsError(
@@ -175,7 +194,7 @@ def _content(path: Path) -> bytes | None:
 
 def _fields(content: bytes, name: str, channel: FileChannel) -> FileFields:
     fields = read_fields(_table(content, name), name, channel, Settings.model_fields)
-    read_settings({}, [fields.settings])
+    checked(fields.settings)
     return fields
 
 
@@ -192,3 +211,41 @@ def _table(content: bytes, name: str) -> dict[str, Any]:
         raise SettingsError("not TOML", str(error), f"file {name}", "mend it there; see https://toml.io") from None
     except RecursionError:
         raise SettingsError("nested too deeply", "tables in tables", f"file {name}", "flatten it") from None
+
+
+def _check_project(file: FileFields, own: FileFields | None) -> FileFields:
+    """Return a project's file as it holds over the user's.
+
+    Args:
+        file: what the project's says.
+        own: what the user's says; None where there is none.
+
+    Raises:
+        SettingsError: it says what only the user may.
+    """
+    for name, setting in file.settings.items():
+        if reason := _refused(name, setting):
+            raise SettingsError(reason, setting.value, setting.source, _ELSEWHERE)
+    given = dict(own.settings) if own is not None else {}
+    if "usage" in file.settings and "usage" in given and _n_logged(file.settings["usage"]) > _n_logged(given["usage"]):
+        return replace(file, settings={n: setting for n, setting in file.settings.items() if n != "usage"})
+    return file
+
+
+def _refused(name: str, setting: FileSetting) -> str | None:
+    text = str(setting.value).strip().lower()
+    if name in _REFUSED:
+        return _REFUSED[name]
+    if name == "embeddings" and text not in ("", "minilm", "fastembed") and not text.startswith("fastembed:"):
+        return "a project's file does not say where words are sent"
+    if name == "selection_policy" and text == "override":
+        return "a project's file does not lift the operator's bounds"
+    if name == "usage" and text == "words":
+        return "a project's file does not have words logged"
+    if name == "strict" and text in ("false", "0", "no", "off", "n", "f"):
+        return "a project's file does not take checks away"
+    return None
+
+
+def _n_logged(setting: FileSetting) -> int:
+    return _USAGE.index(str(setting.value).strip().lower())

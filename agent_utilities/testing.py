@@ -13,7 +13,7 @@ from fastmcp import Client
 from fastmcp.client.transports import StreamableHttpTransport
 
 from agent_utilities.graph.base import Cause, GraphError, Statement, ToolGraph
-from agent_utilities.mcp.server import AgentServer
+from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.selection.caller import CallerSelection, selection_url
 
 if TYPE_CHECKING:

@@ -18,20 +18,21 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from itertools import count
 from pathlib import Path
 
+from tests.parts import capabilities_of, gateway_with, query_of
+
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from pydantic import SecretStr
 from rich.console import Console
 from rich.table import Table
 
+from agent_utilities import AgentServer
 from agent_utilities.capabilities.model import Capabilities, Capability
-from agent_utilities.capabilities.starter_tap import starter_tap
-from agent_utilities.capabilities.tap import read_capabilities
-from agent_utilities.mcp.capabilities.server_capabilities import Offer
-from agent_utilities.mcp.capabilities.servers import CapabilityServers
+from agent_utilities.capabilities.offering import Offer
+from agent_utilities.capabilities.servers import CapabilityServers
+from agent_utilities.capabilities.tap import read_capabilities, starter_tap
 from agent_utilities.mcp.fastmcp_internals import whole_lifespan
-from agent_utilities.mcp.gateway import Gateway
-from agent_utilities.mcp.search_session import SearchSession, SessionView
+from agent_utilities.mcp.sessions import MemoryStore, Session
 from agent_utilities.ranking.embedding import Embedder
 from agent_utilities.ranking.minilm import MiniLM
 from agent_utilities.selection.model import NOTHING, Selection
@@ -86,14 +87,18 @@ async def timed(work: Callable[[], Awaitable[object]], n: int) -> list[float]:
     return taken
 
 
-async def measured(gateway: Gateway, n: int) -> dict[str, list[float]]:
+async def measured(gateway: AgentServer, n: int) -> dict[str, list[float]]:
     """Return milliseconds by what was measured."""
-    capabilities, router = gateway.capabilities, gateway.resolver.capability_router
+    capabilities, router = capabilities_of(gateway).switching, query_of(gateway).resolver.capability_router
     assert capabilities is not None
     await router.wait_until_ready()
     numbers = count()
     embedder = Embedder(MiniLM())
-    view = SessionView(SearchSession(), lambda: asyncio.sleep(0))
+    session = Session(MemoryStore())
+
+    async def request(selection: Selection) -> None:
+        await gateway.request(selection, method="tools/list", session=session)
+
     repeated = asking(_TALK.format("one"))
     usable = frozenset(capabilities.offer.capabilities.by_name)
 
@@ -117,40 +122,40 @@ async def measured(gateway: Gateway, n: int) -> dict[str, list[float]]:
 
     for _ in range(20):
         await embed()
-        await capabilities.taken(asking(_TALK.format(next(numbers))), view)
+        await request(asking(_TALK.format(next(numbers))))
     told = {
-        "a request without words": await timed(lambda: capabilities.taken(NOTHING, view), 20 * n),
-        "the same words again": await timed(lambda: capabilities.taken(repeated, view), 20 * n),
+        "a request without words": await timed(lambda: request(NOTHING), 20 * n),
+        "the same words again": await timed(lambda: request(repeated), 20 * n),
         "the embedding of a short message": await timed(embed, n),
-        "routed, the embedding with it": await timed(
-            lambda: capabilities.taken(asking(_TALK.format(next(numbers))), view), n
-        ),
+        "routed, the embedding with it": await timed(lambda: request(asking(_TALK.format(next(numbers)))), n),
         "beyond the embedding": [await beyond(frozenset(sorted(usable)[1:])) for _ in range(n)],
     }
     lag = Lag()
     async with lag.watched():
         for _ in range(n):
-            await capabilities.taken(asking(_TALK.format(next(numbers))), view)
+            await request(asking(_TALK.format(next(numbers))))
     told[_HOLD] = [1000 * max(lag.blocked_s)]
-    return {**told, _HOLD_SWITCHING: [await longest_hold(gateway, view, numbers)]}
+    return {**told, _HOLD_SWITCHING: [await longest_hold(gateway, request, numbers)]}
 
 
-async def longest_hold(gateway: Gateway, view: SessionView, numbers: Iterator[int]) -> float:
+async def longest_hold(
+    gateway: AgentServer, request: Callable[[Selection], Awaitable[None]], numbers: Iterator[int]
+) -> float:
     """Return the most milliseconds that the loop was held while capabilities came and went, and words were routed.
 
     Their servers start and end on the same processors meanwhile.
     """
-    capabilities = gateway.capabilities
+    capabilities = capabilities_of(gateway).switching
     assert capabilities is not None
-    assert gateway.gateway_capabilities is not None
+    assert capabilities_of(gateway).serving is not None
     lag = Lag()
     first, *names = capabilities.offer.capabilities.by_name
-    await capabilities.taken(naming(first), view)
-    await gateway.gateway_capabilities.seen(first, 60.0)  # what reaches upstreams is imported by the first of them
+    await request(naming(first))
+    await capabilities_of(gateway).serving.seen(first, 60.0)  # what reaches upstreams is imported by the first of them
     async with lag.watched():
         for name in names:
-            await capabilities.taken(naming(name), view)
-            await capabilities.taken(asking(_TALK.format(next(numbers))), view)
+            await request(naming(name))
+            await request(asking(_TALK.format(next(numbers))))
     return 1000 * max(lag.blocked_s)
 
 
@@ -163,7 +168,7 @@ async def run(data: Path | None, n: int) -> dict[str, list[float]]:
         triggers = dict(read_capabilities([starter_tap()]).triggers)
     with tempfile.TemporaryDirectory() as folder:
         environ = {**os.environ, "MCP_GATEWAY_FOLDER": folder, "MCP_USAGE": "off", "MCP_EMBEDDINGS": "minilm"}
-        gateway = Gateway(GatewayConfig(), "measured", offer=offered(triggers), environ=environ)
+        gateway = gateway_with(GatewayConfig(), "measured", offer=offered(triggers), environ=environ)
         async with whole_lifespan(gateway):
             return await measured(gateway, n)
 

@@ -19,16 +19,13 @@ from typing import NamedTuple
 import numpy as np
 
 from agent_utilities.capabilities.intent import intent_text
-from agent_utilities.capabilities.routing import Gate
-from agent_utilities.ranking.base import RankerError
-from agent_utilities.ranking.embedding import Embedder
+from agent_utilities.capabilities.model import Gate
+from agent_utilities.errors import RankerError
+from agent_utilities.ranking.embedding import Embedder, read_request
+from agent_utilities.ranking.examples import EXAMPLES
 from agent_utilities.ranking.open import open_provider
-from agent_utilities.ranking.request_direction import EXAMPLES
-from agent_utilities.ranking.request_texts import read_request
-from agent_utilities.ranking.trigger_index import TriggerIndex, distinct_triggers
-from agent_utilities.ranking.trigger_view import Scored, TriggerView
-from agent_utilities.resolution.capability_gates import BY_MODEL, BY_WORDS
-from agent_utilities.resolution.capability_router import is_too_short, n_said
+from agent_utilities.ranking.triggers import Scored, TriggerIndex, TriggerView, distinct_triggers
+from agent_utilities.resolution.capability_router import BY_MODEL, BY_WORDS, is_too_short, n_said
 
 HERE = Path(__file__).parent
 DATA = HERE.parent.parent / "shared/data/capability-routing/catalog.json"

@@ -24,18 +24,18 @@ import mcp_types
 from rich.console import Console
 from rich.table import Table
 
-from agent_utilities import AgentServer, create_mcp_server
+from agent_utilities import AgentServer, create_gateway, create_mcp_server
 from agent_utilities.graph.sync import forget
-from agent_utilities.mcp.gateway import create_gateway
 from agent_utilities.mcp.lifespan import calm_collector
 from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
 from agent_utilities.upstream.folders import gateway_folder
 from agent_utilities.upstream.snapshot import Snapshot
-from agent_utilities.upstream.snapshots.snapshot_store import SnapshotStore
+from agent_utilities.upstream.snapshot_store import SnapshotStore
 from benchmarks.host_internals import low_level
 from benchmarks.resolution import queries
 from benchmarks.resolution_process import Neo4jServer, neo4j_server
 from benchmarks.resolution_worker import TOP_K, add_tools, described, nouns, tool_name
+from tests.parts import query_of
 
 N_UPSTREAMS = 20
 N_QUERIES = 40
@@ -99,8 +99,8 @@ async def filled(server: AgentServer, times: Times) -> AsyncIterator[AgentServer
     started = time.perf_counter()
     async with host.lifespan(host):
         while True:
-            await server.resolver.wait_for_tools()
-            health = server.resolver.health()
+            await query_of(server).resolver.wait_for_tools()
+            health = query_of(server).resolver.health()
             if health["graph"]["status"] == health["ranker"]["status"] == "ready":
                 break
             await asyncio.sleep(0.005)
@@ -110,7 +110,7 @@ async def filled(server: AgentServer, times: Times) -> AsyncIterator[AgentServer
 
 async def ask(server: AgentServer, kind: str, query: str, times: Times) -> None:
     """Ask a query never asked before, and again."""
-    orchestrator = server.resolver.orchestrator
+    orchestrator = query_of(server).resolver.orchestrator
     assert orchestrator is not None
     for lane, n in ((times.cold, 1), (times.warm, N_WARM)):
         for _ in range(n):
@@ -143,8 +143,9 @@ async def measure(n_tools: int, variables: Mapping[str, str]) -> tuple[Times, Ti
                     for each, times in turns if place % 2 else turns[::-1]:
                         await ask(each, kind, query, times)
             for each in (server, gateway):  # nothing of this may stay in a Neo4j that is somebody's
-                assert each.resolver.orchestrator is not None
-                await forget(each.resolver.orchestrator.graph, each.name)
+                orchestrator = query_of(each).resolver.orchestrator
+                assert orchestrator is not None
+                await forget(orchestrator.graph, each.name)
     return of_server, of_gateway
 
 

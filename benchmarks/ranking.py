@@ -30,9 +30,10 @@ from rich.console import Console
 from rich.table import Table
 
 from agent_utilities.catalog.document import ToolDocument
-from agent_utilities.ranking.base import Index, RankerError
+from agent_utilities.errors import RankerError
+from agent_utilities.ranking.base import Index
 from agent_utilities.ranking.embedding import Provider, TextRole
-from agent_utilities.ranking.fusion import HybridRanker
+from agent_utilities.ranking.hybrid import HybridRanker
 from agent_utilities.ranking.lexical import LexicalRanker
 from agent_utilities.ranking.open import open_provider
 from benchmarks import long_requests

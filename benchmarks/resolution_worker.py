@@ -93,6 +93,15 @@ def changed(pattern: Tool, i: int, edition: int = 0) -> Tool:
     )
 
 
+def resolver_of(server: Any) -> Any:
+    """Return what resolves a server's queries, of this package or of an earlier one."""
+    if hasattr(server, "resolver"):
+        return server.resolver
+    from agent_utilities.features.query.feature import Query
+
+    return server.feature(Query).resolver
+
+
 class ResolvingWorker(Worker):
     """Holds one server with a graph, or one of those it is compared with."""
 
@@ -116,7 +125,7 @@ class ResolvingWorker(Worker):
             return FastMCP(SERVER, transforms=[self._search])
         if self._contender == "released-graph":
             importlib.import_module("agent_utilities.knowledge_graph.core.engine").IntelligenceGraphEngine()
-        factory = importlib.import_module("agent_utilities.mcp.server_factory").create_mcp_server
+        factory = importlib.import_module("agent_utilities.server_factory").create_mcp_server
         if self._contender == "ours":
             return factory(SERVER)
         _, server, middleware = factory(SERVER, command_args=[])
@@ -126,7 +135,7 @@ class ResolvingWorker(Worker):
         return server
 
     async def _filled(self) -> None:
-        resolver = self._server.resolver
+        resolver = resolver_of(self._server)
         while True:
             await resolver.wait_for_tools()  # opens what is not open yet
             health = resolver.health()
@@ -138,7 +147,7 @@ class ResolvingWorker(Worker):
 
     async def resolve(self, queries: list[str], n_warm: int) -> dict[str, Any]:
         """Resolve queries never asked before, each then some more times."""
-        orchestrator = self._server.resolver.orchestrator
+        orchestrator = resolver_of(self._server).orchestrator
         cold, warm, n_found = [], [], []
         for query in queries:
             started = time.perf_counter()
@@ -204,7 +213,11 @@ class ResolvingWorker(Worker):
         for i in range(n_calls + 2):
             for lane in order:
                 wall, cpu = time.perf_counter(), self._clock.cpu_s()
-                verdict = await self._server.verdict(callers[lane], lists_tools=True)
+                server: Any = self._server
+                if hasattr(server, "verdict"):
+                    verdict = await server.verdict(callers[lane], lists_tools=True)
+                else:
+                    verdict = (await server.request(callers[lane])).verdict
                 decision = surface.decide("tool", tools, verdict)
                 taken = time.perf_counter() - wall, self._clock.cpu_s() - cpu
                 n_tools[lane] = len(decision.visible)
@@ -222,7 +235,7 @@ class ResolvingWorker(Worker):
             if load == "idle":
                 await asyncio.sleep(2)
             for query in queries if load == "cold" else ():
-                answer = await self._server.resolver.orchestrator.resolve(query, SERVER, limit=TOP_K)
+                answer = await resolver_of(self._server).orchestrator.resolve(query, SERVER, limit=TOP_K)
                 n_unanswered += answer.status == "unavailable"
                 await asyncio.sleep(2 * TICK_S)
             if load == "refresh":
@@ -235,7 +248,7 @@ class ResolvingWorker(Worker):
 
     async def _stampede(self, queries: list[str]) -> int:
         """Let a thousand callers resolve at once, 20 in each turn of the loop; returns how many got no answer."""
-        orchestrator, asked = self._server.resolver.orchestrator, []
+        orchestrator, asked = resolver_of(self._server).orchestrator, []
         for i in range(1000):
             asked.append(asyncio.create_task(orchestrator.resolve(queries[i % len(queries)], SERVER, limit=TOP_K)))
             if i % 20 == 0:
@@ -244,7 +257,7 @@ class ResolvingWorker(Worker):
 
     async def _change_a_tenth(self) -> None:
         self._edition = getattr(self, "_edition", 0) + 1
-        orchestrator = self._server.resolver.orchestrator
+        orchestrator = resolver_of(self._server).orchestrator
         self._n_refreshes = orchestrator.n_refreshes
         pattern, *_ = tools = list(await self._server.local_provider.list_tools())
         for i in range(0, len(tools), 10):
@@ -252,7 +265,7 @@ class ResolvingWorker(Worker):
         self._server.changes.note({"tools"})
 
     async def _refreshed(self) -> None:
-        orchestrator = self._server.resolver.orchestrator
+        orchestrator = resolver_of(self._server).orchestrator
         while orchestrator.n_refreshes == self._n_refreshes or not orchestrator.is_idle:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
 

@@ -17,6 +17,8 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
+from tests.parts import query_of
+
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import httpx2
@@ -61,7 +63,7 @@ async def serve(lane: str, folder: str) -> None:
             await asyncio.sleep(0.01)
         if lane == "ours":
             await client.get("/tools?q=wake")
-            orchestrator = server.resolver.orchestrator
+            orchestrator: Any = query_of(server).resolver.orchestrator
             while not orchestrator.n_refreshes or not orchestrator.is_idle:  # noqa: ASYNC110 - filled once, and for good
                 await asyncio.sleep(0.01)
             # A server's clock can't be set from outside, and its tools must be two days old for every caller at once.

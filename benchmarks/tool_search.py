@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from rich.console import Console
 
-from agent_utilities.resolution.opening import has_minilm
+from agent_utilities.resolution.resolver import has_minilm
 from benchmarks.contenders import ContenderError
 from benchmarks.tool_search_data import SETS, missing_sets, read_set
 from benchmarks.tool_search_lists import BEFORE, ROOT, code_of, list_rounds, listed_of_many

@@ -21,6 +21,7 @@ from agent_utilities.ranking.open import open_ranker
 from benchmarks.contenders import ContenderError
 from benchmarks.served_quality import VECTORS
 from benchmarks.tool_search_data import DevelopmentSet, fastmcp_of, gateway_of
+from tests.parts import query_of
 
 ERAS = {"2026-07-28": "auto", "handshake": "legacy"}
 """The protocol eras, as a client is asked for them."""
@@ -183,7 +184,7 @@ async def _until_indexed(server: AgentServer, client: Client[Any]) -> None:
     until = time.monotonic() + _READY_S
     while time.monotonic() < until:
         await client.call_tool("tool_search", {"query": "wake up"})
-        ranker = server.resolver.health()["ranker"]
+        ranker = query_of(server).resolver.health()["ranker"]
         if ranker["status"] == "ready" and "cause" not in ranker:
             return
         await asyncio.sleep(0.2)

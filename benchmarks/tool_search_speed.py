@@ -12,10 +12,9 @@ from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.graph.base import ToolRecord
 from agent_utilities.mcp.lifespan import calm_collector
 from agent_utilities.ranking.plain_words import plain_matches
-from agent_utilities.resolution.live_tools import LiveTools
+from agent_utilities.resolution.answer import CallerScope, LiveTools
 from agent_utilities.resolution.resolver import Resolver
-from agent_utilities.resolution.scope import CallerScope
-from agent_utilities.runtime.deadline import Deadline
+from agent_utilities.runtime.waiting import Deadline
 from agent_utilities.settings import read_settings
 from agent_utilities.testing import memory_graph
 from benchmarks.ranking import REQUESTS, catalog

@@ -23,9 +23,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from rich.console import Console
 from rich.table import Table
 
-from agent_utilities.usage.bounds import UsageBounds
-from agent_utilities.usage.events import Call
 from agent_utilities.usage.log import UsageLog
+from agent_utilities.usage.model import Call, UsageBounds
 from benchmarks.measure import Spread, quantile, spread
 
 OFF, LOGGED = "off", ("off again", "counts", "words")
@@ -193,7 +192,7 @@ def main(argv: Sequence[str]) -> None:
         goals.append((f"record ≤ {RECORD_US:g} µs p50", show_record(console, results)))
         if options.only == "record":
             pass
-        elif find_spec("agent_utilities.mcp.usage") is None:
+        elif find_spec("agent_utilities.features.usage") is None:
             console.print("left out: calls: this server does not log", style="yellow")
         else:
             lanes = asyncio.run(measure_calls(Path(folder), 60 if options.quick else 600, _CALLS))

@@ -53,7 +53,7 @@ def make_server(contender: str) -> Any:
     """
     if contender == "bare":
         return FastMCP("benchmark")
-    factory = importlib.import_module("agent_utilities.mcp.server_factory").create_mcp_server
+    factory = importlib.import_module("agent_utilities.server_factory").create_mcp_server
     if contender == "ours":
         return factory("benchmark")
     _, server, middleware = factory("benchmark", command_args=[])

@@ -1,4 +1,4 @@
-"""One bundle: a folder with a provider's file, and the sentences that call for it."""
+"""One bundle: a folder with the files of its providers, of which one holds, and the sentences that call for it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_utilities.capabilities.bundle_file import BundleFileError, parsed, read_text
+from agent_utilities.capabilities.bundle_file import (
+    BundleFileError,
+    Notes,
+    TableReader,
+    parsed,
+    quoted,
+    read_text,
+    real_path,
+)
 from agent_utilities.capabilities.model import Capability
-from agent_utilities.capabilities.notes import Notes
-from agent_utilities.capabilities.provider_choice import CONFIG, DEFAULT, chosen_file, provider_names
-from agent_utilities.capabilities.provider_file import read_provider, titles
-from agent_utilities.capabilities.table_reader import TableReader
+from agent_utilities.capabilities.provider import read_provider, titles
 
 MAX_TRIGGERS = 200
 """The most triggers of one capability."""
@@ -123,3 +128,71 @@ def _capability(folder: Path, file: Path, config: _Config, notes: Notes) -> Capa
         servers=provider.servers,
         built_in=provider.built_in,
     )
+
+
+CONFIG, DEFAULT = "config.toml", "default.toml"
+_SUFFIX = ".toml"
+_NO_NAME = re.compile(r"[=\[\]#\n\"']")
+_LEADS_ELSEWHERE = re.compile(r"[/\\\0]|\A\.\.?\Z|\A[A-Za-z]:")
+
+
+def provider_names(folder: Path) -> tuple[str, ...]:
+    """Return the names of a bundle's providers: its files without `.toml`, sorted.
+
+    Raises:
+        OSError: the folder can't be listed.
+    """
+    with os.scandir(folder) as entries:
+        names = sorted(entry.name for entry in entries if entry.name.endswith(_SUFFIX))
+    kept = [name for name in names if name not in (CONFIG, DEFAULT) and not name.startswith(".")]
+    return tuple(name.removesuffix(_SUFFIX) for name in kept)
+
+
+def chosen_file(folder: Path, names: tuple[str, ...], wanted: str) -> Path:
+    """Return the provider's file that holds.
+
+    Args:
+        folder: the bundle's.
+        names: its providers.
+        wanted: the provider that the user chose; empty for none.
+
+    Raises:
+        BundleFileError: there is none, several and no default, or what the default or the user names is not there.
+    """
+    default = folder / DEFAULT
+    if wanted and wanted.removesuffix(_SUFFIX) != "default":
+        return _named(folder, names, wanted, "is the provider that is chosen, and there is no such one")
+    if os.path.lexists(default):
+        return _default(folder, default, names)
+    if len(names) == 1:
+        return folder / f"{names[0]}{_SUFFIX}"
+    if not names:
+        raise BundleFileError("has no provider", "put a PROVIDER.toml there")
+    raise BundleFileError(f"has several providers and no {DEFAULT}", f"write one of {_list(names)} into {DEFAULT}")
+
+
+def _default(folder: Path, default: Path, names: tuple[str, ...]) -> Path:
+    if default.is_symlink():
+        real = real_path(default, folder)
+        if real.parent != Path(os.path.realpath(folder)) or real.name == CONFIG:
+            raise BundleFileError(f"{DEFAULT} leads to no provider", f"point it at one of {_list(names)}")
+        return folder / real.name
+    text = read_text(default, folder).strip()
+    if not text:
+        raise BundleFileError(f"{DEFAULT} is empty", f"write one of {_list(names)} into it")
+    if _NO_NAME.search(text):
+        return default
+    return _named(folder, names, text, f"stands in {DEFAULT}, and is no provider")
+
+
+def _named(folder: Path, names: tuple[str, ...], text: str, what: str) -> Path:
+    name = text.removeprefix("./").removesuffix(_SUFFIX)
+    if name in names:
+        return folder / f"{name}{_SUFFIX}"
+    if _LEADS_ELSEWHERE.search(name):
+        what = f"{what}: it leads out of the folder" if "leads" not in what else what
+    raise BundleFileError(f"{quoted(text)} {what}", f"name one of {_list(names)}")
+
+
+def _list(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:10]) or "none: it has no PROVIDER.toml"

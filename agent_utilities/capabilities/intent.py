@@ -1,10 +1,16 @@
-"""What of a message its user wrote: neither blocks that hosts put into it, such as skills, nor what was pasted."""
+"""What of a message its user wrote: neither blocks that hosts put into it, such as skills, nor what was pasted.
+
+Pasted are lines that a program wrote, such as stack traces, logs, JSON, tables and code. What they are about is not
+what is asked for: a log that names a database calls for no query. So what is said around them is read alone. A line is
+told by its form, whatever program wrote it: how few of its words are plain ones, how it begins, whether it stands in
+columns.
+"""
 
 from __future__ import annotations
 
 import re
-
-from agent_utilities.capabilities.pasted import without_pastes
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
 
 # XML allows no `<` within a tag, not even in quotes, so that every character is looked at for one tag only: the time
 # is linear, whatever the text. `a < b`, `Map<int, string>` and `<bob@example.org>` are no tags.
@@ -76,3 +82,114 @@ def _starts_line(text: str, place: int) -> bool:
     while place and text[place - 1] in " \t":
         place -= 1
     return not place or text[place - 1] in "\r\n"
+
+
+_N_CHARACTERS = 240
+"""Of a line, that are looked at."""
+_MANY, _N_COLUMNS, _N_IN_A_ROW = 3, 3, 3
+_MOST, _LARGE, _SMALL = 0.6, 0.4, 0.15
+"""Shares of words that are not plain: of few words, where there are three of them, and beside lines of a program."""
+
+_PLAIN = re.compile(
+    r"""[("'\u201c\u2018*_]*+(?![^\W\d_]*[a-z][A-Z])[^\W\d_]++(?:['\u2019/-][^\W\d_]++)*+[)"'\u201d\u2019*_.,;:!?\u2026]*+\Z
+    |.*[^\W\x00-\x7f]""",
+    re.VERBOSE,
+)
+"""A word as people write it: without capitals, marks and digits inside. Scripts without spaces are words too."""
+_NUMBER = re.compile(r"[^\w{}\[\]|\\]*+(?:v?\d++(?:[.,:/-]\d++){0,2}\w{0,2}[^\w\s]*+)?\Z")
+"""A number, a date, a version, or marks alone: they tell nothing of who wrote them."""
+_BEGINNING = re.compile(
+    r"""\s*+(?:
+      \[?\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}[T\ ,]+\d\d?:\d\d | \[?\d\d?:\d\d:\d\d | \[\s*\d+\.\d+\]
+    | (?:[A-Z][a-z]{2}\ )?[A-Z][a-z]{2}\ [ \d]\d\ \d\d:\d\d
+    | [\[<(]?(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|CRITICAL|SEVERE)(?:[\]>):]|\s+[\[(\d])
+    | [\w.$]*(?:Error|Exception|Warning)\b[^\s:]*: | (?:[eE]rror|panic|fatal)(?:\[\w+\])?: | [A-Z]{2,}[-_]?\d+:
+    | (?:Uncaught|Unhandled|Exception\ in|Caused\ by:|Traceback\ \(|File\ "|npm\ (?:ERR!|WARN))
+    | at\ [\w.$<>]+\( | thread\ '\w+'\ panicked | [\w./\\-]*[a-zA-Z][:(]\d+[,:)] | [\w./-]+:\ [\w./-]+(?:\ \d+)?:\s
+    | [\[{]\s*["\[{] | [\]}][\]}),;]*+\s*\Z | <[?!] | ([-=_*\#~+])\1{4} | (?!https?:)\S{60}
+    )""",
+    re.VERBOSE,
+)
+"""Of a line that begins with a time, a level, an error, a place in a file, JSON or a rule, or with no word at all."""
+_LIKELY = re.compile(r"(?![-*•] \w)\W|[A-Z]{3,}\b|[\w-]+(?: [\w-]+)?:(?:\s+\S+){0,4}\s*\Z|.*[^\s.!?:;](?: {2,}|\t)\S")
+"""Of a line that is indented, has a key, or stands in two columns; a person's list has one space after each mark."""
+_COLUMN_END = re.compile(r"\S(?: {2,}|\t)(?=\S)")
+_FENCE = re.compile(r"[ \t]*(```|~~~)")
+
+
+class _Look(IntEnum):
+    BLANK = 0
+    PROSE = 1
+    LIKELY = 2
+    PASTED = 3
+
+
+def without_pastes(text: str) -> str:
+    r"""Return what a message says around what was pasted into it; as it is where nothing was.
+
+    >>> without_pastes('why is this?\nKeyError: "id"\n  File "a.py", line 3, in get\nplease open an issue')
+    'why is this?\nplease open an issue'
+    """
+    lines = text.split("\n")
+    looks = _looks(lines)
+    if _Look.PASTED not in looks:
+        return text
+    kept = [place for start, end in _paragraphs(looks) for place in _said(looks, start, end)]
+    return "\n".join(lines[place].strip() for place in kept)
+
+
+def _looks(lines: Sequence[str]) -> list[_Look]:
+    """Return what each line looks like; all that stands between fences is pasted."""
+    looks, fence = [], ""
+    said = ["", *(line[:_N_CHARACTERS].strip() for line in lines), ""]
+    for place, line in enumerate(lines):
+        mark = opened[1] if (opened := _FENCE.match(line)) else ""
+        is_alone = not said[place] and not said[place + 2]
+        looks.append(_Look.PASTED if mark or fence else _look(line[:_N_CHARACTERS], is_alone))
+        if mark and fence in ("", mark):
+            fence = "" if fence else mark
+    for place in range(len(looks) - _N_IN_A_ROW + 1):
+        row = slice(place, place + _N_IN_A_ROW)
+        if min(looks[row]) >= _Look.LIKELY:
+            looks[row] = [_Look.PASTED] * _N_IN_A_ROW
+    return looks
+
+
+def _look(line: str, is_alone: bool) -> _Look:
+    said = line.strip()
+    if not said or _BEGINNING.match(line):
+        return _Look.PASTED if said else _Look.BLANK
+    words = said.split()
+    others = [word for word in words if not (word.isalpha() and word.islower())]
+    unsure = [word for word in others if not _NUMBER.match(word)]
+    n_odd = sum(not _PLAIN.match(word) for word in unsure)
+    share = n_odd / max(1, len(words) - len(others) + len(unsure))
+    is_odd = share >= _LARGE if n_odd >= _MANY else share > _MOST and not is_alone
+    if is_odd or (n_odd and said[-1] in "{;") or len(_COLUMN_END.findall(said)) >= _N_COLUMNS - 1:
+        return _Look.PASTED
+    return _Look.LIKELY if share >= _SMALL or _LIKELY.match(line) else _Look.PROSE
+
+
+def _paragraphs(looks: Sequence[_Look]) -> Iterator[tuple[int, int]]:
+    """Yield where lines between blank ones start and end."""
+    start = 0
+    for place, look in enumerate([*looks, _Look.BLANK]):
+        if look is _Look.BLANK:
+            if start < place:
+                yield start, place
+            start = place + 1
+
+
+def _said(looks: Sequence[_Look], start: int, end: int) -> Iterator[int]:
+    """Yield the lines of a paragraph that its user wrote: those of prose at its edges; a program has no other."""
+    places = range(start, end)
+    certain = [place for place in places if looks[place] is _Look.PASTED]
+    if not certain:
+        yield from places if _Look.PROSE in looks[start:end] else ()
+        return
+    first, last = certain[0], certain[-1]
+    while first > start and looks[first - 1] is _Look.LIKELY:
+        first -= 1
+    while last + 1 < end and looks[last + 1] is _Look.LIKELY:
+        last += 1
+    yield from (place for place in places if not first <= place <= last)

@@ -1,13 +1,13 @@
-"""A capability: servers, the tools that are wanted of them, and the sentences that call for it, as its files say."""
+"""What there is of capabilities, which are active for one caller, and where words lead: plain values, with no clock."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 _EVERYTHING = "*"
 
@@ -112,3 +112,165 @@ def _without_namespace(patterns: Sequence[str], server: str) -> list[str]:
     """Return patterns that are a server's, or of no namespace, as the server's own names."""
     split = [pattern.partition(":") for pattern in patterns]
     return [glob if colon else name for name, colon, glob in split if not colon or name == server]
+
+
+MAX_ACTIVE = 4
+"""The most that are active where the operator does not say how many; those that he fixed do not count."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveCapabilities:
+    """Names of the active capabilities, the least recently used first.
+
+    Args:
+        names: each once.
+    """
+
+    names: tuple[str, ...] = ()
+
+
+NONE_ACTIVE = ActiveCapabilities()
+"""Nothing is active."""
+
+
+@dataclass(frozen=True, slots=True)
+class CapabilityChange:
+    """What came of one step.
+
+    Args:
+        active: what is active now.
+        added: what was not before, or empty.
+        removed: what was disabled, or gave way to what was added.
+    """
+
+    active: ActiveCapabilities
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+
+
+def enable(active: ActiveCapabilities, name: str, most: int) -> CapabilityChange:
+    """Return what is active once a capability is enabled: where there are too many, the least recently used gives way.
+
+    One that is active already counts as used, and nothing gives way.
+
+    Args:
+        active: what was active.
+        name: the capability.
+        most: the most that may be active; 0 for none at all.
+    """
+    if name in active.names:
+        return CapabilityChange(touch(active, name))
+    if most <= 0:
+        return CapabilityChange(active)
+    names = (*active.names, name)
+    gone, kept = names[: max(0, len(names) - most)], names[max(0, len(names) - most) :]
+    return CapabilityChange(ActiveCapabilities(kept), (name,), gone)
+
+
+def disable(active: ActiveCapabilities, name: str) -> CapabilityChange:
+    """Return what is active once a capability is disabled; one that is not active changes nothing."""
+    if name not in active.names:
+        return CapabilityChange(active)
+    return CapabilityChange(ActiveCapabilities(tuple(each for each in active.names if each != name)), (), (name,))
+
+
+def touch(active: ActiveCapabilities, name: str) -> ActiveCapabilities:
+    """Return the same with one counting as used last; one that is not active is passed over."""
+    if name not in active.names or active.names[-1] == name:
+        return active
+    return ActiveCapabilities((*(each for each in active.names if each != name), name))
+
+
+def brought(names: Sequence[str], usable: Container[str], most: int) -> ActiveCapabilities:
+    """Return what of a caller's list is active: what there is and he may use, the last ones where they are too many.
+
+    Args:
+        names: as he gave them, the least recently used first.
+        usable: the capabilities that there are for him.
+        most: the most that may be active.
+    """
+    # The last mention of a name counts: what is used again is used last.
+    known = [name for name in dict.fromkeys(reversed(names)) if name in usable][: max(0, most)]
+    return ActiveCapabilities(tuple(reversed(known)))
+
+
+LEAST_CHARACTERS = 8
+"""Fewer are routed to nothing, once what no user wrote is stripped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """When a capability is activated unasked.
+
+    Args:
+        threshold: the least score of the best.
+        margin: the least that it must be ahead of the second.
+        margin_of_one: the same where one word alone says something, and over the square of how many do. `send it to
+            her` fits seven capabilities alike, and one of them is ahead by chance.
+    """
+
+    threshold: float
+    margin: float
+    margin_of_one: float = 0.0
+
+    def of_words(self, n_words: int) -> Gate:
+        """Return the gate for so much that was said.
+
+        Args:
+            n_words: how many different words of it say something by themselves.
+        """
+        return Gate(self.threshold, max(self.margin, self.margin_of_one / max(1, n_words) ** 2))
+
+
+Outcome = Literal["activated", "below", "ambiguous", "unrouted"]
+"""What comes of routing: one clears the gate; none is near; two are; nothing was compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where a user's words lead.
+
+    Args:
+        scores: name and score of every capability that was scored, best first; equal ones by name.
+        activated: the best, where it clears the gate.
+        gate: what had to be cleared, its margin as it was for what was said; None where nothing was scored.
+        cause: why nothing is activated, as a person reads it; empty where something is.
+        by_words: whether words alone were compared, for want of vectors.
+    """
+
+    scores: tuple[tuple[str, float], ...] = ()
+    activated: str | None = None
+    gate: Gate | None = None
+    cause: str = ""
+    by_words: bool = False
+
+    @property
+    def outcome(self) -> Outcome:
+        """What came of it, for those who count."""
+        if self.activated is not None:
+            return "activated"
+        if self.gate is None or not self.scores:
+            return "unrouted"
+        return "below" if self.scores[0][1] < self.gate.threshold else "ambiguous"
+
+
+def routed(scores: tuple[tuple[str, float], ...], gate: Gate, n_words: int, *, by_words: bool = False) -> Route:
+    """Return the route that scores come to under a gate.
+
+    Args:
+        scores: name and score, best first.
+        gate: what the best must clear.
+        n_words: how many different words of what was said say something by themselves.
+        by_words: whether words alone were compared.
+    """
+    if not scores:
+        return Route(gate=gate, cause="no capability has triggers", by_words=by_words)
+    gate = gate.of_words(n_words)
+    name, best = scores[0]
+    second = scores[1][1] if len(scores) > 1 else 0.0
+    cause = ""
+    if best < gate.threshold:
+        cause = f"{name} is nearest at {best:.3f}, under the threshold of {gate.threshold:.3f}"
+    elif len(scores) > 1 and best - second < gate.margin:
+        cause = f"{name} is ahead of {scores[1][0]} by {best - second:.3f}, under the margin of {gate.margin:.3f}"
+    return Route(scores, None if cause else name, gate, cause, by_words)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from agent_utilities.capabilities.bundle import is_capability_name, read_bundle
-from agent_utilities.capabilities.bundle_file import BundleFileError, real_path
+from agent_utilities.capabilities.bundle_file import BundleFileError, Notes, quoted, real_path
 from agent_utilities.capabilities.model import Capabilities, Capability
-from agent_utilities.capabilities.notes import Notes, quoted
 from agent_utilities.errors import InputError
 
 BUNDLES = "capabilities"
@@ -105,3 +105,44 @@ def _is_bundle(path: Path, folder: Path, notes: Notes) -> bool:
         notes.problem(folder, f"{quoted(path.name)} can't be a capability's name", hint)
         return False
     return has_files
+
+
+def edited(before: Capabilities, now: Capabilities) -> Capabilities:
+    """Return what the folders say now, with what can't be taken of it as it was before.
+
+    A bundle that something is wrong with stays as it was, and so does one whose provider's file is empty for now:
+    editors write a file in several steps, and who has it on would lose it in the middle of his work. One whose folder
+    is gone is gone.
+
+    Args:
+        before: what there was.
+        now: what the folders say now.
+    """
+    kept = {
+        name: was
+        for name, was in before.by_name.items()
+        if name in now.broken or (name in now.by_name and _brings(was) and not _brings(now.by_name[name]))
+    }
+    if not kept:
+        return now
+    taps = {name: before.taps[name] for name in kept if name in before.taps}
+    return replace(now, by_name={**now.by_name, **kept}, taps={**now.taps, **taps})
+
+
+def _brings(capability: Capability) -> bool:
+    return bool(capability.servers or capability.server_refs or capability.require)
+
+
+STARTER = "starter"
+"""What names the folder of the capabilities that come with the package."""
+
+
+def starter_tap() -> Path:
+    """Return the folder of the starter tap, which has `capabilities/` and `deps/` as every tap has."""
+    return Path(__file__).parent / "starter"
+
+
+def folder_named(text: str) -> Path:
+    """Return the folder that an option or a setting names: `starter` for that of the package, unless one is there."""
+    path = Path(text).expanduser()
+    return starter_tap() if text == STARTER and not path.exists() else path

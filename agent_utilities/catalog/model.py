@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
@@ -73,17 +73,10 @@ def entry(
     """Return an entry with its names and tags folded.
 
     Args:
-        kind: tool, prompt, resource or template.
-        name: the name that callers see.
-        tags: tags as the author wrote them.
+        kind, name, content, version, is_guarded, denied_by, capabilities, header_schema: as of an `Entry`.
+        tags: as the author wrote them.
         read_only: the `readOnlyHint` of a tool; None counts as false for tools, and as true for what is only read.
         aliases: further names a selection may use, such as a resource's short name.
-        content: text that changes when the component does.
-        version: the component's version.
-        is_guarded: whether it has an `auth` check of its own.
-        denied_by: where its own configuration denies it, or None.
-        capabilities: the capabilities that bring it along; None for what is there without any.
-        header_schema: the input schema of a tool some of whose arguments are repeated in HTTP headers.
     """
     return Entry(
         kind=kind,
@@ -117,27 +110,23 @@ class Catalog:
     @cached_property
     def places_by_name(self) -> Mapping[str, Sequence[int]]:
         """The indexes of the entries that bear each folded name."""
-        places: dict[str, list[int]] = {}
-        for i, entry in enumerate(self.entries):
-            for name in entry.identifiers:
-                places.setdefault(name, []).append(i)
-        return places
+        return self._places(lambda entry: entry.identifiers)
 
     @cached_property
     def places_by_own_name(self) -> Mapping[str, Sequence[int]]:
         """The indexes of the entries of each name, as callers see it."""
-        places: dict[str, list[int]] = {}
-        for i, entry in enumerate(self.entries):
-            places.setdefault(entry.name, []).append(i)
-        return places
+        return self._places(lambda entry: (entry.name,))
 
     @cached_property
     def places_by_tag(self) -> Mapping[str, Sequence[int]]:
         """The indexes of the entries that bear each folded tag."""
+        return self._places(lambda entry: entry.tags)
+
+    def _places(self, keys_of: Callable[[Entry], Iterable[str]]) -> Mapping[str, Sequence[int]]:
         places: dict[str, list[int]] = {}
         for i, entry in enumerate(self.entries):
-            for tag in entry.tags:
-                places.setdefault(tag, []).append(i)
+            for key in keys_of(entry):
+                places.setdefault(key, []).append(i)
         return places
 
     @cached_property

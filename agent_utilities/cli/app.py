@@ -9,13 +9,10 @@ from typing import Annotated
 
 import typer
 
-from agent_utilities.cli.capabilities_command import capabilities_app
-from agent_utilities.cli.clients import Client
-from agent_utilities.cli.gateway_command import gateway_app
-from agent_utilities.cli.graph_command import graph_app
-from agent_utilities.cli.usage_command import usage_app
+from agent_utilities.cli.commands import AsJson, capabilities_app, gateway_app, graph_app, usage_app
+from agent_utilities.cli.connect import Client, Place, connect_gateway, connect_server, installed_servers
 from agent_utilities.errors import AgentUtilitiesError, InputError
-from agent_utilities.mcp.command_line.gone_reader import quiet_for_gone_reader
+from agent_utilities.mcp.server_cli import quiet_for_gone_reader
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -68,8 +65,8 @@ class Shown(StrEnum):
     CAPABILITIES = "capabilities"
 
 
-@app.command()
-def demo(
+@app.command("demo")
+def show_demo(
     what: Annotated[
         Shown, typer.Argument(help="One server, three behind a gateway, sixty deferred tools, or three capabilities.")
     ] = Shown.SERVER,
@@ -77,27 +74,31 @@ def demo(
     """Start real servers and show what callers see: of one, a gateway, a search, or what their words switch on."""
     import anyio
 
+    from agent_utilities.cli.demo import run_demo
+
     match what:
         case Shown.SERVER:
-            from agent_utilities.cli.demo import run_demo as run
+            from agent_utilities.cli.demo import DEMO as demo
         case Shown.GATEWAY:
-            from agent_utilities.cli.demo_gateway import run_demo_gateway as run
+            from agent_utilities.cli.demo_gateways import GATEWAY_DEMO as demo
         case Shown.TOOL_SEARCH:
-            from agent_utilities.cli.demo_tool_search import run_demo_tool_search as run
+            from agent_utilities.cli.demo_tool_search import TOOL_SEARCH_DEMO as demo
         case Shown.CAPABILITIES:
-            from agent_utilities.cli.demo_capabilities import run_demo_capabilities as run
-    anyio.run(run)
+            from agent_utilities.cli.demo_gateways import CAPABILITIES_DEMO as demo
+    anyio.run(run_demo, demo)
+
+
+_Headers = Annotated[list[str] | None, typer.Option(help="A header to send, as name=value; may be repeated.")]
+_Query = Annotated[list[str] | None, typer.Option(help="A URL query item to send, as key=value; may be repeated.")]
 
 
 @app.command()
 def explain(
     url: Annotated[str, typer.Argument(help="A running server, such as http://127.0.0.1:8001/mcp?tools=git_log.")],
-    header: Annotated[list[str] | None, typer.Option(help="A header to send, as name=value; may be repeated.")] = None,
-    query: Annotated[
-        list[str] | None, typer.Option(help="A URL query item to send, as key=value; may be repeated.")
-    ] = None,
+    header: _Headers = None,
+    query: _Query = None,
     tool: Annotated[str | None, typer.Option(help="Say why this tool is or isn't there.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Ask a running server what a caller sees, and say why."""
     from agent_utilities.cli.explain import explain_url
@@ -108,14 +109,12 @@ def explain(
 @app.command()
 def context(
     url: Annotated[str, typer.Argument(help="A running server, such as http://127.0.0.1:8001/mcp?tool_search=on.")],
-    header: Annotated[list[str] | None, typer.Option(help="A header to send, as name=value; may be repeated.")] = None,
-    query: Annotated[
-        list[str] | None, typer.Option(help="A URL query item to send, as key=value; may be repeated.")
-    ] = None,
+    header: _Headers = None,
+    query: _Query = None,
     model: Annotated[
         str | None, typer.Option(help="Count with a model's tokenizer: its name for tiktoken, or a tokenizer.json.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Ask a running server what of it is in an agent's prompt, and what that costs."""
     from agent_utilities.cli.context import print_context
@@ -138,7 +137,7 @@ def connect(
         typer.Argument(
             help="An installed server, such as git-agent, or a file that has one, such as server.py; with --gateway "
             "what the client calls the gateway.",
-            autocompletion=lambda: _installed(),
+            autocompletion=installed_servers,
         ),
     ] = None,
     options: Annotated[
@@ -155,15 +154,13 @@ def connect(
     replace: Annotated[bool, typer.Option("--replace", help="Replace another entry of the name.")] = False,
 ) -> None:
     """Print what a client's configuration needs for an installed server, a file or a gateway, or write it there."""
-    from agent_utilities.cli.connect import connect_gateway, connect_server
-
-    told, given = _client(client), options or []
+    place, given = Place(_client(client), env or (), project, write, replace), options or []
     if gateway is not None:
         if name is not None and name.startswith("-"):  # the first after `--`, where the gateway is given no name
             given, name = [name, *given], None
-        connect_gateway(told, gateway, name, given, env=env or [], project=project, write=write, replace=replace)
+        connect_gateway(place, gateway, name, given)
     elif name is not None:
-        connect_server(told, name, given, env=env or [], project=project, write=write, replace=replace)
+        connect_server(place, name, given)
     else:
         raise InputError(
             "no server is named", "", "argument NAME", "name an installed one, a server.py, or --gateway FILE"
@@ -175,12 +172,6 @@ def _client(name: str) -> Client:
         return Client(name)
     except ValueError:
         raise InputError("no such client", name, "argument CLIENT", f"there are: {', '.join(Client)}") from None
-
-
-def _installed() -> list[str]:
-    from agent_utilities.cli.connect import installed_servers
-
-    return installed_servers()
 
 
 app.add_typer(capabilities_app, name="capabilities")
@@ -245,16 +236,16 @@ def evaluate(
     ] = 15,
     ranks_out: Annotated[Path | None, typer.Option(help="Write a JSON line for each request here.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw a plot here: .png, .svg or .pdf.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Rank the tools that answer requests, and say how well."""
     if capabilities is not None:
-        from agent_utilities.cli.capabilities_route import evaluate_routes
+        from agent_utilities.cli.evaluation.routes import evaluate_routes
 
         evaluate_routes(capabilities, queries, ranks_out, by_words=ranker == "lexical")
         return
-    from agent_utilities.cli.evaluate import Files
-    from agent_utilities.cli.evaluate import evaluate as run
+    from agent_utilities.cli.evaluation.run import Files
+    from agent_utilities.cli.evaluation.run import evaluate as run
 
     run(
         Files(tools, server, queries, negatives, sessions, usage),

@@ -5,15 +5,99 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from importlib.metadata import entry_points
+from itertools import count
 from pathlib import Path
+from typing import Any, NoReturn
 
-from agent_utilities.cli.clients import Client, Entry, config_path, servers_key
-from agent_utilities.cli.json_file import add_entry
 from agent_utilities.errors import InputError
+from agent_utilities.runtime.process_io import write_whole
+from agent_utilities.upstream.configuration.host_files import user_files
+
+
+class Client(StrEnum):
+    """A client whose configuration is known."""
+
+    CLAUDE_DESKTOP = "claude-desktop"
+    CLAUDE_CODE = "claude-code"
+    CURSOR = "cursor"
+    VSCODE = "vscode"
+    GEMINI = "gemini"
+    WINDSURF = "windsurf"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """How a client starts a server over stdio; clients give it next to nothing of the user's environment."""
+
+    name: str
+    command: str
+    arguments: tuple[str, ...]
+    environ: Mapping[str, str]
+
+    def as_json(self, client: Client) -> dict[str, Any]:
+        """Return the entry as a client's file has it. Claude Code and VS Code want the transport named.
+
+        Source: code.visualstudio.com/docs/copilot/reference/mcp-configuration; cursor.com/docs/mcp;
+        code.claude.com/docs/en/mcp; modelcontextprotocol.io/docs/develop/connect-local-servers.
+        """
+        entry: dict[str, Any] = {"type": "stdio"} if client in (Client.CLAUDE_CODE, Client.VSCODE) else {}
+        entry |= {"command": self.command, "args": list(self.arguments)}
+        return entry | ({"env": dict(self.environ)} if self.environ else {})
+
+    def claude_mcp_add(self) -> str:
+        """Return the command that adds the entry for all projects of a user of Claude Code."""
+        environ = [part for name, value in self.environ.items() for part in ("--env", f"{name}={value}")]
+        words: Sequence[str] = ("claude", "mcp", "add", self.name, "--scope", "user", *environ, "--", self.command)
+        return shlex.join([*words, *self.arguments])
+
+
+def servers_key(client: Client) -> str:
+    """Return the key of a client's file under which its servers stand, by name."""
+    return "servers" if client is Client.VSCODE else "mcpServers"
+
+
+def config_path(client: Client, project: Path | None, environ: Mapping[str, str], platform: str = sys.platform) -> Path:
+    """Return the file that a client reads.
+
+    Args:
+        client: the client; Claude Code's own file for all projects is written by `claude mcp add` alone.
+        project: the folder of a project whose file is meant, None for the user's own.
+        environ: the environment, which may say where the user's settings are.
+        platform: as `sys.platform`.
+
+    Raises:
+        LookupError: the client has no such file.
+    """
+    if client is Client.CLAUDE_CODE:
+        return (project or Path.cwd()) / ".mcp.json"
+    title = _TITLES[client]
+    if project is None:
+        return user_files(Path.home(), environ, platform)[title]
+    if client not in _OF_PROJECTS:
+        raise LookupError(f"{title} has no configuration of a project")
+    return project / _OF_PROJECTS[client]
+
+
+_TITLES = {
+    Client.CLAUDE_DESKTOP: "Claude Desktop",
+    Client.CURSOR: "Cursor",
+    Client.VSCODE: "VS Code",
+    Client.GEMINI: "Gemini",
+    Client.WINDSURF: "Windsurf",
+}
+_OF_PROJECTS = {
+    Client.CURSOR: ".cursor/mcp.json",
+    Client.VSCODE: ".vscode/mcp.json",
+    Client.GEMINI: ".gemini/settings.json",
+}
+
 
 _SUFFIX = "-mcp"
 _FILE = re.compile(r"(.+\.py)(:\w+)?")
@@ -22,27 +106,62 @@ _PASSED_ON = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 _READ_BY_EVERY_SERVER = ("MCP_", "NEO4J_")
 
 
-def connect_server(
-    client: Client,
-    name: str,
-    options: Sequence[str],
-    *,
-    env: Sequence[str],
-    project: Path | None,
-    write: bool,
-    replace: bool,
-) -> None:
-    """Print what a client's configuration needs for a server, or write it there.
+@dataclass(frozen=True)
+class Place:
+    """Where an entry goes, and what it takes along.
 
     Args:
         client: the client.
+        env: variables for the server, as `NAME=value`, or `NAME` for this shell's value.
+        project: the folder of a project, for its configuration in place of the user's.
+        write: merge it into the file, rather than print it.
+        replace: whether another entry of the name gives way.
+    """
+
+    client: Client
+    env: Sequence[str] = ()
+    project: Path | None = None
+    write: bool = False
+    replace: bool = False
+
+    @property
+    def path(self) -> Path:
+        """The client's file.
+
+        Raises:
+            InputError: the client has none of a project.
+        """
+        try:
+            return config_path(self.client, self.project, os.environ)
+        except LookupError as error:
+            raise InputError(str(error), str(self.project), "option --project", "leave it out") from None
+
+    def put(self, entry: Entry) -> None:
+        """Write an entry to the client's file, or print it.
+
+        Raises:
+            InputError: the file can't be added to.
+        """
+        shown, key = entry.as_json(self.client), servers_key(self.client)
+        if self.write:
+            copy = add_entry(self.path, key, entry.name, shown, replace=self.replace)
+            print(f"{self.path} has {entry.name!r}" + (f"; what it was is in {copy.name}" if copy else ""))
+            print(f"restart {self.client.value} to have it started", file=sys.stderr)
+            return
+        print(f"for {self.path}; --write adds it there, and keeps what it has:", file=sys.stderr)
+        print(json.dumps({key: {entry.name: shown}}, indent=2, ensure_ascii=False))
+        if self.client is Client.CLAUDE_CODE:
+            print(f"or, for all your projects: {entry.claude_mcp_add()}", file=sys.stderr)
+
+
+def connect_server(place: Place, name: str, options: Sequence[str]) -> None:
+    """Print what a client's configuration needs for a server, or write it there.
+
+    Args:
+        place: where it goes.
         name: the server's, such as `git-agent`; its command is `git-agent-mcp`. Or a Python file that `fastmcp run`
             serves, such as `server.py` or `server.py:mcp`.
         options: of the server's own command line, which a file has none of.
-        env: variables for the server, as `NAME=value`, or `NAME` for this shell's value.
-        project: the folder of a project, for its configuration in place of the user's.
-        write: merge it into the file.
-        replace: whether another entry of the name gives way.
 
     Raises:
         InputError: no such server is installed, no such file is there, a file is given options, a variable is not set,
@@ -50,12 +169,12 @@ def connect_server(
     """
     file = _FILE.fullmatch(name)
     server = Path(file[1]).stem if file else name.removesuffix(_SUFFIX)
-    chosen = _environ(env, os.environ)
+    chosen = _environ(place.env, os.environ)
     if file:
         entry = Entry(server, _program("fastmcp"), _run_file(file[1], file[2] or "", options), chosen)
     else:
         entry = Entry(server, _command(server), ("-t", "stdio", *options), chosen)
-    _put(entry, client, _path(client, project), write=write, replace=replace)
+    place.put(entry)
     _tell_left_behind(_left_behind(server, entry.environ, os.environ))
 
 
@@ -69,28 +188,14 @@ def _run_file(file: str, server: str, options: Sequence[str]) -> tuple[str, ...]
     return ("run", os.path.abspath(file) + server, "--transport", "stdio", "--no-banner")
 
 
-def connect_gateway(
-    client: Client,
-    file: Path,
-    name: str | None,
-    options: Sequence[str],
-    *,
-    env: Sequence[str],
-    project: Path | None,
-    write: bool,
-    replace: bool,
-) -> None:
+def connect_gateway(place: Place, file: Path, name: str | None, options: Sequence[str]) -> None:
     """Print what a client's configuration needs for a gateway of a config file, or write it there.
 
     Args:
-        client: the client.
+        place: where it goes.
         file: the gateway's config file; the client is given its absolute path.
         name: what the client calls the gateway; `gateway` where None.
         options: of the gateway's own command line.
-        env: variables for the gateway, as `NAME=value`, or `NAME` for this shell's value.
-        project: the folder of a project, for its configuration in place of the user's.
-        write: merge it into the file.
-        replace: whether another entry of the name gives way.
 
     Raises:
         InputError: the config file can't be read or is the client's own, a variable is not set, or the client's file
@@ -98,38 +203,17 @@ def connect_gateway(
     """
     from agent_utilities.upstream.configuration.config_files import read_config
 
-    path = _path(client, project)
-    if os.path.realpath(file) == os.path.realpath(path):
+    if os.path.realpath(file) == os.path.realpath(place.path):
         hint = "move its servers to a file of their own; beside the gateway, the client would start each itself too"
         raise InputError("the client's own file", str(file), "option --gateway", hint)
-    chosen = _environ(env, os.environ)
+    chosen = _environ(place.env, os.environ)
     config = read_config([file], {**os.environ, **chosen})
     arguments = ("gateway", os.path.abspath(file), "-t", "stdio", *options)
     entry = Entry(name or _GATEWAY, _program("agent-utilities"), arguments, chosen)
-    _put(entry, client, path, write=write, replace=replace)
+    place.put(entry)
     for line in config.problems:
         print(f"left out: {line}", file=sys.stderr)
     _tell_left_behind(_taken(file, chosen, os.environ))
-
-
-def _path(client: Client, project: Path | None) -> Path:
-    try:
-        return config_path(client, project, os.environ)
-    except LookupError as error:
-        raise InputError(str(error), str(project), "option --project", "leave it out") from None
-
-
-def _put(entry: Entry, client: Client, path: Path, *, write: bool, replace: bool) -> None:
-    """Write an entry to a client's file, or print it."""
-    if write:
-        copy = add_entry(path, servers_key(client), entry.name, entry.as_json(client), replace=replace)
-        print(f"{path} has {entry.name!r}" + (f"; what it was is in {copy.name}" if copy else ""))
-        print(f"restart {client.value} to have it started", file=sys.stderr)
-    else:
-        print(f"for {path}; --write adds it there, and keeps what it has:", file=sys.stderr)
-        print(json.dumps({servers_key(client): {entry.name: entry.as_json(client)}}, indent=2, ensure_ascii=False))
-        if client is Client.CLAUDE_CODE:
-            print(f"or, for all your projects: {entry.claude_mcp_add()}", file=sys.stderr)
 
 
 def _tell_left_behind(left: Sequence[str]) -> None:
@@ -192,3 +276,113 @@ def _taken(file: Path, chosen: Mapping[str, str], environ: Mapping[str, str]) ->
         texts += [secret.get_secret_value() for secret in secrets if secret is not None]
         taken |= {name for text in texts if text is not None for name in names_in(text)}
     return sorted(name for name in taken if name in environ and name not in {*chosen, *_PASSED_ON})
+
+
+def add_entry(path: Path, key: str, name: str, entry: dict[str, Any], *, replace: bool) -> Path | None:
+    """Add an entry to an object within a file's object; the file is made where there is none.
+
+    The file is swapped whole, so that its reader sees the old or the new one, after the old was copied beside it.
+
+    Args:
+        path: the file; a link is followed, and stays.
+        key: the inner object's key in the file's object; it is made where there is none.
+        name: the entry's key.
+        entry: what to add.
+        replace: whether another entry of the name gives way.
+
+    Returns:
+        The copy of the old file; None where there was none, or the entry stood there already.
+
+    Raises:
+        InputError: the file is no JSON object, holds what can't be kept, or another entry of the name. It is as it was.
+    """
+    target = Path(os.path.realpath(path))
+    before = _read(target)
+    content = _parsed(before, path)
+    entries = content.setdefault(key, {})
+    if not isinstance(entries, dict):
+        _refuse(f"{key!r} is no object", path)
+    if entries.get(name) == entry:
+        return None
+    if name in entries and not replace:
+        raise InputError(
+            f"another {name!r} is there", str(path), "option --write", "add --replace to put this one in place"
+        )
+    entries[name] = entry
+    after = _dumped(content, before or "", path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    copy = _copied(target) if before is not None else None
+    if _read(target) != before:
+        _refuse("changed while it was added to", path)
+    mode = target.stat().st_mode & 0o7777 if target.exists() else 0o600
+    write_whole(target, after.encode(), mode=mode)
+    return copy
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_bytes().decode("utf-8")
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError:
+        _refuse("not UTF-8", path)
+    except OSError as error:
+        _refuse(f"can't read the file, {(error.strerror or 'refused').lower()}", path)
+
+
+def _parsed(text: str | None, path: Path) -> dict[str, Any]:
+    if text is None or not text.strip("\ufeff \t\r\n"):
+        return {}
+    try:
+        content = json.loads(text.removeprefix("\ufeff"), object_pairs_hook=_without_repeats, parse_constant=_constant)
+    except ValueError as error:
+        _refuse(f"not plain JSON ({error}), and comments or trailing commas could not be kept", path)
+    except RecursionError:
+        _refuse("nested too deep", path)
+    if not isinstance(content, dict):
+        _refuse("no JSON object", path)
+    return content
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} stands twice in an object")
+    return content
+
+
+def _constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _dumped(content: dict[str, Any], before: str, path: Path) -> str:
+    """Return the new text, indented as the old one was."""
+    indent = re.search(r"^[\ufeff\s]*\{\r?\n([ \t]+)\"", before)
+    space: str | int = indent[1] if indent else 2
+    try:
+        text = json.dumps(content, indent=space, ensure_ascii=False, allow_nan=False) + "\n"
+        text.encode()
+    except UnicodeEncodeError:  # half a surrogate pair, which only an escape can spell
+        return json.dumps(content, indent=space, allow_nan=False) + "\n"
+    except ValueError:
+        _refuse("a number is too large to be kept", path)
+    return text
+
+
+def _copied(path: Path) -> Path:
+    """Copy a file beside itself under a name that is free, its mode included."""
+    for number in count():
+        copy = path.with_name(f"{path.name}.bak{number or ''}")
+        try:
+            os.close(os.open(copy, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        except FileExistsError:
+            continue
+        shutil.copy2(path, copy)
+        return copy
+    raise AssertionError("count ends never")
+
+
+def _refuse(what: str, path: Path) -> NoReturn:
+    hint = "nothing was written; mend the file, or add by hand what is printed without --write"
+    raise InputError(what, str(path), "option --write", hint)

@@ -1,28 +1,38 @@
-"""`agent-utilities demo`: a real agent, and what each channel, a hostile caller and each transport see of it."""
+"""`agent-utilities demo`: what runs every demo, and the first: what channels, a hostile caller and transports see."""
 
 from __future__ import annotations
 
+import os
+import shlex
 import shutil
+import socket
+import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import anyio
 import httpx2
 from fastmcp import Client
 from fastmcp.client.transports import SSETransport, StdioTransport, StreamableHttpTransport
 from rich.console import Console
+from rich.text import Text
 
 from agent_utilities.catalog.tokens import n_tokens
-from agent_utilities.cli.demo_process import DemoError, demo_environment, indexed, print_ending, serving
-from agent_utilities.cli.progress import Steps
+from agent_utilities.cli.terminal import Steps
+from agent_utilities.errors import AgentUtilitiesError
 from agent_utilities.mcp.command_line.tables import NamesTable
 from agent_utilities.selection.caller import selection_headers, selection_url
 
+START_S = 30
+MAIN = [sys.executable, "-c", "from agent_utilities.cli.app import main; main()"]
+"""The command line of `agent-utilities` itself."""
+
 _AGENT = "logs-agent-mcp"
-_N_STEPS = 9
 _NAMED = 3
 _WORDS = (
     "which requests are the slowest?",
@@ -36,81 +46,230 @@ _LINES = [
     "2026-07-28T12:00:02Z WARNING retrying request 7",
 ]
 
+Show = Callable[[Steps, Path], Awaitable[Sequence[NamesTable | Text]]]
+"""Does some steps of a demo in a folder that is its own, and returns what they come to."""
 
-async def run_demo() -> None:
-    """Start the logs agent, print four tables, and stop everything that was started.
+
+class DemoError(AgentUtilitiesError):
+    """The demo could not be run here."""
+
+
+@dataclass(frozen=True)
+class Demo:
+    """What one demo shows.
+
+    Args:
+        n_steps: how many steps it tells of.
+        shows: its parts; what each returns is printed before the next begins.
+        programs: what must be installed for it.
+    """
+
+    n_steps: int
+    shows: Sequence[Show]
+    programs: Sequence[str] = ()
+
+
+async def run_demo(demo: Demo) -> None:
+    """Run a demo, print what it shows, and stop everything that was started.
 
     Raises:
-        DemoError: the agent is not installed, or does not start.
+        DemoError: an agent is not installed, or a server does not start.
     """
     console = Console()
-    command = _command()
-    with tempfile.TemporaryDirectory(prefix="agent-utilities-demo-") as top, Steps(_N_STEPS) as steps:
-        folder = _logs(Path(top))
-        for show in (_channels, _words, _hostile_caller, _transports):
-            table = await show(steps, command, folder)
-            with steps.cleared():
-                console.print(table, "")
+    for program in demo.programs:
+        installed(program)
+    with tempfile.TemporaryDirectory(prefix="agent-utilities-demo-") as folder, Steps(demo.n_steps) as steps:
+        for show in demo.shows:
+            for shown in await show(steps, Path(folder)):
+                with steps.cleared():
+                    console.print(shown, *([""] if isinstance(shown, NamesTable) else []))
     print_ending(console)
 
 
-def _logs(top: Path) -> str:
-    folder = top / "logs"
-    folder.mkdir()
-    (folder / "app.log").write_text("\n".join(_LINES) + "\n", encoding="utf-8")
-    return str(folder)
+def print_ending(console: Console) -> None:
+    """Print a demo's last lines: how to read what it logged, where it did, and that nothing runs any more."""
+    file, usage = _usage()
+    if file and usage != "off":
+        text = f"What was called: agent-utilities usage --file {shlex.quote(file)}"
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
+    console.print("Everything that was started has been stopped.")
 
 
-def _command() -> str:
-    beside = Path(sys.executable).parent / _AGENT
-    program = str(beside) if beside.exists() else shutil.which(_AGENT)
-    if program is None:
-        raise DemoError(f"{_AGENT} is not installed here; install the logs-agent package, or run the README's command")
-    return program
+def demo_environment(**own: str) -> dict[str, str]:
+    """Return the environment of a server that a demo runs: none of the user's settings, nor their usage log.
+
+    A query is waited for longer than in service, so that a demo shows the same on a machine that is busy.
+
+    Calls are logged where the user names a file for them in `MCP_USAGE_FILE`, as `MCP_USAGE` says, and nowhere else:
+    a demo's calls in the log of their own servers would teach those.
+
+    Args:
+        own: what the demo sets besides.
+    """
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("MCP_")}
+    file, usage = _usage()
+    logged = {"MCP_USAGE": usage, "MCP_USAGE_FILE": file} if file else {"MCP_USAGE": "off"}
+    return {**environ, "MCP_CONFIG_FILE": "none", "MCP_GRAPH_DEADLINE_MS": "10000", **logged, **own}
 
 
-async def _channels(steps: Steps, command: str, folder: str) -> NamesTable:
+def _usage() -> tuple[str, str]:
+    """Return the file that the user names for calls, empty for none, and what is logged in it."""
+    file = os.environ.get("MCP_USAGE_FILE", "").strip()
+    usage = os.environ.get("MCP_USAGE", "").strip().lower()
+    return file and str(Path(file).expanduser().absolute()), usage if usage not in ("", "auto") else "counts"
+
+
+def installed(program: str) -> str:
+    """Return the path of an agent's program, that beside this interpreter first.
+
+    Raises:
+        DemoError: it is not installed.
+    """
+    beside = Path(sys.executable).parent / program
+    found = str(beside) if beside.exists() else shutil.which(program)
+    if found is None:
+        package = program.removesuffix("-mcp")
+        raise DemoError(f"{program} is not installed here; install the {package} package, or run the README's command")
+    return found
+
+
+@asynccontextmanager
+async def serving(
+    name: str, command: Sequence[str], environ: Mapping[str, str], route: str = "/ready", start_s: float = START_S
+) -> AsyncIterator[tuple[str, int]]:
+    """Run a server on a free port of this machine until the block ends; yield its base URL and its process's id.
+
+    Args:
+        name: what an error calls it.
+        command: its command line, without transport and port.
+        environ: its whole environment.
+        route: what answers 200 once it serves.
+        start_s: seconds that it may take to serve.
+
+    Raises:
+        DemoError: it ended, or did not serve in time.
+    """
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    base, arguments = f"http://127.0.0.1:{port}", ["-t", "http", "-p", str(port), "--log-level", "error"]
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen([*command, *arguments], env=environ, stdout=subprocess.DEVNULL, stderr=said)  # noqa: ASYNC220 - it returns at once
+        try:
+            if not await _serves(f"{base}{route}", process, start_s):
+                said.seek(0)
+                text = said.read().decode(errors="replace").strip()
+                raise DemoError(f"{name} did not start within {start_s:.0f} s: {text}")
+            yield base, process.pid
+        finally:
+            process.terminate()
+            await anyio.to_thread.run_sync(process.wait)
+
+
+async def _serves(url: str, process: subprocess.Popen[bytes], start_s: float) -> bool:
+    async with httpx2.AsyncClient() as web:
+        with anyio.move_on_after(start_s):
+            while process.poll() is None:
+                try:
+                    if (await web.get(url)).status_code == 200:
+                        return True
+                except httpx2.TransportError:
+                    pass
+                await anyio.sleep(0.02)
+    return False
+
+
+async def indexed(web: httpx2.AsyncClient) -> None:
+    """Wait until a server's graph and index are ready, as long as a start may take; a query has them made at once.
+
+    Args:
+        web: a client whose base URL is the server's.
+    """
+    with anyio.move_on_after(START_S):
+        await web.get("/tools", params={"q": "logs"})
+        while True:
+            state = (await web.get("/ready")).json()
+            if state["graph"]["status"] == state["ranker"]["status"] == "ready":
+                return
+            await anyio.sleep(0.05)
+
+
+def n_and_cost(tools: Sequence[Any]) -> tuple[str, str]:
+    """Return two cells: how many tools these are, and about how many tokens they take."""
+    return str(len(tools)), str(_cost(tools))
+
+
+def text_of(result: Any) -> str:
+    """Return the first text of a call's result."""
+    return str(getattr(result.content[0], "text", "")) if result.content else ""
+
+
+def some_names(tools: Sequence[Any]) -> str:
+    """Return the names of the first tools, and how many more there are."""
+    names = [tool.name for tool in tools]
+    return ", ".join(names[:_NAMED]) + (f", … {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+
+
+def saved(tools: Sequence[Any], all_tools: Sequence[Any]) -> str:
+    """Return the share of tokens that these take less than all."""
+    return f"{1 - _cost(tools) / _cost(all_tools):.0%}"
+
+
+def _cost(tools: Sequence[Any]) -> int:
+    return sum(n_tokens(tool.model_dump(mode="json", by_alias=True, exclude_none=True)) for tool in tools)
+
+
+async def _channels(steps: Steps, folder: Path) -> Sequence[NamesTable]:
     table = NamesTable("1. Four channels, one surface", "who", "asks for", "visible tools", "n", "≈ tokens", "saved")
+    everything: list[Any] = []
+
+    async def row(who: str, asks: str, client: Client[Any]) -> None:
+        tools = await client.list_tools()
+        everything[:] = everything or tools
+        if who:
+            table.add_row(who, asks, some_names(tools), *n_and_cost(tools), saved(tools, everything))
+
     steps.begin("starting logs-agent over stdio: everything it has")
-    async with _stdio(command, folder) as client:
-        everything = await _listed(client)
-    full = _cost(everything)
+    async with _stdio(folder) as client:
+        await row("", "", client)
     steps.begin("starting it with MCP_READ_ONLY=true")
-    async with _stdio(command, folder, env={"MCP_READ_ONLY": "true"}) as client:
-        _row(table, "operator, env", "MCP_READ_ONLY=true", await _listed(client), full)
+    async with _stdio(folder, MCP_READ_ONLY="true") as client:
+        await row("operator, env", "MCP_READ_ONLY=true", client)
     steps.begin("starting it with --tools")
-    async with _stdio(command, folder, "--tools", "tail_log,search_logs,rotate_log") as client:
-        _row(table, "operator, CLI", "--tools tail_log,search_logs,rotate_log", await _listed(client), full)
+    options = ("--tools", "tail_log,search_logs,rotate_log")
+    async with _stdio(folder, *options) as client:
+        await row("operator, CLI", " ".join(options), client)
     steps.begin("starting it over HTTP: a caller's URL and headers")
-    async with _serving(command, folder) as base:
+    async with _serving(folder) as (base, _):
         async with Client(selection_url(f"{base}/mcp", tools=["tail_log", "search_logs"])) as client:
-            _row(table, "caller, URL", "?tools=tail_log,search_logs", await _listed(client), full)
-        async with _http(f"{base}/mcp", disabled_tags=["write", "delete"]) as client:
-            _row(table, "caller, header", "x-mcp-disabled-tags: write,delete", await _listed(client), full)
-    _row(table, "nobody", "nothing", everything, full)
-    return table
+            await row("caller, URL", "?tools=tail_log,search_logs", client)
+        async with _http(base, disabled_tags=["write", "delete"]) as client:
+            await row("caller, header", "x-mcp-disabled-tags: write,delete", client)
+        async with _http(base) as client:
+            await row("nobody", "nothing", client)
+    return [table]
 
 
-async def _words(steps: Steps, command: str, folder: str) -> NamesTable:
+async def _words(steps: Steps, folder: Path) -> Sequence[NamesTable]:
     title = "2. An agent host sends the user's words: no LLM, and where nothing fits everything permitted stays"
     table = NamesTable(title, "x-mcp-query", "status", "visible tools, best first", "n", "saved")
     steps.begin("starting it over HTTP, for queries")
-    async with _serving(command, folder) as base, httpx2.AsyncClient(base_url=base) as web:
+    async with _serving(folder) as (base, _), httpx2.AsyncClient(base_url=base) as web:
         full = sum(tool["tokens"] for tool in (await web.get("/tools")).json()["tools"])
         steps.begin("waiting for its graph and index")
         await indexed(web)
         for words in _WORDS:
             answer = (await web.get("/tools", headers=selection_headers(query=words))).json()
             status, ranked = answer["selection"]["status"], answer["selection"].get("ranked", [])
-            saved = 1 - sum(tool["tokens"] for tool in answer["tools"]) / full
-            table.add_row(words, status, ", ".join(ranked) or "all", str(len(answer["tools"])), f"{saved:.0%}")
-    return table
+            share = 1 - sum(tool["tokens"] for tool in answer["tools"]) / full
+            table.add_row(words, status, ", ".join(ranked) or "all", str(len(answer["tools"])), f"{share:.0%}")
+    return [table]
 
 
-async def _hostile_caller(steps: Steps, command: str, folder: str) -> NamesTable:
+async def _hostile_caller(steps: Steps, folder: Path) -> Sequence[NamesTable]:
     table = NamesTable("3. A caller that tries to widen what --disabled-tags write,delete left", "tries", "gets")
     steps.begin("starting it with --disabled-tags: a caller that tries to widen that")
-    async with _serving(command, folder, "--disabled-tags", "write,delete") as base:
+    async with _serving(folder, "--disabled-tags", "write,delete") as (base, _):
         tries: dict[str, dict[str, list[str]]] = {
             "x-mcp-enabled-tools: all": {"tools": ["all"]},
             "x-mcp-enabled-tools: delete_log,rotate_log": {"tools": ["delete_log", "rotate_log"]},
@@ -118,85 +277,73 @@ async def _hostile_caller(steps: Steps, command: str, folder: str) -> NamesTable
             "x-mcp-disabled-tags: none": {"disabled_tags": []},
         }
         for label, asked in tries.items():
-            async with _http(f"{base}/mcp", **asked) as client:
-                names = [tool.name for tool in await _listed(client)]
+            async with _http(base, **asked) as client:
+                names = [tool.name for tool in await client.list_tools()]
                 gained = sorted({"delete_log", "rotate_log"} & set(names))
                 table.add_row(label, f"{len(names)} tools, {', '.join(gained) if gained else 'none that writes'}")
-        async with _http(f"{base}/mcp", tools=["all"]) as client:
+        async with _http(base, tools=["all"]) as client:
             for name in ("delete_log", "no_such_tool"):
                 answer = await client.call_tool(name, {"path": "app.log"}, raise_on_error=False)
-                table.add_row(f"calls {name}", str(getattr(answer.content[0], "text", "")))
+                table.add_row(f"calls {name}", text_of(answer))
         async with httpx2.AsyncClient() as web:
             refused = await web.get(f"{base}/tools?disabled_tag=read")
             table.add_row("GET /tools?disabled_tag=read", f"{refused.status_code}: {refused.json()['error']['hint']}")
-    return table
+    return [table]
 
 
-async def _transports(steps: Steps, command: str, folder: str) -> NamesTable:
+async def _transports(steps: Steps, folder: Path) -> Sequence[NamesTable]:
     table = NamesTable("4. Every transport shows the same", "transport", "protocol", "visible tools", "n")
     wanted = ["tail_log", "count_by_level"]
+
+    async def row(transport: str, client: Client[Any]) -> None:
+        names = [tool.name for tool in await client.list_tools()]
+        table.add_row(transport, str(client.session.protocol_version), ", ".join(names), str(len(names)))
+
     steps.begin("starting it over stdio")
-    async with _stdio(command, folder, "--tools", ",".join(wanted)) as client:
-        _transport_row(table, "stdio", client, await _listed(client))
+    async with _stdio(folder, "--tools", ",".join(wanted)) as client:
+        await row("stdio", client)
     steps.begin("starting it over HTTP: both eras, SSE and /tools")
-    async with _serving(command, folder) as base:
-        async with _http(f"{base}/mcp", tools=wanted) as client:
-            _transport_row(table, "streamable HTTP, stateless", client, await _listed(client))
-        async with _http(f"{base}/mcp", mode="legacy", tools=wanted) as client:
-            _transport_row(table, "streamable HTTP, handshake", client, await _listed(client))
+    async with _serving(folder) as (base, _):
+        async with _http(base, tools=wanted) as client:
+            await row("streamable HTTP, stateless", client)
+        async with _http(base, mode="legacy", tools=wanted) as client:
+            await row("streamable HTTP, handshake", client)
         async with Client(SSETransport(selection_url(f"{base}/sse", tools=wanted))) as client:
-            _transport_row(table, "SSE", client, await _listed(client))
+            await row("SSE", client)
         async with httpx2.AsyncClient() as web:
             answer = (await web.get(selection_url(f"{base}/tools", tools=wanted))).json()
             names = [tool["name"] for tool in answer["tools"]]
             table.add_row("GET /tools", "plain JSON", ", ".join(names), str(len(names)))
-    return table
+    return [table]
 
 
-def _row(table: NamesTable, who: str, asks: str, tools: list[Any], full: int) -> None:
-    cost = _cost(tools)
-    names = [tool.name for tool in tools]
-    some = ", ".join(names[:_NAMED]) + (f", … {len(names) - _NAMED} more" if len(names) > _NAMED else "")
-    table.add_row(who, asks, some, str(len(tools)), str(cost), f"{1 - cost / full:.0%}")
-
-
-def _transport_row(table: NamesTable, label: str, client: Client[Any], tools: list[Any]) -> None:
-    names = ", ".join(tool.name for tool in tools)
-    table.add_row(label, str(client.session.protocol_version), names, str(len(tools)))
-
-
-def _cost(tools: list[Any]) -> int:
-    return sum(n_tokens(tool.model_dump(mode="json", by_alias=True, exclude_none=True)) for tool in tools)
-
-
-async def _listed(client: Client[Any]) -> list[Any]:
-    return list(await client.list_tools())
-
-
-def _environment(folder: str, more: dict[str, str] | None = None) -> dict[str, str]:
-    own = {"LOGS_AGENT_ROOTS": folder, "MCP_GRAPH_FOLDER": str(Path(folder).parent)}
-    return demo_environment(**own, **(more or {}))
+def _environment(folder: Path, **own: str) -> dict[str, str]:
+    logs = folder / "logs"
+    logs.mkdir(exist_ok=True)
+    (logs / "app.log").write_text("\n".join(_LINES) + "\n", encoding="utf-8")
+    return demo_environment(LOGS_AGENT_ROOTS=str(logs), MCP_GRAPH_FOLDER=str(folder), **own)
 
 
 @asynccontextmanager
-async def _stdio(command: str, folder: str, *options: str, env: dict[str, str] | None = None) -> AsyncIterator[Any]:
-    arguments = ["-t", "stdio", "--log-level", "error", *options]
-    said = Path(folder).parent / "stderr.log"
-    transport = StdioTransport(command, arguments, env=_environment(folder, env), keep_alive=False, log_file=said)
+async def _stdio(folder: Path, *options: str, **env: str) -> AsyncIterator[Client[Any]]:
+    arguments, said = ["-t", "stdio", "--log-level", "error", *options], folder / "stderr.log"
+    environ = _environment(folder, **env)
+    transport = StdioTransport(installed(_AGENT), arguments, env=environ, keep_alive=False, log_file=said)
     async with AsyncExitStack() as stack:
         try:
             client = await stack.enter_async_context(Client(transport))
         except Exception as error:
-            told = said.read_text(errors="replace").strip()
-            raise DemoError(f"{_AGENT} did not start over stdio: {told or error}") from None
+            text = said.read_text(errors="replace").strip() if said.exists() else ""
+            raise DemoError(f"{_AGENT} did not start over stdio: {text or error}") from None
         yield client
 
 
-@asynccontextmanager
-async def _http(url: str, mode: Any = "auto", **asked: Any) -> AsyncIterator[Any]:
-    async with Client(StreamableHttpTransport(url, headers=selection_headers(**asked)), mode=mode) as client:
-        yield client
+def _http(base: str, mode: Any = "auto", **asked: Any) -> Client[Any]:
+    return Client(StreamableHttpTransport(f"{base}/mcp", headers=selection_headers(**asked)), mode=mode)
 
 
-def _serving(command: str, folder: str, *options: str) -> AbstractAsyncContextManager[str]:
-    return serving(_AGENT, [command, *options], _environment(folder))
+def _serving(folder: Path, *options: str) -> AbstractAsyncContextManager[tuple[str, int]]:
+    return serving(_AGENT, [installed(_AGENT), *options], _environment(folder))
+
+
+DEMO = Demo(9, (_channels, _words, _hostile_caller, _transports), [_AGENT])

@@ -27,38 +27,28 @@ DESKS = {
 }
 """By desk, its tools, and what each says of itself."""
 
-_PROTOCOL = "2025-06-18"
-_NO_SUCH_METHOD = -32601
 _SCHEMA = {"type": "object", "properties": {"of": {"type": "string", "description": "What it is about."}}}
 
 
-def answer(desk: str, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the result of a request to a desk; None for a method that it does not have."""
+def _answer(desk: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
     if method == "initialize":
         info = {"name": desk, "version": "1.0.0"}
-        return {"protocolVersion": _PROTOCOL, "capabilities": {"tools": {}}, "serverInfo": info}
+        return {"result": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}}
     if method == "tools/list":
-        tools = DESKS[desk].items()
-        return {"tools": [{"name": name, "description": text, "inputSchema": _SCHEMA} for name, text in tools]}
+        tools = [{"name": n, "description": text, "inputSchema": _SCHEMA} for n, text in DESKS[desk].items()]
+        return {"result": {"tools": tools}}
     if method == "tools/call":
         about = params.get("arguments", {}).get("of", "")
         text = f"{desk} did {params['name']}{f' of {about}' if about else ''}"
-        return {"content": [{"type": "text", "text": text}]}
-    return {} if method == "ping" else None
-
-
-def main() -> None:
-    """Answer what is asked on stdin until it ends."""
-    desk = sys.argv[1]
-    for line in sys.stdin:
-        request = json.loads(line)
-        if "id" not in request:
-            continue
-        result = answer(desk, request["method"], request.get("params") or {})
-        error = {"code": _NO_SUCH_METHOD, "message": f"no method {request['method']!r}"}
-        said = {"error": error} if result is None else {"result": result}
-        print(json.dumps({"jsonrpc": "2.0", "id": request["id"], **said}), flush=True)
+        return {"result": {"content": [{"type": "text", "text": text}]}}
+    if method == "ping":
+        return {"result": {}}
+    return {"error": {"code": -32601, "message": f"no method {method!r}"}}
 
 
 if __name__ == "__main__":
-    main()
+    for line in sys.stdin:
+        request = json.loads(line)
+        if "id" in request:
+            answer = _answer(sys.argv[1], request["method"], request.get("params") or {})
+            print(json.dumps({"jsonrpc": "2.0", "id": request["id"], **answer}), flush=True)

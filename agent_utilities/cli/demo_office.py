@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from agent_utilities.mcp.server import AgentServer
-from agent_utilities.mcp.server_factory import create_mcp_server
+from agent_utilities.mcp.agent_server import AgentServer
+from agent_utilities.server_factory import create_mcp_server
 
 _THINGS = {
     "invoice": "a bill that a customer is sent, with an amount and a due date",

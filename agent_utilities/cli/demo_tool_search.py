@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import sys
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import httpx2
@@ -13,12 +13,10 @@ from fastmcp import Client
 from fastmcp.client.messages import MessageHandler
 from fastmcp.client.transports import StreamableHttpTransport
 from mcp_types import ToolListChangedNotification
-from rich.console import Console
 from rich.text import Text
 
-from agent_utilities.catalog.tokens import n_tokens
-from agent_utilities.cli.demo_process import demo_environment, indexed, print_ending, serving
-from agent_utilities.cli.progress import Steps
+from agent_utilities.cli.demo import Demo, demo_environment, indexed, n_and_cost, saved, serving, some_names, text_of
+from agent_utilities.cli.terminal import Steps
 from agent_utilities.mcp.command_line.tables import NamesTable
 from agent_utilities.selection.caller import selection_headers
 from agent_utilities.selection.channels import META_KEY
@@ -40,49 +38,35 @@ class Notices(MessageHandler):
         self.n_changes += 1
 
 
-async def run_demo_tool_search() -> None:
-    """Serve sixty tools, show two conversations with them, and stop what was started.
-
-    Raises:
-        DemoError: the server does not start.
-    """
-    console = Console()
+async def _show(steps: Steps, folder: Path) -> Sequence[NamesTable | Text]:
+    """Serve sixty tools, and tell of two conversations with them."""
     # The SDK's client warns of a call of what it was not listed, which is what is shown here.
     logging.getLogger("client").setLevel(logging.ERROR)
-    with tempfile.TemporaryDirectory(prefix="agent-utilities-demo-") as folder, Steps(5) as steps:
-        steps.begin("starting a server of 60 tools: --tool-search on --max-active 3")
-        async with (
-            serving("the demo's server", _SERVER, demo_environment(MCP_GRAPH_FOLDER=folder)) as base,
-            httpx2.AsyncClient(base_url=base) as web,
-        ):
-            await indexed(web)
-            steps.begin("listing them without and with tool search")
-            tables = [await _costs(base)]
-            steps.begin("a conversation in a session, as clients have had it up to 2025-11-25")
-            tables.append(await _session(base))
-            steps.begin("the same in requests that stand alone, as in 2026-07-28")
-            table, active = await _stateless(base)
-            tables.append(table)
-            steps.begin("asking what is in the prompt")
-            line = await _context(web, active)
-        with steps.cleared():
-            for table in tables:
-                console.print(table, "")
-            console.print(Text(line))
-    print_ending(console)
+    steps.begin("starting a server of 60 tools: --tool-search on --max-active 3")
+    async with (
+        serving("the demo's server", _SERVER, demo_environment(MCP_GRAPH_FOLDER=str(folder))) as (base, _),
+        httpx2.AsyncClient(base_url=base) as web,
+    ):
+        await indexed(web)
+        steps.begin("listing them without and with tool search")
+        costs = await _costs(base)
+        steps.begin("a conversation in a session, as clients have had it up to 2025-11-25")
+        session = await _session(base)
+        steps.begin("the same in requests that stand alone, as in 2026-07-28")
+        alone, active = await _stateless(base)
+        steps.begin("asking what is in the prompt")
+        told = (await web.get("/context", headers=selection_headers(active=active))).json()
+    return [costs, session, alone, Text(f"GET /context: {told['line']}; {told['active_line']}")]
 
 
 async def _costs(base: str) -> NamesTable:
     table = NamesTable("6. The same 60 tools", "x-mcp-tool-search", "listed", "n", "≈ tokens", "saved")
-    full = 0
+    everything: list[Any] = []
     for value in ("off", "on"):
         async with _client(base, "auto", tool_search=value) as client:
             tools = await client.list_tools()
-        cost = _cost(tools)
-        full = full or cost
-        names = [tool.name for tool in tools]
-        some = ", ".join(names[:3]) + (f", … {len(names) - 3} more" if len(names) > 3 else "")
-        table.add_row(value, some, str(len(names)), str(cost), f"{1 - cost / full:.0%}")
+        everything = everything or tools
+        table.add_row(value, some_names(tools), *n_and_cost(tools), saved(tools, everything))
     return table
 
 
@@ -93,17 +77,16 @@ async def _session(base: str) -> NamesTable:
     async with _client(base, "legacy", notices) as client:
 
         async def row(does: str, gets: str) -> None:
-            tools = await client.list_tools()
-            table.add_row(does, gets, str(len(tools)), str(_cost(tools)), str(notices.n_changes))
+            table.add_row(does, gets, *n_and_cost(await client.list_tools()), str(notices.n_changes))
 
         await row("connects", "tool_search, call_tool")
         for arguments in (_BILL, _SHIP):
             found = await client.call_tool("tool_search", arguments)
             await row(f"tool_search({arguments['query']!r})", _found(found.structured_content or {}))
             if arguments is _BILL:
-                await row("create_invoice", _text(await client.call_tool("create_invoice", _INVOICE)))
+                await row("create_invoice", text_of(await client.call_tool("create_invoice", _INVOICE)))
         arguments = {"name": "delete_ticket", "arguments": {"id": "A-17"}}
-        await row("call_tool(delete_ticket), never listed", _text(await client.call_tool("call_tool", arguments)))
+        await row("call_tool(delete_ticket), never listed", text_of(await client.call_tool("call_tool", arguments)))
     return table
 
 
@@ -115,18 +98,13 @@ async def _stateless(base: str) -> tuple[NamesTable, str]:
         found = await client.call_tool("tool_search", _BILL)
         active = str((found.meta or {})[META_KEY]["active"])
         tools = await client.list_tools()
-        table.add_row(f"tool_search({_BILL['query']!r})", _found(found.structured_content or {}), *_size(tools))
-        answer = _text(await client.call_tool("create_invoice", _INVOICE))
-        table.add_row("create_invoice, which is not listed", answer, *_size(tools))
+        table.add_row(f"tool_search({_BILL['query']!r})", _found(found.structured_content or {}), *n_and_cost(tools))
+        answer = text_of(await client.call_tool("create_invoice", _INVOICE))
+        table.add_row("create_invoice, which is not listed", answer, *n_and_cost(tools))
     async with _client(base, "auto", active=active) as client:
         tools = await client.list_tools()
-    table.add_row(f"lists with x-mcp-active: {active}", ", ".join(tool.name for tool in tools), *_size(tools))
+    table.add_row(f"lists with x-mcp-active: {active}", ", ".join(tool.name for tool in tools), *n_and_cost(tools))
     return table, active
-
-
-async def _context(web: httpx2.AsyncClient, active: str) -> str:
-    told = (await web.get("/context", headers=selection_headers(active=active))).json()
-    return f"GET /context: {told['line']}; {told['active_line']}"
 
 
 def _client(
@@ -143,13 +121,4 @@ def _found(result: Mapping[str, Any]) -> str:
     return f"{'loads' if result['activated'] else 'finds'} {names}{evicted}; {result['deferred']} deferred"
 
 
-def _text(result: Any) -> str:
-    return str(getattr(result.content[0], "text", "")) if result.content else ""
-
-
-def _size(tools: list[Any]) -> tuple[str, str]:
-    return str(len(tools)), str(_cost(tools))
-
-
-def _cost(tools: list[Any]) -> int:
-    return sum(n_tokens(tool.model_dump(mode="json", by_alias=True, exclude_none=True)) for tool in tools)
+TOOL_SEARCH_DEMO = Demo(5, [_show])

@@ -15,15 +15,13 @@ from rich.console import Console
 
 from agent_utilities.catalog.model import Catalog, entry
 from agent_utilities.cli.asking import Pairs, ask, server_url
-from agent_utilities.mcp.command_line.plain_text import plain
-from agent_utilities.mcp.command_line.tables import NamesTable
-from agent_utilities.resolution.reasons import reason_text, status_text
+from agent_utilities.mcp.command_line.tables import NamesTable, plain
+from agent_utilities.resolution.answer import reason_text, status_text
+from agent_utilities.selection.caller import NO_PATH, PathSelection, parse_path, read_path
 from agent_utilities.selection.channels import field_of
 from agent_utilities.selection.merge import effective, merge
-from agent_utilities.selection.model import Selection, fold
-from agent_utilities.selection.nearest import nearest
+from agent_utilities.selection.model import Selection, fold, nearest
 from agent_utilities.selection.parse import read_request
-from agent_utilities.selection.path import NO_PATH, PathSelection, parse_path, read_path
 from agent_utilities.visibility.decision import decide
 
 _ENTRY_TOOL = "by which deferred tools are reached"

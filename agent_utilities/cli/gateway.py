@@ -11,24 +11,21 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_utilities.cli.gateway_command import GATEWAY_NAME
+from agent_utilities.cli.gateway_options import GATEWAY_NAME, GatewayOptions
 from agent_utilities.errors import InputError
 from agent_utilities.mcp.server_cli import launch
 from agent_utilities.settings_file import settings_of, user_folder
 from agent_utilities.upstream.config import GatewayConfig
 from agent_utilities.upstream.configuration.config_files import read_config
-from agent_utilities.upstream.configuration.config_search import Found, find_config, searched
-from agent_utilities.upstream.configuration.host_files import user_home
+from agent_utilities.upstream.configuration.host_files import Found, find_config, searched, user_home
 from agent_utilities.upstream.folders import Part, gateway_folder
-from agent_utilities.upstream.operator.config_watch import ConfigFiles
 from agent_utilities.upstream.operator.consent import agreed_or_refuse, is_config_agreed
+from agent_utilities.upstream.operator.operator_rules import ConfigFiles
 from agent_utilities.upstream.processes.stderr_log import log_file, logged, read_log
 
 if TYPE_CHECKING:
-    from agent_utilities.cli.gateway_command import GatewayOptions
-    from agent_utilities.mcp.capabilities.offering import Offering
-    from agent_utilities.mcp.capabilities.server_capabilities import Offer
-    from agent_utilities.mcp.gateway import Gateway
+    from agent_utilities.capabilities.offering import Offer, Offering
+    from agent_utilities.mcp.agent_server import AgentServer
 
 _MOST_WHYS = 5
 """Of how many capabilities the start says why they can't be switched on; a tap of eighty lacks many a key."""
@@ -44,8 +41,8 @@ def launch_gateway(options: GatewayOptions) -> None:
     launch(lambda: _gateway(options, started_s), options)
 
 
-def _gateway(options: GatewayOptions, started_s: float) -> Gateway:
-    from agent_utilities.mcp.gateway import Gateway
+def _gateway(options: GatewayOptions, started_s: float) -> AgentServer:
+    from agent_utilities.server_factory import gateway_features, gateway_of
 
     offering = offering_of(options)
     chosen = chosen_config(options.files or (), yes=options.yes, is_needed=offering is None)
@@ -57,9 +54,10 @@ def _gateway(options: GatewayOptions, started_s: float) -> Gateway:
     if offering is not None:
         offer = offering.read(chosen.config.upstreams)
         tell_capabilities(offer)
-    gateway = Gateway(chosen.config, options.name, files=files, offer=offer, offering=offering, started_s=started_s)
+    features = gateway_features(chosen.config, files, offer=offer, offering=offering, started_s=started_s)
+    gateway = gateway_of(features, options.name)
     if options.skills:
-        from agent_utilities.mcp.capabilities.skills_provider import skills_provider
+        from agent_utilities.features.capabilities.skills_provider import skills_provider
 
         gateway.add_provider(skills_provider(options.skills))
     return gateway
@@ -74,8 +72,8 @@ def offering_of(options: GatewayOptions) -> Offering | None:
     Raises:
         InputError: a setting can't be read, or a capability is to be on where there is no folder.
     """
-    from agent_utilities.capabilities.starter_tap import folder_named
-    from agent_utilities.mcp.capabilities.offering import Offering, folders_in, names_in
+    from agent_utilities.capabilities.offering import Offering, folders_in, names_in
+    from agent_utilities.capabilities.tap import folder_named
 
     settings = settings_of(os.environ)
     named = list(map(folder_named, options.capabilities or ())) or folders_in(settings.capability_folders)
@@ -214,8 +212,8 @@ def lock(files: Sequence[Path], *, yes: bool, accepted: Sequence[str], accept_al
     """
     import anyio
 
-    from agent_utilities.cli.gateway_lock import lock_gateway, take_snapshots
-    from agent_utilities.upstream.snapshots.snapshot_store import SnapshotStore
+    from agent_utilities.cli.gateway_servers import lock_gateway, take_snapshots
+    from agent_utilities.upstream.snapshot_store import SnapshotStore
 
     chosen = chosen_config(files, yes=yes)
     tell(chosen.config)

@@ -15,10 +15,15 @@ from rich.text import Text
 from agent_utilities.cli.asking import mcp_url
 from agent_utilities.errors import AgentUtilitiesError, InputError
 from agent_utilities.graph.backends import embedded_path, graph_backend
-from agent_utilities.graph.base import GraphError, ServerState, ToolGraph, gateway_of, record_of
+from agent_utilities.graph.base import (
+    GraphError,
+    ServerState,
+    ToolGraph,
+    gateway_of,
+    record_of,
+)
 from agent_utilities.graph.embedded import EmbeddedGraph
-from agent_utilities.graph.matching import match, names_of
-from agent_utilities.graph.query_text import normalise
+from agent_utilities.graph.matching import match, names_of, normalise
 from agent_utilities.graph.sync import forget, server_state, server_states, sync
 from agent_utilities.mcp.command_line.tables import NamesTable
 from agent_utilities.settings import Settings

@@ -9,15 +9,106 @@ import logging
 import os
 import re
 import shutil
+import threading
+import time
 from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 from agent_utilities.graph.base import GraphError, Statement
-from agent_utilities.graph.damage import is_damage, keep_log, log_of, name_aside, set_aside
-from agent_utilities.graph.file_hold import FileHold, hold_file
-from agent_utilities.runtime.threads import start_in_daemon_thread
+from agent_utilities.runtime.waiting import start_in_daemon_thread
+
+_CLOSING_S = 10.0
+"""Seconds to wait for a file that is being closed, as where a server is stopped and started again at once."""
+
+
+class FileHold:
+    """The right to have a file open; lasts until `release`, or until nobody refers to it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.is_closing = False
+        """Whether its holder is about to release it, so that the next one waits for that."""
+
+    def release(self) -> None:
+        """Let others have the file; it must be closed by now."""
+        with _changed:
+            if _holds.get(self.path) is self:
+                del _holds[self.path]
+            _changed.notify_all()
+
+
+_changed = threading.Condition()
+# State of the process, as what it keeps track of is: files that the process has open.
+_holds: WeakValueDictionary[Path, FileHold] = WeakValueDictionary()
+
+
+def hold_file(path: Path) -> FileHold:
+    """Return the hold on a file, which nobody else in this process has; blocks while another closes it.
+
+    Raises:
+        GraphError: `busy`: another database of this process has it open.
+    """
+    path = path.resolve()
+    until_s = time.monotonic() + _CLOSING_S
+    with _changed:
+        while (other := _holds.get(path)) is not None:
+            left_s = until_s - time.monotonic()
+            if not other.is_closing or left_s <= 0:
+                raise GraphError("busy", "this process has it open already")
+            del other
+            _changed.wait(min(left_s, 0.1))
+        hold = _holds[path] = FileHold(path)
+    return hold
+
+
+_OF_THE_FILE = re.compile(
+    r"(Runtime|Storage|Catalog|Binder) exception: |Assertion failed in file |.*\bcorrupt", re.DOTALL
+)
+"""What the engine's errors say that blame what a file holds. Others speak of the machine (`IO exception`: no
+permission, a lock, no space; `Buffer manager exception`: no memory), or of the engine: its library was not found."""
+
+
+def is_damage(error: Exception) -> bool:
+    """Return whether an error at opening blames what the file holds.
+
+    The engine has no error of its own for that: whatever it trips over in a damaged file is a `RuntimeError` that
+    names the kind of trouble, or what its C++ library throws at a length or an index that is none. `MemoryError` is
+    left out, though a damaged length may cause it: short memory is no reason to set a good file aside.
+    """
+    if isinstance(error, RuntimeError):
+        return _OF_THE_FILE.match(str(error)) is not None
+    return isinstance(error, ValueError | IndexError) and "::" in str(error)  # such as `vector::reserve`
+
+
+def name_aside(path: Path) -> Path:
+    """Return the name that a database file is set aside under, the first part of those of the files that go with it."""
+    return path.with_name(f"{path.name}.corrupt-{time.time_ns()}")
+
+
+def log_of(path: Path) -> Path:
+    """Return the engine's write-ahead log of a database file."""
+    return path.with_name(f"{path.name}.wal")
+
+
+def keep_log(path: Path, aside: Path) -> None:
+    """Copy the log of a database file before the engine cuts it, to where it goes when all is set aside."""
+    shutil.copy2(log_of(path), log_of(aside))
+
+
+def set_aside(path: Path, aside: Path) -> None:
+    """Rename a database file and all that goes with it; nothing is deleted.
+
+    The file itself goes last: a log without its file would be taken for another database's.
+    """
+    for companion in path.parent.glob(f"{path.name}.*"):
+        rest = companion.name.removeprefix(path.name)
+        if not rest.startswith(".corrupt-"):
+            companion.rename(aside.with_name(aside.name + rest))
+    path.rename(aside)
+
 
 logger = logging.getLogger("agent_utilities.graph")
 

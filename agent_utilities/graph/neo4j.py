@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Any, TypeVar
 
 from agent_utilities.graph.base import Cause, GraphError, Statement
-from agent_utilities.runtime.turns import in_turns
+from agent_utilities.runtime.waiting import in_turns
 
 logger = logging.getLogger("agent_utilities.graph")
 

@@ -29,6 +29,7 @@ from fastmcp.server.providers.wrapped_provider import _WrappedProvider
 from fastmcp.tools.base import Tool
 from fastmcp.utilities.components import FastMCPComponent
 from fastmcp.utilities.versions import VersionSpec
+from mcp.server.caching import CacheHint
 from mcp.server.connection import Connection, allowed_log_levels
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
@@ -37,39 +38,38 @@ from mcp.server.session import ServerSession
 from agent_utilities.mcp.kept_provider import KeptProvider
 
 
-class HostSeams(FastMCP[Any]):
-    """Private methods of FastMCP that a bounded server answers for, under public names.
+def hold_private_lists(
+    server: FastMCP[Any],
+    kept: Callable[[Callable[[], Awaitable[Sequence[Tool]]]], Awaitable[Sequence[Tool]]],
+    permits: Callable[[Tool], bool],
+) -> Callable[[], list[Tool]]:
+    """Have a server answer for what FastMCP lists and finds by private methods, by replacing three of them.
 
     Why: tools that `ToolInjectionMiddleware` adds are listed and called beside the transforms, so past every bound;
     and every provider is listed for each request, though few tools are shown of many.
     Ends when: FastMCP passes injected tools through a server's transforms, and keeps what providers list.
+
+    Args:
+        server: the server.
+        kept: given what lists the providers' tools, returns them before any transform: as they are, or were kept.
+        permits: whether the current request may call an injected tool.
+
+    Returns:
+        What returns the injected tools; the visibility transform puts them into the listing.
     """
+    injected, listed, get = server._injected_tools, server._list_tools, server._get_injected_tool
 
-    def author_injected_tools(self) -> list[Tool]:
-        """Return the tools that the author's middleware injects."""
-        return super()._injected_tools()
+    async def list_tools() -> Sequence[Tool]:
+        return await kept(listed)
 
-    def permits_injected(self, tool: Tool) -> bool:
-        """Whether the current request may call an injected tool."""
-        raise NotImplementedError
+    def get_injected(name: str) -> Tool | None:
+        tool = get(name)
+        return tool if tool is None or permits(tool) else None
 
-    async def kept_tools(self, list_them: Callable[[], Awaitable[Sequence[Tool]]]) -> Sequence[Tool]:
-        """Return the providers' tools before any transform of the server: listed now, or as they were kept.
-
-        Args:
-            list_them: lists them.
-        """
-        raise NotImplementedError
-
-    async def _list_tools(self) -> Sequence[Tool]:
-        return await self.kept_tools(super()._list_tools)
-
-    def _injected_tools(self) -> list[Tool]:
-        return []  # The visibility transform has put them into the listing already.
-
-    def _get_injected_tool(self, name: str) -> Tool | None:
-        tool = super()._get_injected_tool(name)
-        return tool if tool is None or self.permits_injected(tool) else None
+    server._list_tools = list_tools  # type: ignore[method-assign]
+    server._injected_tools = list  # type: ignore[method-assign]
+    server._get_injected_tool = get_injected  # type: ignore[method-assign]
+    return injected
 
 
 def low_level_server(server: FastMCP[Any]) -> Server[Any]:
@@ -81,6 +81,11 @@ def low_level_server(server: FastMCP[Any]) -> Server[Any]:
     return server._mcp_server
 
 
+def cache_hint(server: Any, method: str) -> CacheHint | None:
+    """Return what the author says of how long a list may be kept; see `low_level_server`."""
+    return low_level_server(server).cache_hints.get(method)
+
+
 def is_started(server: FastMCP[Any]) -> bool:
     """Whether every lifespan has been entered, `FastMCP._started`.
 
@@ -90,17 +95,18 @@ def is_started(server: FastMCP[Any]) -> bool:
     return server._started.is_set()
 
 
-def whole_lifespan(server: FastMCP[Any]) -> AbstractAsyncContextManager[None]:
+def whole_lifespan(server: Any) -> AbstractAsyncContextManager[None]:
     """Return a block within which every lifespan has been entered, `FastMCP._lifespan_manager`; it may be nested.
 
     Why: what the operator's bounds come to is said, and may end the launch, when all tools are there and before any is
     served; an error that is raised in a web server's own lifespan only reaches its log.
     Ends when: FastMCP has a hook between its lifespans and its transports.
     """
-    return server._lifespan_manager()
+    lifespan: AbstractAsyncContextManager[None] = server._lifespan_manager()
+    return lifespan
 
 
-def make_session_state(server: FastMCP[Any]) -> None:
+def make_session_state(server: Any) -> None:
     """Make what a server keeps its sessions' state in, `FastMCP._state_store`, with the packages that it takes.
 
     Why: FastMCP imports them in the first request that lists anything, some 400 modules. A thread that imports what
@@ -111,16 +117,17 @@ def make_session_state(server: FastMCP[Any]) -> None:
     _ = server._state_store
 
 
-async def look_up_resource(server: FastMCP[Any], uri: str) -> tuple[Resource | None, bool]:
+async def look_up_resource(server: Any, uri: str) -> tuple[Resource | None, bool]:
     """Return a resource that the caller may read, and whether one exists at all, `FastMCP._lookup_resource`.
 
     Why: `get_resource` gives None for a hidden one and a missing one alike, and only a missing one may be a template's.
     Ends when: the public look-up tells the two apart.
     """
-    return await server._lookup_resource(uri)
+    found: tuple[Resource | None, bool] = await server._lookup_resource(uri)
+    return found
 
 
-async def tool_of_task(server: FastMCP[Any], task_id: str) -> tuple[str, VersionSpec | None] | None:
+async def tool_of_task(server: Any, task_id: str) -> tuple[str, VersionSpec | None] | None:
     """Return name and version of the tool that a background task of the caller's runs, or None for no such task.
 
     Why: `FastMCP._docket` and the keys in it are all that tells; FastMCP looks the tool up itself only when it is done.

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
 
 from fastmcp.server.providers import Provider
 from fastmcp.server.providers.aggregate import AggregateProvider
@@ -20,13 +20,15 @@ from fastmcp.server.providers.local_provider import LocalProvider
 from fastmcp.server.transforms import Namespace, ToolTransform, Transform
 from fastmcp.server.transforms.visibility import Visibility
 
-from agent_utilities.catalog.entry_names import EVERY_NAME as ENTRY_NAMES
+from agent_utilities.catalog.entry_tools import EVERY_NAME as ENTRY_NAMES
 from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind, Entry, entry
 from agent_utilities.errors import SelectionError
-from agent_utilities.mcp.bounded_server import BoundedServer
 from agent_utilities.mcp.fastmcp_internals import as_over_stdio, inner_provider, whole_lifespan
+from agent_utilities.mcp.feature_list import FeatureList
+from agent_utilities.mcp.host import Host
 from agent_utilities.mcp.kept_provider import KeptProvider
 from agent_utilities.mcp.surface.components import entry_of
+from agent_utilities.mcp.surface.surface import Surface
 from agent_utilities.mcp.surface.visibility_transform import DynamicVisibilityTransform
 from agent_utilities.mcp.surface_size import SurfaceSize
 from agent_utilities.selection.channels import spelled
@@ -47,17 +49,11 @@ class OperatorBounds:
 
     Args:
         server: the server.
-        more_to_tell: returns what else is said in the line at the start.
-        to_come: returns toolsets whose components are not known yet: names that begin like them are no misspelling.
+        features: say more at the start, and which toolsets are to come: names that begin like them are no misspelling.
     """
 
-    def __init__(
-        self,
-        server: BoundedServer,
-        more_to_tell: Callable[[], Iterable[str]] = tuple,
-        to_come: Callable[[], Iterable[str]] = tuple,
-    ) -> None:
-        self._server, self._more_to_tell, self._to_come = server, more_to_tell, to_come
+    def __init__(self, server: Host, features: FeatureList) -> None:
+        self._server, self._features = server, features
         self._unfit: tuple[UnfitName, ...] = ()
         self._seen: set[str] = set()
         self._is_told = False
@@ -78,7 +74,7 @@ class OperatorBounds:
             return
         self._is_told = True
         verdict = self._server.surface.verdict(NOTHING, shapes_lists=True)
-        is_complete = is_fixed(self._server)
+        is_complete = is_fixed(cast(Any, self._server))
         try:
             tools = await components(self._server, "tool")
             everything = [entry_of("tool", tool) for tool in tools]
@@ -108,7 +104,7 @@ class OperatorBounds:
         Raises:
             SelectionError: as `tell`.
         """
-        if not is_fixed(self._server) or not await self._ending():
+        if not is_fixed(cast(Any, self._server)) or not await self._ending():
             return
         async with whole_lifespan(self._server):  # an author's may add what a name fits
             _refuse(await self._ending())
@@ -135,7 +131,7 @@ class OperatorBounds:
             return ()
         others = [kind for kind in KINDS if kind != "tool"]
         there = [*tools, *[each for kind in others for each in await entries(self._server, kind)]]
-        there += [entry("tool", f"{name}_", tags=[name]) for name in self._to_come()]
+        there += [entry("tool", f"{name}_", tags=[name]) for name in self._features.gathered("toolsets_to_come")]
         there += [entry("tool", name) for name in ENTRY_NAMES]
         hidden = [each for kid in _mounted(self._server) for kind in KINDS for each in await entries(kid, kind)]
         found = {"cli": there, "env": [*there, *hidden], "file": [*there, *hidden]}
@@ -175,17 +171,18 @@ class OperatorBounds:
         """Return how many tools callers may use, of how many, and by which bounds."""
         counted = f"{len(decision.permitted_names)} of {n_tools} tools permitted"
         later = "" if is_complete else ", and such as come later"
-        missing = "".join(f"; {line}" for line in self._more_to_tell())
+        told = (*self._server.surface.operator.notices, *self._features.gathered("start_lines"))
+        missing = "".join(f"; {line}" for line in told)
         bounds = "; ".join(_spelled(decision.effective)) or "no bounds"
         return f"{self._server.name}: {counted}{later}; {bounds}{missing}"
 
 
-async def entries(server: BoundedServer, kind: ComponentKind) -> list[Entry]:
+async def entries(server: Host, kind: ComponentKind) -> list[Entry]:
     """Return the entries of all that a server has of a kind; see `components`."""
     return [entry_of(kind, component) for component in await components(server, kind)]
 
 
-async def components(server: BoundedServer, kind: ComponentKind, *, past_mounted: bool = True) -> list[Any]:
+async def components(server: Host, kind: ComponentKind, *, past_mounted: bool = True) -> list[Any]:
     """Return all that a server has of a kind, past its bounds, `auth` checks and the author's `disable`.
 
     Of a provider whose components come from elsewhere nothing is asked: that may take long, or start a process.
@@ -207,7 +204,7 @@ async def components(server: BoundedServer, kind: ComponentKind, *, past_mounted
     return found
 
 
-async def _marked(server: BoundedServer, tools: Sequence[Any]) -> Sequence[Any]:
+async def _marked(server: Host, tools: Sequence[Any]) -> Sequence[Any]:
     """Return tools in their order, each marked where the server's author disabled it."""
     for transform in server.transforms:
         if isinstance(transform, Visibility):
@@ -215,7 +212,7 @@ async def _marked(server: BoundedServer, tools: Sequence[Any]) -> Sequence[Any]:
     return tools
 
 
-def _mounted(server: AggregateProvider) -> Iterator[BoundedServer]:
+def _mounted(server: Host) -> Iterator[Host]:
     """Yield the servers with bounds of their own that are mounted in a server, at any depth."""
     waiting: list[Provider] = list(server.providers)
     while waiting:
@@ -226,8 +223,8 @@ def _mounted(server: AggregateProvider) -> Iterator[BoundedServer]:
             waiting.append(provider.server)
         elif isinstance(provider, AggregateProvider):
             waiting += provider.providers
-            if isinstance(provider, BoundedServer):
-                yield provider
+            if isinstance(getattr(provider, "surface", None), Surface):
+                yield cast(Host, provider)
 
 
 def is_fixed(provider: Provider) -> bool:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -15,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 import typer
 
 from agent_utilities.errors import InputError
-from agent_utilities.mcp.command_line.gone_reader import quiet_for_gone_reader
+from agent_utilities.mcp.command_line import installed_version
 from agent_utilities.mcp.command_line.options import (
     BriefHelp,
     LogLevel,
@@ -27,21 +29,21 @@ from agent_utilities.mcp.command_line.options import (
     selection_of,
     settings_of,
 )
-from agent_utilities.mcp.command_line.version import installed_version
 
 if TYPE_CHECKING:  # the command line is read before anything of FastMCP is loaded
     from types import FrameType
 
+    from agent_utilities.mcp.feature_list import FeatureList
     from agent_utilities.mcp.host import Host
+    from agent_utilities.mcp.operator_bounds import OperatorBounds
     from agent_utilities.mcp.stopping import Stopping
-    from agent_utilities.resolution.resolver import Resolver
-    from agent_utilities.runtime.endable_stdin import EndableStdin
+    from agent_utilities.runtime.process_io import EndableStdin
 
     class Launchable(Host, Protocol):
         """What the command line needs of the server that it launches."""
 
-        serves_http: bool
-        resolver: Resolver
+        features: FeatureList
+        operator_bounds: OperatorBounds
         stopping: Stopping
 
         @property
@@ -55,6 +57,26 @@ if TYPE_CHECKING:  # the command line is read before anything of FastMCP is load
 
 
 _EPILOG = "Callers narrow this further by URL query (?tools=…) and headers (x-mcp-enabled-tools: …)."
+
+
+@contextmanager
+def quiet_for_gone_reader() -> Iterator[None]:
+    """End with code 1 and without a word where whoever read the output has gone; around all that a command does."""
+    has_gone = False
+    try:
+        try:
+            yield
+        finally:
+            if sys.stdout is not None:  # which may be closed from the start
+                sys.stdout.flush()
+    except* BrokenPipeError:  # alone, or as a stdio server's tasks raise it
+        has_gone = True
+    if has_gone:
+        # The interpreter flushes once more as it ends; what is left then goes nowhere.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(nowhere, stream.fileno())
+        sys.exit(1)
 
 
 @dataclass(frozen=True)
@@ -139,7 +161,7 @@ def launch(load: Callable[[], Launchable], options: Options) -> None:
 
     from agent_utilities.mcp.command_line.listing import print_listing
 
-    anyio.run(print_listing, server, options.as_json)
+    anyio.run(print_listing, server, server.features, server.operator_bounds, options.as_json)
 
 
 def _refuse(message: str) -> NoReturn:
@@ -154,8 +176,8 @@ def _serve(server: Launchable, options: Options) -> None:
     # Uvicorn raises the signal again when it is done; the lifespan still has to close what it opened.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     _ = server.surface.operator.selection, server.surface.operator.settings
-    server.serves_http = options.transport is not Transport.STDIO
-    server.resolver.check()
+    server.transport = "stdio" if options.transport is Transport.STDIO else options.transport.wire
+    server.features.check()
     calm_collector()
     common: dict[str, Any] = {"show_banner": False, "log_level": options.log_level.upper()}
     if options.transport is Transport.STDIO:
@@ -190,7 +212,7 @@ def _stdin_that_signals_end() -> EndableStdin | None:
     """
     if sys.platform == "win32":  # which can't wait for pipes
         return None
-    from agent_utilities.runtime.endable_stdin import EndableStdin
+    from agent_utilities.runtime.process_io import EndableStdin
 
     stdin = EndableStdin()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -207,7 +229,7 @@ def _end_stdin(stdin: EndableStdin, before: Callable[[int, FrameType | None], An
 
 def _log_to_stderr(level: LogLevel) -> None:
     """Send this package's log lines to stderr, at a level, and cut everybody's; the root logger is left alone."""
-    from agent_utilities.runtime.log_records import ShortRecord
+    from agent_utilities.runtime.process_io import ShortRecord
 
     logging.setLogRecordFactory(ShortRecord)
     package = logging.getLogger("agent_utilities")

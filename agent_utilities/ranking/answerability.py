@@ -1,4 +1,4 @@
-"""Whether a request is answered at all: the evidence that vectors give for it, and the least that claims anything.
+"""How near tools are to requests by their vectors, and whether a request is answered at all.
 
 Requests that a catalog can't answer are the farther from its tools the more it is about one thing; a cut that is right
 for one catalog is wrong for the next, and says nothing about another model. So it is measured on what is permitted.
@@ -6,18 +6,101 @@ for one catalog is wrong for the next, and says nothing about another model. So 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
-from agent_utilities.ranking.blas import single_blas_thread
-from agent_utilities.ranking.nearness import Nearness
+from agent_utilities.catalog.document import ToolDocument
+from agent_utilities.ranking.arrays import NDArray, Places, Scores, Vectors, np, single_blas_thread
 from agent_utilities.ranking.scoring import N_DECIMALS
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+CENTRING = 0.5
+_LEAST_LENGTH = 1e-3
 
-    from agent_utilities.ranking.arrays import Places, Scores, Vectors
+
+class Cosines(NamedTuple):
+    """How near tools are to a request.
+
+    Args:
+        plain: (n_texts, n_tools) the cosines of the whole request first, then of its parts, as they are.
+        centred: (n_texts, n_tools) the same less what all tools have in common.
+    """
+
+    plain: Vectors
+    centred: Vectors
+
+
+@dataclass(frozen=True, eq=False)
+class Nearness:
+    """How near each tool is to requests.
+
+    Args:
+        vectors: (n_documents, n_dimensions), of unit length, one for each different document, so that equal tools
+            are equally near to the last bit.
+        rows: (n_tools,) the place of each tool's document in them, or None where no two are equal.
+        mean: (n_dimensions,) half the mean vector: what all tools of the catalog have in common tells nothing.
+        scale: (n_documents,) that makes the vectors less that half unit length again.
+    """
+
+    vectors: Vectors
+    rows: Places | None
+    mean: NDArray[np.float32]
+    scale: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, vectors: Vectors, documents: Sequence[ToolDocument]) -> Nearness:
+        """Return it for a catalog.
+
+        Args:
+            vectors: (n_documents, n_dimensions) of the different documents, in order of their first place.
+            documents: the catalog.
+        """
+        if len(vectors) == len(documents):
+            return cls._centred(vectors, None)
+        row_of = {document: row for row, document in enumerate(dict.fromkeys(documents))}
+        return cls._centred(vectors, np.array([row_of[document] for document in documents], dtype=np.intp))
+
+    @classmethod
+    def _centred(cls, vectors: Vectors, rows: Places | None) -> Nearness:
+        mean = CENTRING * vectors.mean(axis=0)
+        squares = np.einsum("ij,ij->i", vectors, vectors) - 2 * (vectors @ mean) + mean @ mean
+        return cls(vectors, rows, mean, 1 / np.maximum(np.sqrt(np.maximum(squares, 0)), _LEAST_LENGTH))
+
+    @property
+    def n_bytes(self) -> int:
+        """What the arrays take."""
+        rows = 0 if self.rows is None else self.rows.nbytes
+        return self.vectors.nbytes + self.scale.nbytes + self.mean.nbytes + rows
+
+    def of_tools(self, places: Places) -> Vectors:
+        """Return the vectors of some of the tools: (n, n_dimensions)."""
+        return self.vectors[places if self.rows is None else self.rows[places]]
+
+    def within(self, places: Places) -> Nearness:
+        """Return it for some of the tools, as a catalog of them alone would have it.
+
+        Args:
+            places: where they stand, ascending.
+        """
+        if self.rows is None:
+            return self._centred(self.vectors[places], None)
+        old_rows, firsts, rows = np.unique(self.rows[places], return_index=True, return_inverse=True)
+        order = np.argsort(firsts)
+        vectors = self.vectors[old_rows[order]]
+        return self._centred(vectors, None if len(old_rows) == len(places) else np.argsort(order)[rows])
+
+    def to(self, queries: Vectors) -> Cosines:
+        """Return how near the tools are to a request.
+
+        Args:
+            queries: (n_texts, n_dimensions) of the whole request first, then of its parts.
+        """
+        with single_blas_thread():
+            cosines = queries @ self.vectors.T
+        centred = cosines - (queries @ self.mean)[:, None]
+        centred *= self.scale
+        return Cosines(cosines, centred) if self.rows is None else Cosines(cosines[:, self.rows], centred[:, self.rows])
+
 
 N_NEIGHBOURS = 8
 """A tool's text is held against the eighth nearest other tool: nearer ones may do the same under another name."""
@@ -59,8 +142,6 @@ class Answerability:
         catalog may well answer some. And what 19 of 20 tools' own vectors reach against the eighth nearest other tool:
         in a catalog about one thing whatever is asked of it is near to many tools.
         """
-        import numpy as np
-
         with single_blas_thread():
             nearest = (unanswerable @ nearness.vectors.T).max(axis=1)
             among_themselves = unanswerable @ unanswerable.T
@@ -98,8 +179,6 @@ class Answerability:
             cosines: (n_texts, n_tools) to them, as they are.
             coverage: (n_texts, n_tools) the share of each text's words that each tool has, by how rare they are.
         """
-        import numpy as np
-
         best = (cosines + COVERAGE_SPREADS * self.spread * coverage).max(axis=1)
         with single_blas_thread():
             gaps = best - _mean_of_nearest(queries @ self.unanswerable.T)
@@ -122,8 +201,6 @@ def _mean_of_nearest(cosines: Vectors) -> Scores:
     Args:
         cosines: (n_texts, n_unanswerable)
     """
-    import numpy as np
-
     means: Scores = np.sort(cosines, axis=1)[:, -_N_NEAREST_UNANSWERABLE:].mean(axis=1)
     return means
 
@@ -133,8 +210,6 @@ def _evidence_of_own(vectors: Vectors, unanswerable: Vectors) -> Scores:
 
     A sample stands for a large catalog: spread over it evenly, so that the same tools always give the same.
     """
-    import numpy as np
-
     n_tools = len(vectors)
     n_sampled = min(n_tools, _N_SAMPLE, max(2 * N_NEIGHBOURS, _N_SAMPLE_CELLS // n_tools))
     sample = np.linspace(0, n_tools - 1, n_sampled).astype(np.intp)

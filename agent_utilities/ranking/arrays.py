@@ -1,15 +1,72 @@
-"""Types of arrays, for type checkers: nothing imports this when it runs, so numpy may stand at the top."""
+"""Arrays: their types, numpy on first use, and one thread at a time for BLAS, the matrix library under it."""
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from functools import lru_cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-Scores = NDArray[np.float32]
-"""(n_tools,)"""
+__all__ = ["NDArray", "Places", "Scores", "Vectors", "np", "single_blas_thread", "unit_vectors"]
 
-Vectors = NDArray[np.float32]
-"""(n, n_dimensions)"""
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
-Places = NDArray[np.intp]
-"""(n,) where tools stand in a catalog, or among the permitted tools of one."""
+    Scores = NDArray[np.float32]
+    """(n_tools,)"""
+    Vectors = NDArray[np.float32]
+    """(n, n_dimensions)"""
+    Places = NDArray[np.intp]
+    """(n,) where tools stand in a catalog, or among the permitted tools of one."""
+else:
+
+    class _Numpy:
+        """Numpy, which is imported when something of it is first asked for: most servers start without."""
+
+        def __getattr__(self, name):
+            value = getattr(import_module("numpy"), name)
+            setattr(self, name, value)
+            return value
+
+    np = _Numpy()
+    NDArray = Places = Scores = Vectors = Any
+
+_LEAST_NORM = 1e-12
+_LIMIT_LOCK = threading.Lock()
+"""Of the process, as the limit itself is."""
+_NEXT_LOCK = threading.Lock()
+"""Held by the caller who is next, so that one who embeds a catalog can't take turn after turn before a request."""
+
+
+@lru_cache(maxsize=1)
+def _controller() -> Any:
+    try:
+        return import_module("threadpoolctl").ThreadpoolController()
+    except ImportError:
+        return None
+
+
+@contextmanager
+def single_blas_thread() -> Iterator[None]:
+    """Let BLAS use one thread within, and one caller at a time.
+
+    A second thread gains nothing on a request's matrices, and two that wait for each other on busy cores take ten
+    times as long. The limit is the process's, so callers take turns: none may restore what another has set.
+    """
+    with _NEXT_LOCK:
+        _LIMIT_LOCK.acquire()
+    try:
+        controller = _controller()
+        with nullcontext() if controller is None else controller.limit(limits=1, user_api="blas"):
+            yield
+    finally:
+        _LIMIT_LOCK.release()
+
+
+def unit_vectors(vectors: Vectors) -> Vectors:
+    """Return vectors made unit length; null vectors stay null."""
+    units: Vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), _LEAST_NORM)
+    return units

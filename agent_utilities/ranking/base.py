@@ -7,14 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from agent_utilities.catalog.document import ToolDocument
-from agent_utilities.errors import AgentUtilitiesError
 
 if TYPE_CHECKING:
     from agent_utilities.ranking.past_requests import PastRequests
-
-
-class RankerError(AgentUtilitiesError, RuntimeError):
-    """A ranker can't do its work; a plainer one takes its place."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,23 +1,32 @@
-"""Vectors of texts: what provides them, and where they are kept."""
+"""Vectors of texts, tools and requests: what provides them, and what is said where they can't be had.
+
+A vector of two hundred words takes ten times as long as one of ten, and says less: it is the mean of what is asked and
+of all that is told around it. So a long request is cut into parts, and those are read that share most with some tool.
+"""
 
 from __future__ import annotations
 
+import logging
+import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
-from agent_utilities.ranking.base import RankerError
-from agent_utilities.runtime.bounded_cache import BoundedCache
+from agent_utilities.catalog.document import ToolDocument
+from agent_utilities.errors import RankerError
+from agent_utilities.ranking.arrays import Vectors, np, unit_vectors
+from agent_utilities.ranking.text import clauses
+from agent_utilities.runtime.caches import BoundedCache
 
 if TYPE_CHECKING:
-    from agent_utilities.ranking.arrays import Vectors
     from agent_utilities.ranking.vector_store import VectorStore
+
 
 TextRole = Literal["document", "query"]
 """Some models read what is searched otherwise than what it is searched for."""
 
-_LEAST_NORM = 1e-12
 _REQUESTS_BYTES = 4 << 20
 """What the vectors of requests may take: some 1,000 requests of two parts."""
 _ENTRY_BYTES = 512
@@ -79,8 +88,6 @@ class Embedder:
         Raises:
             RankerError: the provider can't, or answers nonsense.
         """
-        import numpy as np
-
         distinct = list(dict.fromkeys(texts))
         known = self._store.get(self.provider.name, role, distinct) if self._store else {}
         missing = [text for text in distinct if text not in known]
@@ -121,8 +128,6 @@ class Embedder:
         return self._checked(self.provider.embed(texts, role), texts)
 
     def _checked(self, given: Vectors, texts: Sequence[str]) -> Vectors:
-        import numpy as np
-
         vectors = np.asarray(given, dtype=np.float32)
         if vectors.ndim != 2 or len(vectors) != len(texts) or vectors.shape[1] == 0:
             raise RankerError(f"{self.provider.name!r} gives {vectors.shape} for {len(texts)} texts")
@@ -135,9 +140,204 @@ def _weigh(key: bytes, vectors: Vectors) -> int:
     return _ENTRY_BYTES + vectors.nbytes
 
 
-def unit_vectors(vectors: Vectors) -> Vectors:
-    """Return vectors made unit length; null vectors stay null."""
-    import numpy as np
+class SharedEmbedder:
+    """An embedder that is opened on first use, in the thread that asks, and once for everybody.
 
-    units: Vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), _LEAST_NORM)
-    return units
+    So a request that is ranked and routed is embedded once: its vectors are remembered by one and the same embedder.
+
+    Args:
+        open_provider: makes the provider; asked again the next time where it can't.
+        store: where vectors are kept between processes, or None.
+    """
+
+    def __init__(self, open_provider: Callable[[], Provider], store: VectorStore | None = None) -> None:
+        self._open_provider = open_provider
+        self._store = store
+        self._embedder: Embedder | None = None
+        self._lock = threading.Lock()
+
+    def __call__(self) -> Embedder:
+        """Return the embedder; loading a model takes long.
+
+        Raises:
+            RankerError: the provider can't be had.
+        """
+        with self._lock:
+            if self._embedder is None:
+                self._embedder = Embedder(self._open_provider(), self._store)
+            return self._embedder
+
+
+logger = logging.getLogger(__name__)
+
+
+class FallbackNotice:
+    """Says once that vectors can't be had, and again only after they could be.
+
+    Args:
+        what: what is done in their place.
+    """
+
+    def __init__(self, what: str = "ranked by words alone") -> None:
+        self._what = what
+        self._is_said = False
+
+    def failed(self, cause: str) -> str:
+        """Log a failure that is news, and return it as the cause of a plainer ranking."""
+        text = f"{self._what}: {cause}"
+        if not self._is_said:
+            logger.warning("%s", text)
+        self._is_said = True
+        return text
+
+    def worked(self) -> None:
+        """Note that vectors can be had."""
+        self._is_said = False
+
+
+ASPECT_WEIGHTS: Mapping[str, float] = {"whole": 0.4, "first_sentence": 0.4, "name": 0.2}
+"""Of the texts that `ToolDocument.aspects` gives."""
+HINT_WEIGHT = 2.0
+_N_AT_A_TIME = 256
+
+
+def document_vectors(embedder: Embedder, documents: Sequence[ToolDocument]) -> Vectors:
+    """Return a vector for each tool: the weighted mean of its aspects and its search hints, of unit length.
+
+    Hints are what people may say for it: the more there are, the more they weigh, 2n/(n + 1) beside 1 for its text.
+
+    Raises:
+        RankerError: the provider can't.
+    """
+    chunks = [documents[start : start + _N_AT_A_TIME] for start in range(0, len(documents), _N_AT_A_TIME)]
+    return np.concatenate([_with_hints(embedder, chunk, _of_texts(embedder, chunk)) for chunk in chunks])
+
+
+def _of_texts(embedder: Embedder, documents: Sequence[ToolDocument]) -> Vectors:
+    aspects = [document.aspects() for document in documents]
+    vectors = embedder.embed([texts[name] or "-" for texts in aspects for name in ASPECT_WEIGHTS], "document")
+    by_document = vectors.reshape(len(documents), len(ASPECT_WEIGHTS), -1)
+    weights = np.array(list(ASPECT_WEIGHTS.values()), dtype=np.float32)
+    return unit_vectors((by_document * weights[None, :, None]).sum(axis=1))
+
+
+def _with_hints(embedder: Embedder, documents: Sequence[ToolDocument], vectors: Vectors) -> Vectors:
+    texts = [hint for document in documents for hint in document.hints]
+    if not texts:
+        return vectors
+    n_by_document = [len(document.hints) for document in documents]
+    owners = np.repeat(np.arange(len(documents)), n_by_document)
+    n_hints = np.maximum(n_by_document, 1)[:, None].astype(np.float32)
+    sums = np.zeros_like(vectors)
+    np.add.at(sums, owners, embedder.embed(texts, "query"))
+    return unit_vectors(vectors + HINT_WEIGHT / (n_hints + 1) * sums)
+
+
+BUDGET = 256
+"""Word pieces, about, that are embedded of a request: some 45 ms of MiniLM."""
+_WHOLE_BUDGET = 128
+"""The same of the whole, some 100 words; of a longer one the parts are embedded in its place."""
+_N_CHARACTERS = 8_000
+_N_PART_PIECES = 32
+_N_PARTS = 64
+_N_LETTERS = 5
+"""Of a word piece, about."""
+# In runs of some letters, so that a text without spaces can be cut too.
+_RUN = re.compile(r"\w{1,16}|[^\w\s]")
+
+
+@dataclass(frozen=True, slots=True)
+class RequestTexts:
+    """The texts of a request that stand for it.
+
+    Args:
+        whole: all of it, or the parts chosen, joined.
+        parts: those that may each want a tool of its own; may be none where the whole is embedded.
+        is_chosen: the whole is not embedded itself: its vector is the mean of its parts'.
+    """
+
+    whole: str
+    parts: tuple[str, ...]
+    is_chosen: bool = False
+
+    @property
+    def to_embed(self) -> tuple[str, ...]:
+        """Return the texts whose vectors `vectors` takes."""
+        return self.parts if self.is_chosen else (self.whole, *self.parts)
+
+    def vectors(self, embedded: Vectors) -> Vectors:
+        """Return the vectors of the whole and of the parts: (1 + n_parts, n_dimensions).
+
+        Args:
+            embedded: those of `to_embed`, of unit length.
+        """
+        if not self.is_chosen:
+            return embedded
+        weights = np.array([[n_pieces(part)] for part in self.parts], dtype=np.float32)
+        return np.concatenate([unit_vectors((embedded * weights).sum(axis=0, keepdims=True)), embedded])
+
+
+def read_request(query: str, evidence: Callable[[str], float]) -> RequestTexts:
+    """Return what is embedded of a request, within the budget as far as can be told without the model.
+
+    Args:
+        query: the request; its first 8,000 characters count.
+        evidence: returns how well the best tool fits a text, quickly.
+    """
+    whole = query[:_N_CHARACTERS]
+    parts = clauses(whole)
+    n_whole = n_pieces(whole)
+    if n_whole <= _WHOLE_BUDGET and n_whole + sum(map(n_pieces, parts)) <= BUDGET:
+        return RequestTexts(whole, tuple(parts))
+    windows = list(dict.fromkeys(window for part in parts or [whole] for window in _windows(part)))
+    if len(windows) > _N_PARTS:  # what is asked stands at one end mostly
+        windows = [*windows[: _N_PARTS // 2], *windows[-_N_PARTS // 2 :]]
+    evidences = [evidence(window) for window in windows]
+    if n_whole <= _WHOLE_BUDGET:
+        return RequestTexts(whole, _choose(windows, evidences, BUDGET - n_whole))
+    chosen = _choose(windows, evidences, BUDGET)
+    return RequestTexts(". ".join(chosen), chosen, is_chosen=True)
+
+
+def n_pieces(text: str) -> int:
+    """Return about how many word pieces a model makes of a text.
+
+    A letter beyond ASCII counts as one: so it is for Chinese and Japanese.
+    """
+    return sum(_n_run_pieces(run.group()) for run in _RUN.finditer(text))
+
+
+def _n_run_pieces(run: str) -> int:
+    if run.isascii():
+        return 1 + (len(run) - 1) // _N_LETTERS
+    n_ascii = len(run.encode("ascii", "ignore"))
+    return len(run) - n_ascii + -(-n_ascii // _N_LETTERS)
+
+
+def _windows(text: str) -> Iterator[str]:
+    """Yield a text, or the stretches that one is cut into which is longer than a part should be."""
+    start = end = n = 0
+    for run in _RUN.finditer(text):
+        n += (n_run := _n_run_pieces(run.group()))
+        if n > _N_PART_PIECES:
+            yield text[start:end].strip()
+            start, n = run.start(), n_run
+        end = run.end()
+    if start < end:
+        yield text[start:].strip()
+
+
+def _choose(parts: Sequence[str], evidences: Sequence[float], room: int) -> tuple[str, ...]:
+    """Return the parts of the most evidence for which there is room, in order; of equals the first.
+
+    Args:
+        parts: in the order of the request.
+        evidences: aligned with them.
+        room: in word pieces.
+    """
+    chosen: list[int] = []
+    for place in sorted(range(len(parts)), key=lambda place: -evidences[place]):
+        if (n := n_pieces(parts[place])) <= room:
+            chosen.append(place)
+            room -= n
+    return tuple(parts[place] for place in sorted(chosen))

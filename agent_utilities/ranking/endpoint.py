@@ -7,15 +7,13 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx2
 
-from agent_utilities.ranking.base import RankerError
+from agent_utilities.errors import RankerError
+from agent_utilities.ranking.arrays import Vectors, np
 from agent_utilities.ranking.embedding import TextRole
-
-if TYPE_CHECKING:
-    from agent_utilities.ranking.arrays import Vectors
 
 KEY_VARIABLE = "MCP_EMBEDDINGS_API_KEY"
 _N_AT_A_TIME = 64
@@ -85,8 +83,6 @@ class Endpoint:
         return self._embed(texts, self._request_timeout_s, self._request_timeout_s)
 
     def _embed(self, texts: Sequence[str], timeout_s: float, total_s: float) -> Vectors:
-        import numpy as np
-
         if self._clock() < self._rest.until_s:
             raise RankerError(self._rest.cause)
         vectors: list[Any] = []

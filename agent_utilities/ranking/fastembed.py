@@ -6,15 +6,13 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx2
 
-from agent_utilities.ranking.base import RankerError
+from agent_utilities.errors import RankerError
+from agent_utilities.ranking.arrays import Vectors, np
 from agent_utilities.ranking.embedding import TextRole
-
-if TYPE_CHECKING:
-    from agent_utilities.ranking.arrays import Vectors
 
 MODEL = "BAAI/bge-small-en-v1.5"
 _HUB = "https://huggingface.co"
@@ -48,8 +46,6 @@ class FastEmbed:
 
     def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
         """Return one vector a text, in order."""
-        import numpy as np
-
         embed = self._model.query_embed if role == "query" else self._model.passage_embed
         try:
             return np.array(list(embed(list(texts))), dtype=np.float32)

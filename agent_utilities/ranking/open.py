@@ -10,7 +10,7 @@ from agent_utilities.ranking.base import Ranker
 from agent_utilities.ranking.embedding import Provider
 
 if TYPE_CHECKING:
-    from agent_utilities.ranking.fusion import HybridRanker
+    from agent_utilities.ranking.hybrid import HybridRanker
 
 
 def open_ranker(kind: str, provider: str = "minilm", cache: Path | None = None) -> Ranker:
@@ -43,8 +43,7 @@ def open_hybrid(kind: str, provider: str, cache: Path | None) -> HybridRanker:
     Raises:
         InputError: no such provider.
     """
-    from agent_utilities.ranking.fusion import HybridRanker
-    from agent_utilities.ranking.hybrid_view import LEXICAL_WEIGHT
+    from agent_utilities.ranking.hybrid import LEXICAL_WEIGHT, HybridRanker
     from agent_utilities.ranking.vector_store import VectorStore
 
     check_provider(provider)

@@ -1,14 +1,11 @@
-"""Scores as they count: to 6 decimals, best first, ties in catalog order."""
+"""Scores as they count: to 6 decimals, best first, ties in catalog order, and which of them are claimed."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from agent_utilities.ranking.arrays import Places, Scores
+from agent_utilities.ranking.arrays import NDArray, Places, Scores, np
 
 N_DECIMALS = 6
 """Rounding deep inside a sum changes a score by less, and so breaks no tie."""
@@ -24,8 +21,6 @@ def best_places(scores: Scores, eligible: NDArray[np.bool_] | None, limit: int) 
         eligible: (n_tools,) which may be returned, or None for all.
         limit: the most to return.
     """
-    import numpy as np
-
     places = np.arange(len(scores)) if eligible is None else np.flatnonzero(eligible)
     candidates = scores if eligible is None else scores[places]
     if 0 < limit < len(candidates):
@@ -38,7 +33,72 @@ def best_places(scores: Scores, eligible: NDArray[np.bool_] | None, limit: int) 
 
 def round_scores(scores: Scores) -> NDArray[np.float64]:
     """Return scores to as many decimals as count."""
-    import numpy as np
-
     rounded: NDArray[np.float64] = np.asarray(scores, dtype=np.float64).round(N_DECIMALS)
     return rounded
+
+
+N_RAISED = 7
+"""The most tools that past requests raise, and so the most places that another one sinks by."""
+_NTH_GAIN = 5
+
+
+def raise_best(scores: Scores, places: Places, gains: Scores, eligible: NDArray[np.bool_] | None = None) -> Scores:
+    """Return scores of which the few best have risen: (n_tools,); none has fallen.
+
+    Args:
+        scores: (n_tools,) as the tools' own texts make them.
+        places: (n_learned,) of the tools that have past requests.
+        gains: (n_learned,) what those say for each; below 0 counts as nothing.
+        eligible: (n_tools,) which may be ranked, or None for all.
+    """
+    gains = np.maximum(gains, 0)
+    usual = 0.0 if len(gains) < _NTH_GAIN else float(np.partition(gains, -_NTH_GAIN)[-_NTH_GAIN])
+    learned = scores + np.float32(usual)
+    learned[places] = scores[places] + gains
+    best = best_places(learned, eligible, N_RAISED)
+    raised = scores.copy()
+    raised[best] = learned[best]
+    return raised
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRule:
+    """How far behind the best a tool may lie and still be claimed.
+
+    The further of two distances counts: a fixed one, or a share of the way from the best down to the mean. A request
+    for several tools scores far over the mean, and each of them lies somewhere below the first. Neither depends on how
+    many tools there are.
+
+    Args:
+        distance: the fixed one; 0 leaves the share alone.
+        share: of the way down to the mean, 0 to 1.
+    """
+
+    distance: float
+    share: float
+
+    def least_score(self, scores: Scores) -> float:
+        """Return the score from which on a tool is claimed.
+
+        Args:
+            scores: (n_permitted,) before what names add.
+        """
+        if not len(scores):
+            return 0.0
+        best, mean = float(scores.max()), float(scores.mean())
+        return round(best - max(self.distance, self.share * (best - mean)), N_DECIMALS)
+
+
+def count_claimed(scores: Scores, least: float, places: Places, named: Sequence[int]) -> int:
+    """Return how many of the tools ranked are claimed: those named and those whose scores are high enough.
+
+    Args:
+        scores: (n_ranked,) before what names add.
+        least: as `ClaimRule.least_score` gives it.
+        places: (n_ranked,) best first, and those named before all others.
+        named: the places of the tools that the request names.
+    """
+    claimed = round_scores(scores) >= least
+    if named:
+        claimed |= np.isin(places, named)
+    return int(claimed.sum())

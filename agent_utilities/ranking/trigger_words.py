@@ -1,23 +1,22 @@
-"""The words of capabilities' triggers, and how well a text fits each capability by the words that they share."""
+"""How well a text fits capabilities by the words of their triggers, and how much it is put as talk that calls for none.
+
+`is postgres better than mysql in your opinion` is as near to a database's triggers as a request to query it; only how
+it is put tells them apart.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from math import log
-from typing import TYPE_CHECKING
 
-from agent_utilities.ranking.fields import SURFACE_WEIGHT
+from agent_utilities.ranking.arrays import NDArray, Scores, np
+from agent_utilities.ranking.examples import PATTERNS, REQUESTS, TALK, UNANSWERABLE
+from agent_utilities.ranking.terms import SURFACE_WEIGHT
 from agent_utilities.ranking.text import is_content_word, stem, words
-from agent_utilities.ranking.unanswerable import UNANSWERABLE
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from agent_utilities.ranking.arrays import Scores
 
 STOPWORD_WEIGHT = 0.25
 """Of a word that says nothing by itself, beside 1: `what did I tell you` calls for a memory."""
@@ -29,6 +28,10 @@ COVERAGE_POWER = 0.4
 """How much longer texts must share more: 0 for not at all, 1 for the same share of their words."""
 BACKGROUND_WEIGHT = 0.25
 """Of a request that calls for nothing, beside a capability, in how common a word is: few capabilities tell little."""
+PAIR_WEIGHT = 0.5
+"""Of two words beside each other: `better than` says more than `better`."""
+TALK_COVERAGE_POWER = 0.3
+_ALL_TALK = (*UNANSWERABLE, *PATTERNS, *TALK)
 _HALF_SHARE = 0.15
 _MAX_COUNT = 1.3
 _N_LETTERS = 4
@@ -60,8 +63,6 @@ class TriggerWords:
     @classmethod
     def of(cls, triggers: Mapping[str, Sequence[str]]) -> TriggerWords:
         """Return them for capabilities in order of the mapping; processor work."""
-        import numpy as np
-
         entries: dict[str, list[tuple[int, float]]] = {}
         for owner, (name, texts) in enumerate(triggers.items()):
             for term, weight in _weights(name, texts).items():
@@ -95,8 +96,6 @@ class TriggerWords:
 
         The sum of what shared words are worth, the rarer the more, over a power of what all words of the text are.
         """
-        import numpy as np
-
         counts = self._with_beginnings(_counts(text[:_N_CHARACTERS]))
         rarities = {term: min(count, _MAX_COUNT) * self.idf.get(term, self.max_idf) for term, count in counts.items()}
         known = [(rarity, slice(*self.slices[term])) for term, rarity in rarities.items() if term in self.slices]
@@ -173,3 +172,67 @@ def _weights(name: str, texts: Sequence[str]) -> dict[str, float]:
 def _idf(n: float, n_having: float) -> float:
     """Return how rare a term is. Source: Robertson and Spärck Jones, as BM25 has it."""
     return log(1 + (n - n_having + 0.5) / (n_having + 0.5))
+
+
+@dataclass(frozen=True, eq=False)
+class GeneralTalk:
+    """The words of general talk, and how rare each is among requests.
+
+    Args:
+        n_patterns: how many such messages there are.
+        idf: of each term that triggers or requests have, 0 to 1; any other has 1.
+        owners: of each term, the messages that have it.
+    """
+
+    n_patterns: int
+    idf: Mapping[str, float]
+    owners: Mapping[str, NDArray[np.intp]]
+
+    @classmethod
+    def of(cls, triggers: Iterable[str]) -> GeneralTalk:
+        """Return it beside triggers: how they and requests are put tells nothing."""
+        n_having: dict[str, int] = {}
+        n_triggers = 0
+        for trigger in (*triggers, *REQUESTS):
+            n_triggers += 1
+            for term in _pair_counts(trigger):
+                n_having[term] = n_having.get(term, 0) + 1
+        most = log(1 + (n_triggers + 0.5) / 0.5)
+        return cls(
+            n_patterns=len(_ALL_TALK),
+            idf={term: log(1 + (n_triggers - n + 0.5) / (n + 0.5)) / most for term, n in n_having.items()},
+            owners=_owners_by_term(),
+        )
+
+    def score(self, text: str) -> float:
+        """Return how much a text shares with the most alike of such messages; 0 for nothing."""
+        rarities = {term: n * self.idf.get(term, 1.0) for term, n in _pair_counts(text[:_N_CHARACTERS]).items()}
+        shared = np.zeros(self.n_patterns)
+        for term, rarity in rarities.items():
+            if (having := self.owners.get(term)) is not None:
+                shared[having] += rarity
+        total = sum(rarities.values())
+        return float(shared.max()) / total**TALK_COVERAGE_POWER if total > 0 else 0.0
+
+
+@cache
+def _owners_by_term() -> Mapping[str, NDArray[np.intp]]:
+    owners: dict[str, list[int]] = {}
+    for owner, pattern in enumerate(_ALL_TALK):
+        for term in _pair_counts(pattern):
+            owners.setdefault(term, []).append(owner)
+    return {term: np.array(having, dtype=np.intp) for term, having in owners.items()}
+
+
+def _pair_counts(text: str) -> dict[str, float]:
+    """Return how often a text has each stem, and each two beside each other."""
+    counts: dict[str, float] = {}
+    stems = []
+    for word in words(text):
+        stemmed = stem(word)
+        stems.append(stemmed)
+        counts[stemmed] = counts.get(stemmed, 0.0) + (1 if is_content_word(word) else STOPWORD_WEIGHT)
+    for first, second in pairwise(stems):
+        pair = f"{first} {second}"
+        counts[pair] = counts.get(pair, 0.0) + PAIR_WEIGHT
+    return counts

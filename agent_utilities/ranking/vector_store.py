@@ -8,11 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from agent_utilities.ranking.arrays import NDArray, np
 
 R = TypeVar("R")
 logger = logging.getLogger(__name__)
@@ -45,8 +43,6 @@ class VectorStore:
             role: `document` or `query`.
             texts: what the vectors are of.
         """
-        import numpy as np
-
         text_by_key = {_key(model, role, text): text for text in texts}
 
         def read(connection: sqlite3.Connection) -> dict[str, NDArray[np.float32]]:

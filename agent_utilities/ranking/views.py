@@ -5,12 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
-from agent_utilities.runtime.bounded_cache import BoundedCache
-
-if TYPE_CHECKING:
-    from agent_utilities.ranking.arrays import Places
+from agent_utilities.ranking.arrays import Places, np
+from agent_utilities.runtime.caches import BoundedCache
 
 SPARE_BYTES = 8 << 20
 """What views may take beyond what the whole catalog does: about 5,000 tools, or some hundred views of a few."""
@@ -71,8 +69,6 @@ class Views(Generic[V]):
 
     def of(self, permitted: Sequence[int] | None) -> V:
         """Return the view of the permitted tools; None permits all."""
-        import numpy as np
-
         if permitted is None:
             return self._whole
         key = _Permitted(tuple(permitted))

@@ -13,19 +13,26 @@ from functools import partial
 from hashlib import blake2b
 
 from agent_utilities.capabilities.intent import intent_text
-from agent_utilities.capabilities.routing import LEAST_CHARACTERS, Route, routed
-from agent_utilities.ranking.base import RankerError
-from agent_utilities.ranking.embedding import Embedder
-from agent_utilities.ranking.fallback_notice import FallbackNotice
-from agent_utilities.ranking.request_direction import EXAMPLES
-from agent_utilities.ranking.request_texts import read_request
+from agent_utilities.capabilities.model import LEAST_CHARACTERS, Gate, Route, routed
+from agent_utilities.errors import RankerError
+from agent_utilities.ranking.embedding import Embedder, FallbackNotice, read_request
+from agent_utilities.ranking.examples import EXAMPLES
 from agent_utilities.ranking.text import STOPWORDS, is_content_word, words
-from agent_utilities.ranking.trigger_index import TriggerIndex, distinct_triggers
-from agent_utilities.resolution.capability_gates import BY_MODEL, BY_WORDS
-from agent_utilities.runtime.bounded_cache import BoundedCache
-from agent_utilities.runtime.threads import start_in_daemon_thread
+from agent_utilities.ranking.triggers import TriggerIndex, distinct_triggers
+from agent_utilities.runtime.caches import BoundedCache
+from agent_utilities.runtime.waiting import start_in_daemon_thread
 
 logger = logging.getLogger("agent_utilities.capabilities")
+
+# What a capability must clear to be activated unasked: one gate for each way of comparing, and what each is worth. It
+# holds for the model that it was measured with alone: cosines of another are on another scale. So a model that has none
+# here compares nothing, and words route in its place, under their own gate.
+BY_WORDS = Gate(threshold=0.27, margin=0.005, margin_of_one=0.4)
+"""Words alone."""
+
+BY_MODEL: Mapping[str, Gate] = {"minilm-l6-v2": Gate(threshold=0.225, margin=0.01, margin_of_one=0.6)}
+"""Vectors and words, by the model's name. What both come to, also where they are chosen apart, is told by
+`benchmarks/capability_routing.py` and docs/ranking.md."""
 
 _RETRY_S = 60.0
 _VECTORS_S = 1.0

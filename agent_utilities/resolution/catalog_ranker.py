@@ -6,20 +6,19 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from sys import getsizeof
 from typing import Any, TypeVar
 
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.ranking.base import Index, Ranker
-from agent_utilities.resolution.answer import Question, Ranked
-from agent_utilities.resolution.catalog_index import CatalogIndex
-from agent_utilities.resolution.deadlines import for_index_by_vectors
+from agent_utilities.resolution.answer import UNRANKED, Question, Ranked, for_index_by_vectors, unavailable
+from agent_utilities.resolution.catalog_index import BY_WORDS, CatalogIndex, TimelyRankings
 from agent_utilities.resolution.learned_indexes import LearnedIndexes
-from agent_utilities.resolution.timely_ranking import BY_WORDS, TimelyRankings
-from agent_utilities.runtime.deadline import Deadline
-from agent_utilities.runtime.threads import in_daemon_thread
-from agent_utilities.selection.resolution import Resolution
+from agent_utilities.runtime.caches import BoundedCache
+from agent_utilities.runtime.waiting import Deadline, NotRunningError, SingleFlight, in_daemon_thread
+from agent_utilities.selection.model import Resolution
 
 logger = logging.getLogger("agent_utilities.ranking")
 
@@ -109,7 +108,7 @@ class CatalogRanker:
         """Wait until what was taught is learned, as far as it can be for now; only while `run` is under way."""
         await self._learned.idle.wait()
 
-    # -- indexing, in the background -----------------------------------------------------------------------------
+    # -- indexing, in the background ---------------------------------------------------------------------------------
 
     def offer(self, digest: str, documents: Sequence[ToolDocument]) -> None:
         """Take a catalog to be indexed in the background; nothing is done where it is the one offered last.
@@ -223,7 +222,7 @@ class CatalogRanker:
         self._learned.catalog_changed()
         logger.info("index of %d tools is ready%s", len(documents), f" ({best.cause})" if best.cause else "")
 
-    # -- answering -----------------------------------------------------------------------------------------------
+    # -- answering ---------------------------------------------------------------------------------------------------
 
     async def rank(self, question: Question, deadline: Deadline) -> Ranked | None:
         """Rank the tools in scope; by words alone where vectors take too long. See `ToolRanker`."""
@@ -270,3 +269,70 @@ async def _attempt(answer: Awaitable[_T]) -> _T | None:
     except Exception:
         logger.exception("can't rank; tools that bear the query's words are shown")
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class SearchKey:
+    """What the answer to one search depends on; equal for callers who may be given the same.
+
+    Args:
+        query: the words as they came: capitals and quotes tell names from words.
+        scope_digest: of the tools that the caller may use.
+        index_version: what is searched, and whose past requests count.
+        limit: the most to name.
+    """
+
+    query: str
+    scope_digest: str
+    index_version: str
+    limit: int
+
+    def weigh(self, answer: Resolution) -> int:
+        """Return about how many bytes an answer takes, with what it is an answer to."""
+        return 800 + getsizeof(self.query) + getsizeof(self.scope_digest) + 250 * len(answer.tools)
+
+
+class CatalogSearch:
+    """Searches a server's tools; what was found is remembered while the index is the same.
+
+    A list shows what answers a query, and everything where nothing does; whoever searches wants the best there is.
+
+    Args:
+        ranker: holds the index; lists read the same one.
+        cache_bytes: what the answers remembered may take together.
+    """
+
+    def __init__(self, ranker: CatalogRanker, cache_bytes: int) -> None:
+        self._ranker = ranker
+        self._answers: BoundedCache[SearchKey, Resolution] = BoundedCache(cache_bytes, SearchKey.weigh)
+        self.flights: SingleFlight[SearchKey, Resolution] = SingleFlight()
+        """What is being searched, once for all who wait for the same."""
+
+    async def find(self, question: Question, limit: int, deadline: Deadline) -> Resolution:
+        """Return the best tools in scope, best first; never fails, never waits past the deadline.
+
+        Args:
+            question: what is asked.
+            limit: the most to name.
+            deadline: until when to wait.
+        """
+        if not self._ranker.version:
+            return unavailable("no index yet")
+        scope_digest = question.scope.digest if question.scope is not None else ""
+        key = SearchKey(question.query, scope_digest, self._ranker.version_for(question.trail.scope), limit)
+        if (answer := self._answers.get(key)) is not None:
+            return answer
+        try:
+            return await self.flights.join(key, lambda: self._search(key, question, deadline), deadline)
+        except TimeoutError:
+            return unavailable("too slow")
+        except NotRunningError:
+            return unavailable("failed")
+
+    async def _search(self, key: SearchKey, question: Question, deadline: Deadline) -> Resolution:
+        answer = await self._ranker.search(question, key.limit, deadline)
+        if answer is None:
+            return unavailable(UNRANKED)
+        if not answer.is_temporary:
+            self._answers.keep(key, answer)
+        return answer

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextvars import copy_context
 
 from agent_utilities.graph.base import ToolGraph
-from agent_utilities.graph.edges import ToolEdge, sync_edges
-from agent_utilities.resolution.deadlines import Limits
+from agent_utilities.graph.sync import ToolEdge, sync_edges
+from agent_utilities.resolution.answer import Limits
 
 logger = logging.getLogger("agent_utilities.graph")
 

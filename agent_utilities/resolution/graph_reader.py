@@ -13,11 +13,9 @@ from agent_utilities.graph import cypher
 from agent_utilities.graph.base import Cause, GraphError, ServerState, ToolGraph
 from agent_utilities.graph.breaker import Breaker
 from agent_utilities.graph.matching import Matches, match_literally, match_terms, match_with_neighbours
-from agent_utilities.resolution.deadlines import Limits
-from agent_utilities.resolution.trail import NO_TRAIL, Trail
-from agent_utilities.runtime.bounded_cache import BoundedCache
-from agent_utilities.runtime.deadline import Deadline
-from agent_utilities.runtime.single_flight import NotRunningError, SingleFlight
+from agent_utilities.resolution.answer import NO_TRAIL, Limits, Trail
+from agent_utilities.runtime.caches import BoundedCache
+from agent_utilities.runtime.waiting import Deadline, NotRunningError, SingleFlight
 
 logger = logging.getLogger("agent_utilities.graph")
 

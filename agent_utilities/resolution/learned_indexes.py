@@ -9,11 +9,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
-from agent_utilities.ranking.base import Index, LearningIndex, RankerError
+from agent_utilities.errors import RankerError
+from agent_utilities.ranking.base import Index, LearningIndex
 from agent_utilities.ranking.past_requests import PastRequests, newest
 from agent_utilities.resolution.catalog_index import CatalogIndex
-from agent_utilities.runtime.bounded_cache import BoundedCache
-from agent_utilities.runtime.threads import in_daemon_thread
+from agent_utilities.runtime.caches import BoundedCache
+from agent_utilities.runtime.waiting import in_daemon_thread
 
 logger = logging.getLogger("agent_utilities.ranking")
 

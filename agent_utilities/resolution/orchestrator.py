@@ -12,32 +12,33 @@ from functools import partial
 from typing import Any
 
 from agent_utilities.graph.base import Cause, GraphError, ServerState, ToolGraph
-from agent_utilities.graph.matching import Matches, names_of
-from agent_utilities.graph.query_text import normalise
+from agent_utilities.graph.matching import Matches, names_of, normalise
 from agent_utilities.resolution import graph_reader
 from agent_utilities.resolution.answer import (
     NO_EDITION,
+    NO_TRAIL,
     UNRANKED,
     Asked,
+    CallerScope,
+    Limits,
     Question,
     Ranked,
     ToolRanker,
+    Trail,
     answer_without_graph,
+    for_graph,
+    for_ranking,
     literal_answer,
     unavailable,
 )
-from agent_utilities.resolution.deadlines import Limits, for_graph, for_ranking
 from agent_utilities.resolution.edge_refresher import EdgeSource
 from agent_utilities.resolution.graph_age import graph_health, is_stale
 from agent_utilities.resolution.graph_reader import GraphReader, Outcome
-from agent_utilities.resolution.neighbours import shares_off_loop
+from agent_utilities.resolution.prior import shares_off_loop
 from agent_utilities.resolution.refresher import Introspect, Refresher
-from agent_utilities.resolution.scope import CallerScope
-from agent_utilities.resolution.trail import NO_TRAIL, Trail
-from agent_utilities.runtime.bounded_cache import BoundedCache
-from agent_utilities.runtime.deadline import Deadline
-from agent_utilities.runtime.single_flight import NotRunningError, SingleFlight
-from agent_utilities.selection.resolution import UNRESOLVED, Resolution
+from agent_utilities.runtime.caches import BoundedCache
+from agent_utilities.runtime.waiting import Deadline, NotRunningError, SingleFlight
+from agent_utilities.selection.model import UNRESOLVED, Resolution
 
 logger = logging.getLogger("agent_utilities.graph")
 
@@ -92,7 +93,7 @@ class DynamicToolOrchestrator:
         self.first_try_done = asyncio.Event()
         """Set once the graph was filled with the live tools, or could not be at the first try."""
 
-    # -- answering -----------------------------------------------------------------------------------------------
+    # -- answering ---------------------------------------------------------------------------------------------------
 
     async def resolve(
         self,
@@ -232,7 +233,7 @@ class DynamicToolOrchestrator:
         """How many queries were asked of the graph."""
         return self._reader.n_reads
 
-    # -- in the background ---------------------------------------------------------------------------------------
+    # -- in the background -------------------------------------------------------------------------------------------
 
     async def run(self, server_name: str) -> None:
         """Open the graph, fill it with a server's tools and keep it, until cancelled; then close within 2 s."""

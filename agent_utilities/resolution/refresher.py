@@ -12,7 +12,7 @@ from itertools import count
 from agent_utilities.graph.base import GraphError, ServerState, ToolGraph, ToolRecord
 from agent_utilities.graph.matching import match_literally, match_terms, match_with_neighbours
 from agent_utilities.graph.sync import server_state, sync
-from agent_utilities.resolution.deadlines import Limits
+from agent_utilities.resolution.answer import Limits
 from agent_utilities.resolution.edge_refresher import EdgeRefresher, EdgeSource
 
 logger = logging.getLogger("agent_utilities.graph")

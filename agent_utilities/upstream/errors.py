@@ -1,7 +1,8 @@
-"""Errors of upstreams: each names the upstream, what went wrong, and what happens or would help next."""
+"""The state of an upstream, and its errors: each names the upstream, what went wrong, and what would help next."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import ceil
 from typing import Literal
 
@@ -20,6 +21,8 @@ Cause = Literal[
     "stopping",
 ]
 """What is wrong with an upstream, in a word that state, metrics and tables share."""
+StateName = Literal["unseen", "idle", "starting", "ready", "failing", "off"]
+"""What an upstream does now, as `/ready`, metrics and tables tell it."""
 
 
 class ConfigError(InputError):
@@ -40,3 +43,25 @@ class UpstreamError(AgentUtilitiesError, ConnectionError):
         self.upstream, self.cause, self.detail, self.retry_in_s = upstream, cause, detail, retry_in_s
         again = f"; tried again in {ceil(retry_in_s)} s" if retry_in_s is not None else ""
         super().__init__(f"upstream {upstream!r} {cause}: {detail}{again}")
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamState:
+    """What an upstream does now.
+
+    Args:
+        name: `unseen`: never reached, so that its tools are absent. `idle`: not running, its tools are known.
+            `starting`, `ready`: a connection is being made, or is up. `failing`: the last try failed. `off`: disabled.
+        cause: of `failing`, in a word.
+        detail: of `failing`, for a person; no secret is in it.
+        n_failures: tries that failed in a row.
+        next_try_s: the event loop's time of the next try; None where only a call brings one.
+        n_tools: the tools that its snapshot has.
+    """
+
+    name: StateName
+    cause: Cause | None = None
+    detail: str = ""
+    n_failures: int = 0
+    next_try_s: float | None = None
+    n_tools: int = 0

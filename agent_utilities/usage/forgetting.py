@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_utilities.usage.clock import DAY_MS
-from agent_utilities.usage.errors import usage_error
-from agent_utilities.usage.snapshot import snapshot
+from agent_utilities.usage.database import explained, snapshot, transaction
+from agent_utilities.usage.model import DAY_MS
 
 _BUSY_S = 30.0
 """Seconds to wait for servers that write; their transactions take milliseconds."""
@@ -76,13 +75,12 @@ def forget(path: Path, what: Forget) -> Forgotten:
     with snapshot(path) as connection:  # refuses a file that is no log, before anything is written to it
         if connection is None:
             return Forgotten(0, 0, 0)
-    try:
-        with closing(_open(path)) as connection:
-            with _transaction(connection):
-                n_calls, n_searches, n_lists = (_delete(connection, what, *meant) for meant in _meant(what))
-            return Forgotten(n_calls, n_searches, n_lists, _wipe(connection))
-    except (sqlite3.Error, OSError) as error:
-        raise usage_error(error, path) from error
+    uri = f"{path.absolute().as_uri()}?mode=rw"
+    with explained(path), closing(sqlite3.connect(uri, uri=True, timeout=_BUSY_S, isolation_level=None)) as connection:
+        connection.execute("PRAGMA secure_delete = ON")
+        with transaction(connection):
+            n_calls, n_searches, n_lists = (_delete(connection, what, *meant) for meant in _meant(what))
+        return Forgotten(n_calls, n_searches, n_lists, _wipe(connection))
 
 
 def delete_files(path: Path) -> None:
@@ -91,12 +89,10 @@ def delete_files(path: Path) -> None:
     Raises:
         UsageError: it can't be deleted.
     """
-    try:
+    with explained(path):
         for suffix in _SUFFIXES:
             with suppress(FileNotFoundError):
                 os.unlink(f"{path}{suffix}")
-    except OSError as error:
-        raise usage_error(error, path) from error
 
 
 def _meant(what: Forget) -> Iterator[tuple[str, str, dict[str, object]]]:
@@ -115,24 +111,6 @@ def _meant(what: Forget) -> Iterator[tuple[str, str, dict[str, object]]]:
             conditions.append("request <> ''")
         has_columns = not (table == "searches" and what.tool is not None) and not (table == "lists" and what.words)
         yield table, " AND ".join(conditions) if has_columns else "", values
-
-
-def _open(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=_BUSY_S, isolation_level=None)
-    connection.execute("PRAGMA secure_delete = ON")
-    return connection
-
-
-@contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        with suppress(sqlite3.Error):
-            connection.execute("ROLLBACK")
-        raise
 
 
 def _delete(connection: sqlite3.Connection, what: Forget, table: str, where: str, values: dict[str, object]) -> int:

@@ -1,23 +1,40 @@
-"""The log that servers write calls to: behind them, in batches, and never so that a call waits or fails for it."""
+"""The log that servers write calls to: behind them, in batches, and never so that a call waits or fails for it.
+
+The event loop puts events in a queue that is bounded; one daemon thread takes them out, opens the file, writes and
+prunes it, and tells the event loop what came of each try. A disk that hangs holds back neither a call nor a stop.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from agent_utilities.runtime.endings import ended
-from agent_utilities.usage.bounds import UsageBounds
-from agent_utilities.usage.errors import UsageError
-from agent_utilities.usage.event_queue import EventQueue
-from agent_utilities.usage.events import Event
-from agent_utilities.usage.log_file import PRUNE_S, LogFile
-from agent_utilities.usage.one_thread import OneThread
+from agent_utilities.runtime.waiting import ended
+from agent_utilities.usage.errors import UsageError, usage_error
+from agent_utilities.usage.model import Event, Listed, UsageBounds
+from agent_utilities.usage.redaction import without_secrets
+
+if TYPE_CHECKING:  # SQLite is loaded by the thread, and by no server that logs nothing
+    from agent_utilities.usage.store import UsageStore
 
 logger = logging.getLogger("agent_utilities.usage")
+
+PRUNE_S = 3600.0
+"""The most seconds between two looks at what is too old."""
+_EVENT_BYTES = 700
+"""What an event takes at most without its words: the object, its place, and texts that it has to itself."""
+_CHARACTER_BYTES = 4
+_WORTH_ANOTHER_TRY = frozenset({"locked", "full", "read-only"})
+"""Causes that have nothing to do with what was to be written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,27 +63,203 @@ class Pace:
 
 
 _PACE = Pace()
-_WORTH_ANOTHER_TRY = frozenset({"locked", "full", "read-only"})
-"""Causes that have nothing to do with what was to be written."""
-_Outcome = tuple[bool, UsageError | None]
-"""Whether a call in the thread had something to do, and why it failed, if so."""
+
+
+class EventQueue:
+    """Events in their order, on their way from the event loop to the thread that writes them.
+
+    They are bounded by what they weigh: the oldest go where there is no room.
+
+    Args:
+        most_bytes: what the events may weigh together.
+        batch: how many are worth writing at once, without waiting for more.
+    """
+
+    def __init__(self, most_bytes: int, batch: int) -> None:
+        self.n_dropped = 0
+        self._most_bytes = most_bytes
+        self._batch = batch
+        self._events: deque[Event] = deque()
+        self._bytes = 0
+        self._in_haste = False
+        self._changed = threading.Condition()
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def put(self, event: Event) -> None:
+        """Take an event in."""
+        with self._changed:
+            self._events.append(event)
+            self._bytes += _weight(event)
+            if self._bytes > self._most_bytes:
+                self._drop()
+            if len(self._events) in (1, self._batch):
+                self._changed.notify()
+
+    def put_back(self, events: Sequence[Event]) -> None:
+        """Take events in again that were taken, before all others."""
+        with self._changed:
+            self._events.extendleft(reversed(events))
+            self._bytes += sum(map(_weight, events))
+            self._drop()
+
+    def take(self, most: int) -> list[Event]:
+        """Return the oldest events, which leave the queue."""
+        with self._changed:
+            events = [self._events.popleft() for _ in range(min(most, len(self._events)))]
+            self._bytes -= sum(map(_weight, events))
+            self._in_haste = self._in_haste and bool(self._events)
+            return events
+
+    def hurry(self) -> None:
+        """Have `wait` wait for no more than there is."""
+        with self._changed:
+            self._in_haste = True
+            self._changed.notify()
+
+    def wait(self, for_more_s: float, for_any_s: float) -> None:
+        """Wait for an event, and then for a batch.
+
+        Args:
+            for_more_s: seconds that an event may wait for others.
+            for_any_s: seconds to wait for the first one.
+        """
+        with self._changed:
+            if self._changed.wait_for(lambda: self._in_haste or bool(self._events), for_any_s):
+                self._changed.wait_for(lambda: self._in_haste or len(self._events) >= self._batch, for_more_s)
+
+    def _drop(self) -> None:
+        while self._bytes > self._most_bytes:
+            self._bytes -= _weight(self._events.popleft())
+            self.n_dropped += 1
+
+
+def _weight(event: Event) -> int:
+    return _EVENT_BYTES if isinstance(event, Listed) else _EVENT_BYTES + _CHARACTER_BYTES * len(event.request)
 
 
 @dataclass(frozen=True, slots=True)
-class _Writing:
-    """Events that are being written.
+class _Tried:
+    """What came of a try to write or prune a log.
 
     Args:
-        events: they are no longer in the queue.
-        done: what comes of it.
+        n_written: how many events were written.
+        n_refused: how many will not be tried again.
+        is_well: whether there is a file, and it could be written.
+        error: why it could not.
     """
 
-    events: list[Event]
-    done: asyncio.Future[_Outcome]
+    n_written: int = 0
+    n_refused: int = 0
+    is_well: bool = False
+    error: UsageError | None = None
+
+
+class _Writer:
+    """Writes a log's events in a daemon thread, for which the process need not wait.
+
+    Args:
+        path, bounds, pace: as for `UsageLog`.
+        queue: where the events come from; nobody else takes any while the thread works.
+        tell: told what came of each try, and None once the thread is over; called in the thread.
+    """
+
+    def __init__(
+        self, path: Path, bounds: UsageBounds, pace: Pace, queue: EventQueue, tell: Callable[[_Tried | None], None]
+    ) -> None:
+        self.busy_since_s: float | None = None
+        """When it began with what it is doing at its file, if anything."""
+        self._path, self._bounds, self._pace, self._queue, self._tell = path, bounds, pace, queue, tell
+        self._store: UsageStore | None = None
+        self._prune_at_s = 0.0
+        self._stopping = threading.Event()
+        # Most calls of a turn have its words; each takes some 100 µs to look through.
+        self._without_secrets = lru_cache(maxsize=128)(without_secrets)
+
+    def start(self) -> None:
+        """Begin to write."""
+        threading.Thread(target=self._work, name="usage", daemon=True).start()
+
+    def stop(self) -> None:
+        """Have it write what is left, if that can be done, and end."""
+        self._stopping.set()
+        self._queue.hurry()
+
+    def _work(self) -> None:
+        try:
+            pause_s, error = self._pace.pause_s, self._try([])
+            while not self._stopping.is_set() and (error is None or error.is_temporary):
+                if error is not None and self._stopping.wait(pause_s):
+                    break
+                pause_s = self._pace.pause_s if error is None else min(2 * pause_s, self._pace.longest_pause_s)
+                self._queue.wait(self._pace.batch_s, PRUNE_S)
+                error = self._try(self._queue.take(self._pace.most_at_once))
+            while (events := self._queue.take(self._pace.most_at_once)) and self._try(events) is None:
+                pass
+            self._close()
+        finally:
+            self._tell(None)
+
+    def _try(self, events: list[Event]) -> UsageError | None:
+        """Write events, and prune where that is due; return why that can't be done."""
+        self.busy_since_s = time.monotonic()
+        try:
+            tried = _Tried(len(events), is_well=self._write(events) if events else self._prune())
+        except Exception as why:
+            self._close()
+            error = usage_error(why, self._path)
+            is_lost = error.cause not in _WORTH_ANOTHER_TRY
+            if not is_lost:
+                self._queue.put_back(events)
+            tried = _Tried(n_refused=len(events) if is_lost else 0, error=error)
+        self.busy_since_s = None
+        self._tell(tried)
+        return tried.error
+
+    def _write(self, events: Sequence[Event]) -> bool:
+        """Add events, all or none, their words without what looks like a secret."""
+        self._opened().write([self._redacted(event) for event in events])
+        try:
+            self._prune()
+        except UsageError:  # the events are written; the next ones fail where this is worth telling
+            self._close()
+        return True
+
+    def _redacted(self, event: Event) -> Event:
+        if isinstance(event, Listed) or not event.request:
+            return event
+        return replace(event, request=self._without_secrets(event.request))
+
+    def _prune(self) -> bool:
+        """Delete what is too old or too much, where that is due, and say whether there is a file."""
+        if self._store is None and not self._path.exists():
+            return False
+        store = self._opened()
+        if store.is_due or time.monotonic() >= self._prune_at_s:
+            self._prune_now(store)
+        return True
+
+    def _prune_now(self, store: UsageStore) -> None:
+        store.prune(int(time.time() * 1000))
+        self._prune_at_s = time.monotonic() + PRUNE_S
+
+    def _opened(self) -> UsageStore:
+        if self._store is None:
+            from agent_utilities.usage.store import UsageStore
+
+            self._store = UsageStore(self._path, self._bounds)
+            self._prune_now(self._store)  # one that was too full to write may have room again
+        return self._store
+
+    def _close(self) -> None:
+        if self._store is not None:
+            self._store.close()
+            self._store = None
 
 
 class UsageLog:
-    """A log of calls, written by one task in one thread; several processes may write one file.
+    """A log of calls, written by one thread; several processes may write one file.
 
     Whatever becomes of the file, `record` goes on, and nothing is raised: there is one warning when logging stops, and
     one line when it works again.
@@ -82,13 +275,13 @@ class UsageLog:
         self.generation = 0
         """How many batches were written: where it has not changed, this process has written nothing new."""
         self.n_written = 0
+        self.problem: UsageError | None = None
+        """Why nothing is written just now, if so."""
         self._bounds = bounds
         self._pace = pace
         self._queue = EventQueue(pace.most_bytes, pace.batch)
         self._n_recorded = 0
         self._n_refused = 0
-        self._writing: _Writing | None = None
-        self._problem: UsageError | None = None
         self._waiters: list[asyncio.Future[None]] = []
 
     @property
@@ -96,24 +289,19 @@ class UsageLog:
         """How many events were recorded and never will be written."""
         return self._n_refused + self._queue.n_dropped
 
-    @property
-    def problem(self) -> UsageError | None:
-        """Why nothing is written just now, if so."""
-        return self._problem
-
     def record(self, event: Event) -> None:
         """Have an event logged: microseconds, and no I/O. For the event loop that `run` is on."""
         self._n_recorded += 1
-        if self._problem is None or self._problem.is_temporary:
+        if self.problem is None or self.problem.is_temporary:
             self._queue.put(event)
         else:
             self._n_refused += 1
 
     def health(self) -> dict[str, str | int]:
         """Return the state for `/ready`: nothing of it keeps a server from being ready."""
-        state = "logging" if self._problem is None else "failing" if self._problem.is_temporary else "stopped"
+        state = "logging" if self.problem is None else "failing" if self.problem.is_temporary else "stopped"
         counts = {"n_written": self.n_written, "n_waiting": len(self._queue), "n_lost": self.n_lost}
-        return {"state": state, "cause": self._problem.cause if self._problem else "", **counts}
+        return {"state": state, "cause": self.problem.cause if self.problem else "", **counts}
 
     async def flushed(self) -> None:
         """Wait until all that was recorded so far is written, or lost for good."""
@@ -130,106 +318,68 @@ class UsageLog:
 
     async def run(self) -> None:
         """Write what is recorded, until cancelled; then what is left, within a bound."""
-        thread, file = OneThread("usage"), LogFile(self.path, self._bounds)
-        self._problem = None
-        self._queue.attach()
+        loop, over = asyncio.get_running_loop(), asyncio.Event()
+
+        def told(tried: _Tried | None) -> None:
+            if queue is not self._queue:  # it hung for so long that what it has was given up
+                return
+            if tried is None:
+                over.set()
+            else:
+                self._settle(tried)
+
+        def tell(tried: _Tried | None) -> None:
+            with suppress(RuntimeError):  # the loop was closed meanwhile
+                loop.call_soon_threadsafe(told, tried)
+
+        self.problem = None
+        queue = self._queue
+        writer = _Writer(self.path, self._bounds, self._pace, queue, tell)
+        writer.start()
+        ending = asyncio.create_task(over.wait())
         try:
-            await self._write(thread, file)
+            while not (await asyncio.wait([ending], timeout=self._pace.hung_s / 2))[0]:
+                self._look_at(writer)
         finally:
-            ending = asyncio.create_task(self._finish(thread, file))
+            writer.stop()
             try:
                 await ended(ending, self._pace.end_s)
             finally:
                 ending.cancel()
-                thread.end(file.close)
                 self._give_up_all()
 
-    async def _write(self, thread: OneThread, file: LogFile) -> None:
-        """Write batches until that can't be done for good."""
-        pause_s = self._pace.pause_s
-        await self._prune(thread, file)
-        while self._problem is None or self._problem.is_temporary:
-            if self._problem is not None:
-                await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, self._pace.longest_pause_s)
-            if not await self._queue.wait(self._pace.batch_s, PRUNE_S):
-                await self._prune(thread, file)
-            elif await self._write_batch(thread, file):
-                pause_s = self._pace.pause_s
+    def _look_at(self, writer: _Writer) -> None:
+        """Tell of a write that does not end."""
+        since_s = writer.busy_since_s
+        if since_s is not None and time.monotonic() - since_s > self._pace.hung_s:
+            error = UsageError("failing", self.path, f"a write takes over {self._pace.hung_s:g} s")
+            self._settle(_Tried(error=error))
 
-    async def _finish(self, thread: OneThread, file: LogFile) -> None:
-        """Write what is left, and close the file."""
-        await self._settle()
-        while len(self._queue) and await self._write_batch(thread, file):
-            pass
-        await thread.call(file.close)
-
-    async def _prune(self, thread: OneThread, file: LogFile) -> None:
-        was_there, error = await self._outcome(thread.call(partial(_tried, file.prune)))
-        if error is not None:
-            self._fails(error)
-        elif was_there:
-            self._works()
-        self._tell()
-
-    async def _write_batch(self, thread: OneThread, file: LogFile) -> bool:
-        """Write the oldest events, and say whether that was done."""
-        events = self._queue.take(self._pace.most_at_once)
-        self._writing = _Writing(events, thread.call(partial(_tried, partial(file.write, events))))
-        return await self._settle()
-
-    async def _settle(self) -> bool:
-        """Wait for the write that is under way, and say whether it was done; where this is cancelled it still is."""
-        if self._writing is None:
-            return True
-        _, error = await self._outcome(self._writing.done)
-        events, self._writing = self._writing.events, None
-        if error is None:
-            self.n_written += len(events)
+    def _settle(self, tried: _Tried) -> None:
+        """Note what came of a try, and have those look who wait for something."""
+        if tried.n_written:
+            self.n_written += tried.n_written
             self.generation += 1
-            self._works()
-        else:
-            self._fails(error)
-            if error.cause in _WORTH_ANOTHER_TRY:
-                self._queue.put_back(events)
-            else:
-                self._n_refused += len(events)
+        self._n_refused += tried.n_refused
+        if tried.error is not None:
+            if self.problem is None:
+                until = "that is done; it is tried again" if tried.error.is_temporary else "the server is started again"
+                logger.warning("%s; calls are answered and not logged until %s", tried.error, until)
+            self.problem = tried.error
+        elif tried.is_well and self.problem is not None:
+            logger.info("the usage log is written again; %d events are lost", self.n_lost)
+            self.problem = None
         self._tell()
-        return error is None
-
-    async def _outcome(self, done: asyncio.Future[_Outcome]) -> _Outcome:
-        while not (await asyncio.wait([done], timeout=self._pace.hung_s))[0]:
-            self._fails(UsageError("failing", self.path, f"a write takes over {self._pace.hung_s:g} s"))
-            self._tell()
-        return done.result()
 
     def _give_up_all(self) -> None:
         """Count what was not written as lost: nobody writes it any more."""
-        writing, self._writing = self._writing, None
-        self._n_refused += len(writing.events if writing else ()) + len(self._queue.take(len(self._queue)))
+        self._queue.take(len(self._queue))
+        self._queue = EventQueue(self._pace.most_bytes, self._pace.batch)
+        self._n_refused = self._n_recorded - self.n_written
         self._tell()
-
-    def _fails(self, error: UsageError) -> None:
-        if self._problem is None:
-            until = "that is done; it is tried again" if error.is_temporary else "the server is started again"
-            logger.warning("%s; calls are answered and not logged until %s", error, until)
-        self._problem = error
-
-    def _works(self) -> None:
-        if self._problem is not None:
-            logger.info("the usage log is written again; %d events are lost", self.n_lost)
-        self._problem = None
 
     def _tell(self) -> None:
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
-
-
-def _tried(call: Callable[[], bool]) -> _Outcome:
-    """Return what a call in the thread gave, or its error: where nobody waits any more, nobody is told of it."""
-    try:
-        return call(), None
-    except UsageError as error:
-        return False, error

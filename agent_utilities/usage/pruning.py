@@ -1,14 +1,18 @@
-"""Deleting what is too old or too much, in pieces that keep nobody waiting."""
+"""Deleting what is too old or too much, in pieces that keep nobody waiting.
+
+A clock that is wrong for a while, ahead by years or back at the epoch, must not cost anybody the log. So nothing is
+deleted for its age until the clock has gone on for an hour without a jump, by whatever processes looked at it.
+"""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
+from typing import TypeVar
 
-from agent_utilities.usage.bounds import UsageBounds
-from agent_utilities.usage.clock import DAY_MS, ClockSeen
-from agent_utilities.usage.thinning import rows_to_take
+from agent_utilities.usage.model import DAY_MS, HOUR_MS, UsageBounds
 
 _AT_ONCE = 5_000
 """Rows deleted in one transaction, some 20 ms."""
@@ -20,6 +24,40 @@ _SHARES: Mapping[str, float] = MappingProxyType({"session": 0.01, "subject": 0.1
 """Which part of a full log's calls one session, one subject or one tool may have before it is thinned: those who have
 most first, and only as far as room is needed. Requests that stand alone have no session, and are thinned by their tool.
 """
+_EARLIEST_MS = 1_735_689_600_000
+"""The beginning of 2025: a clock that shows less was never set."""
+
+_K = TypeVar("_K", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class ClockSeen:
+    """What the processes that share a log saw of the clock, in UTC epoch milliseconds.
+
+    Args:
+        since_ms: from when on it went without a jump.
+        last_ms: when it was looked at last.
+    """
+
+    since_ms: int
+    last_ms: int
+
+    def seen_at(self, now_ms: int, days: int) -> ClockSeen:
+        """Return what is known once the clock was looked at again.
+
+        Args:
+            now_ms: what it shows.
+            days: how long the log keeps rows. Nobody looks while no server runs, so that only a step of half of that
+                is a jump: one that is less can't cost more than the older half of the log.
+        """
+        is_steady = self.last_ms - HOUR_MS <= now_ms <= self.last_ms + days * DAY_MS // 2
+        return ClockSeen(self.since_ms if is_steady else now_ms, now_ms)
+
+    def oldest_kept_ms(self, days: int) -> int | None:
+        """Return the time before which rows are too old, or None where the clock is not believed."""
+        if self.since_ms < _EARLIEST_MS or self.last_ms - self.since_ms < HOUR_MS:
+            return None
+        return self.last_ms - days * DAY_MS
 
 
 def prune(connection: sqlite3.Connection, bounds: UsageBounds, now_ms: int) -> None:
@@ -97,28 +135,49 @@ def _delete(
 
 
 def _used_bytes(connection: sqlite3.Connection) -> int:
-    return (_pragma(connection, "page_count") - _pragma(connection, "freelist_count")) * _pragma(
-        connection, "page_size"
-    )
+    n_pages = _pragma(connection, "page_count") - _pragma(connection, "freelist_count")
+    return n_pages * _pragma(connection, "page_size")
 
 
 def _shrink(connection: sqlite3.Connection, bounds: UsageBounds) -> None:
     """Give empty pages back to the system, where they are many or the file is larger than it may be."""
     n_pages, n_empty = _pragma(connection, "page_count"), _pragma(connection, "freelist_count")
     if n_empty > _TOO_MANY * n_pages or n_pages * _pragma(connection, "page_size") > bounds.file_bytes:
-        give_back(connection)
+        # A page at a time, each a row without columns, of which `execute` takes the first alone.
+        connection.executescript("PRAGMA incremental_vacuum")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-
-
-def give_back(connection: sqlite3.Connection) -> None:
-    """Cut the empty pages off the file.
-
-    Raises:
-        sqlite3.Error: it can't be done.
-    """
-    # A page at a time, each a row without columns, of which `execute` takes the first alone.
-    connection.executescript("PRAGMA incremental_vacuum")
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:
     return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
+
+
+def rows_to_take(counts: Mapping[_K, int], n_over: int, share: int) -> dict[_K, int]:
+    """Return how many rows to take from each, the greediest first, until enough are gone or nobody has too many.
+
+    Those who have most are brought down to one level, and none below the share: up to that nobody is greedy.
+
+    Args:
+        counts: how many rows each has.
+        n_over: how many rows must go in all; fewer go where only shares are left.
+        share: how many rows anybody may have.
+    """
+    level = _level(sorted((n for n in counts.values() if n > share), reverse=True), n_over, share)
+    taken: dict[_K, int] = {}
+    for key, n in sorted(counts.items(), key=lambda item: -item[1]):
+        n_taken = min(n - level, n_over - sum(taken.values()))
+        if n <= level or n_taken <= 0:
+            break
+        taken[key] = n_taken
+    return taken
+
+
+def _level(greedy: list[int], n_over: int, share: int) -> int:
+    """Return the number of rows that nobody keeps more than: what is above it are at least `n_over`, if they can be."""
+    total = 0
+    for place, n in enumerate(greedy, start=1):
+        total += n
+        below = greedy[place] if place < len(greedy) else share
+        if total - place * below >= n_over:
+            return max(share, (total - n_over) // place)
+    return share

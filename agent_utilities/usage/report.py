@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from agent_utilities.usage.clock import DAY_MS
-from agent_utilities.usage.snapshot import snapshot
+from agent_utilities.usage.database import snapshot
+from agent_utilities.usage.model import DAY_MS
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,23 +1,48 @@
-"""The file of a usage log: rows in, old rows out. Synchronous, and for one thread; see `agent_utilities.usage.log`."""
+"""A usage log that is open: rows in, old rows out. Synchronous, and for one thread; see `agent_utilities.usage.log`."""
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from operator import attrgetter
 from pathlib import Path
+from types import MappingProxyType
 
-from agent_utilities.usage.bounds import UsageBounds
-from agent_utilities.usage.errors import UsageError, usage_error
-from agent_utilities.usage.events import Event
-from agent_utilities.usage.opening import open_log
+from agent_utilities.usage.database import explained, open_log, transaction
+from agent_utilities.usage.errors import UsageError
+from agent_utilities.usage.model import DAY_MS, Call, Event, Listed, Search, UsageBounds
 from agent_utilities.usage.pruning import prune
-from agent_utilities.usage.rows import insert
 
 _CHECKS_PER_FILL = 50
 """How often the rows are counted while a log fills: it may have a fiftieth too many for each process that writes it."""
+
+_Value = str | int | float
+_Row = tuple[_Value, ...]
+
+_AT_ONCE = 64
+"""Rows of one statement. Every statement lets go of Python's lock and has to get it back, which a busy event loop gives
+every 5 ms only: row by row, 200 take a second. Older SQLites take 999 values at once."""
+_LARGEST = 2**63 - 1
+_COLUMNS: Mapping[type[Event], tuple[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        Call: (
+            "calls",
+            (
+                *("at_ms", "server", "tool", "upstream", "version", "session", "turn"),
+                *("ok", "ms", "revision", "subject", "request"),
+            ),
+        ),
+        Search: ("searches", ("at_ms", "server", "n_found", "session", "subject", "request")),
+    }
+)
+"""The table of a kind of event, and the fields that are its columns."""
+_LISTED = """INSERT INTO lists (server, tool, upstream, day, n_lists, n_tokens) VALUES (?, ?, ?, ?, ?, ?)
+    ON CONFLICT (server, tool, day) DO UPDATE
+    SET upstream = excluded.upstream, n_lists = n_lists + excluded.n_lists, n_tokens = excluded.n_tokens"""
 
 
 class UsageStore:
@@ -44,17 +69,11 @@ class UsageStore:
         Raises:
             UsageError: they can't be written.
         """
-        with self._explained():
+        with explained(self._path):
             self._follow()
             self._check_room()
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
+            with transaction(self._connection):
                 insert(self._connection, events)
-                self._connection.execute("COMMIT")
-            except BaseException:
-                with suppress(sqlite3.Error):
-                    self._connection.execute("ROLLBACK")
-                raise
         self._n_unchecked += len(events)
 
     @property
@@ -72,7 +91,7 @@ class UsageStore:
             UsageError: it can't be done, or not be finished.
         """
         self._n_unchecked = 0
-        with self._explained():
+        with explained(self._path):
             prune(self._connection, self._bounds, now_ms)
 
     def close(self) -> None:
@@ -88,22 +107,15 @@ class UsageStore:
             self._file = _identity(self._path)
 
     def _check_room(self) -> None:
-        """Check that there is room for more.
-
-        Raises:
-            UsageError: `full`: the disk nearly is, or the file may not grow.
-        """
+        """Raise `UsageError` where the disk is nearly full, or the file may not grow."""
         if shutil.disk_usage(self._path.parent).free < self._bounds.free_bytes:
             raise UsageError("full", self._path, f"less than {self._bounds.free_bytes} bytes are free")
-        if _size(self._path) > self._bounds.disk_bytes:
+        size = 0  # of the log, and of what was not yet worked into it
+        for suffix in ("", "-wal"):
+            with suppress(FileNotFoundError):
+                size += os.stat(f"{self._path}{suffix}").st_size
+        if size > self._bounds.disk_bytes:
             raise UsageError("full", self._path, f"it takes over {self._bounds.disk_bytes} bytes")
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        try:
-            yield
-        except (sqlite3.Error, OSError) as error:
-            raise usage_error(error, self._path) from error
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
@@ -115,10 +127,38 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _size(path: Path) -> int:
-    """Return the bytes of a log together with those not yet worked into it."""
-    total = 0
-    for suffix in ("", "-wal"):
-        with suppress(FileNotFoundError):
-            total += os.stat(f"{path}{suffix}").st_size
-    return total
+def insert(connection: sqlite3.Connection, events: Sequence[Event]) -> None:
+    """Add events to the tables, in their order; what was listed on one day is one row a tool.
+
+    Raises:
+        sqlite3.Error: they can't be written.
+    """
+    for kind, (table, columns) in _COLUMNS.items():
+        rows: list[_Row] = list(map(attrgetter(*columns), [event for event in events if type(event) is kind]))
+        for start in range(0, len(rows), _AT_ONCE):
+            _insert(connection, table, columns, rows[start : start + _AT_ONCE])
+    listed: list[_Row] = [
+        (event.server, event.tool, event.upstream, event.at_ms // DAY_MS, event.n_lists, event.n_tokens)
+        for event in events
+        if type(event) is Listed
+    ]
+    connection.executemany(_LISTED, [tuple(map(_clean, row)) for row in listed])
+
+
+def _insert(connection: sqlite3.Connection, table: str, columns: Sequence[str], rows: Sequence[_Row]) -> None:
+    places = f"({', '.join('?' * len(columns))})"
+    statement = f"INSERT INTO {table} ({', '.join(columns)}) VALUES {', '.join([places] * len(rows))}"
+    values = [value for row in rows for value in row]
+    try:
+        connection.execute(statement, values)
+    except (UnicodeEncodeError, OverflowError, sqlite3.IntegrityError):  # one in a million, that the others do not pay
+        connection.execute(statement, list(map(_clean, values)))
+
+
+def _clean(value: _Value) -> _Value:
+    """Return a value as SQLite takes it: no halves of surrogate pairs, no numbers that it has not."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, int):
+        return max(-_LARGEST, min(_LARGEST, value))
+    return value if math.isfinite(value) else 0.0

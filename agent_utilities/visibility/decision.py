@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
-from operator import itemgetter
 
 from agent_utilities.activation.active import Active
+from agent_utilities.catalog.context import ACTIVE, ATTACHED, DEFERRED, LISTED, PINS
 from agent_utilities.catalog.model import Catalog, Entry
 from agent_utilities.selection.merge import Effective
-from agent_utilities.selection.model import NameSet, Side
-from agent_utilities.selection.nearest import nearest
-from agent_utilities.selection.resolution import UNANSWERED, Status
-from agent_utilities.visibility.bounds import Bounds, Refusals
-from agent_utilities.visibility.curation import active_after, curate, status_of
-from agent_utilities.visibility.names import fitting_any
-from agent_utilities.visibility.preferences import NO_PREFERENCES, Preferences
-from agent_utilities.visibility.steps import Steps, finish
-
-_STEP = 2000
-"""Names that are compared with an unknown one in one step: two milliseconds."""
-MAX_UNKNOWN = 16
-"""The most unknown names that one decision reports; each costs a search for the nearest."""
+from agent_utilities.selection.model import UNANSWERED, Side, Status
+from agent_utilities.visibility.bounds import Bounds, Refusals, Steps, finish
+from agent_utilities.visibility.curation import NO_PREFERENCES, Preferences, active_after, curate, pinned, status_of
+from agent_utilities.visibility.unfit import unknown_in
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +129,7 @@ class Decision:
 
     @cached_property
     def unknown(self) -> dict[str, str | None]:
-        """NameSet the caller gave that fit nothing, each with the nearest name that would, or None.
+        """Names the caller gave that fit nothing, each with the nearest name that would, or None.
 
         Judged against what the operator permits only: a name the operator denies reads the same as one that never
         existed (law L1). At most `MAX_UNKNOWN` names, in alphabetical order.
@@ -191,63 +181,32 @@ def decide(
     )
 
 
-def unknown_in(effective: Effective, side: Side, entries: Sequence[Entry]) -> Steps[dict[str, str | None]]:
-    """Return the names in one side's lists that fit no entry, each with the nearest that would, or None.
+def revision(decision: Decision, asked: str) -> str:
+    """Return 12 hex digits over what is permitted, what is shown of it, and what the caller asked for.
 
-    Of a toolset that stands where it is none (law L3), that is how to name it. At most `MAX_UNKNOWN` names, in
-    alphabetical order.
+    Nothing else goes in: it is no secret how a revision is made, so whoever reads one could try what he guesses of
+    denied tools or of the operator's bounds against it. The answer to a query is not part of it either: a call, which
+    resolves none, is tied to the list that was made before.
 
     Args:
-        effective: the settings; its allow- and deny-lists are read.
-        side: whose.
-        entries: what the names may fit.
+        decision: on the catalog that the caller is listed.
+        asked: digest of the caller's own selection; see `asked_digest`.
     """
-    names = frozenset(name for entry in entries for name in entry.identifiers)
-    yield
-    tags = frozenset(tag for entry in entries for tag in entry.tags)
-    yield
-    given = sorted(_given(effective, side, names, tags), key=itemgetter(0))
-    yield
-    missing: dict[str, frozenset[str]] = {}
-    near: dict[str, str | None] = {}
-    for name, known, toolsets in given:
-        if len(missing) == MAX_UNKNOWN and name not in missing:
-            break
-        if not (yield from fitting_any(name, known)):
-            missing[name] = known
-            if toolsets and (yield from fitting_any(name, tags)):
-                near[name] = f"{toolsets}={name}"
-        yield
-    choices: dict[frozenset[str], list[str]] = {}
-    for known in {*missing.values()}:
-        choices[known] = sorted(known)
-        yield
-    for name, known in missing.items():
-        if name not in near:
-            near[name] = yield from _nearest(name, choices[known])
-    return {name: near[name] for name in missing}
+    return blake2b(f"{decision.learnt_digest}:{asked}".encode(), digest_size=6).hexdigest()
 
 
-def _given(
-    effective: Effective, side: Side, names: frozenset[str], tags: frozenset[str]
-) -> Iterator[tuple[str, frozenset[str], str]]:
-    """Yield the names in one side's lists, each with what it may fit, and where a toolset of that name could stand."""
-    either = names | tags
-    for settings, known, toolsets in (
-        (effective.allow_tools, names, "toolsets"),
-        (effective.deny_tools, names, "disabled_toolsets"),
-        (effective.allow_tags + effective.deny_tags, tags, ""),
-    ):
-        for setting in settings:
-            if setting.side == side and isinstance(value := setting.value, NameSet):
-                yield from ((name, known, toolsets) for name in value.names)
-                yield from ((name, either, "") for name in value.toolsets)
+def sections_of(decision: Decision) -> dict[str, str]:
+    """Return the section of each permitted name; what is denied has none.
 
-
-def _nearest(name: str, choices: Sequence[str]) -> Steps[str | None]:
-    """Return the nearest of sorted choices, a step's worth of them at a time."""
-    best = None
-    for start in range(0, len(choices), _STEP):
-        best = nearest(name, [*([best] if best else []), *choices[start : start + _STEP]])
-        yield
-    return best
+    Args:
+        decision: what a caller is listed.
+    """
+    entries, visible = decision.catalog.entries, decision.visible_names
+    sections = {name: LISTED if name in visible else DEFERRED for name in decision.permitted_names}
+    if decision.defers:
+        considered = decision.permitted, decision.catalog, decision.preferences
+        pins = {entries[i].name for i in pinned(*considered)}
+        loaded = frozenset(active_after(*considered).loaded)
+        for name in visible:
+            sections[name] = PINS if name in pins else ACTIVE if name in loaded else ATTACHED
+    return sections

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from agent_utilities.catalog.model import Entry
 from agent_utilities.selection.merge import Effective
-from agent_utilities.selection.model import NameSet, Setting, Side
-from agent_utilities.selection.nearest import nearest
-from agent_utilities.visibility.names import fits_any
+from agent_utilities.selection.model import NameSet, Setting, Side, nearest
+from agent_utilities.visibility.bounds import Steps, fits_any, fitting_any
+
+_STEP = 2000
+"""Names that are compared with an unknown one in one step: two milliseconds."""
+MAX_UNKNOWN = 16
+"""The most unknown names that are reported at once; each costs a search for the nearest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +56,68 @@ def unfit_names(effective: Effective, side: Side, entries: Sequence[Entry]) -> I
     """
     names = frozenset(name for entry in entries for name in entry.identifiers)
     tags = frozenset(tag for entry in entries for tag in entry.tags)
-    for settings, choices, denies in (
-        (effective.allow_tools, names, False),
-        (effective.deny_tools, names, True),
-        (effective.allow_tags, tags, False),
-        (effective.deny_tags, tags, True),
+    for given in _given(effective, side, names, tags):
+        if not fits_any(given.name, given.choices):
+            yield given if given.toolsets and fits_any(given.name, tags) else replace(given, toolsets="")
+
+
+def _given(effective: Effective, side: Side, names: frozenset[str], tags: frozenset[str]) -> Iterator[UnfitName]:
+    """Yield the names in one side's lists, whether or not they fit, each with where a toolset of that name could be."""
+    either = names | tags
+    for settings, choices, denies, toolsets in (
+        (effective.allow_tools, names, False, "toolsets"),
+        (effective.deny_tools, names, True, "disabled_toolsets"),
+        (effective.allow_tags, tags, False, ""),
+        (effective.deny_tags, tags, True, ""),
     ):
-        toolsets = ("disabled_toolsets" if denies else "toolsets") if choices is names else ""
         for setting in settings:
             if setting.side == side and isinstance(given := setting.value, NameSet):
-                for name in sorted(given.names):
-                    if not fits_any(name, choices):
-                        yield UnfitName(name, setting, denies, choices, toolsets if fits_any(name, tags) else "")
-                for name in sorted(given.toolsets):
-                    if not fits_any(name, names | tags):
-                        yield UnfitName(name, setting, denies, names | tags)
+                yield from (UnfitName(name, setting, denies, choices, toolsets) for name in sorted(given.names))
+                yield from (UnfitName(name, setting, denies, either) for name in sorted(given.toolsets))
+
+
+def unknown_in(effective: Effective, side: Side, entries: Sequence[Entry]) -> Steps[dict[str, str | None]]:
+    """Return the names in one side's lists that fit no entry, each with the nearest that would, or None.
+
+    Of a toolset that stands where it is none (law L3), that is how to name it. At most `MAX_UNKNOWN` names, in
+    alphabetical order.
+
+    Args:
+        effective: the settings; its allow- and deny-lists are read.
+        side: whose.
+        entries: what the names may fit.
+    """
+    names = frozenset(name for entry in entries for name in entry.identifiers)
+    yield
+    tags = frozenset(tag for entry in entries for tag in entry.tags)
+    yield
+    given = sorted(_given(effective, side, names, tags), key=attrgetter("name"))
+    yield
+    missing: dict[str, frozenset[str]] = {}
+    near: dict[str, str | None] = {}
+    for each in given:
+        name, known = each.name, each.choices
+        if len(missing) == MAX_UNKNOWN and name not in missing:
+            break
+        if not (yield from fitting_any(name, known)):
+            missing[name] = known
+            if each.toolsets and (yield from fitting_any(name, tags)):
+                near[name] = f"{each.toolsets}={name}"
+        yield
+    choices: dict[frozenset[str], list[str]] = {}
+    for known in {*missing.values()}:
+        choices[known] = sorted(known)
+        yield
+    for name, known in missing.items():
+        if name not in near:
+            near[name] = yield from _nearest(name, choices[known])
+    return {name: near[name] for name in missing}
+
+
+def _nearest(name: str, choices: Sequence[str]) -> Steps[str | None]:
+    """Return the nearest of sorted choices, a step's worth of them at a time."""
+    best = None
+    for start in range(0, len(choices), _STEP):
+        best = nearest(name, [*([best] if best else []), *choices[start : start + _STEP]])
+        yield
+    return best

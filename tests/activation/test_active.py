@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from agent_utilities.activation.active import (
     NOTHING_ACTIVE,
     Active,
+    Deferral,
     bounded,
     digest_of_words,
     fitting,
@@ -23,7 +24,6 @@ from agent_utilities.activation.active import (
     turn,
     within,
 )
-from agent_utilities.activation.deferral import Deferral
 from tests.activation.given import TOOLS, Step, after, any_actives, deferrals, names, rooms, steps
 
 UNCAPPED = Deferral(over=0, max_active=0)
@@ -102,7 +102,7 @@ class TestEveryStep:
     @pytest.mark.outside
     def test_does_not_depend_on_the_seed_of_hashes(self):
         program = (
-            "from agent_utilities.activation.active import *; from agent_utilities.activation.deferral import *;"
+            "from agent_utilities.activation.active import *; from agent_utilities.activation.active import *;"
             "from agent_utilities.activation.active_text import written; d = Deferral(0, max_active=3);"
             "a = turn(NOTHING_ACTIVE, 'words', list('abc'), d).active;"
             "a = load(a, list('defgh'), d).active; a = load(touch(a, 'e'), list('ij'), d, 5).active; print(written(a))"

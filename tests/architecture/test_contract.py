@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.house import rooms
+
 ROOT = Path(__file__).parents[2]
 DESIGN = ROOT / "docs" / "design.md"
-PAGES = [*sorted(ROOT.glob("docs/*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+PAGES = [*sorted(ROOT.glob("docs/**/*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 CODE = [path for folder in ("agent_utilities", "tests", "benchmarks") for path in sorted((ROOT / folder).rglob("*.py"))]
 _LAWS = re.compile(r"\blaws?\s+(L\d+(?:(?:, | and | to )L\d+)*)", re.IGNORECASE)
 _LINK = re.compile(r"\]\((?!https?:)([^)\s]+)\)")
@@ -67,6 +69,14 @@ class TestLinks:
     @pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)
     def test_the_design_is_linked_from(self, page: Path) -> None:
         assert "](docs/design.md" in page.read_text(encoding="utf-8")
+
+
+class TestRooms:
+    def test_the_designs_table_has_those_of_the_contract_from_top_to_bottom(self) -> None:
+        section = DESIGN.read_text(encoding="utf-8").partition("## Rooms and floors")[2].partition("\n### ")[0]
+        cells = re.findall(r"^\| [\w ]+ \| ([^|]*) \|", section, re.MULTILINE)[1:]
+        named = [name.removesuffix(".py") for cell in cells for name in re.findall(r"`(\w+(?:\.py)?)/?`", cell)]
+        assert named == rooms()
 
 
 class TestPaths:

@@ -64,9 +64,7 @@ except SystemExit:
 
 
 def test_the_room_of_snapshots_and_locks_is_cheap_to_enter() -> None:
-    loaded = modules(
-        "import agent_utilities.upstream.snapshots.snapshot_store, agent_utilities.upstream.operator.lock_file"
-    )
+    loaded = modules("import agent_utilities.upstream.snapshot_store, agent_utilities.upstream.operator.lock")
     assert loaded & (SEVERAL_SECONDS | {"pydantic", "rapidfuzz"}) == set()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_utilities.capabilities.active import (
+from agent_utilities.capabilities.model import (
     NONE_ACTIVE,
     ActiveCapabilities,
     brought,

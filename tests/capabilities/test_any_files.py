@@ -8,8 +8,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_utilities.capabilities.servers import servers_of
 from agent_utilities.capabilities.tap import read_capabilities
-from agent_utilities.mcp.capabilities.servers import servers_of
 from tests.capabilities.written import TOOLCHAIN, write
 
 _OF_SERVERS = "name type command args url env headers timeout_seconds tools"

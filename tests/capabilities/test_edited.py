@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from agent_utilities.capabilities.edited import edited
 from agent_utilities.capabilities.model import Capabilities, Capability
-from agent_utilities.capabilities.tap import read_capabilities
+from agent_utilities.capabilities.tap import edited, read_capabilities
 from tests.capabilities.written import BROWSER, write
 
 CLOCK = Capability("clock", "clock/x.toml", Path("clock"), require=("a/clock",))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_utilities.capabilities.pasted import without_pastes
+from agent_utilities.capabilities.intent import without_pastes
 
 TRACE = """Traceback (most recent call last):
   File "/srv/app/sync.py", line 41, in run

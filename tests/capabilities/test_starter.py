@@ -16,9 +16,8 @@ import pytest
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 
-from agent_utilities.capabilities.starter_tap import starter_tap
-from agent_utilities.capabilities.tap import read_capabilities
-from agent_utilities.mcp.capabilities.servers import servers_of
+from agent_utilities.capabilities.servers import servers_of
+from agent_utilities.capabilities.tap import read_capabilities, starter_tap
 from agent_utilities.resolution.capability_router import CapabilityRouter
 from agent_utilities.upstream.configuration.variables import Variables
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from agent_utilities.catalog.document import ToolDocument, ToolServer, document, split_identifier
 
 DEFINITION = {
@@ -37,26 +35,23 @@ class TestDocument:
     def test_of_a_server_that_tells_much_a_thousand_characters_are_read(self):
         assert len(document({"name": "a"}, server=ToolServer("git", "", "x" * 9_000)).server_text) == 1_000
 
-    @pytest.mark.parametrize("meta", [None, {"fastmcp": None}, {"fastmcp": {"tags": None}}, "text"])
-    def test_tags_that_are_none_are_none(self, meta):
-        assert document({"name": "a", "_meta": meta}).tags == ()
+    def test_tags_that_are_none_are_none(self):
+        for meta in [None, {"fastmcp": None}, {"fastmcp": {"tags": None}}, "text"]:
+            assert document({"name": "a", "_meta": meta}).tags == ()
 
     def test_the_title_may_stand_in_the_annotations(self):
         assert document({"name": "a", "annotations": {"title": "First"}}).title == "First"
 
-    @pytest.mark.parametrize(
-        ("name", "title", "read"),
-        [
+    def test_a_title_that_only_repeats_the_name_is_left_out(self):
+        for name, title, read in [
             ("git_log", "Git Log", ""),
             ("analyzeEvidence", "Analyzeevidence", ""),
             ("police_analyzeEvidence", "Analyzeevidence", ""),
             ("analyzeevidence", "Analyze Evidence", "Analyze Evidence"),
             ("git_log", "Commit log", "Commit log"),
             ("blog", "Log", "Log"),
-        ],
-    )
-    def test_a_title_that_only_repeats_the_name_is_left_out(self, name, title, read):
-        assert document({"name": name, "title": title}).title == read
+        ]:
+            assert document({"name": name, "title": title}).title == read
 
     def test_what_is_no_text_is_left_out(self):
         assert document({"name": "a", "description": 3, "inputSchema": {"properties": []}}) == ToolDocument("a")
@@ -75,15 +70,12 @@ class TestAspects:
 
 
 class TestSplitIdentifier:
-    @pytest.mark.parametrize(
-        ("name", "words"),
-        [
+    def test_words_end_where_case_digits_or_punctuation_do(self):
+        for name, words in [
             ("get_http_status", "get http status"),
             ("getHTTPStatus", "get HTTP Status"),
             ("logs.v2-tail", "logs v 2 tail"),
             ("查看日志", "查看日志"),
             ("", ""),
-        ],
-    )
-    def test_words_end_where_case_digits_or_punctuation_do(self, name, words):
-        assert split_identifier(name) == words
+        ]:
+            assert split_identifier(name) == words

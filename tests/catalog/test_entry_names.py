@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from agent_utilities.catalog.entry_names import ALIASES, EntryNames, entry_names
-from agent_utilities.catalog.entry_texts import call_definition, search_definition
+from agent_utilities.catalog.entry_tools import ALIASES, EntryNames, call_definition, entry_names, search_definition
 
 
 def test_a_name_that_another_tool_has_is_left_to_it() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent_utilities.catalog.entry_texts import (
+from agent_utilities.catalog.entry_tools import (
     CALL_TOOL_DESCRIPTION,
     CALL_TOOL_SCHEMA,
     TOOL_SEARCH_DESCRIPTION,

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
-from agent_utilities.catalog.found_tools import FoundTool, SearchResult, found_tools
-from agent_utilities.selection.resolution import RankedTool
+from agent_utilities.catalog.search_result import FoundTool, SearchResult, found_tools
+from agent_utilities.selection.model import RankedTool
 
 SONG: dict[str, Any] = {
     "name": "song_show",
@@ -83,18 +81,15 @@ def test_a_program_is_told_what_was_activated_too() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("result", "said"),
-    [
+def test_what_to_do_depends_on_what_was_found() -> None:
+    for result, said in [
         (WHOLE, "call_tool(name, arguments) where they are not in your list; load those in more"),
         (SearchResult("song", tools=WHOLE.tools), "Call them by name."),
         (SearchResult("select:x", unknown={"x": ()}), "No tool of that name;"),
         (SearchResult("xyz"), "Nothing found; try other words."),
         (SearchResult("xyz", nearest=("xyza",)), "or load one of the nearest by select:NAME."),
-    ],
-)
-def test_what_to_do_depends_on_what_was_found(result: SearchResult, said: str) -> None:
-    assert said in result.as_dict()["next"]
+    ]:
+        assert said in result.as_dict()["next"]
 
 
 def test_scores_and_words_are_those_of_each_tool() -> None:

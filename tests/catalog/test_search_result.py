@@ -22,7 +22,7 @@ from agent_utilities.catalog.search_result import (
 )
 from agent_utilities.catalog.tokens import n_tokens
 from agent_utilities.errors import InputError
-from agent_utilities.selection.resolution import RankedTool
+from agent_utilities.selection.model import RankedTool
 
 
 def definition(name: str, n_characters: int = 100) -> dict[str, Any]:
@@ -50,10 +50,10 @@ class TestQuery:
     def test_select_within_words_is_a_word(self) -> None:
         assert parse_query("how to select: rows") == Words("how to select: rows")
 
-    @pytest.mark.parametrize("query", ["", " \n", "select:", "select: , ,"])
-    def test_what_asks_for_nothing_is_refused_with_what_would_do(self, query: str) -> None:
-        with pytest.raises(InputError, match=r"from tool_search: query\); (say in a few words|name tools)"):
-            parse_query(query)
+    def test_what_asks_for_nothing_is_refused_with_what_would_do(self) -> None:
+        for query in ["", " \n", "select:", "select: , ,"]:
+            with pytest.raises(InputError, match=r"from tool_search: query\); (say in a few words|name tools)"):
+                parse_query(query)
 
     def test_25_names_are_loaded_at_once_and_no_more(self) -> None:
         names = [f"t{i}" for i in range(MAX_RESULTS)]
@@ -75,14 +75,12 @@ class TestChosen:
         definitions = catalog(12, 4000)
         assert chosen(ranked(*definitions), definitions, 12) == (tuple(definitions), ())
 
-    @pytest.mark.parametrize(("n_characters", "n_full"), [(100, 10), (450, 8), (1200, 5), (1800, 4), (4000, 1)])
-    def test_without_a_number_the_best_come_in_full_and_the_rest_of_ten_by_name(
-        self, n_characters: int, n_full: int
-    ) -> None:
-        definitions = catalog(12, n_characters)
-        full, more = chosen(ranked(*definitions), definitions, None)
-        assert full + more == tuple(definitions)[:DEFAULT_RESULTS]
-        assert len(full) == n_full
+    def test_without_a_number_the_best_come_in_full_and_the_rest_of_ten_by_name(self) -> None:
+        for n_characters, n_full in [(100, 10), (450, 8), (1200, 5), (1800, 4), (4000, 1)]:
+            definitions = catalog(12, n_characters)
+            full, more = chosen(ranked(*definitions), definitions, None)
+            assert full + more == tuple(definitions)[:DEFAULT_RESULTS]
+            assert len(full) == n_full
 
     def test_what_follows_five_short_ones_has_the_room_of_short_ones(self) -> None:
         definitions = catalog(5) | {"long": definition("long", 4000)}
@@ -111,10 +109,10 @@ class TestChosen:
     def test_nothing_found_is_nothing(self) -> None:
         assert chosen([], catalog(3), None) == ((), ())
 
-    @pytest.mark.parametrize("max_results", [0, -1, 26])
-    def test_a_number_out_of_bounds_is_refused(self, max_results: int) -> None:
-        with pytest.raises(InputError, match="from 1 to 25"):
-            chosen([], {}, max_results)
+    def test_a_number_out_of_bounds_is_refused(self) -> None:
+        for max_results in [0, -1, 26]:
+            with pytest.raises(InputError, match="from 1 to 25"):
+                chosen([], {}, max_results)
 
     @given(st.lists(st.integers(0, 5000), max_size=30))
     def test_what_comes_in_full_is_the_longest_beginning_within_the_tokens_or_one(self, sizes: list[int]) -> None:

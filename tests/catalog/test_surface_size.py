@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
-from agent_utilities.catalog.surface_size import (
+from agent_utilities.catalog.tokens import (
     MANY_TOKENS,
     MANY_TOOLS,
     ListedTool,
@@ -24,19 +22,13 @@ def warning(listed: list[ListedTool], *, can_defer: bool = True, defers: bool = 
 
 
 class TestWhen:
-    @pytest.mark.parametrize(
-        "listed",
-        [[], tools(MANY_TOOLS), tools(2, tokens=MANY_TOKENS // 2)],
-        ids=["nothing", "as many tools", "as many tokens"],
-    )
-    def test_nothing_is_said_up_to_the_limits(self, listed):
-        assert warning(listed) is None
+    def test_nothing_is_said_up_to_the_limits(self):
+        for listed in [[], tools(MANY_TOOLS), tools(2, tokens=MANY_TOKENS // 2)]:
+            assert warning(listed) is None
 
-    @pytest.mark.parametrize(
-        "listed", [tools(MANY_TOOLS + 1), tools(1, tokens=MANY_TOKENS + 1)], ids=["tools", "tokens"]
-    )
-    def test_it_is_said_past_either(self, listed):
-        assert warning(listed) is not None
+    def test_it_is_said_past_either(self):
+        for listed in [tools(MANY_TOOLS + 1), tools(1, tokens=MANY_TOKENS + 1)]:
+            assert warning(listed) is not None
 
 
 class TestWhatItSays:
@@ -57,9 +49,9 @@ class TestWhatItSays:
     def test_is_the_same_whatever_order_equal_toolsets_came_in(self):
         assert "--toolsets a leaves" in (warning([*tools(25, "b"), *tools(25, "a")]) or "")
 
-    @pytest.mark.parametrize("read_only", [True, False])
-    def test_offers_no_read_only_that_would_cut_nothing_or_everything(self, read_only):
-        assert "--read-only" not in (warning(tools(50, read_only=read_only)) or "")
+    def test_offers_no_read_only_that_would_cut_nothing_or_everything(self):
+        for read_only in [True, False]:
+            assert "--read-only" not in (warning(tools(50, read_only=read_only)) or "")
 
     def test_offers_no_tool_search_that_cannot_be(self):
         assert "--tool-search" not in (warning(tools(50), can_defer=False) or "")
@@ -73,6 +65,6 @@ class TestWhatItSays:
 
 
 class TestWhatAnybodyMayRead:
-    @pytest.mark.parametrize("defers", [True, False])
-    def test_holds_no_number_but_the_limits(self, defers):
-        assert re.findall(r"[\d,]*\d", open_warning(defers=defers)) == [str(MANY_TOOLS), f"{MANY_TOKENS:,}"]
+    def test_holds_no_number_but_the_limits(self):
+        for defers in [True, False]:
+            assert re.findall(r"[\d,]*\d", open_warning(defers=defers)) == [str(MANY_TOOLS), f"{MANY_TOKENS:,}"]

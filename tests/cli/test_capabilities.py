@@ -163,8 +163,8 @@ class TestNew:
         assert (code, "already there" in err) == (2, True)
         assert (tap / "capabilities" / "browser" / "chrome.toml").read_text() == before
 
-    @pytest.mark.parametrize("name", ["../x", "a/b", "", "all", ".x", "default", "a b"])
-    def test_refuses_a_name_that_can_not_be_one(self, run, tmp_path, name):
-        code, _, err = run("new", "--folder", tmp_path, "--", name)
-        assert (code, "not a capability's name" in err) == (2, True)
-        assert [path.name for path in tmp_path.iterdir()] == ["bin"]
+    def test_refuses_a_name_that_can_not_be_one(self, run, tmp_path):
+        for name in ["../x", "a/b", "", "all", ".x", "default", "a b"]:
+            code, _, err = run("new", "--folder", tmp_path, "--", name)
+            assert (code, "not a capability's name" in err) == (2, True)
+            assert [path.name for path in tmp_path.iterdir()] == ["bin"]

@@ -17,8 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_utilities.cli.clients import Client, Entry, config_path
-from agent_utilities.cli.json_file import add_entry
+from agent_utilities.cli.connect import Client, Entry, add_entry, config_path
 from agent_utilities.errors import InputError
 
 COMMAND = Path(sys.executable).parent / "agent-utilities"
@@ -42,9 +41,8 @@ def add(path: Path, *, replace: bool = False) -> Path | None:
 
 
 class TestFile:
-    @pytest.mark.parametrize(
-        ("client", "platform", "path"),
-        [
+    def test_is_the_one_that_the_client_reads_on_each_system(self, tmp_path, monkeypatch):
+        for client, platform, path in [
             (Client.CLAUDE_DESKTOP, "darwin", "Library/Application Support/Claude/claude_desktop_config.json"),
             (Client.CLAUDE_DESKTOP, "linux", ".config/Claude/claude_desktop_config.json"),
             (Client.CLAUDE_DESKTOP, "win32", "Roaming/Claude/claude_desktop_config.json"),
@@ -54,24 +52,19 @@ class TestFile:
             (Client.CURSOR, "win32", ".cursor/mcp.json"),
             (Client.GEMINI, "linux", ".gemini/settings.json"),
             (Client.WINDSURF, "darwin", ".codeium/windsurf/mcp_config.json"),
-        ],
-    )
-    def test_is_the_one_that_the_client_reads_on_each_system(self, tmp_path, monkeypatch, client, platform, path):
-        monkeypatch.setattr(Path, "home", lambda: tmp_path)
-        environ = {"APPDATA": str(tmp_path / "Roaming")}
-        assert config_path(client, None, environ, platform) == tmp_path / path
+        ]:
+            monkeypatch.setattr(Path, "home", lambda: tmp_path)
+            environ = {"APPDATA": str(tmp_path / "Roaming")}
+            assert config_path(client, None, environ, platform) == tmp_path / path
 
-    @pytest.mark.parametrize(
-        ("client", "path"),
-        [
+    def test_of_a_project_is_in_its_folder(self, tmp_path):
+        for client, path in [
             (Client.CLAUDE_CODE, ".mcp.json"),
             (Client.CURSOR, ".cursor/mcp.json"),
             (Client.VSCODE, ".vscode/mcp.json"),
             (Client.GEMINI, ".gemini/settings.json"),
-        ],
-    )
-    def test_of_a_project_is_in_its_folder(self, tmp_path, client, path):
-        assert config_path(client, tmp_path, {}) == tmp_path / path
+        ]:
+            assert config_path(client, tmp_path, {}) == tmp_path / path
 
 
 class TestKept:
@@ -123,9 +116,8 @@ class TestKept:
 
 
 class TestRefused:
-    @pytest.mark.parametrize(
-        ("text", "why"),
-        [
+    def test_what_could_not_be_kept_is_left_as_it_is(self, tmp_path: Path) -> None:
+        for text, why in [
             ('{\n  // mine\n  "mcpServers": {}\n}', "not plain JSON (Expecting property name"),
             ('{"mcpServers": {},}', "comments or trailing commas could not be kept"),
             ("[]", "no JSON object"),
@@ -135,15 +127,13 @@ class TestRefused:
             ('{"a": 1e999}', "a number is too large"),
             ("[" * 100_000, "nested too deep"),
             ('{"mcpServers": {"logs-agent": {"command": "mine"}}}', "another 'logs-agent' is there"),
-        ],
-    )
-    def test_what_could_not_be_kept_is_left_as_it_is(self, tmp_path: Path, text: str, why: str) -> None:
-        path = tmp_path / "mcp.json"
-        path.write_text(text)
-        with pytest.raises(InputError) as caught:
-            add(path)
-        assert why in str(caught.value)
-        assert (path.read_text(), os.listdir(tmp_path)) == (text, ["mcp.json"])
+        ]:
+            path = tmp_path / "mcp.json"
+            path.write_text(text)
+            with pytest.raises(InputError) as caught:
+                add(path)
+            assert why in str(caught.value)
+            assert (path.read_text(), os.listdir(tmp_path)) == (text, ["mcp.json"])
 
     def test_another_entry_gives_way_where_it_is_asked_to(self, tmp_path: Path) -> None:
         path = tmp_path / "mcp.json"
@@ -165,21 +155,21 @@ class TestCommand:
 
         assert anyio.run(tools) == ["tail_log"]
 
-    @pytest.mark.parametrize("file", ["server.py", "server.py:mine"])
-    def test_a_file_is_served_by_fastmcp(self, connect, tmp_path, file):
-        name = file.partition(":")[2] or "mcp"
-        text = f"from fastmcp import FastMCP\n{name} = FastMCP('s')\n@{name}.tool\ndef total() -> int: return 1\n"
-        (tmp_path / "server.py").write_text(text)
-        done = connect("claude-desktop", file)
-        config = json.loads(done.stdout)
-        (entry,) = config["mcpServers"].items()
-        assert (entry[0], entry[1]["args"][:2]) == ("server", ["run", str(tmp_path / file)])
+    def test_a_file_is_served_by_fastmcp(self, connect, tmp_path):
+        for file in ["server.py", "server.py:mine"]:
+            name = file.partition(":")[2] or "mcp"
+            text = f"from fastmcp import FastMCP\n{name} = FastMCP('s')\n@{name}.tool\ndef total() -> int: return 1\n"
+            (tmp_path / "server.py").write_text(text)
+            done = connect("claude-desktop", file)
+            config = json.loads(done.stdout)
+            (entry,) = config["mcpServers"].items()
+            assert (entry[0], entry[1]["args"][:2]) == ("server", ["run", str(tmp_path / file)])
 
-        async def tools() -> list[str]:
-            async with fastmcp.Client(config) as client:
-                return [tool.name for tool in await client.list_tools()]
+            async def tools(config=config) -> list[str]:
+                async with fastmcp.Client(config) as client:
+                    return [tool.name for tool in await client.list_tools()]
 
-        assert anyio.run(tools) == ["total"]
+            assert anyio.run(tools) == ["total"]
 
     def test_a_file_is_given_no_options_for_none_would_hold(self, connect, tmp_path):
         (tmp_path / "server.py").touch()
@@ -202,9 +192,8 @@ class TestCommand:
             "claude mcp add logs-agent --scope user --env 'A=1 2' -- '/a b/logs-agent-mcp' -t stdio"
         )
 
-    @pytest.mark.parametrize(
-        ("arguments", "message"),
-        [
+    def test_a_mistake_is_told_in_one_line(self, connect):
+        for arguments, message in [
             (["cursor", "git-agnt"], "no such server is installed: 'git-agnt'"),
             (["cursor", "git-agent", "--env", "NOT_SET_HERE"], "no variable: 'NOT_SET_HERE'"),
             (["claude-desktop", "git-agent", "--project", "."], "no configuration of a project"),
@@ -213,12 +202,10 @@ class TestCommand:
             (["cursor", "server.py"], "no such file: 'server.py'"),
             (["cursor", "--gateway", "none.json"], "no such file"),
             (["claude-code", "--gateway", ".mcp.json"], "the client's own file"),
-        ],
-    )
-    def test_a_mistake_is_told_in_one_line(self, connect, arguments, message):
-        done = connect(*arguments)
-        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-        assert message in done.stderr
+        ]:
+            done = connect(*arguments)
+            assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+            assert message in done.stderr
 
 
 class TestGateway:
@@ -229,15 +216,15 @@ class TestGateway:
         path.write_text(json.dumps({"mcpServers": {"x": server, "bad": {"command": 5}}}))
         return path
 
-    @pytest.mark.parametrize("client", list(Client))
-    def test_is_written_with_the_whole_path_of_its_file(self, connect, tmp_path, servers, client):
-        done = connect(client, "--gateway", "servers.json", "--write", "--env", "API_KEY=k", "--", "--read-only")
-        assert done.returncode == 0
-        path = Path(done.stdout.partition(" has ")[0])
-        (entry,) = json.loads(path.read_text()).popitem()[1].items()
-        arguments = ["gateway", str(servers), "-t", "stdio", "--read-only"]
-        expected = {"command": str(COMMAND), "args": arguments, "env": {"API_KEY": "k"}}
-        assert (entry[0], {key: entry[1][key] for key in expected}) == ("gateway", expected)
+    def test_is_written_with_the_whole_path_of_its_file(self, connect, tmp_path, servers):
+        for client in list(Client):
+            done = connect(client, "--gateway", "servers.json", "--write", "--env", "API_KEY=k", "--", "--read-only")
+            assert done.returncode == 0
+            path = Path(done.stdout.partition(" has ")[0])
+            (entry,) = json.loads(path.read_text()).popitem()[1].items()
+            arguments = ["gateway", str(servers), "-t", "stdio", "--read-only"]
+            expected = {"command": str(COMMAND), "args": arguments, "env": {"API_KEY": "k"}}
+            assert (entry[0], {key: entry[1][key] for key in expected}) == ("gateway", expected)
 
     def test_tells_what_is_left_out_and_which_variables_its_servers_take(self, connect, servers):
         done = connect("cursor", "tools", "--gateway", "servers.json", API_KEY="s3cret", OTHER="1")

@@ -55,9 +55,9 @@ def report(*arguments: str):
 
 
 class TestJson:
-    @pytest.mark.parametrize("path", ["", "/", "/mcp", "/sse", "/tools", "/context"])
-    def test_is_what_the_route_answers_whatever_url_is_given(self, base, path):
-        assert report(f"{base}{path}") == httpx2.get(f"{base}/context").json()
+    def test_is_what_the_route_answers_whatever_url_is_given(self, base):
+        for path in ["", "/", "/mcp", "/sse", "/tools", "/context"]:
+            assert report(f"{base}{path}") == httpx2.get(f"{base}/context").json()
 
     def test_is_of_the_selection_in_url_and_options(self, base):
         assert report(f"{base}/mcp/x/read")["n_permitted"] == 2
@@ -136,20 +136,19 @@ class TestTable:
         assert f"{told['total']:,} tokens on every turn, {fewer} % fewer than the" in text
         assert "deferred" in text
 
-    @pytest.mark.parametrize("columns", [50, 80, 120])
-    def test_fits_its_terminal(self, base, columns):
-        lines = context(base, COLUMNS=str(columns)).stdout.splitlines()
-        assert max(map(len, lines)) <= columns
-        assert not any("…" in line for line in lines)
+    def test_fits_its_terminal(self, base):
+        for columns in [50, 80, 120]:
+            lines = context(base, COLUMNS=str(columns)).stdout.splitlines()
+            assert max(map(len, lines)) <= columns
+            assert not any("…" in line for line in lines)
 
     def test_is_plain_where_the_terminal_is(self, base):
         assert context(base, PYTHONIOENCODING="ascii").stdout.isascii()
 
 
 class TestRefused:
-    @pytest.mark.parametrize(
-        ("arguments", "code", "message"),
-        [
+    def test_with_one_line_and_a_code(self, base):
+        for arguments, code, message in [
             (["not-a-url"], 2, "not an HTTP URL"),
             (["http://127.0.0.1:1"], 1, "is the server running?"),
             (["{base}", "--header", "novalue"], 2, "write it as name=value"),
@@ -157,12 +156,10 @@ class TestRefused:
             (["{base}/mcp/x/writ"], 2, "did you mean 'write'?"),
             (["{base}/elsewhere"], 1, "without a context report; is it one of ours?"),
             (["{base}", "--model", "none.json"], 2, "no such file: 'none.json' (from option --model)"),
-        ],
-    )
-    def test_with_one_line_and_a_code(self, base, arguments, code, message):
-        done = context(*(argument.format(base=base) for argument in arguments))
-        assert (done.returncode, done.stderr.count("\n")) == (code, 1)
-        assert message in done.stderr
+        ]:
+            done = context(*(argument.format(base=base) for argument in arguments))
+            assert (done.returncode, done.stderr.count("\n")) == (code, 1)
+            assert message in done.stderr
 
     def test_where_a_route_of_the_authors_answers_with_something_else(self):
         server = log_server()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from agent_utilities.cli.demo_process import demo_environment, print_ending
+from agent_utilities.cli.demo import demo_environment, print_ending
 
 
 @pytest.fixture(autouse=True)
@@ -21,12 +21,10 @@ class TestEnvironment:
         monkeypatch.setenv("MCP_READ_ONLY", "true")
         assert "MCP_READ_ONLY" not in demo_environment()
 
-    @pytest.mark.parametrize("usage", ["", "counts", "words"])
-    def test_logs_nothing_in_the_logs_of_the_users_own_servers(
-        self, monkeypatch: pytest.MonkeyPatch, usage: str
-    ) -> None:
-        monkeypatch.setenv("MCP_USAGE", usage)
-        assert demo_environment()["MCP_USAGE"] == "off"
+    def test_logs_nothing_in_the_logs_of_the_users_own_servers(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for usage in ["", "counts", "words"]:
+            monkeypatch.setenv("MCP_USAGE", usage)
+            assert demo_environment()["MCP_USAGE"] == "off"
 
     def test_logs_in_the_file_that_the_user_names(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.setenv("MCP_USAGE_FILE", str(tmp_path / "usage.db"))

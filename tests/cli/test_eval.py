@@ -18,7 +18,7 @@ from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.cli.app import main
 from agent_utilities.cli.asking import mcp_url
 from agent_utilities.cli.evaluation.data import Request, Tool
-from agent_utilities.cli.evaluation.measures import RankedRequest, auroc, measure, rejected_at, tokens_saved
+from agent_utilities.cli.evaluation.ranking import RankedRequest, auroc, measure, rejected_at, tokens_saved
 
 TOOLS = [
     {"id": "g/status", "server": "g", "name": "git_status", "description": "Show changes", "tags": ["git"]},
@@ -120,30 +120,27 @@ class TestCommand:
 
 
 class TestRefusals:
-    @pytest.mark.parametrize(
-        ("content", "message"),
-        [
+    def test_a_line_that_cannot_be_read_is_named(self, run, files, tmp_path):
+        for content, message in [
             ('{"id": "1"}', "query is not text"),
             ("[]", "not a JSON object"),
             ("{", "not JSON"),
             ('{"id": "1", "query": "q", "relevant": ["x/y"]}', "no tool has this id"),
             ('{"id": "1", "query": "q", "groups": [3]}', "groups are not lists"),
-        ],
-    )
-    def test_a_line_that_cannot_be_read_is_named(self, run, files, tmp_path, content, message):
-        bad = tmp_path / "bad.jsonl"
-        bad.write_text(content, encoding="utf-8")
-        code, _, err = run(*files[:2], "--queries", str(bad), "--ranker", "lexical")
-        assert (code, message in err, "bad.jsonl line 1" in err) == (2, True, True)
+        ]:
+            bad = tmp_path / "bad.jsonl"
+            bad.write_text(content, encoding="utf-8")
+            code, _, err = run(*files[:2], "--queries", str(bad), "--ranker", "lexical")
+            assert (code, message in err, "bad.jsonl line 1" in err) == (2, True, True)
 
     def test_a_file_that_is_absent_is_named(self, run, files, tmp_path):
         code, _, err = run(*files[:2], "--queries", str(tmp_path / "none.jsonl"))
         assert (code, "none.jsonl" in err) == (2, True)
 
-    @pytest.mark.parametrize("arguments", [[], ["--ranker", "best"], ["--provider", "bert"]])
-    def test_what_cannot_be_meant_is_refused(self, run, files, arguments):
-        command = [*files[:4], *arguments] if arguments else files[2:4]
-        assert run(*command)[0] == 2
+    def test_what_cannot_be_meant_is_refused(self, run, files):
+        for arguments in [[], ["--ranker", "best"], ["--provider", "bert"]]:
+            command = [*files[:4], *arguments] if arguments else files[2:4]
+            assert run(*command)[0] == 2
 
     def test_a_server_that_is_down_is_said(self, run, files):
         code, _, err = run(*files[2:], "--server", "http://127.0.0.1:9/mcp")
@@ -193,22 +190,25 @@ def server(tmp_path) -> Iterator[str]:
 
 
 class TestServer:
-    @pytest.mark.parametrize("path", ["/mcp", "", "/", "/tools", "/mcp/readonly?q=x", "/context/x/git_log?top_k=3"])
-    def test_a_client_connects_at_the_urls_that_the_routes_are_asked_by(self, path):
-        place = mcp_url(f"http://127.0.0.1:8001{path}")
-        expected = {"/mcp/readonly?q=x": "/mcp/readonly?q=x", "/context/x/git_log?top_k=3": "/mcp/x/git_log?top_k=3"}
-        assert place == "http://127.0.0.1:8001" + expected.get(path, "/mcp")
+    def test_a_client_connects_at_the_urls_that_the_routes_are_asked_by(self):
+        for path in ["/mcp", "", "/", "/tools", "/mcp/readonly?q=x", "/context/x/git_log?top_k=3"]:
+            place = mcp_url(f"http://127.0.0.1:8001{path}")
+            expected = {
+                "/mcp/readonly?q=x": "/mcp/readonly?q=x",
+                "/context/x/git_log?top_k=3": "/mcp/x/git_log?top_k=3",
+            }
+            assert place == "http://127.0.0.1:8001" + expected.get(path, "/mcp")
 
     def test_a_foreign_servers_url_is_left_as_it_is(self):
         assert mcp_url("https://tools.example/v1/agent?key=a%2Fb") == "https://tools.example/v1/agent?key=a%2Fb"
 
-    @pytest.mark.parametrize("path", ["/mcp", ""])
-    def test_a_running_servers_tools_are_ranked(self, run, server, tmp_path, path):
-        server = server.removesuffix("/mcp") + path
-        asked = lines(tmp_path / "asked.jsonl", [{"id": "1", "query": "newest commits", "relevant": ["git_log"]}])
-        code, out, err = run("--server", server, "--queries", str(asked), "--ranker", "lexical", "--json")
-        assert (code, err) == (0, "")
-        assert (json.loads(out)["tools"], json.loads(out)["hit@1"]) == (3, 1)
+    def test_a_running_servers_tools_are_ranked(self, run, server, tmp_path):
+        for path in ["/mcp", ""]:
+            server = server.removesuffix("/mcp") + path
+            asked = lines(tmp_path / "asked.jsonl", [{"id": "1", "query": "newest commits", "relevant": ["git_log"]}])
+            code, out, err = run("--server", server, "--queries", str(asked), "--ranker", "lexical", "--json")
+            assert (code, err) == (0, "")
+            assert (json.loads(out)["tools"], json.loads(out)["hit@1"]) == (3, 1)
 
     def test_it_is_measured_what_is_served(self, run, server, tmp_path):
         queries = ["newest commits", "analyze the evidence of my travel", "text of the notes file", "travel"]

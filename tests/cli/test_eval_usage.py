@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agent_utilities.cli.app import main
-from agent_utilities.cli.evaluation.sessions import Session, SessionCounts
+from agent_utilities.cli.evaluation.learned import Session, SessionCounts
 from agent_utilities.usage import schema
 
 WORDS = ("apple", "pear", "plum", "fig", "kiwi", "lime", "nut", "oat", "pea", "rye", "yam", "leek")
@@ -107,23 +107,20 @@ class TestSessions:
             assert name in out
         assert max(map(len, out.splitlines())) <= 80
 
-    @pytest.mark.parametrize("part", ["used_with", "followed_by"])
-    def test_either_kind_of_edge_finds_it_alone(self, run, tools, sessions, part) -> None:
-        assert measures(run, *tools, *sessions)["ablation"][f"words and {part}"] == {"next tool hit@5": 1}
+    def test_either_kind_of_edge_finds_it_alone(self, run, tools, sessions) -> None:
+        for part in ["used_with", "followed_by"]:
+            assert measures(run, *tools, *sessions)["ablation"][f"words and {part}"] == {"next tool hit@5": 1}
 
-    @pytest.mark.parametrize(
-        ("row", "message"),
-        [
+    def test_a_line_that_cannot_be_read_is_named(self, run, tools, tmp_path) -> None:
+        for row, message in [
             ({"id": "1", "calls": "s/apple"}, "calls are not a list of tool ids"),
             ({"id": "1", "calls": ["s/none"]}, "no tool has this id"),
             ({"id": "1", "calls": [], "query": 3}, "query is not text"),
             ({"calls": []}, "id is not text"),
-        ],
-    )
-    def test_a_line_that_cannot_be_read_is_named(self, run, tools, tmp_path, row, message) -> None:
-        bad = lines(tmp_path / "bad.jsonl", [row])
-        code, _, err = run(*tools, "--sessions", str(bad))
-        assert (code, message in err, "bad.jsonl line 1" in err) == (2, True, True)
+        ]:
+            bad = lines(tmp_path / "bad.jsonl", [row])
+            code, _, err = run(*tools, "--sessions", str(bad))
+            assert (code, message in err, "bad.jsonl line 1" in err) == (2, True, True)
 
     def test_a_tool_called_again_is_no_next_tool(self) -> None:
         assert Session("1", "q", ("a", "b", "a", "b", "c")).steps == ((("a",), "b"), (("a", "b", "a", "b"), "c"))
@@ -184,8 +181,8 @@ class TestNothingToAsk:
         code, _, err = run(*tools, *sessions, "--plot", str(tmp_path / "plot.svg"))
         assert (code, "no requests to plot" in err) == (2, True)
 
-    @pytest.mark.parametrize("row", [{}, {"relevant": []}, {"groups": [[]]}])
-    def test_a_request_that_no_tool_answers_is_refused_with_its_line(self, run, tools, tmp_path, row) -> None:
-        asked = lines(tmp_path / "asked.jsonl", [*QUERIES, {"id": "2", "query": "cook", **row}])
-        code, _, err = run(*tools, "--queries", str(asked))
-        assert (code, "no tool is relevant" in err, "asked.jsonl line 2" in err) == (2, True, True)
+    def test_a_request_that_no_tool_answers_is_refused_with_its_line(self, run, tools, tmp_path) -> None:
+        for row in [{}, {"relevant": []}, {"groups": [[]]}]:
+            asked = lines(tmp_path / "asked.jsonl", [*QUERIES, {"id": "2", "query": "cook", **row}])
+            code, _, err = run(*tools, "--queries", str(asked))
+            assert (code, "no tool is relevant" in err, "asked.jsonl line 2" in err) == (2, True, True)

@@ -89,21 +89,18 @@ class TestTable:
 
 
 class TestRefused:
-    @pytest.mark.parametrize(
-        ("arguments", "code", "message"),
-        [
+    def test_with_one_line_and_a_code(self, base):
+        for arguments, code, message in [
             (["not-a-url"], 2, "not an HTTP URL"),
             (["http://127.0.0.1:1"], 1, "is the server running?"),
             (["{base}", "--header", "novalue"], 2, "write it as name=value"),
             (["{base}", "--query", "disabled_tag=x"], 2, "did you mean disabled_tags?"),
             (["{base}/mcp/x/writ"], 2, "names nothing that is known: 'writ' (from URL path); did you mean 'write'?"),
             (["{base}/elsewhere"], 1, "is it one of ours?"),
-        ],
-    )
-    def test_with_one_line_and_a_code(self, base, arguments, code, message):
-        done = explain(*(argument.format(base=base) for argument in arguments))
-        assert (done.returncode, done.stderr.count("\n")) == (code, 1)
-        assert message in done.stderr
+        ]:
+            done = explain(*(argument.format(base=base) for argument in arguments))
+            assert (done.returncode, done.stderr.count("\n")) == (code, 1)
+            assert message in done.stderr
 
 
 @pytest.fixture

@@ -177,18 +177,15 @@ class TestLogin:
 
 
 class TestRefused:
-    @pytest.mark.parametrize(
-        ("arguments", "hint"),
-        [
+    def test_in_one_line(self, shell: Shell, command: Command) -> None:
+        for arguments, hint in [
             (["no-such.json"], "no-such.json"),
             (["{config}", "--tool", "x"], "--tools"),
-        ],
-    )
-    def test_in_one_line(self, shell: Shell, command: Command, arguments: list[str], hint: str) -> None:
-        shell.write(well=entry(disabled=True))
-        done = command(*(each.format(config=shell.config) for each in arguments), "--list")
-        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-        assert hint in done.stderr
+        ]:
+            shell.write(well=entry(disabled=True))
+            done = command(*(each.format(config=shell.config) for each in arguments), "--list")
+            assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+            assert hint in done.stderr
 
 
 @pytest.fixture

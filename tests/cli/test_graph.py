@@ -114,9 +114,8 @@ class TestGateway:
 
 
 class TestRefused:
-    @pytest.mark.parametrize(
-        ("arguments", "environ", "code", "message"),
-        [
+    def test_with_one_line_and_a_code(self, graph):
+        for arguments, environ, code, message in [
             (["query", "logs", "nobody"], {}, 2, "the graph holds no such server"),
             (["query", " ", "logs"], {}, 2, "no words"),
             (["forget", "nobody"], {}, 2, "the graph holds no such server"),
@@ -126,9 +125,7 @@ class TestRefused:
             (["status"], {"MCP_GRAPH": "neo4j"}, 2, "not a Neo4j address"),
             (["status"], {"MCP_GRAPH": "neo4j", "NEO4J_URI": "http://h"}, 2, "not a Neo4j address"),
             (["status"], {"MCP_GRAPH": "neo4j", "NEO4J_URI": "bolt://127.0.0.1:1"}, 1, "unreachable"),
-        ],
-    )
-    def test_with_one_line_and_a_code(self, graph, arguments, environ, code, message):
-        done = graph(*arguments, **environ)
-        assert (done.returncode, done.stderr.count("\n")) == (code, 1)
-        assert message in done.stderr
+        ]:
+            done = graph(*arguments, **environ)
+            assert (done.returncode, done.stderr.count("\n")) == (code, 1)
+            assert message in done.stderr

@@ -40,11 +40,11 @@ def test_its_server_has_the_command_line(tmp_path):
     assert "1 of 2 tools visible" in done.stdout
 
 
-@pytest.mark.parametrize("name", ["", "Weather", "weather_agent", "../up", "a--b", "-x", "class", "1st", "a/b"])
-def test_a_name_that_can_not_be_one_is_refused(tmp_path, name):
-    with pytest.raises(InputError, match="not a package name"):
-        make_package(name, tmp_path)
-    assert list(tmp_path.iterdir()) == []
+def test_a_name_that_can_not_be_one_is_refused(tmp_path):
+    for name in ["", "Weather", "weather_agent", "../up", "a--b", "-x", "class", "1st", "a/b"]:
+        with pytest.raises(InputError, match="not a package name"):
+            make_package(name, tmp_path)
+        assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_that_is_there_is_left_alone(tmp_path):

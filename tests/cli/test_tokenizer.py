@@ -9,7 +9,7 @@ import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from agent_utilities.catalog.tokens import ESTIMATE, n_tokens
-from agent_utilities.cli.tokenizer import tokenizer_of
+from agent_utilities.cli.context import tokenizer_of
 from agent_utilities.errors import InputError
 
 
@@ -63,16 +63,13 @@ class TestAName:
         tokenizer = tokenizer_of("gpt-4o")
         assert (tokenizer.name, tokenizer.count("abc")) == ("tiktoken, o200k_base", 3)
 
-    @pytest.mark.parametrize(
-        ("tiktoken", "reason"),
-        [
+    def test_is_estimated_otherwise_and_the_name_says_why(self, monkeypatch):
+        for tiktoken, reason in [
             (None, "tiktoken is not installed: pip install tiktoken"),
             (encodings({}.__getitem__), "tiktoken knows no model 'mine'"),
             (encodings(lambda name: int("no network")), "tiktoken has no vocabulary for 'mine': ValueError"),
-        ],
-    )
-    def test_is_estimated_otherwise_and_the_name_says_why(self, monkeypatch, tiktoken, reason):
-        monkeypatch.setitem(sys.modules, "tiktoken", tiktoken)
-        tokenizer = tokenizer_of("mine")
-        assert tokenizer.name == f"{ESTIMATE} ({reason})"
-        assert tokenizer.count("some words") == n_tokens("some words")
+        ]:
+            monkeypatch.setitem(sys.modules, "tiktoken", tiktoken)
+            tokenizer = tokenizer_of("mine")
+            assert tokenizer.name == f"{ESTIMATE} ({reason})"
+            assert tokenizer.count("some words") == n_tokens("some words")

@@ -11,11 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 from agent_utilities.cli import app
-from agent_utilities.usage.bounds import UsageBounds
-from agent_utilities.usage.clock import DAY_MS
-from agent_utilities.usage.events import Listed
-from agent_utilities.usage.location import usage_file
-from agent_utilities.usage.opening import open_log
+from agent_utilities.usage.database import open_log
+from agent_utilities.usage.model import DAY_MS, Listed, UsageBounds, usage_file
 from agent_utilities.usage.store import UsageStore
 from tests.usage.written_logs import NOW_MS, call, log_of, search
 
@@ -100,22 +97,31 @@ class TestReport:
         assert r"send a [red]fax[/]\x1b[2J" in text
         assert "\x1b" not in text
 
-    @pytest.mark.parametrize(
-        "name",
-        ["[red]boom[/]", "[/]", "\x1b[2J\x1b]0;owned\x07", "\u202egnp.exe", "a\x00b", "tail\\", ":bomb:",
-         "'; DROP TABLE calls; --", "line\nbreak", "\ud800", "[link=file:///etc/passwd]click[/link]", "x" * 5_000],
-    )  # fmt: skip
-    def test_no_name_or_request_acts_on_the_terminal(self, usage, folder, name):
-        store = UsageStore(folder / "hub.db", UsageBounds(free_bytes=0))
-        named = {"upstream": name, "server": name, "version": name, **at(0)}
-        store.write([call(name, request=name, **named), search(0, request=name, server=name, **at(0))])
-        store.write([Listed(NOW_MS, name, f"{name}2", name, 40, 100)])
-        store.close()
-        code, out, err = usage()
-        assert (code, err) == (0, "")
-        assert all(char.isprintable() or char == "\n" for char in out)
-        plain = name.encode("utf-8", "replace").decode().encode("unicode_escape").decode().replace("\\\\", "\\")
-        assert "".join(plain.split())[:9] in "".join(out.split())
+    def test_no_name_or_request_acts_on_the_terminal(self, usage, folder):
+        for name in [
+            "[red]boom[/]",
+            "[/]",
+            "\x1b[2J\x1b]0;owned\x07",
+            "\u202egnp.exe",
+            "a\x00b",
+            "tail\\",
+            ":bomb:",
+            "'; DROP TABLE calls; --",
+            "line\nbreak",
+            "\ud800",
+            "[link=file:///etc/passwd]click[/link]",
+            "x" * 5_000,
+        ]:
+            store = UsageStore(folder / "hub.db", UsageBounds(free_bytes=0))
+            named = {"upstream": name, "server": name, "version": name, **at(0)}
+            store.write([call(name, request=name, **named), search(0, request=name, server=name, **at(0))])
+            store.write([Listed(NOW_MS, name, f"{name}2", name, 40, 100)])
+            store.close()
+            code, out, err = usage()
+            assert (code, err) == (0, "")
+            assert all(char.isprintable() or char == "\n" for char in out)
+            plain = name.encode("utf-8", "replace").decode().encode("unicode_escape").decode().replace("\\\\", "\\")
+            assert "".join(plain.split())[:9] in "".join(out.split())
 
     def test_fits_80_columns(self, usage, folder):
         log_of(folder / "hub.db", [call("a_tool_of_a_long_name_" * 4, upstream="a-server" * 9, **at(0))])
@@ -209,13 +215,13 @@ class TestForget:
         assert b"harvest" not in b"".join(each.read_bytes() for each in folder.iterdir())
         server.close()
 
-    @pytest.mark.parametrize(
-        "time",
-        [("--older-than", 2), ("--before", f"{time.strftime('%Y-%m-%d', time.gmtime(NOW_MS / 1000 - 2 * 86_400))}")],
-    )
-    def test_deletes_what_is_older(self, usage, folder, time):
-        gateway(folder)
-        assert "forgot 1 call, 0 searches" in usage("forget", *time, "-y")[1]
+    def test_deletes_what_is_older(self, usage, folder):
+        for when in [
+            ("--older-than", 2),
+            ("--before", f"{time.strftime('%Y-%m-%d', time.gmtime(NOW_MS / 1000 - 2 * 86_400))}"),
+        ]:
+            gateway(folder)
+            assert "forgot 1 call, 0 searches" in usage("forget", *when, "-y")[1]
 
     def test_of_all_leaves_a_log_that_says_nothing(self, usage, folder):
         gateway(folder)
@@ -242,17 +248,14 @@ class TestForget:
         assert usage("forget", "--all")[0] == 0
         assert asked == [f"forget 10 calls, 2 searches and 2 days of a tool's lists in {folder / 'hub.db'}?"]
 
-    @pytest.mark.parametrize(
-        ("arguments", "message"),
-        [
+    def test_refuses_what_could_mean_too_much(self, usage, folder):
+        for arguments, message in [
             ([], "nothing to forget is named"),
             (["--all", "--tool", "a"], "--all beside what narrows it"),
             (["--before", "2026-01-01", "--older-than", "3"], "--before beside --older-than"),
             (["--before", "soon"], "soon"),
-        ],
-    )
-    def test_refuses_what_could_mean_too_much(self, usage, folder, arguments, message):
-        gateway(folder)
-        code, _, error = usage("forget", "--yes", *arguments)
-        assert (code, error.count("\n")) == (2, 1)
-        assert message in error
+        ]:
+            gateway(folder)
+            code, _, error = usage("forget", "--yes", *arguments)
+            assert (code, error.count("\n")) == (2, 1)
+            assert message in error

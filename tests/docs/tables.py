@@ -1,4 +1,4 @@
-"""Tables of the docs that are made from the code; `python -m tests.docs.tables` writes them in."""
+"""Tables of the docs, and the diagram of the rooms, made from the code; `python -m tests.docs.tables` writes them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from agent_utilities.selection.channels import FIELDS, Field
 from agent_utilities.selection.merge import SEARCHING
 from agent_utilities.settings import Settings, variable
 from agent_utilities.upstream.configuration.config_keys import KEYS
+from tests.docs.house import house
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
+REFERENCE = ROOT / "docs/reference"
+DESIGN = ROOT / "docs/design.md"
 GATEWAY = ROOT / "docs/gateway.md"
 TOOL_SEARCH = ROOT / "docs/tool-search.md"
 
@@ -53,8 +56,20 @@ def config_keys() -> str:
     return "\n".join(rows)
 
 
-TABLES = {"channels": channels, "config_keys": config_keys, "settings": settings, "tool_search": tool_search}
-PAGES = {README: ("channels", "settings"), GATEWAY: ("config_keys",), TOOL_SEARCH: ("tool_search",)}
+TABLES = {
+    "channels": channels,
+    "config_keys": config_keys,
+    "house": house,
+    "settings": settings,
+    "tool_search": tool_search,
+}
+PAGES = {
+    REFERENCE / "channels.md": ("channels",),
+    REFERENCE / "settings.md": ("settings",),
+    DESIGN: ("house",),
+    GATEWAY: ("config_keys",),
+    TOOL_SEARCH: ("tool_search",),
+}
 """The pages, each with the tables that are on it."""
 
 

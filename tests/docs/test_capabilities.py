@@ -13,11 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_utilities.capabilities.active import ActiveCapabilities
-from agent_utilities.capabilities.routing import Gate, Route
-from agent_utilities.capabilities.starter_tap import starter_tap
-from agent_utilities.mcp.taken_capabilities import Taken
-from agent_utilities.selection.model import Selection
+from agent_utilities.capabilities.model import ActiveCapabilities, Gate, Route
+from agent_utilities.capabilities.tap import starter_tap
+from agent_utilities.features.capabilities.caller import CallerCapabilities
 from agent_utilities.settings import Settings, variable
 from tests.docs.tables import ROOT
 
@@ -64,7 +62,7 @@ def test_what_is_told_of_words_has_the_keys_that_it_shows() -> None:
     told = json.loads(shown[1])["capabilities"]
     active = ActiveCapabilities(("billing", "shipping"))
     route = Route((("shipping", 1.0), ("billing", 0.0), ("calendar", 0.0)), "shipping", Gate(0.5, 0.1), by_words=True)
-    taken = Taken(Selection(), active, added=("shipping",), removed=("calendar",), route=route)
+    taken = CallerCapabilities(active, added=("shipping",), removed=("calendar",), route=route)
     summary = taken.summary()
     assert list(told) == list(summary)
     assert list(told["route"]) == list(summary["route"])

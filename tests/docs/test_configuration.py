@@ -6,10 +6,9 @@ import re
 import tomllib
 from pathlib import Path
 
-from agent_utilities.project_settings import _REFUSED
-from agent_utilities.selection.file_fields import read_fields
-from agent_utilities.selection.profiles import Profiles
+from agent_utilities.selection.files import Profiles, read_fields
 from agent_utilities.settings import Settings, read_settings
+from agent_utilities.settings_file import _REFUSED
 
 TEXT = (Path(__file__).parents[2] / "docs/configuration.md").read_text(encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""The README, run as written."""
+"""The README and the pages for callers and clients, run as written."""
 
 from __future__ import annotations
 
@@ -26,13 +26,16 @@ from tests.docs.tables import PAGES, README, with_tables
 
 ROOT = README.parent
 TEXT = README.read_text(encoding="utf-8")
+CALLERS = (ROOT / "docs/callers.md").read_text(encoding="utf-8")
+CLIENTS = (ROOT / "docs/clients.md").read_text(encoding="utf-8")
+LONGEST = 150
 BIN = Path(sys.executable).parent
 
 
-def example(name: str) -> str:
-    """The code of a marked example."""
-    match = re.search(rf"<!-- example: {re.escape(name)} -->\n```\w+\n(.*?)```", TEXT, re.DOTALL)
-    assert match is not None, f"the README has no example {name!r}"
+def example(name: str, text: str = TEXT) -> str:
+    """The code of a marked example of a page, the README if no other is given."""
+    match = re.search(rf"<!-- example: {re.escape(name)} -->\n```\w+\n(.*?)```", text, re.DOTALL)
+    assert match is not None, f"the page has no example {name!r}"
     return match[1].strip()
 
 
@@ -102,7 +105,7 @@ class TestExamples:
 
     def test_a_callers_selection_is_what_it_says(self):
         scope: dict[str, object] = {}
-        exec(compile(example("caller"), "README.md", "exec"), scope)
+        exec(compile(example("caller", CALLERS), "callers.md", "exec"), scope)
         assert scope["headers"] == {
             "x-mcp-enabled-tools": "git_log,git_diff",
             "x-mcp-disabled-tags": "write",
@@ -128,6 +131,17 @@ class TestTables:
 
 
 class TestPage:
+    def test_it_is_one_page(self):
+        assert len(TEXT.splitlines()) <= LONGEST
+
+    def test_its_map_of_the_house_names_every_room(self):
+        match = re.search(r"<!-- map -->\n```text\n(.*?)```", TEXT, re.DOTALL)
+        assert match is not None
+        package = ROOT / "agent_utilities"
+        named = {name.rstrip("/") for name in re.findall(r"\b([a-z_]+(?:/|\.py))", match[1])} - {package.name}
+        assert [name for name in named if not (package / name).exists()] == []
+        assert {path.parent.name for path in package.glob("*/__init__.py")} - named == set()
+
     def test_its_two_commands_are_tasks(self):
         commands = re.findall(r"```sh\npython3 tasks.py (\w+)\n```", TEXT)
         assert commands == ["demo", "test"]
@@ -145,7 +159,7 @@ def test_the_first_snippet_has_the_real_tools_arguments() -> None:
     assert [argument.arg for argument in shown.args.args] == list(inspect.signature(git_status).parameters)[:1]
 
 
-@pytest.mark.parametrize("line", re.findall(r"^agent-utilities connect .*$", TEXT, re.MULTILINE))
+@pytest.mark.parametrize("line", re.findall(r"^agent-utilities connect .*$", CLIENTS, re.MULTILINE))
 def test_each_line_that_connects_a_client_works(line: str, tmp_path: Path) -> None:
     program, *arguments = shlex.split(line, comments=True)
     env = environment(HOME=str(tmp_path), XDG_CONFIG_HOME=str(tmp_path))

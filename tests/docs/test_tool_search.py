@@ -14,11 +14,11 @@ from typing import Any, get_args
 import pytest
 from fastmcp import Client
 
-from agent_utilities import selection_meta
-from agent_utilities.activation.deferral import AUTO_OVER, Deferral
+from agent_utilities import create_mcp_server, selection_meta
+from agent_utilities.activation.active import AUTO_OVER, Deferral
 from agent_utilities.cli.demo_office import office_server
-from agent_utilities.mcp.observers.base import EventName
-from agent_utilities.mcp.observers.metrics import Metrics
+from agent_utilities.features.tool_search.events import EventName
+from agent_utilities.mcp.metrics import Metrics
 from tests.docs.tables import TOOL_SEARCH
 
 TEXT = TOOL_SEARCH.read_text(encoding="utf-8")
@@ -92,7 +92,8 @@ def test_it_tells_of_every_event_and_no_other() -> None:
 
 def test_its_metrics_are_those_of_the_code() -> None:
     named = set(re.findall(r"`(mcp_tool_search_\w+)", TEXT))
-    served = Metrics().text(tells_denied=False).decode()
+    server = create_mcp_server("told")
+    served = Metrics(server.operator_bounds, server.features).text(tells_denied=False).decode()
     assert {name for name in named if f"\n{name}" in served} == named
     assert len(named) == 4
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agent_utilities.graph.breaker import Breaker
 from agent_utilities.graph.embedded import EmbeddedGraph
-from agent_utilities.selection.resolution import Resolution
+from agent_utilities.selection.model import Resolution
 from tests.graph.records import examples, record
 from tests.graph.wrapped import Held, Live, patient, running
 

@@ -10,7 +10,7 @@ import pytest
 
 from agent_utilities.graph.embedded import EmbeddedGraph
 from agent_utilities.graph.sync import server_state
-from agent_utilities.selection.resolution import Resolution
+from agent_utilities.selection.model import Resolution
 from tests.graph.conftest import NewGraph
 from tests.graph.records import record
 from tests.graph.wrapped import Live, patient, running, until

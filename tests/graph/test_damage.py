@@ -8,8 +8,7 @@ import pytest
 
 from agent_utilities.graph import embedded
 from agent_utilities.graph.base import GraphError
-from agent_utilities.graph.damage import is_damage
-from agent_utilities.graph.embedded import EmbeddedGraph
+from agent_utilities.graph.embedded import EmbeddedGraph, is_damage
 from agent_utilities.graph.sync import sync
 from tests.graph.embedded_files import check_works, contents
 from tests.graph.records import numbered

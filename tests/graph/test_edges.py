@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 
 from agent_utilities.graph import cypher
 from agent_utilities.graph.base import GraphError, ToolGraph, UpstreamRecord, tool_record
-from agent_utilities.graph.edges import EdgeKind, ToolEdge, sync_edges
 from agent_utilities.graph.embedded import EmbeddedGraph
 from agent_utilities.graph.matching import Neighbour, match_literally, match_with_neighbours
-from agent_utilities.graph.sync import forget, sync
-from agent_utilities.resolution.trail import Trail
+from agent_utilities.graph.sync import EdgeKind, ToolEdge, forget, sync, sync_edges
+from agent_utilities.resolution.answer import Trail
 from tests.graph.conftest import NEO4J_AT_NIGHT, Measured, NewGraph
 from tests.graph.neo4j_servers import Access
 from tests.graph.records import LETTERS, examples, numbered, record

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from agent_utilities.graph.backends import embedded_path
 from agent_utilities.graph.base import ToolGraph
-from agent_utilities.graph.query_text import normalise
+from agent_utilities.graph.matching import normalise
 from agent_utilities.graph.sync import server_states, sync
-from agent_utilities.selection.resolution import Resolution
+from agent_utilities.selection.model import Resolution
 from agent_utilities.settings import read_settings
 from tests.graph.agents import PATIENT, PERMITTED, Agent, serving
 from tests.graph.conftest import NewGraph

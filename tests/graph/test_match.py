@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from agent_utilities.graph import cypher
 from agent_utilities.graph.base import ToolGraph, ToolRecord
-from agent_utilities.graph.matching import Matches, names_of
-from agent_utilities.graph.query_text import normalise, terms
+from agent_utilities.graph.matching import Matches, names_of, normalise, terms
 from agent_utilities.graph.sync import sync
 from tests.graph.conftest import NewGraph
 from tests.graph.neo4j_servers import Access

@@ -16,6 +16,7 @@ from agent_utilities.graph.sync import sync
 from tests.graph.embedded_files import check_works, contents
 from tests.graph.records import expected, held, numbered
 from tests.graph.wrapped import until
+from tests.parts import query_of
 
 pytestmark = pytest.mark.anyio
 
@@ -110,8 +111,8 @@ async def test_a_server_stopped_while_it_opens_its_graph_and_started_again_keeps
     async def start_and_stop(*, wait: bool) -> None:
         app = mcp.http_app()
         async with app.router.lifespan_context(app):
-            await until(lambda: mcp.resolver.orchestrator is not None, "there")
-            orchestrator = mcp.resolver.orchestrator
+            await until(lambda: query_of(mcp).resolver.orchestrator is not None, "there")
+            orchestrator = query_of(mcp).resolver.orchestrator
             assert orchestrator is not None
             await orchestrator.resolve("thing", "g")
             if wait:

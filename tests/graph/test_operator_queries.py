@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent_utilities.graph.base import ToolGraph, tool_record
-from agent_utilities.graph.edges import ToolEdge, sync_edges
-from agent_utilities.graph.sync import sync
+from agent_utilities.graph.sync import ToolEdge, sync, sync_edges
 
 TEXT = (Path(__file__).parents[2] / "graph" / "README.md").read_text(encoding="utf-8")
 QUERIES = [part.strip() for part in TEXT.partition("<!-- queries -->\n```cypher\n")[2].partition("```")[0].split(";")]

@@ -17,12 +17,13 @@ from agent_utilities import AgentServer, create_mcp_server
 from agent_utilities.graph import cypher
 from agent_utilities.graph.base import ToolGraph
 from agent_utilities.graph.embedded import EmbeddedGraph
-from agent_utilities.resolution.deadlines import Limits
+from agent_utilities.resolution.answer import Limits
 from agent_utilities.resolution.orchestrator import DynamicToolOrchestrator
 from tests.graph.agents import listing
 from tests.graph.conftest import NEO4J_AT_NIGHT, Measured, NewGraph
 from tests.graph.records import numbered
 from tests.graph.wrapped import Held, Live, patient, running, until
+from tests.parts import query_of
 
 pytestmark = pytest.mark.anyio
 
@@ -126,7 +127,7 @@ class TestResolves:
 def served(graph: ToolGraph, n_tools: int) -> AgentServer:
     """Return a server of the kind that an author makes, on a given graph."""
     mcp = create_mcp_server("s", environ={"MCP_GRAPH_DEADLINE_MS": "60000"}, graph=graph)
-    mcp.resolver.limits = UNHURRIED
+    query_of(mcp).resolver.limits = UNHURRIED
     for number in range(n_tools):
         mcp.tool(_tool(number), name=f"tool_{number}", description=f"does thing {number}", tags={f"group{number % 10}"})
     return mcp
@@ -152,7 +153,7 @@ async def calling(server: AgentServer) -> AsyncIterator[Callable[[str], Any]]:
         async def ask(query: str) -> dict[str, Any]:
             return await listing(web, query)
 
-        await until(lambda: server.resolver.health()["graph"]["status"] == "ready", "filled")
+        await until(lambda: query_of(server).resolver.health()["graph"]["status"] == "ready", "filled")
         yield ask
 
 
@@ -161,7 +162,7 @@ class TestLists:
         """Let two hundred list at once on a graph that is two days old; returns how many refreshes there were."""
         server, lag, took_s = served(graph, 60), Lag(), []
         async with calling(server) as ask:
-            orchestrator = server.resolver.orchestrator
+            orchestrator = query_of(server).resolver.orchestrator
             assert orchestrator is not None
             await until(lambda: orchestrator.is_idle, "idle")
             before = orchestrator.n_refreshes

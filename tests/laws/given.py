@@ -13,12 +13,10 @@ from hypothesis import strategies as st
 
 from agent_utilities.catalog.model import Catalog, Entry, entry
 from agent_utilities.selection.channels import FIELDS, META_KEY, Field
-from agent_utilities.selection.file_fields import FileChannel, FileFields, read_fields
+from agent_utilities.selection.files import FileChannel, FileFields, Profiles, read_fields
 from agent_utilities.selection.merge import merge
-from agent_utilities.selection.model import CHANNELS, WRITTEN, Channel, FieldName, Selection
+from agent_utilities.selection.model import CHANNELS, WRITTEN, Channel, FieldName, Resolution, Selection
 from agent_utilities.selection.parse import read_cli, read_env, read_meta, read_request
-from agent_utilities.selection.profiles import Profiles
-from agent_utilities.selection.resolution import Resolution
 
 NAMES = [
     "git_log",

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from hypothesis import example, given
 
-from agent_utilities.activation.deferral import Threshold
+from agent_utilities.activation.active import Threshold
 from agent_utilities.catalog.model import Catalog, entry
-from agent_utilities.selection.merge import effective, merge
-from agent_utilities.selection.model import Selection
-from agent_utilities.selection.resolution import Resolution
+from agent_utilities.selection.merge import asked_digest, effective, merge
+from agent_utilities.selection.model import Resolution, Selection
 from agent_utilities.visibility.bounds import Bounds
-from agent_utilities.visibility.decision import Decision, decide
-from agent_utilities.visibility.preferences import preferences_of
-from agent_utilities.visibility.revision import asked_digest, revision
+from agent_utilities.visibility.curation import preferences_of
+from agent_utilities.visibility.decision import Decision, decide, revision
 from tests.laws.given import (
     Spelled,
     catalogs,

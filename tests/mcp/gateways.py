@@ -12,8 +12,9 @@ from typing import Any
 
 import uvicorn
 
-from agent_utilities.mcp.gateway import Gateway, create_gateway
+from agent_utilities import AgentServer, create_gateway
 from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
+from tests.parts import upstreams_of
 
 LONG_S = 60
 
@@ -25,10 +26,10 @@ class Served:
         gateway: the server.
     """
 
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway: AgentServer) -> None:
         self.gateway = gateway
-        self.upstreams = gateway.upstreams
-        self.provider = gateway.upstream_provider
+        self.upstreams = upstreams_of(gateway).upstreams
+        self.provider = upstreams_of(gateway).provider
         self.url = ""
         """Where it is served, without a path."""
         self.loop = asyncio.get_running_loop()

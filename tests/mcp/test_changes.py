@@ -18,7 +18,7 @@ from mcp.client.subscriptions import ResourceUpdated, listen
 from mcp_types import PaginatedRequestParams
 
 from agent_utilities import AgentServer, create_mcp_server
-from agent_utilities.mcp.wire.changes import _is_comparing
+from agent_utilities.mcp.changes.changes import _is_comparing
 from tests.mcp.servers import log_server, running, tool_names
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(30)]
@@ -248,7 +248,7 @@ class Held(Provider):
 async def test_a_client_that_listed_what_is_gone_again_is_told():
     server, held = log_server(), Held()
     server.add_provider(held)
-    server.serves_http = True  # so that lists are learnt at the start, which this one keeps going on
+    server.transport = "http"  # so that lists are learnt at the start, which this one keeps going on
     async with Client(server) as client, listen(client.session, tools_list_changed=True) as stream:
         await client.list_tools()
         server.add_tool(_tool("grown"))

@@ -10,7 +10,7 @@ from fastmcp.tools.base import Tool
 from agent_utilities import create_mcp_server
 from agent_utilities.mcp.surface.catalog_reader import CatalogReader
 from agent_utilities.mcp.surface.components import Traits
-from agent_utilities.runtime import turns
+from agent_utilities.runtime import waiting
 
 pytestmark = pytest.mark.anyio
 
@@ -46,14 +46,14 @@ async def test_a_prepared_listing_is_read_as_one_read_at_once() -> None:
 async def test_many_who_prepare_a_listing_at_once_read_it_once(
     written: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turns, "_TURN_S", -1.0)
+    monkeypatch.setattr(waiting, "_TURN_S", -1.0)
     listing, reader = tools(3), CatalogReader("tool")
     await asyncio.gather(*(reader.prepare(listing) for _ in range(10)))
     assert written == ["tool_0", "tool_1", "tool_2"]
 
 
 async def test_one_who_gives_up_leaves_the_listing_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "_TURN_S", -1.0)
+    monkeypatch.setattr(waiting, "_TURN_S", -1.0)
     listing, reader = tools(3), CatalogReader("tool")
     first, second = (asyncio.create_task(reader.prepare(listing)) for _ in range(2))
     await asyncio.sleep(0)
@@ -91,7 +91,7 @@ async def test_a_long_listing_is_bounded_like_a_short_one() -> None:
 
 
 def test_a_listing_prepared_in_one_event_loop_can_be_in_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "_TURN_S", -1.0)
+    monkeypatch.setattr(waiting, "_TURN_S", -1.0)
     reader = CatalogReader("tool")
 
     async def prepared_by_many(listing: list[Tool]) -> int:

@@ -13,12 +13,13 @@ import pytest
 from fastmcp import Client
 from fastmcp.exceptions import ToolError
 
-from agent_utilities.mcp.gateway import Gateway, create_gateway
+from agent_utilities import AgentServer, create_gateway
 from agent_utilities.selection.channels import META_KEY
 from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
 from agent_utilities.upstream.folders import gateway_folder
-from agent_utilities.upstream.snapshots.snapshot_store import SnapshotStore
+from agent_utilities.upstream.snapshot_store import SnapshotStore
 from tests.mcp.in_process import ask, listed, web_of
+from tests.parts import upstreams_of
 from tests.upstream.supervised import faulty
 from tests.wire.wires import modern_request
 
@@ -29,7 +30,7 @@ LONG = "600"
 both_eras = pytest.mark.parametrize("mode", ["legacy", "auto"])
 
 
-def gateway_of(folder: Path, *configs: UpstreamConfig, limit_s: str = LONG, **environ: str) -> Gateway:
+def gateway_of(folder: Path, *configs: UpstreamConfig, limit_s: str = LONG, **environ: str) -> AgentServer:
     given = {"MCP_GRAPH": "off", "MCP_GATEWAY_FOLDER": str(folder / "gateway"), "MCP_FIRST_LIST_S": limit_s, **environ}
     return create_gateway(GatewayConfig(upstreams=configs), environ=given)
 
@@ -166,7 +167,7 @@ class TestAServerThatDoesNotCome:
         slow = held(tmp_path)
         async with web_of(gateway := gateway_of(tmp_path, slow, limit_s="0.5")) as web:
             assert await absent(web) == (["slow"], 0)
-            await gateway.first_lists.are_told.wait()
+            await upstreams_of(gateway).first_lists.are_told.wait()
         async with web_of(gateway_of(tmp_path, slow, faulty("quick"))) as web:
             assert await absent(web) == (["slow"], 0)
             assert {name.partition("_")[0] for name in await listed(web, "/mcp")} == {"quick"}
@@ -193,7 +194,7 @@ class TestAServerThatDoesNotCome:
         async with web_of(gateway := gateway_of(tmp_path, server)) as web:
             assert await absent(web) == (["broken"], 0)
             store = SnapshotStore(gateway_folder("snapshots", str(tmp_path / "gateway")))
-            await gateway.first_lists.are_told.wait()
+            await upstreams_of(gateway).first_lists.are_told.wait()
             assert store.is_late(server)
 
     async def test_is_not_waited_for_where_the_operator_says_so(self, tmp_path: Path) -> None:

@@ -11,12 +11,13 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from agent_utilities.cli.gateway_lock import lock_gateway
+from agent_utilities import AgentServer, create_gateway
+from agent_utilities.cli.gateway_servers import lock_gateway
 from agent_utilities.errors import InputError
-from agent_utilities.mcp.gateway import Gateway, create_gateway
 from agent_utilities.upstream.folders import gateway_folder
-from agent_utilities.upstream.snapshots.snapshot_store import SnapshotStore
+from agent_utilities.upstream.snapshot_store import SnapshotStore
 from tests.mcp.in_process import ask, listed, web_of
+from tests.parts import upstreams_of
 from tests.upstream.supervised import PATIENCE_S
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside]
@@ -37,18 +38,18 @@ class Served:
         self.gateway = self.made()
         self.web: httpx2.AsyncClient
 
-    def made(self) -> Gateway:
+    def made(self) -> AgentServer:
         return create_gateway(self.config, environ={"MCP_GRAPH": "off", "MCP_GATEWAY_FOLDER": str(self.folder)})
 
     async def change(self, text: str) -> None:
         """Have the upstream describe its tool so, and the gateway see it."""
         self.text.write_text(text)
-        await self.gateway.upstreams["rug"].renewed()
+        await upstreams_of(self.gateway).upstreams["rug"].renewed()
 
     def lock(self, accepted: Sequence[str] = ()) -> None:
         """Do what `agent-utilities gateway lock` does once it knows what upstreams list."""
         store = SnapshotStore(gateway_folder("snapshots", str(self.folder)))
-        lock_gateway(self.gateway.config, store, self.config, accepted=accepted)
+        lock_gateway(upstreams_of(self.gateway).config, store, self.config, accepted=accepted)
 
     async def wait_until(self, is_listed: bool) -> None:
         """Wait until the tool is in the list, or out of it: the files are watched by another task."""
@@ -58,7 +59,7 @@ class Served:
 
     async def rules_changed(self) -> None:
         changed = asyncio.Event()
-        self.gateway.upstream_provider.on_change(lambda lists: changed.set())
+        upstreams_of(self.gateway).provider.on_change(lambda lists: changed.set())
         try:
             async with asyncio.timeout(1):
                 await changed.wait()
@@ -70,7 +71,7 @@ class Served:
 async def served(tmp_path: Path) -> AsyncIterator[Served]:
     served = Served(tmp_path)
     async with web_of(served.gateway) as served.web:
-        await served.gateway.upstreams["rug"].renewed()
+        await upstreams_of(served.gateway).upstreams["rug"].renewed()
         yield served
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_utilities.mcp.gateway import create_gateway
+from agent_utilities import create_gateway
 from tests.mcp.in_process import ask, listed, web_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside]

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from fastmcp import Client
 
-from agent_utilities.mcp.gateway import Gateway, create_gateway
+from agent_utilities import AgentServer, create_gateway
 from agent_utilities.selection.model import NOTHING, NameSet
 from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
 from tests.mcp.gateways import Served, served
+from tests.parts import upstreams_of
 from tests.upstream.supervised import script
 
 pytestmark = pytest.mark.anyio
@@ -24,14 +25,14 @@ def config(**lazy: bool) -> GatewayConfig:
     return GatewayConfig(upstreams=tuple(made))
 
 
-def pins(gateway: Gateway) -> Any:
+def pins(gateway: AgentServer) -> Any:
     return gateway.surface.verdict(NOTHING, shapes_lists=True).preferences.pins
 
 
 async def test_are_what_the_config_says_now(tmp_path: Any) -> None:
     gateway = create_gateway(config(git=False, time=True), environ={"MCP_GATEWAY_FOLDER": str(tmp_path)})
     assert pins(gateway) == NameSet(toolsets=frozenset({"git"}))
-    await gateway.reload(config(git=True, Time=False))
+    await upstreams_of(gateway).reload(config(git=True, Time=False))
     assert pins(gateway) == NameSet(toolsets=frozenset({"time"}))
 
 

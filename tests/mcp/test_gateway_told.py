@@ -9,11 +9,11 @@ from typing import Any
 import httpx2
 import pytest
 
-from agent_utilities.mcp.gateway import Gateway, create_gateway
+from agent_utilities import AgentServer, create_gateway
 from agent_utilities.selection.channels import META_KEY
 from agent_utilities.upstream.config import GatewayConfig
 from agent_utilities.upstream.folders import gateway_folder
-from agent_utilities.upstream.snapshots.snapshot_store import SnapshotStore
+from agent_utilities.upstream.snapshot_store import SnapshotStore
 from tests.mcp.in_process import ask, listed, web_of
 from tests.upstream.snapshots import config, snapshot, tool
 from tests.wire.wires import modern_request
@@ -28,7 +28,7 @@ def environ(folder: Path, **variables: str) -> dict[str, str]:
     return {"MCP_GRAPH": "off", "MCP_GATEWAY_FOLDER": str(folder), **variables}
 
 
-def seen_before(folder: Path, *tools: str) -> Gateway:
+def seen_before(folder: Path, *tools: str) -> AgentServer:
     """Return a gateway of an upstream that an earlier run has listed; its program is gone."""
     store = SnapshotStore(gateway_folder("snapshots", str(folder)))
     store.load(GIT)

@@ -11,7 +11,7 @@ from fastmcp import FastMCP
 
 from agent_utilities import create_mcp_server
 from agent_utilities.cli.evaluation.data import read_tools
-from agent_utilities.mcp.introspection import Introspection
+from agent_utilities.features.query.introspection import Introspection
 from agent_utilities.mcp.tool_origin import given_name
 
 pytestmark = pytest.mark.anyio
@@ -23,17 +23,17 @@ ROWS = [
 
 
 async def test_the_index_served_is_the_index_measured(tmp_path: Path) -> None:
-    servers: dict[str, FastMCP[Any]] = {"travelNotes": create_mcp_server("travelNotes"), "music": FastMCP("music")}
+    server = create_mcp_server("travelNotes")
+    servers: dict[str, FastMCP[Any]] = {"travelNotes": server, "music": FastMCP("music")}
     for row in ROWS:
         tags = set(row.get("tags", ()))
         servers[str(row["server"])].tool(
             lambda: "", name=row["name"], title=row.get("title"), description=row["description"], tags=tags
         )
-    server = servers["travelNotes"]
     server.mount(servers["music"])
     (tmp_path / "tools.jsonl").write_text("\n".join(map(json.dumps, ROWS)), encoding="utf-8")
     measured = {tool.document for tool in read_tools(tmp_path / "tools.jsonl")}
-    served = await Introspection(server, server.surface, lambda: None).live_tools()
+    served = await Introspection(server, lambda: None).live_tools()
     assert set(served.documents) == measured
 
 

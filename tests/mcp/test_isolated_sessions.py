@@ -18,6 +18,7 @@ from fastmcp import Client
 
 from agent_utilities.upstream.config import GatewayConfig
 from tests.mcp.gateways import Served, served
+from tests.parts import upstreams_of
 from tests.upstream.supervised import PATIENCE_S, faulty, gateway_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside]
@@ -39,8 +40,8 @@ async def reload(gateway: Served, config: GatewayConfig) -> None:
     """Have a gateway serve another config, and return once all of it is listed."""
     changed = asyncio.Event()
     gateway.provider.on_change(lambda lists: changed.set())
-    await gateway.gateway.reload(config)
-    while any(upstream.snapshot is None for upstream in gateway.upstreams):
+    await upstreams_of(gateway.gateway).reload(config)
+    while any(upstream.snapshot is None for upstream in upstreams_of(gateway).upstreams):
         await changed.wait()
         changed.clear()
 

@@ -42,7 +42,7 @@ def shop(*options: tuple[str, str], **environ: str) -> AgentServer:
 
 async def printed(server: AgentServer, *, as_json: bool = False) -> str:
     with redirect_stdout(io.StringIO()) as out:
-        await print_listing(server, as_json)
+        await print_listing(server, server.features, server.operator_bounds, as_json)
     return out.getvalue()
 
 
@@ -156,7 +156,7 @@ class TestAnOffThatIsFinal:
         environ = {"MCP_GRAPH": "off", "MCP_TOOL_SEARCH": "0", "MCP_GATEWAY_FOLDER": str(tmp_path)}
         gateway = create_gateway({"mcpServers": {}}, environ=environ)
         gateway.surface.launch(read_cli([("--tool-search", "auto:9")]))
-        assert gateway.told_at_start()[0] == FINAL.replace("search on", "search auto:9")
+        assert gateway.surface.operator.notices[0] == FINAL.replace("search on", "search auto:9")
 
     @pytest.mark.parametrize(
         ("options", "environ"),

@@ -8,44 +8,36 @@ import pytest
 
 from agent_utilities import AgentServer, selection_headers
 from agent_utilities.catalog.model import Catalog, entry
-from agent_utilities.mcp.observers.base import Observer, ToolCalled, ToolsListed
-from agent_utilities.mcp.observers.metrics import Metrics
+from agent_utilities.mcp.events import Decided, Event, RequestServed
+from agent_utilities.mcp.metrics import Metrics
+from agent_utilities.mcp.request import Request, ToolCalled, ToolsListed
 from agent_utilities.selection.merge import Effective
-from agent_utilities.selection.resolution import Resolution
+from agent_utilities.selection.model import NOTHING, Resolution
+from agent_utilities.visibility.curation import Preferences
 from agent_utilities.visibility.decision import decide
-from agent_utilities.visibility.preferences import Preferences
 from tests.mcp.servers import log_server, over_http, tool_names
 
 pytestmark = pytest.mark.anyio
 
 
-class Failing(Observer):
-    """Raises whatever it is told."""
-
-    def decided(self, seconds: float) -> None:
-        raise RuntimeError("decided")
-
-    def listed(self, listing: ToolsListed) -> None:
-        raise RuntimeError("listed")
-
-    def called(self, call: ToolCalled) -> None:
-        raise RuntimeError("called")
-
-    def served(self, method: str, outcome: str) -> None:
-        raise RuntimeError("served")
+def failing(event: Event) -> None:
+    """Raise whatever happened."""
+    if isinstance(event, Decided | ToolsListed | ToolCalled | RequestServed):
+        raise RuntimeError(type(event).__name__)
 
 
-class Noting(Observer):
+class Noting:
     """Notes which calls it is told of, and how requests went."""
 
     def __init__(self) -> None:
         self.noted: list[tuple[str, object]] = []
 
-    def listed(self, listing: ToolsListed) -> None:
-        self.noted.append((listing.asked, len(listing.decision.visible)))
-
-    def called(self, call: ToolCalled) -> None:
-        self.noted.append((call.name, call.ok))
+    def __call__(self, event: Event) -> None:
+        match event:
+            case ToolsListed():
+                self.noted.append((event.asked, len(event.decision.visible)))
+            case ToolCalled():
+                self.noted.append((event.name, event.ok))
 
 
 async def used(server: AgentServer) -> tuple[int, str]:
@@ -57,13 +49,13 @@ async def used(server: AgentServer) -> tuple[int, str]:
 
 async def test_one_that_raises_fails_no_request() -> None:
     server = log_server()
-    server.surface.observers.add(Failing())
+    server.surface.observers.add(failing)
     assert await used(server) == (3, "tail of app.log")
 
 
 async def test_one_that_raises_keeps_nothing_from_the_next() -> None:
     server, noting = log_server(), Noting()
-    for observer in (Failing(), noting):
+    for observer in (failing, noting):
         server.surface.observers.add(observer)
     await used(server)
     assert noting.noted == [("tools/list", 3), ("tail_log", True)]
@@ -71,14 +63,14 @@ async def test_one_that_raises_keeps_nothing_from_the_next() -> None:
 
 async def test_that_one_raised_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     server = log_server()
-    server.surface.observers.add(Failing())
+    server.surface.observers.add(failing)
     with caplog.at_level(logging.ERROR, "agent_utilities.observers"):
         await used(server)
     assert {str(record.exc_info[1]) for record in caplog.records if record.exc_info} == {
-        "decided",
-        "listed",
-        "called",
-        "served",
+        "Decided",
+        "ToolsListed",
+        "ToolCalled",
+        "RequestServed",
     }
 
 
@@ -94,9 +86,11 @@ async def test_that_one_raised_is_logged(caplog: pytest.LogCaptureFixture) -> No
     ids=lambda value: getattr(value, "status", None),
 )
 def test_only_a_query_that_narrowed_nothing_counts_as_a_fallback(resolution: Resolution, n_fallbacks: int) -> None:
-    metrics, preferences = Metrics(), Preferences(query="tail", resolution=resolution)
+    server, preferences = log_server(), Preferences(query="tail", resolution=resolution)
+    metrics = Metrics(server.operator_bounds, server.features)
     catalog = Catalog((entry("tool", "tail_log"), entry("tool", "delete_log")))
-    metrics.listed(ToolsListed("tools/list", decide(catalog, Effective(), preferences), {}))
+    request = Request(NOTHING, server.surface.verdict(NOTHING, shapes_lists=True))
+    metrics(ToolsListed("tools/list", decide(catalog, Effective(), preferences), {}, request))
     assert metrics.text(tells_denied=False).decode().count("mcp_fallbacks_total{") == n_fallbacks
     queried = f'mcp_queried_lists_total{{status="{resolution.status}"}} 1.0'
     assert queried in metrics.text(tells_denied=False).decode()

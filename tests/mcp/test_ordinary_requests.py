@@ -16,7 +16,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from agent_utilities.resolution.opening import has_minilm
+from agent_utilities.resolution.resolver import has_minilm
 from tests.graph.wrapped import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside]

@@ -10,6 +10,7 @@ import pytest
 from fastmcp import Client
 from fastmcp.client.transports import SSETransport, StreamableHttpTransport
 
+from agent_utilities.mcp.feature import Feature
 from tests.mcp.in_process import ask, listed, web_of
 from tests.mcp.servers import log_server, over_http, running, tool_names
 from tests.wire.roles_server import mcp as roles_server
@@ -215,11 +216,17 @@ class TestAPathThatNamesNothing:
         assert await listed(web, "/mcp/x/log%3A%2F%2Fstatus") == []
 
     async def test_is_none_of_a_toolset_that_is_to_come_unless_it_is_denied(self) -> None:
-        mcp = log_server(environ={"MCP_DISABLED_TOOLSETS": "secret"})
-        mcp.toolsets_to_come = lambda: ["Git", "secret"]
+        mcp = log_server(environ={"MCP_DISABLED_TOOLSETS": "secret"}, features=[ToCome()])
         async with web_of(mcp) as web:
             assert await listed(web, "/mcp/x/git") == []
             assert (await ask(web, "/mcp/x/secret")).status_code == 404
+
+
+class ToCome(Feature):
+    """Knows toolsets that are to come."""
+
+    def toolsets_to_come(self) -> list[str]:
+        return ["Git", "secret"]
 
 
 class TestWhereCallersDiffer:

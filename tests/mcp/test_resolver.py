@@ -18,13 +18,13 @@ from fastmcp.server.providers import Provider
 from fastmcp.server.providers.filesystem import FileSystemProvider
 from fastmcp.tools.base import Tool
 
-from agent_utilities import create_mcp_server, selection_meta
+from agent_utilities import AgentServer, create_mcp_server, selection_meta
 from agent_utilities.errors import SettingsError
 from agent_utilities.mcp.fastmcp_internals import is_over_stdio
-from agent_utilities.mcp.server import AgentServer
+from agent_utilities.selection.model import UNRESOLVED
 from agent_utilities.selection.parse import read_meta
-from agent_utilities.selection.resolution import UNRESOLVED
 from tests.graph.wrapped import until
+from tests.parts import query_of
 
 pytestmark = pytest.mark.anyio
 
@@ -63,7 +63,7 @@ async def asked(server: AgentServer) -> AsyncIterator[httpx2.AsyncClient]:
         app.router.lifespan_context(app),
         httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8001", timeout=120) as client,
     ):
-        resolver = server.resolver
+        resolver = query_of(server).resolver
         await until(lambda: resolver.orchestrator, "started")
         assert resolver.orchestrator is not None
         await resolver.wait_for_tools()
@@ -124,7 +124,7 @@ class TestToolsWithTheirOwnAuth:
         growing = Growing()
         server.add_provider(growing)
         async with asked(server) as client:
-            orchestrator = server.resolver.orchestrator
+            orchestrator = query_of(server).resolver.orchestrator
             assert orchestrator is not None
             await until(lambda: orchestrator.is_idle, "filled")
             growing.tools.append(Tool.from_function(fly, name="unannounced"))
@@ -239,7 +239,7 @@ class TestToolsThatComeUnannounced:
         server = create_mcp_server("reloading", environ=unhurried(tmp_path, "off"))
         server.add_provider(FileSystemProvider(tmp_path, reload=True))
         async with asked(server) as client:
-            orchestrator = server.resolver.orchestrator
+            orchestrator = query_of(server).resolver.orchestrator
             assert orchestrator is not None
             await until(lambda: orchestrator.is_idle and not server.changes.pending, "settled")
             n_refreshes = orchestrator.n_refreshes
@@ -262,7 +262,7 @@ class TestToolsThatComeUnannounced:
         growing = Growing()
         server.add_provider(growing)
         async with asked(server) as client:
-            orchestrator = server.resolver.orchestrator
+            orchestrator = query_of(server).resolver.orchestrator
             assert orchestrator is not None
             growing.tools.append(Tool.from_function(fly, name="rocket"))
             await client.get("/tools")
@@ -276,7 +276,7 @@ class TestToolsThatComeUnannounced:
         server.tool(fly, name="balloon")
         server.add_provider(Personal())
         async with asked(server) as client:
-            orchestrator = server.resolver.orchestrator
+            orchestrator = query_of(server).resolver.orchestrator
             assert orchestrator is not None
             await until(lambda: orchestrator.is_idle, "filled")
             n_refreshes = orchestrator.n_refreshes
@@ -289,7 +289,7 @@ class TestToolsThatComeUnannounced:
         server = create_mcp_server("told", environ=unhurried(tmp_path, "off"))
         server.tool(fly, name="balloon")
         async with asked(server) as client:
-            orchestrator = server.resolver.orchestrator
+            orchestrator = query_of(server).resolver.orchestrator
             assert orchestrator is not None
             await until(lambda: orchestrator.is_idle, "filled")
             n_refreshes = orchestrator.n_refreshes
@@ -304,7 +304,7 @@ class TestToolsThatComeUnannounced:
         server = create_mcp_server("fickle", environ=unhurried(tmp_path, "off"))
         server.add_provider(Fickle())
         async with asked(server) as client:
-            orchestrator = server.resolver.orchestrator
+            orchestrator = query_of(server).resolver.orchestrator
             assert orchestrator is not None
             await until(lambda: orchestrator.is_idle, "filled")
             n_refreshes = orchestrator.n_refreshes
@@ -375,7 +375,7 @@ class TestSettingsThatCannotBeMeant:
     )
     async def test_are_refused_before_anything_is_served(self, environ: dict[str, str], source: str) -> None:
         with pytest.raises(SettingsError) as error:
-            create_mcp_server("s", environ=environ).resolver.check()
+            create_mcp_server("s", environ=environ).features.check()
         assert error.value.source == source
 
 
@@ -383,14 +383,14 @@ class TestWhatStartsNoWork:
     async def test_without_a_graph_the_first_query_waits_for_nothing(self) -> None:
         server = create_mcp_server("s", environ={"MCP_GRAPH": "off", "MCP_GRAPH_DEADLINE_MS": "60000"})
         async with Client(server), asyncio.timeout(30):
-            verdict = await server.verdict(read_meta(selection_meta(query="kite")), lists_tools=True)
-        assert verdict.preferences.resolution == UNRESOLVED
+            request = await server.request(read_meta(selection_meta(query="kite")))
+        assert request.verdict.preferences.resolution == UNRESOLVED
 
     async def test_a_list_of_prompts_refreshes_no_tools(self, tmp_path: Path) -> None:
         server = guarded(tmp_path)
         server.prompt(fly, name="brief")
         async with asked(server):
-            orchestrator = server.resolver.orchestrator
+            orchestrator = query_of(server).resolver.orchestrator
             assert orchestrator is not None
             await until(lambda: orchestrator.is_idle, "filled")
             assert [prompt.name for prompt in await server.list_prompts()] == ["brief"]
@@ -399,7 +399,7 @@ class TestWhatStartsNoWork:
 
 async def test_a_query_that_comes_right_at_the_start_waits_for_graph_and_ranker(tmp_path, monkeypatch):
     may_go_on = threading.Event()
-    monkeypatch.setattr("agent_utilities.selection.nearest.load", may_go_on.wait)
+    monkeypatch.setattr("agent_utilities.features.query.feature.load_comparison", may_go_on.wait)
     server = create_mcp_server("started", environ=unhurried(tmp_path, "lexical"))
     server.tool(fly, name="shared_kite", description="Fly a kite by the sea.")
     app = server.http_app(host_origin_protection=False)
@@ -407,7 +407,10 @@ async def test_a_query_that_comes_right_at_the_start_waits_for_graph_and_ranker(
     async with app.router.lifespan_context(app), httpx2.AsyncClient(transport=transport, base_url="http://it") as web:
         answer = asyncio.create_task(web.get("/tools?q=kite"))
         try:
-            await until(lambda: server.resolver._asked is not None and server.resolver._asked.is_set(), "asked")
+            await until(
+                lambda: query_of(server).resolver._asked is not None and query_of(server).resolver._asked.is_set(),
+                "asked",
+            )
         finally:
             may_go_on.set()
         assert (await answer).json()["selection"]["status"] == "fresh"

@@ -77,9 +77,8 @@ class TestRefused:
         done = shell("--tool", "total")
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
 
-    @pytest.mark.parametrize(
-        ("arguments", "environ", "hint"),
-        [
+    def test_with_code_2_and_one_line_on_stderr(self, command):
+        for arguments, environ, hint in [
             (["--tool", "total"], {}, "--tools"),
             (["--top-k", "0"], {}, "use a whole number from 1 up"),
             (["--tools", ","], {}, "give names"),
@@ -114,13 +113,11 @@ class TestRefused:
             (["--max-tools", "0"], {}, "use a whole number from 1 up"),
             (["--active", "total"], {}, "callers send x-mcp-active or ?active=; use --pin here"),
             ([], {"MCP_ACTIVE": "total"}, "use MCP_PINNED_TOOLS here"),
-        ],
-    )
-    def test_with_code_2_and_one_line_on_stderr(self, command, arguments, environ, hint):
-        done = command(*arguments, **environ)
-        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-        assert done.stderr.startswith("error: ")
-        assert hint in done.stderr
+        ]:
+            done = command(*arguments, **environ)
+            assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+            assert done.stderr.startswith("error: ")
+            assert hint in done.stderr
 
 
 class TestList:
@@ -159,22 +156,24 @@ class TestList:
 
 
 class TestHelp:
-    @pytest.mark.parametrize("command", [["git-agent-mcp"], ["agent-utilities", "gateway", "serve"]], ids=" ".join)
-    def test_is_one_screen_on_which_nothing_is_cut_off(self, command):
-        program, *arguments = command
-        done = subprocess.run(
-            [Path(sys.executable).parent / program, *arguments, "--help"],
-            env={**os.environ, "COLUMNS": "100"},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert len(done.stdout.splitlines()) <= 60
-        assert all(option in done.stdout for option in ("--tools ", "--disabled-tools ", "--read-only ", "--help-all "))
-        assert [text for text in ("MCP_", "Same as", "--initial-k", "[profiles.NAME]") if text in done.stdout] == [
-            "[profiles.NAME]"
-        ]
-        assert not any("…" in line for line in done.stdout.splitlines() if line.startswith("│"))
+    def test_is_one_screen_on_which_nothing_is_cut_off(self):
+        for command in [["git-agent-mcp"], ["agent-utilities", "gateway", "serve"]]:
+            program, *arguments = command
+            done = subprocess.run(
+                [Path(sys.executable).parent / program, *arguments, "--help"],
+                env={**os.environ, "COLUMNS": "100"},
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            assert len(done.stdout.splitlines()) <= 60
+            assert all(
+                option in done.stdout for option in ("--tools ", "--disabled-tools ", "--read-only ", "--help-all ")
+            )
+            assert [text for text in ("MCP_", "Same as", "--initial-k", "[profiles.NAME]") if text in done.stdout] == [
+                "[profiles.NAME]"
+            ]
+            assert not any("…" in line for line in done.stdout.splitlines() if line.startswith("│"))
 
     def test_of_all_names_every_flag_of_the_table(self, shell):
         out = shell("--help-all").stdout
@@ -190,46 +189,42 @@ class TestHelp:
     def test_a_server_without_an_installed_package_has_no_version(self, command):
         assert command("--version").stdout == "ten-lines (no version)\n"
 
-    @pytest.mark.parametrize("command", ["agent-utilities", "logs-agent-mcp"])
-    def test_shells_complete_both_kinds_of_command(self, command):
-        program = str(Path(sys.executable).parent / command)
-        # The shell is found out by the parents of the process, which are none where tests run in the background.
-        environ = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
-        show = [program, "--show-completion", "bash"]
-        script = subprocess.run(show, env=environ, capture_output=True, text=True, check=True)
-        assert f"complete -o default -F _{command.replace('-', '_')}_completion {command}" in script.stdout
-        variable = f"_{command.replace('-', '_').upper()}_COMPLETE"
-        environ = {**os.environ, variable: "complete_bash", "COMP_WORDS": f"{command} --vers", "COMP_CWORD": "1"}
-        done = subprocess.run([program], env=environ, capture_output=True, text=True, check=True)
-        assert done.stdout.split() == ["--version"]
+    def test_shells_complete_both_kinds_of_command(self):
+        for command in ["agent-utilities", "logs-agent-mcp"]:
+            program = str(Path(sys.executable).parent / command)
+            # The shell is found out by the parents of the process, which are none where tests run in the background.
+            environ = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+            show = [program, "--show-completion", "bash"]
+            script = subprocess.run(show, env=environ, capture_output=True, text=True, check=True)
+            assert f"complete -o default -F _{command.replace('-', '_')}_completion {command}" in script.stdout
+            variable = f"_{command.replace('-', '_').upper()}_COMPLETE"
+            environ = {**os.environ, variable: "complete_bash", "COMP_WORDS": f"{command} --vers", "COMP_CWORD": "1"}
+            done = subprocess.run([program], env=environ, capture_output=True, text=True, check=True)
+            assert done.stdout.split() == ["--version"]
 
 
 class TestGoneReader:
-    @pytest.mark.parametrize(
-        "command",
-        [
+    def test_ends_a_command_and_a_server_without_a_traceback(self):
+        for command in [
             ["agent-utilities", "capabilities", "list", "starter", "--json"],
             ["agent-utilities", "usage"],
             ["git-agent-mcp", "--list", "--json"],
             ["git-agent-mcp"],
-        ],
-        ids=" ".join,
-    )
-    def test_ends_a_command_and_a_server_without_a_traceback(self, command):
-        program, *arguments = command
-        reading, writing = os.pipe()
-        os.close(reading)
-        with open(writing, "wb") as gone:
-            done = subprocess.run(
-                [Path(sys.executable).parent / program, *arguments],
-                input=json.dumps(INITIALIZE) + "\n",
-                stdout=gone,
-                stderr=subprocess.PIPE,
-                text=True,
-                check=False,
-                timeout=60,
-            )
-        assert (done.returncode, "Error" in done.stderr) == (1, False), done.stderr
+        ]:
+            program, *arguments = command
+            reading, writing = os.pipe()
+            os.close(reading)
+            with open(writing, "wb") as gone:
+                done = subprocess.run(
+                    [Path(sys.executable).parent / program, *arguments],
+                    input=json.dumps(INITIALIZE) + "\n",
+                    stdout=gone,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                    check=False,
+                    timeout=60,
+                )
+            assert (done.returncode, "Error" in done.stderr) == (1, False), done.stderr
 
 
 class TestOpenAddress:

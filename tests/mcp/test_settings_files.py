@@ -75,9 +75,9 @@ class TestWhichAreRead:
         operator = written("top_k = 1", "list_ttl_ms = 2", MCP_CONFIG_FILE=str(tmp_path / "mine.toml"))
         assert (operator.effective(NOTHING).top_k_value, operator.settings.list_ttl_ms) == (7, 60_000)
 
-    @pytest.mark.parametrize("value", ["none", "NONE", "off"])
-    def test_none_where_none_is_to_be(self, written, value):
-        assert written("top_k = 1", "top_k = 2", MCP_CONFIG_FILE=value).selection == NOTHING
+    def test_none_where_none_is_to_be(self, written):
+        for value in ["none", "NONE", "off"]:
+            assert written("top_k = 1", "top_k = 2", MCP_CONFIG_FILE=value).selection == NOTHING
 
     def test_one_that_is_named_and_not_there_is_refused(self, written):
         assert "no such file: 'gone.toml' (from env MCP_CONFIG_FILE)" in refused(written(MCP_CONFIG_FILE="gone.toml"))
@@ -100,23 +100,19 @@ class TestWhichAreRead:
         operator.launch(NOTHING)
         assert operator.effective(NOTHING).top_k_value == 1
 
-    @pytest.mark.parametrize(
-        ("platform", "environ", "folder"),
-        [
+    def test_the_users_is_where_applications_keep_settings(self):
+        for platform, environ, folder in [
             ("linux", {"HOME": "/h"}, "/h/.config"),
             ("linux", {"HOME": "/h", "XDG_CONFIG_HOME": "/x"}, "/x"),
             ("darwin", {"HOME": "/h"}, "/h/Library/Application Support"),
             ("win32", {"USERPROFILE": "/u", "APPDATA": "/a"}, "/a"),
-        ],
-    )
-    def test_the_users_is_where_applications_keep_settings(self, platform, environ, folder):
-        assert user_folder(environ, platform).as_posix() == folder
+        ]:
+            assert user_folder(environ, platform).as_posix() == folder
 
 
 class TestWhatCannotBeRead:
-    @pytest.mark.parametrize(
-        ("content", "said"),
-        [
+    def test_is_refused_with_file_and_key_or_line(self, written):
+        for content, said in [
             ("tools = [", "not TOML: 'Invalid value (at end of document)' (from file agent-utilities.toml)"),
             ("a = 1\nb = = 2", "line 2"),
             (b"a = '\xff'", "not UTF-8: 'line 1' (from file agent-utilities.toml)"),
@@ -129,10 +125,8 @@ class TestWhatCannotBeRead:
             ("top_k = 'x'", "not a positive integer: 'x' (from file agent-utilities.toml: top_k)"),
             (b"x = " + b"[" * 100_000, "nested too deeply"),
             (b"a" + b' . "a"' * 100_000 + b" = 1", "nested too deeply"),
-        ],
-    )
-    def test_is_refused_with_file_and_key_or_line(self, written, content, said):
-        assert said in refused(written(None, content))
+        ]:
+            assert said in refused(written(None, content))
 
     def test_is_refused_though_the_environment_stands_over_it(self, written):
         assert "ranker can't be read: 'x'" in refused(written(None, "ranker = 'x'", MCP_RANKER="off"))
@@ -160,9 +154,8 @@ class TestWhatCannotBeRead:
 
 
 class TestAProjectsFile:
-    @pytest.mark.parametrize(
-        "line",
-        [
+    def test_does_not_say_what_leads_out_or_lets_in(self, written):
+        for line in [
             "selection_policy = 'override'",
             "allowed_hosts = '*'",
             "allowed_origins = ['https://evil.example']",
@@ -179,17 +172,14 @@ class TestAProjectsFile:
             "strict = false",
             "strict = 'no'",
             "strict = 0",
-        ],
-    )
-    def test_does_not_say_what_leads_out_or_lets_in(self, written, line):
-        said = refused(written(None, line))
-        assert said.startswith("a project's file does not ")
-        assert said.endswith("set it in your own file or in the environment")
-        assert f"(from file agent-utilities.toml: {line.split()[0]})" in said
+        ]:
+            said = refused(written(None, line))
+            assert said.startswith("a project's file does not ")
+            assert said.endswith("set it in your own file or in the environment")
+            assert f"(from file agent-utilities.toml: {line.split()[0]})" in said
 
-    @pytest.mark.parametrize(
-        "line",
-        [
+    def test_says_the_rest(self, written):
+        for line in [
             "selection_policy = 'narrow'",
             "embeddings = 'minilm'",
             "embeddings = 'fastembed:BAAI/bge-small-en-v1.5'",
@@ -198,25 +188,25 @@ class TestAProjectsFile:
             "strict = true",
             "graph = 'off'",
             "cache_mb = 1",
-        ],
-    )
-    def test_says_the_rest(self, written, line):
-        assert written(None, line).settings
+        ]:
+            assert written(None, line).settings
 
     def test_the_users_own_says_all_of_it(self, written):
         settings = written("usage = 'words'\nusage_file = '/kept'\nallowed_hosts = ['a.example', '*.lan']").settings
         assert (settings.usage, settings.usage_file, settings.allowed_hosts) == ("words", "/kept", "a.example,*.lan")
 
-    @pytest.mark.parametrize(
-        ("user", "project", "held"),
-        [("off", "counts", "off"), ("counts", "off", "off"), ("words", "counts", "counts"), ("auto", "counts", "auto")],
-    )
-    def test_has_no_more_logged_than_the_user_has(self, written, user, project, held):
-        assert written(f"usage = '{user}'", f"usage = '{project}'").settings.usage == held
+    def test_has_no_more_logged_than_the_user_has(self, written):
+        for user, project, held in [
+            ("off", "counts", "off"),
+            ("counts", "off", "off"),
+            ("words", "counts", "counts"),
+            ("auto", "counts", "auto"),
+        ]:
+            assert written(f"usage = '{user}'", f"usage = '{project}'").settings.usage == held
 
-    @pytest.mark.parametrize("value", ["'nonsense'", "5", "true"])
-    def test_that_says_nonsense_of_logging_is_refused(self, written, value):
-        assert isinstance(refused(written("usage = 'off'", f"usage = {value}")), str)
+    def test_that_says_nonsense_of_logging_is_refused(self, written):
+        for value in ["'nonsense'", "5", "true"]:
+            assert isinstance(refused(written("usage = 'off'", f"usage = {value}")), str)
 
     def test_that_is_blank_leaves_what_the_user_has(self, written):
         settings = written("usage = 'off'\nranker = 'off'", "usage = ''\nranker = ' '\ngraph_folder = ''").settings

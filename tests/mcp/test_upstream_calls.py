@@ -79,83 +79,55 @@ def answer(result: mcp_types.CallToolResult) -> Any:
 
 @both_eras
 @both_upstreams
-class TestAnUpstreamAsks:
-    async def test_the_callers_user(self, asking: Served, mode: str, upstream: str) -> None:
-        person = Person()
-        async with person.client(asking, mode) as client:
-            result = await client.call_tool_mcp(f"{upstream}_elicit", {"message": "Who are you?"})
-        assert answer(result) == {"elicit": {"action": "accept", "content": {"name": "Ada"}}}
-        assert person.asked == ["Who are you?"]
+async def test_an_upstream_asks_the_callers_user_model_and_client(asking: Served, mode: str, upstream: str) -> None:
+    person = Person()
+    async with person.client(asking, mode) as client:
 
-    async def test_the_callers_user_to_go_to_a_url(self, asking: Served, mode: str, upstream: str) -> None:
-        person = Person()
-        async with person.client(asking, mode) as client:
-            result = await client.call_tool_mcp(f"{upstream}_elicit", {"url": "https://example.org/x"})
-        assert answer(result) == {"elicit": {"action": "accept"}}
-        assert person.asked == ["Go there"]
+        async def asked_by(tool: str, **arguments: Any) -> Any:
+            person.asked.clear()
+            return answer(await client.call_tool_mcp(f"{upstream}_{tool}", arguments))
 
-    async def test_the_callers_model(self, asking: Served, mode: str, upstream: str) -> None:
-        person = Person()
-        async with person.client(asking, mode) as client:
-            result = await client.call_tool_mcp(f"{upstream}_sample", {"message": "Speak"})
-        assert answer(result)["sample"]["content"] == {"type": "text", "text": "Ada says it"}
-        assert person.asked == ["Speak"]
-
-    async def test_for_the_callers_roots(self, asking: Served, mode: str, upstream: str) -> None:
-        async with Person().client(asking, mode) as client:
-            result = await client.call_tool_mcp(f"{upstream}_roots", {})
-        assert answer(result) == {"roots": {"roots": [{"uri": "file:///home"}]}}
-
-    async def test_two_things_at_once(self, asking: Served, mode: str, upstream: str) -> None:
-        person = Person()
-        async with person.client(asking, mode) as client:
-            result = await client.call_tool_mcp(f"{upstream}_both", {"message": "Both"})
-        assert sorted(answer(result)) == ["elicit", "sample"]
-        assert person.asked == ["Both", "Both"]
-
-    async def test_a_client_that_offers_nothing(self, asking: Served, mode: str, upstream: str) -> None:
-        async with Client(asking.url + "/mcp", mode=mode) as client:
-            try:
-                told = str(answer(await client.call_tool_mcp(f"{upstream}_elicit", {})))
-            except MCPError as error:
-                told = error.error.message
-        assert "elicitation/create" in told
-        assert "does not offer it" in told
+        accepted = {"elicit": {"action": "accept", "content": {"name": "Ada"}}}
+        assert (await asked_by("elicit", message="Who are you?"), person.asked) == (accepted, ["Who are you?"])
+        gone = await asked_by("elicit", url="https://example.org/x")
+        assert (gone, person.asked) == ({"elicit": {"action": "accept"}}, ["Go there"])
+        said = (await asked_by("sample", message="Speak"))["sample"]["content"]
+        assert (said, person.asked) == ({"type": "text", "text": "Ada says it"}, ["Speak"])
+        assert await asked_by("roots") == {"roots": {"roots": [{"uri": "file:///home"}]}}
+        two_at_once = await asked_by("both", message="Both")
+        assert (sorted(two_at_once), person.asked) == (["elicit", "sample"], ["Both", "Both"])
 
 
 @both_eras
 @both_upstreams
-class TestACallerGets:
-    async def test_progress(self, asking: Served, mode: str, upstream: str) -> None:
-        person = Person()
-        async with person.client(asking, mode) as client:
-            await client.call_tool_mcp(f"{upstream}_tell", {})
-        assert person.progress == [(1, 2, "half")]
+async def test_a_client_that_offers_nothing_is_not_asked(asking: Served, mode: str, upstream: str) -> None:
+    async with Client(asking.url + "/mcp", mode=mode) as client:
+        try:
+            told = str(answer(await client.call_tool_mcp(f"{upstream}_elicit", {})))
+        except MCPError as error:
+            told = error.error.message
+    assert "elicitation/create" in told
+    assert "does not offer it" in told
 
-    async def test_an_error_of_the_upstream_as_it_is(self, asking: Served, mode: str, upstream: str) -> None:
-        async with Person().client(asking, mode) as client:
-            with pytest.raises(MCPError) as raised:
-                await client.call_tool_mcp(f"{upstream}_refuse", {})
+
+@both_eras
+@both_upstreams
+async def test_a_caller_gets_progress_prompts_and_errors_as_they_are(asking: Served, mode: str, upstream: str) -> None:
+    person = Person()
+    async with person.client(asking, mode) as client:
+        await client.call_tool_mcp(f"{upstream}_tell", {})
+        assert person.progress == [(1, 2, "half")]
+        with pytest.raises(MCPError) as raised:
+            await client.call_tool_mcp(f"{upstream}_refuse", {})
         error = raised.value.error
         assert (error.code, error.message, error.data) == (-32055, "refused by the upstream", {"why": ["that is why"]})
-
-    async def test_a_result_that_is_an_error_as_it_is(self, asking: Served, mode: str, upstream: str) -> None:
-        async with Person().client(asking, mode) as client:
-            result = await client.call_tool_mcp(f"{upstream}_fail", {})
-        assert result.is_error
-        assert answer(result) == "it failed"
-        assert result.structured_content == {"why": None}
-
-    async def test_a_prompt(self, asking: Served, mode: str, upstream: str) -> None:
-        async with Person().client(asking, mode) as client:
-            result = await client.get_prompt_mcp(f"{upstream}_ask", {"city": "Ulm"})
-        assert result.description == "asked"
-        assert result.messages[0].content.text == "ask {'city': 'Ulm'}"  # type: ignore[union-attr]
-
-    async def test_an_error_of_a_prompt_as_it_is(self, asking: Served, mode: str, upstream: str) -> None:
-        async with Person().client(asking, mode) as client:
-            with pytest.raises(MCPError) as raised:
-                await client.get_prompt_mcp(f"{upstream}_ask", {"city": "nowhere"})
+        failed = await client.call_tool_mcp(f"{upstream}_fail", {})
+        assert (failed.is_error, answer(failed), failed.structured_content) == (True, "it failed", {"why": None})
+        prompt = await client.get_prompt_mcp(f"{upstream}_ask", {"city": "Ulm"})
+        assert prompt.description == "asked"
+        assert prompt.messages[0].content.text == "ask {'city': 'Ulm'}"  # type: ignore[union-attr]
+        with pytest.raises(MCPError) as raised:
+            await client.get_prompt_mcp(f"{upstream}_ask", {"city": "nowhere"})
         error = raised.value.error
         assert (error.code, error.message, error.data) == (-32056, "no such city", {"city": "nowhere"})
 

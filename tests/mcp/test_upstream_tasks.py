@@ -62,8 +62,8 @@ class TestACallerWhoKnowsTasks:
         assert isinstance(content, mcp_types.TextContent)
         assert content.text == "it ran"
 
-    @pytest.mark.parametrize("tool", ["newer_must", "older_task"])
-    async def test_is_told_why_what_must_be_one_does_not_run(self, gateway: Served, mode: str, tool: str) -> None:
-        async with Client(f"{gateway.url}/mcp", mode=mode) as caller:
-            with pytest.raises(MCPError, match=WHY):
-                await caller.call_tool_mcp(tool, {})
+    async def test_is_told_why_what_must_be_one_does_not_run(self, gateway: Served, mode: str) -> None:
+        for tool in ["newer_must", "older_task"]:
+            async with Client(f"{gateway.url}/mcp", mode=mode) as caller:
+                with pytest.raises(MCPError, match=WHY):
+                    await caller.call_tool_mcp(tool, {})

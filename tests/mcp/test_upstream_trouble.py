@@ -48,13 +48,13 @@ def text(result: mcp_types.CallToolResult) -> str:
 
 @both_eras
 class TestAFailure:
-    @pytest.mark.parametrize("upstream", ["dies", "hangs"])
-    async def test_is_an_error_result_that_names_the_upstream(self, gateway: Served, mode: str, upstream: str) -> None:
-        async with client_of(gateway, mode) as client:
-            result = await client.call_tool_mcp(f"{upstream}_echo", {"text": "x"})
-        assert result.is_error
-        assert f"upstream '{upstream}'" in text(result)
-        assert "Traceback" not in text(result)
+    async def test_is_an_error_result_that_names_the_upstream(self, gateway: Served, mode: str) -> None:
+        for upstream in ["dies", "hangs"]:
+            async with client_of(gateway, mode) as client:
+                result = await client.call_tool_mcp(f"{upstream}_echo", {"text": "x"})
+            assert result.is_error
+            assert f"upstream '{upstream}'" in text(result)
+            assert "Traceback" not in text(result)
 
     async def test_of_one_upstream_is_not_anothers(self, gateway: Served, mode: str) -> None:
         async with client_of(gateway, mode) as client:
@@ -74,13 +74,13 @@ class TestBounds:
             resources = [resource.uri for resource in await client.list_resources()]
             assert resources == ["note://well/a"]
 
-    @pytest.mark.parametrize("name", ["old_meta", "old_META", "meta", "well__old_meta", "old-meta"])
-    async def test_refuse_calls_as_of_tools_that_never_were(self, gateway: Served, mode: str, name: str) -> None:
-        async with client_of(gateway, mode, "?toolsets=well") as client:
-            refused = await client.call_tool_mcp(name, {})
-            unknown = await client.call_tool_mcp("no_such_tool", {})
-        assert refused.is_error
-        assert text(refused).replace(name, "") == text(unknown).replace("no_such_tool", "")
+    async def test_refuse_calls_as_of_tools_that_never_were(self, gateway: Served, mode: str) -> None:
+        for name in ["old_meta", "old_META", "meta", "well__old_meta", "old-meta"]:
+            async with client_of(gateway, mode, "?toolsets=well") as client:
+                refused = await client.call_tool_mcp(name, {})
+                unknown = await client.call_tool_mcp("no_such_tool", {})
+            assert refused.is_error
+            assert text(refused).replace(name, "") == text(unknown).replace("no_such_tool", "")
 
     async def test_refuse_prompts_resources_and_completions(self, gateway: Served, mode: str) -> None:
         async with client_of(gateway, mode, "?toolsets=well") as client:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from agent_utilities.mcp.upstreams.union import Unions
-from agent_utilities.mcp.upstreams.waiting import WaitingCalls
+from agent_utilities.features.upstreams.union import Unions
+from agent_utilities.features.upstreams.waiting import WaitingCalls
 from agent_utilities.upstream.operator.lock import lock_of
 from agent_utilities.upstream.operator.operator_rules import OperatorRules
-from agent_utilities.visibility.steps import finish
+from agent_utilities.visibility.bounds import finish
 from tests.mcp.test_upstream_components import upstream
 from tests.pace import LONGEST, pace
 from tests.visibility.test_steps import longest_s

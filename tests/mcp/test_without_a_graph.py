@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from agent_utilities.mcp.server import AgentServer
+from agent_utilities import AgentServer
 from agent_utilities.testing import FailingGraph
 from tests.graph.wrapped import until
 from tests.mcp.test_resolver import answer, fly, guarded, names

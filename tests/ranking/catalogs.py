@@ -10,8 +10,9 @@ from hashlib import blake2b
 import numpy as np
 
 from agent_utilities.catalog.document import ToolDocument
-from agent_utilities.ranking.base import RankerError, Ranking
-from agent_utilities.ranking.fusion import HybridRanker
+from agent_utilities.errors import RankerError
+from agent_utilities.ranking.base import Ranking
+from agent_utilities.ranking.hybrid import HybridRanker
 from agent_utilities.ranking.lexical import LexicalRanker
 
 TOOLS = (

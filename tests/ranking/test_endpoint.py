@@ -7,9 +7,9 @@ from itertools import count
 
 import pytest
 
-from agent_utilities.ranking.base import RankerError
+from agent_utilities.errors import RankerError
 from agent_utilities.ranking.endpoint import Endpoint
-from agent_utilities.ranking.fusion import HybridRanker
+from agent_utilities.ranking.hybrid import HybridRanker
 from tests.ranking.catalogs import PLACES, TOOLS
 from tests.ranking.endpoint_server import Server, serving
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from agent_utilities.catalog.document import ToolDocument
-from agent_utilities.ranking.base import RankerError
-from agent_utilities.ranking.fusion import HybridRanker
+from agent_utilities.errors import RankerError
+from agent_utilities.ranking.hybrid import HybridRanker
 from agent_utilities.ranking.lexical import LexicalRanker
 from agent_utilities.ranking.past_requests import PastRequests
 from agent_utilities.ranking.text import clauses
@@ -83,18 +83,15 @@ class TestIntents:
         first_two = index.rank("list the newest commits, and also remove a directory with all in it").indexes[:2]
         assert set(first_two) == {PLACES["git_log"], PLACES["deleteFolder"]}
 
-    @pytest.mark.parametrize(
-        ("query", "parts"),
-        [
+    def test_short_parts_stay_with_their_neighbour(self):
+        for query, parts in [
             ("list the newest commits", []),
             ("read the first file and then remove it all", ["read the first file", "remove it all"]),
             ("salt and pepper", []),
             ("read the first file and then stop", []),
             ("", []),
-        ],
-    )
-    def test_short_parts_stay_with_their_neighbour(self, query, parts):
-        assert clauses(query) == parts
+        ]:
+            assert clauses(query) == parts
 
 
 class TestFallback:

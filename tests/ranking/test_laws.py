@@ -7,22 +7,21 @@ import subprocess
 import sys
 from dataclasses import replace
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_utilities.catalog.document import ToolDocument
-from agent_utilities.ranking.fusion import HybridRanker
+from agent_utilities.ranking.hybrid import HybridRanker
 from agent_utilities.ranking.lexical import LexicalRanker
 from tests.ranking.catalogs import PLACES, TOOLS, Concepts, rank_samples
 from tests.ranking.strategies import catalogs, documents, texts
 
 RANKERS = {"lexical": LexicalRanker, "hybrid": lambda: HybridRanker(Concepts)}
+KINDS = st.sampled_from(sorted(RANKERS))
 
 
-@pytest.mark.parametrize("kind", RANKERS)
 class TestEveryIndex:
-    @given(catalog=catalogs, query=texts, data=st.data())
+    @given(kind=KINDS, catalog=catalogs, query=texts, data=st.data())
     @settings(max_examples=150)
     def test_it_ranks_only_what_is_permitted_and_no_tool_twice(self, kind, catalog, query, data):
         permitted = data.draw(st.lists(st.integers(0, len(catalog) - 1), unique=True)) if catalog else []
@@ -30,7 +29,7 @@ class TestEveryIndex:
         assert set(indexes) <= set(permitted)
         assert len(set(indexes)) == len(indexes)
 
-    @given(catalog=catalogs, query=texts, limit=st.integers(0, 30))
+    @given(kind=KINDS, catalog=catalogs, query=texts, limit=st.integers(0, 30))
     @settings(max_examples=150)
     def test_scores_never_rise_and_ties_stand_in_catalog_order(self, kind, catalog, query, limit):
         ranking = RANKERS[kind]().index(catalog).rank(query, limit=limit)
@@ -39,13 +38,13 @@ class TestEveryIndex:
         pairs = list(zip(ranking.scores, ranking.indexes, strict=True))
         assert pairs == sorted(pairs, key=lambda pair: (-pair[0], pair[1]))
 
-    @given(catalog=catalogs, query=texts, limit=st.integers(1, 6))
+    @given(kind=KINDS, catalog=catalogs, query=texts, limit=st.integers(1, 6))
     @settings(max_examples=150)
     def test_a_lower_limit_cuts_the_same_ranking_short(self, kind, catalog, query, limit):
         index = RANKERS[kind]().index(catalog)
         assert index.rank(query, limit=limit).indexes == index.rank(query).indexes[:limit]
 
-    @given(catalog=catalogs, query=texts, limit=st.integers(0, 6))
+    @given(kind=KINDS, catalog=catalogs, query=texts, limit=st.integers(0, 6))
     @settings(max_examples=150)
     def test_what_is_claimed_leads_and_does_not_depend_on_the_limit(self, kind, catalog, query, limit):
         index = RANKERS[kind]().index(catalog)
@@ -54,40 +53,42 @@ class TestEveryIndex:
         assert (whole.n_claimed == 0) == whole.abstained
         assert index.rank(query, limit=limit).n_claimed == min(limit, whole.n_claimed)
 
-    @given(catalog=catalogs, query=texts)
+    @given(kind=KINDS, catalog=catalogs, query=texts)
     @settings(max_examples=150)
     def test_equal_scores_are_claimed_together(self, kind, catalog, query):
         ranking = RANKERS[kind]().index(catalog).rank(query)
         claimed = set(ranking.scores[: ranking.n_claimed])
         assert not claimed & set(ranking.scores[ranking.n_claimed :])
 
-    def test_a_tool_named_in_the_request_is_claimed_and_so_is_what_fits_the_rest(self, kind):
-        ranking = RANKERS[kind]().index(TOOLS).rank("deleteFolder, list the newest commits")
-        claimed = ranking.indexes[: ranking.n_claimed]
-        assert claimed[0] == PLACES["deleteFolder"]
-        assert PLACES["git_log"] in claimed
+    def test_a_tool_named_in_the_request_is_claimed_and_so_is_what_fits_the_rest(self):
+        for kind in RANKERS:
+            ranking = RANKERS[kind]().index(TOOLS).rank("deleteFolder, list the newest commits")
+            claimed = ranking.indexes[: ranking.n_claimed]
+            assert claimed[0] == PLACES["deleteFolder"]
+            assert PLACES["git_log"] in claimed
 
-    def test_a_tool_far_behind_the_best_is_not_claimed(self, kind):
-        catalog = [
-            ToolDocument("count_client_requests", description="Count the requests of each client, newest first"),
-            *(ToolDocument(f"tool{letter}", description="Show the client") for letter in "abcdef"),
-        ]
-        ranking = RANKERS[kind]().index(catalog).rank("count the newest requests of each client")
-        assert (ranking.n_claimed, len(ranking.indexes)) == (1, 7)
+    def test_a_tool_far_behind_the_best_is_not_claimed(self):
+        for kind in RANKERS:
+            catalog = [
+                ToolDocument("count_client_requests", description="Count the requests of each client, newest first"),
+                *(ToolDocument(f"tool{letter}", description="Show the client") for letter in "abcdef"),
+            ]
+            ranking = RANKERS[kind]().index(catalog).rank("count the newest requests of each client")
+            assert (ranking.n_claimed, len(ranking.indexes)) == (1, 7)
 
-    @given(before=catalogs, catalog=catalogs, query=texts)
+    @given(kind=KINDS, before=catalogs, catalog=catalogs, query=texts)
     @settings(max_examples=150)
     def test_an_index_made_from_another_is_the_one_made_anew(self, kind, before, catalog, query):
         ranker = RANKERS[kind]()
         ranker.index(before)
         assert ranker.index(catalog).rank(query) == RANKERS[kind]().index(catalog).rank(query)
 
-    @given(catalog=catalogs, query=st.text(max_size=60))
+    @given(kind=KINDS, catalog=catalogs, query=st.text(max_size=60))
     @settings(max_examples=150)
     def test_any_text_can_be_asked(self, kind, catalog, query):
         assert len(RANKERS[kind]().index(catalog).rank(query).indexes) <= len(catalog)
 
-    @given(catalog=catalogs, query=texts, data=st.data())
+    @given(kind=KINDS, catalog=catalogs, query=texts, data=st.data())
     @settings(max_examples=300)
     def test_what_is_denied_moves_nothing(self, kind, catalog, query, data):
         places = st.integers(0, len(catalog) - 1)
@@ -96,7 +97,7 @@ class TestEveryIndex:
         among = RANKERS[kind]().index(catalog).rank(query, permitted=permitted)
         assert among == replace(alone, indexes=tuple(sorted(permitted)[place] for place in alone.indexes))
 
-    @given(catalog=catalogs, other=documents, query=texts, data=st.data())
+    @given(kind=KINDS, catalog=catalogs, other=documents, query=texts, data=st.data())
     @settings(max_examples=150)
     def test_a_denied_tool_that_changes_changes_nothing(self, kind, catalog, other, query, data):
         place = data.draw(st.integers(0, len(catalog)))
@@ -107,33 +108,41 @@ class TestEveryIndex:
         )
         assert before == after
 
-    def test_the_order_of_what_is_permitted_is_no_matter(self, kind):
-        index = RANKERS[kind]().index(TOOLS)
-        rankings = [index.rank("git log of the file", permitted=order) for order in ([0, 1, 3], (3, 1, 0), [1, 0, 3])]
-        assert rankings[0] == rankings[1] == rankings[2]
+    def test_the_order_of_what_is_permitted_is_no_matter(self):
+        for kind in RANKERS:
+            index = RANKERS[kind]().index(TOOLS)
+            rankings = [
+                index.rank("git log of the file", permitted=order) for order in ([0, 1, 3], (3, 1, 0), [1, 0, 3])
+            ]
+            assert rankings[0] == rankings[1] == rankings[2]
 
-    def test_every_set_of_permitted_tools_has_its_own_view(self, kind):
-        index = RANKERS[kind]().index(TOOLS)
-        sets = [tuple(sorted({n % 8, n // 8 % 8, n // 3 % 8})) for n in range(100)] * 2
-        for permitted in sets:
-            assert set(index.rank("list the git log file", permitted=permitted).indexes) <= set(permitted)
+    def test_every_set_of_permitted_tools_has_its_own_view(self):
+        for kind in RANKERS:
+            index = RANKERS[kind]().index(TOOLS)
+            sets = [tuple(sorted({n % 8, n // 8 % 8, n // 3 % 8})) for n in range(100)] * 2
+            for permitted in sets:
+                assert set(index.rank("list the git log file", permitted=permitted).indexes) <= set(permitted)
 
-    def test_equal_tools_stand_in_catalog_order(self, kind):
-        catalog = [ToolDocument(f"tool{chr(97 + i % 26)}", description="Read the log") for i in range(26)]
-        same = [ToolDocument("reader", description="Read the log")] * 10
-        assert RANKERS[kind]().index([*catalog, *same]).rank("reader", limit=10).indexes == tuple(range(26, 36))
+    def test_equal_tools_stand_in_catalog_order(self):
+        for kind in RANKERS:
+            catalog = [ToolDocument(f"tool{chr(97 + i % 26)}", description="Read the log") for i in range(26)]
+            same = [ToolDocument("reader", description="Read the log")] * 10
+            assert RANKERS[kind]().index([*catalog, *same]).rank("reader", limit=10).indexes == tuple(range(26, 36))
 
-    def test_an_empty_catalog_ranks_nothing(self, kind):
-        ranking = RANKERS[kind]().index([]).rank("anything")
-        assert (ranking.indexes, ranking.abstained) == ((), True)
+    def test_an_empty_catalog_ranks_nothing(self):
+        for kind in RANKERS:
+            ranking = RANKERS[kind]().index([]).rank("anything")
+            assert (ranking.indexes, ranking.abstained) == ((), True)
 
-    def test_ten_thousand_identical_descriptions_are_ranked_in_catalog_order(self, kind):
-        catalog = [ToolDocument("tool", description="Count the requests")] * 10_000
-        assert RANKERS[kind]().index(catalog).rank("count requests", limit=5).indexes == (0, 1, 2, 3, 4)
+    def test_ten_thousand_identical_descriptions_are_ranked_in_catalog_order(self):
+        for kind in RANKERS:
+            catalog = [ToolDocument("tool", description="Count the requests")] * 10_000
+            assert RANKERS[kind]().index(catalog).rank("count requests", limit=5).indexes == (0, 1, 2, 3, 4)
 
-    def test_a_description_of_200_kilobytes_is_no_matter(self, kind):
-        long = ToolDocument("essay", description="lorem ipsum dolor " * 11_000)
-        assert RANKERS[kind]().index([long, *TOOLS]).rank("git_status").indexes[0] == 1
+    def test_a_description_of_200_kilobytes_is_no_matter(self):
+        for kind in RANKERS:
+            long = ToolDocument("essay", description="lorem ipsum dolor " * 11_000)
+            assert RANKERS[kind]().index([long, *TOOLS]).rank("git_status").indexes[0] == 1
 
 
 _SCRIPT = """

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from agent_utilities.catalog.document import ToolDocument, ToolServer, document
-from agent_utilities.ranking import term_counts
+from agent_utilities.ranking import terms
 from agent_utilities.ranking.lexical import LexicalRanker
 from agent_utilities.ranking.past_requests import PastRequests
 from tests.ranking.catalogs import PLACES, TOOLS
@@ -20,19 +18,16 @@ def first(query: str) -> str:
 
 
 class TestWords:
-    @pytest.mark.parametrize(
-        ("query", "name"),
-        [
+    def test_a_request_finds_the_tool_that_shares_its_words(self):
+        for query, name in [
             ("which commits are newest", "git_log"),
             ("copying repositories", "clone_repo"),
             ("delete folder", "deleteFolder"),
             ("history", "git_log"),
             ("北京天气", "查询天气"),
             ("LINES OF THE LOG", "tail_logs"),
-        ],
-    )
-    def test_a_request_finds_the_tool_that_shares_its_words(self, query, name):
-        assert first(query) == name
+        ]:
+            assert first(query) == name
 
     def test_two_words_find_a_name_written_as_one(self):
         catalog = [ToolDocument("keyvault_list"), ToolDocument("lock_list")]
@@ -58,10 +53,10 @@ class TestWords:
             "commits",
         )
 
-    @pytest.mark.parametrize("query", ["", "   ", "what can you do for me", "quantum chromodynamics", "?!"])
-    def test_nothing_in_common_is_nothing_claimed(self, query):
-        ranking = INDEX.rank(query)
-        assert (ranking.indexes, ranking.abstained) == ((), True)
+    def test_nothing_in_common_is_nothing_claimed(self):
+        for query in ["", "   ", "what can you do for me", "quantum chromodynamics", "?!"]:
+            ranking = INDEX.rank(query)
+            assert (ranking.indexes, ranking.abstained) == ((), True)
 
     def test_a_match_over_the_cut_is_claimed(self):
         ranking = INDEX.rank("count requests per client")
@@ -79,9 +74,9 @@ class TestWords:
 
 
 class TestNames:
-    @pytest.mark.parametrize("query", ["run git_status, then list the newest commits", "git_status", "git/git_status"])
-    def test_a_name_as_it_is_written_wins(self, query):
-        assert first(query) == "git_status"
+    def test_a_name_as_it_is_written_wins(self):
+        for query in ["run git_status, then list the newest commits", "git_status", "git/git_status"]:
+            assert first(query) == "git_status"
 
     def test_a_name_that_is_just_a_word_does_not(self):
         catalog = [ToolDocument("search"), ToolDocument("find_restaurant", description="Search for a restaurant")]
@@ -89,10 +84,10 @@ class TestNames:
         assert index.rank("Search for a restaurant nearby").indexes[0] == 1
         assert index.rank("call `search` for a restaurant").indexes[0] == 0
 
-    @pytest.mark.parametrize("query", ["git_git_status", "git_status", "git/git_status", "run git_status, then push"])
-    def test_behind_a_gateway_it_is_known_by_both_its_names(self, query):
-        tools = [replace(tool, name=f"{tool.server}_{tool.name}", own_name=tool.name) for tool in TOOLS]
-        assert LexicalRanker().index(tools).rank(query).indexes[0] == PLACES["git_status"]
+    def test_behind_a_gateway_it_is_known_by_both_its_names(self):
+        for query in ["git_git_status", "git_status", "git/git_status", "run git_status, then push"]:
+            tools = [replace(tool, name=f"{tool.server}_{tool.name}", own_name=tool.name) for tool in TOOLS]
+            assert LexicalRanker().index(tools).rank(query).indexes[0] == PLACES["git_status"]
 
     def test_a_denied_name_wins_nothing(self):
         assert PLACES["git_status"] not in INDEX.rank("git_status", permitted=[1, 2]).indexes
@@ -148,7 +143,7 @@ class TestUpdates:
         ranker.index(TOOLS)
         monkeypatch.setattr(
             "agent_utilities.ranking.lexical.read_document",
-            lambda document, numbers: read.append(document.name) or term_counts.read_document(document, numbers),
+            lambda document, numbers: read.append(document.name) or terms.read_document(document, numbers),
         )
         ranker.index([*TOOLS[:-1], ToolDocument("new", description="Something new")])
         assert read == ["new"]

@@ -10,16 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_utilities.catalog.document import ToolDocument
-from agent_utilities.ranking.base import RankerError, Ranking
-from agent_utilities.ranking.fusion import HybridRanker
+from agent_utilities.errors import RankerError
+from agent_utilities.ranking.base import Ranking
+from agent_utilities.ranking.hybrid import HybridRanker
 from agent_utilities.ranking.lexical import LexicalRanker
 from agent_utilities.ranking.past_requests import N_REQUESTS, PastRequests
-from agent_utilities.ranking.raising import N_RAISED, raise_best
+from agent_utilities.ranking.scoring import N_RAISED, raise_best
 from tests.graph.records import examples
 from tests.ranking.catalogs import PLACES, TOOLS, Concepts
 from tests.ranking.strategies import catalogs, texts, words
 
 RANKERS = {"lexical": LexicalRanker, "hybrid": lambda: HybridRanker(Concepts)}
+KINDS = st.sampled_from(sorted(RANKERS))
 requests = st.lists(words, min_size=1, max_size=5).map(" ".join)
 
 
@@ -36,10 +38,9 @@ def rank_by_place(ranking: Ranking) -> dict[int, int]:
     return {place: rank for rank, place in enumerate(ranking.indexes)}
 
 
-@pytest.mark.parametrize("kind", RANKERS)
 class TestEveryIndex:
-    @given(catalog=catalogs, query=texts, data=st.data())
-    @examples(8)
+    @given(kind=KINDS, catalog=catalogs, query=texts, data=st.data())
+    @examples(16)
     def test_with_nothing_learned_it_ranks_as_before_to_the_last_digit(self, kind, catalog, query, data):
         permitted = data.draw(st.none() | st.lists(st.integers(0, len(catalog) - 1), unique=True)) if catalog else None
         index = RANKERS[kind]().index(catalog)
@@ -47,8 +48,8 @@ class TestEveryIndex:
             query, permitted=permitted
         )
 
-    @given(catalog=catalogs, query=texts, data=st.data())
-    @examples(8)
+    @given(kind=KINDS, catalog=catalogs, query=texts, data=st.data())
+    @examples(16)
     def test_past_requests_of_what_is_denied_move_nothing(self, kind, catalog, query, data):
         history = data.draw(histories(catalog))
         permitted = data.draw(st.lists(st.integers(0, len(catalog) - 1), unique=True).map(sorted)) if catalog else []
@@ -57,8 +58,8 @@ class TestEveryIndex:
             query, permitted=permitted
         )
 
-    @given(catalog=catalogs, query=texts, data=st.data())
-    @examples(8)
+    @given(kind=KINDS, catalog=catalogs, query=texts, data=st.data())
+    @examples(16)
     def test_it_is_that_of_a_catalog_of_the_permitted_tools_alone(self, kind, catalog, query, data):
         history = data.draw(histories(catalog))
         permitted = data.draw(st.lists(st.integers(0, len(catalog) - 1), unique=True).map(sorted)) if catalog else []
@@ -67,16 +68,16 @@ class TestEveryIndex:
         among = learned(kind, catalog, history).rank(query, permitted=permitted)
         assert among == replace(alone, indexes=tuple(permitted[place] for place in alone.indexes))
 
-    @given(catalog=catalogs, query=texts, data=st.data())
-    @examples(8)
+    @given(kind=KINDS, catalog=catalogs, query=texts, data=st.data())
+    @examples(16)
     def test_no_tool_is_hidden_nor_sinks_by_more_than_the_few_that_rise(self, kind, catalog, query, data):
         before = RANKERS[kind]().index(catalog).rank(query)
         after = learned(kind, catalog, data.draw(histories(catalog))).rank(query)
         ranks = rank_by_place(after)
         assert all(ranks[place] <= rank + N_RAISED for place, rank in rank_by_place(before).items())
 
-    @given(catalog=catalogs, query=texts, data=st.data())
-    @examples(8)
+    @given(kind=KINDS, catalog=catalogs, query=texts, data=st.data())
+    @examples(16)
     def test_what_was_claimed_without_is_claimed_still_and_few_more(self, kind, catalog, query, data):
         before = RANKERS[kind]().index(catalog).rank(query)
         after = learned(kind, catalog, data.draw(histories(catalog))).rank(query)
@@ -84,8 +85,8 @@ class TestEveryIndex:
         if before.n_claimed:
             assert after.n_claimed <= before.n_claimed + N_RAISED
 
-    @given(catalog=catalogs, query=texts, data=st.data())
-    @examples(8)
+    @given(kind=KINDS, catalog=catalogs, query=texts, data=st.data())
+    @examples(16)
     def test_words_of_past_requests_are_never_told(self, kind, catalog, query, data):
         ranking = learned(kind, catalog, data.draw(histories(catalog))).rank(query)
         untaught = RANKERS[kind]().index(catalog).rank(query, limit=len(catalog))
@@ -93,8 +94,8 @@ class TestEveryIndex:
         told = zip(ranking.indexes, ranking.matched, strict=True)
         assert all(seen == matched.get(place, ()) for place, seen in told)
 
-    @given(catalog=catalogs, query=texts, data=st.data())
-    @examples(8)
+    @given(kind=KINDS, catalog=catalogs, query=texts, data=st.data())
+    @examples(16)
     def test_scores_never_rise_and_a_lower_limit_cuts_the_same_ranking_short(self, kind, catalog, query, data):
         index = learned(kind, catalog, data.draw(histories(catalog)))
         ranking = index.rank(query)
@@ -102,43 +103,51 @@ class TestEveryIndex:
         assert (ranking.n_claimed == 0) == ranking.abstained
         assert index.rank(query, limit=3).indexes == ranking.indexes[:3]
 
-    def test_what_denied_tools_learned_moves_no_score_by_its_last_digit(self, kind):
-        catalog = [ToolDocument("git"), ToolDocument("git", tags=("git",)), ToolDocument("git")]
-        index = RANKERS[kind]().index(catalog)
-        ranked = [
-            index.learn(PastRequests.of(history)).rank("git", permitted=[0, 1])
-            for history in ({0: ["git git read"]}, {0: ["git git read"], 2: ["git"]})
-        ]
-        assert ranked[0] == ranked[1]
+    def test_what_denied_tools_learned_moves_no_score_by_its_last_digit(self):
+        for kind in RANKERS:
+            catalog = [ToolDocument("git"), ToolDocument("git", tags=("git",)), ToolDocument("git")]
+            index = RANKERS[kind]().index(catalog)
+            ranked = [
+                index.learn(PastRequests.of(history)).rank("git", permitted=[0, 1])
+                for history in ({0: ["git git read"]}, {0: ["git git read"], 2: ["git"]})
+            ]
+            assert ranked[0] == ranked[1]
 
-    def test_a_tool_that_the_request_names_stays_first_whatever_was_asked_before(self, kind):
-        history = {place: ["run deleteFolder"] * N_REQUESTS for place in range(len(TOOLS)) if place != 4}
-        ranking = learned(kind, TOOLS, history).rank("run deleteFolder")
-        assert ranking.indexes[0] == PLACES["deleteFolder"]
+    def test_a_tool_that_the_request_names_stays_first_whatever_was_asked_before(self):
+        for kind in RANKERS:
+            history = {place: ["run deleteFolder"] * N_REQUESTS for place in range(len(TOOLS)) if place != 4}
+            ranking = learned(kind, TOOLS, history).rank("run deleteFolder")
+            assert ranking.indexes[0] == PLACES["deleteFolder"]
 
-    def test_a_request_asked_before_finds_the_tool_that_answered_it(self, kind):
-        history = {PLACES["clone_repo"]: ["whodunit over the weekend", "whodunit this morning"]}
-        assert RANKERS[kind]().index(TOOLS).rank("whodunit").indexes[:1] != (PLACES["clone_repo"],)
-        assert learned(kind, TOOLS, history).rank("whodunit").indexes[0] == PLACES["clone_repo"]
+    def test_a_request_asked_before_finds_the_tool_that_answered_it(self):
+        for kind in RANKERS:
+            history = {PLACES["clone_repo"]: ["whodunit over the weekend", "whodunit this morning"]}
+            assert RANKERS[kind]().index(TOOLS).rank("whodunit").indexes[:1] != (PLACES["clone_repo"],)
+            assert learned(kind, TOOLS, history).rank("whodunit").indexes[0] == PLACES["clone_repo"]
 
-    def test_history_that_was_poisoned_does_not_hide_what_the_words_say(self, kind):
-        catalog = [
-            ToolDocument("list_files", description="List the files of a folder."),
-            ToolDocument("delete_everything", description="Delete all files of a folder."),
-            *TOOLS,
-        ]
-        index = learned(kind, catalog, {0: ["delete everything"] * N_REQUESTS})
-        ranking = index.rank("delete everything in this folder")
-        assert 1 in ranking.indexes[: min(ranking.n_claimed, 2)]
-        assert index.rank("list the files of this folder").indexes[0] == 0
+    def test_history_that_was_poisoned_does_not_hide_what_the_words_say(self):
+        for kind in RANKERS:
+            catalog = [
+                ToolDocument("list_files", description="List the files of a folder."),
+                ToolDocument("delete_everything", description="Delete all files of a folder."),
+                *TOOLS,
+            ]
+            index = learned(kind, catalog, {0: ["delete everything"] * N_REQUESTS})
+            ranking = index.rank("delete everything in this folder")
+            assert 1 in ranking.indexes[: min(ranking.n_claimed, 2)]
+            assert index.rank("list the files of this folder").indexes[0] == 0
 
-    def test_one_past_request_weighs_less_than_three(self, kind):
-        def lead(n: int) -> float:
-            ranking = learned(kind, TOOLS, {PLACES["tail_logs"]: ["print commits"] * n}).rank("print newest commits")
-            scores = dict(zip(ranking.indexes, ranking.scores, strict=True))
-            return scores[PLACES["tail_logs"]] - scores[PLACES["git_log"]]
+    def test_one_past_request_weighs_less_than_three(self):
+        for kind in RANKERS:
 
-        assert lead(0) < lead(1) < lead(3)
+            def lead(n: int, kind: str = kind) -> float:
+                ranking = learned(kind, TOOLS, {PLACES["tail_logs"]: ["print commits"] * n}).rank(
+                    "print newest commits"
+                )
+                scores = dict(zip(ranking.indexes, ranking.scores, strict=True))
+                return scores[PLACES["tail_logs"]] - scores[PLACES["git_log"]]
+
+            assert lead(0) < lead(1) < lead(3)
 
 
 class TestOfOneTool:

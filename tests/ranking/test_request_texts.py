@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent_utilities.ranking.embedding import BUDGET, RequestTexts, n_pieces, read_request
 from agent_utilities.ranking.lexical import LexicalRanker
-from agent_utilities.ranking.request_texts import BUDGET, RequestTexts, n_pieces, read_request
 from agent_utilities.ranking.text import clauses
 from tests.ranking.catalogs import TOOLS
 
@@ -33,10 +33,10 @@ class TestLong:
         assert whole == query
         assert "Please list the newest commits of everyone" in parts
 
-    @pytest.mark.parametrize("query", [f"{{}} {TOLD}", f"{TOLD} {{}} {TOLD}", f"{TOLD} {{}}"])
-    def test_what_a_tool_may_answer_is_embedded_wherever_it_stands(self, query):
-        request = read_request(query.format("Please list the newest commits of everyone."), EVIDENCE)
-        assert "Please list the newest commits of everyone" in request.parts
+    def test_what_a_tool_may_answer_is_embedded_wherever_it_stands(self):
+        for query in [f"{{}} {TOLD}", f"{TOLD} {{}} {TOLD}", f"{TOLD} {{}}"]:
+            request = read_request(query.format("Please list the newest commits of everyone."), EVIDENCE)
+            assert "Please list the newest commits of everyone" in request.parts
 
     def test_the_vector_of_the_whole_is_the_mean_of_its_parts_by_their_length(self):
         request = RequestTexts("", ("one two three", "four"), is_chosen=True)
@@ -58,10 +58,8 @@ class TestLong:
         assert sum(map(n_pieces, request.to_embed)) <= BUDGET
         assert not request.is_chosen or all(part.strip() for part in request.parts)
 
-    @pytest.mark.parametrize(
-        "query", ["!?" * 4_000, f"a{' ' * 8_000}b", "a. " * 2_666], ids=["marks", "spaces", "letters"]
-    )
-    def test_reading_takes_linear_time_whatever_comes(self, query):
-        started = time.thread_time()
-        clauses(query)
-        assert time.thread_time() - started < 0.05  # 0.07 to 0.7 s where it is quadratic, about 1 ms where it isn't
+    def test_reading_takes_linear_time_whatever_comes(self):
+        for query in ["!?" * 4_000, f"a{' ' * 8_000}b", "a. " * 2_666]:
+            started = time.thread_time()
+            clauses(query)
+            assert time.thread_time() - started < 0.05  # 0.07 to 0.7 s where it is quadratic, about 1 ms where it isn't

@@ -9,13 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_utilities.ranking.base import RankerError
+from agent_utilities.errors import RankerError
 from agent_utilities.ranking.embedding import Embedder
-from agent_utilities.ranking.general_talk import GeneralTalk
-from agent_utilities.ranking.request_direction import EXAMPLES, N_TALK, RequestDirection
-from agent_utilities.ranking.trigger_index import TriggerIndex, distinct_triggers
-from agent_utilities.ranking.trigger_vectors import TriggerVectors
-from agent_utilities.resolution.opening import has_minilm
+from agent_utilities.ranking.examples import EXAMPLES, N_TALK
+from agent_utilities.ranking.trigger_words import GeneralTalk
+from agent_utilities.ranking.triggers import (
+    RequestDirection,
+    TriggerIndex,
+    TriggerVectors,
+    distinct_triggers,
+)
+from agent_utilities.resolution.resolver import has_minilm
 
 TRIGGERS = {
     "docker": ("list running docker containers", "build a docker image", "inspect container logs", "stop a container"),
@@ -40,17 +44,14 @@ def index_of(triggers: dict[str, tuple[str, ...]]) -> TriggerIndex:
 
 
 class TestWords:
-    @pytest.mark.parametrize(
-        ("said", "name"),
-        [
+    def test_lead_to_the_capability_whose_triggers_have_them(self) -> None:
+        for said, name in [
             ("stop my containers", "docker"),
             ("scale up the deployments", "kubernetes"),
             ("post on insta", "messaging-instagram"),
             ("directions please", "maps"),
-        ],
-    )
-    def test_lead_to_the_capability_whose_triggers_have_them(self, said: str, name: str) -> None:
-        assert TriggerIndex(TRIGGERS).view(EVERYTHING).by_words(said)[0][0] == name
+        ]:
+            assert TriggerIndex(TRIGGERS).view(EVERYTHING).by_words(said)[0][0] == name
 
     def test_of_the_name_count_too(self) -> None:
         scores = dict(TriggerIndex(TRIGGERS).view(EVERYTHING).by_words("messaging"))

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 from agent_utilities.catalog.document import ToolDocument
-from agent_utilities.ranking import blas
-from agent_utilities.ranking.bert import _gelu
-from agent_utilities.ranking.blas import single_blas_thread
-from agent_utilities.ranking.document_vectors import document_vectors
-from agent_utilities.ranking.embedding import Embedder
-from agent_utilities.ranking.nearness import Nearness
+from agent_utilities.ranking import arrays
+from agent_utilities.ranking.answerability import Nearness
+from agent_utilities.ranking.arrays import single_blas_thread
+from agent_utilities.ranking.embedding import Embedder, document_vectors
+from agent_utilities.ranking.minilm import _gelu
 from tests.ranking.catalogs import TOOLS, Concepts
 
 EMBEDDER = Embedder(Concepts())
@@ -32,24 +31,26 @@ class TestDocumentVectors:
         expected = unit(0.4 * whole + 0.4 * first_sentence + 0.2 * name)
         assert document_vectors(EMBEDDER, [tool])[0] == pytest.approx(expected, abs=1e-6)
 
-    @pytest.mark.parametrize("n", [1, 3])
-    def test_search_hints_add_their_mean(self, n):
-        (unhinted,) = document_vectors(EMBEDDER, [ToolDocument("a", description="\n".join(["b"] * n))])
-        (hint,) = EMBEDDER.embed(["b"], "query")
-        expected = unit(unhinted + 2 * n / (n + 1) * hint)
-        assert document_vectors(EMBEDDER, [ToolDocument("a", hints=("b",) * n)])[0] == pytest.approx(expected, abs=1e-6)
+    def test_search_hints_add_their_mean(self):
+        for n in [1, 3]:
+            (unhinted,) = document_vectors(EMBEDDER, [ToolDocument("a", description="\n".join(["b"] * n))])
+            (hint,) = EMBEDDER.embed(["b"], "query")
+            expected = unit(unhinted + 2 * n / (n + 1) * hint)
+            assert document_vectors(EMBEDDER, [ToolDocument("a", hints=("b",) * n)])[0] == pytest.approx(
+                expected, abs=1e-6
+            )
 
 
 class TestNearness:
-    @pytest.mark.parametrize("places", [[0, 2, 3, 7], [1, 4], [0, 1, 2, 3, 4, 5, 6, 7]])
-    def test_half_of_what_all_tools_have_in_common_is_taken_out(self, places):
-        vectors = document_vectors(EMBEDDER, TOOLS)
-        queries = EMBEDDER.embed_request(["list the newest commits", "read a file"])
-        cosines = Nearness.of(vectors, TOOLS).within(np.array(places)).to(queries)
-        permitted = vectors[places]
-        assert cosines.plain == pytest.approx(queries @ permitted.T, abs=1e-6)
-        centred = unit(permitted - 0.5 * permitted.mean(axis=0))
-        assert cosines.centred == pytest.approx(queries @ centred.T, abs=1e-5)
+    def test_half_of_what_all_tools_have_in_common_is_taken_out(self):
+        for places in [[0, 2, 3, 7], [1, 4], [0, 1, 2, 3, 4, 5, 6, 7]]:
+            vectors = document_vectors(EMBEDDER, TOOLS)
+            queries = EMBEDDER.embed_request(["list the newest commits", "read a file"])
+            cosines = Nearness.of(vectors, TOOLS).within(np.array(places)).to(queries)
+            permitted = vectors[places]
+            assert cosines.plain == pytest.approx(queries @ permitted.T, abs=1e-6)
+            centred = unit(permitted - 0.5 * permitted.mean(axis=0))
+            assert cosines.centred == pytest.approx(queries @ centred.T, abs=1e-5)
 
 
 class TestBlas:
@@ -74,7 +75,7 @@ class TestBlas:
         waiting = threading.Thread(target=wait_for_a_turn)
         with single_blas_thread():
             waiting.start()
-            while not blas._NEXT_LOCK.locked():
+            while not arrays._NEXT_LOCK.locked():
                 pass
         with single_blas_thread():
             turns.append("the catalog's next batch")

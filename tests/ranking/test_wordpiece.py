@@ -14,7 +14,7 @@ PIECES = ["[UNK]", "[CLS]", "[SEP]", "list", "##s", "in", "##voice", "a", "##b",
 @given(text=st.lists(st.sampled_from([*"abes .\u67e5\u00e9X\n", "lists", "invoices", "[SEP]", "a" * 101])).map("".join))
 @settings(max_examples=200)
 def test_they_are_those_of_the_library(text):
-    from agent_utilities.ranking.wordpiece import Pieces
+    from agent_utilities.ranking.minilm import Pieces
 
     numbers = {piece: number for number, piece in enumerate(PIECES)}
     library = tokenizers.Tokenizer(tokenizers.models.WordPiece(numbers, unk_token="[UNK]"))
@@ -24,6 +24,6 @@ def test_they_are_those_of_the_library(text):
 
 
 def test_an_unpaired_surrogate_is_no_matter():
-    from agent_utilities.ranking.wordpiece import Pieces
+    from agent_utilities.ranking.minilm import Pieces
 
     assert Pieces("\n".join(PIECES)).ids("a \ud800", 20)[:2] == [1, 7]

@@ -9,12 +9,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from agent_utilities.capabilities.routing import Route
-from agent_utilities.ranking.base import RankerError
+from agent_utilities.capabilities.model import Route
+from agent_utilities.errors import RankerError
 from agent_utilities.ranking.embedding import Embedder
-from agent_utilities.resolution.capability_gates import BY_MODEL, BY_WORDS
-from agent_utilities.resolution.capability_router import CapabilityRouter
-from agent_utilities.resolution.opening import open_rankers
+from agent_utilities.resolution.capability_router import BY_MODEL, BY_WORDS, CapabilityRouter
+from agent_utilities.resolution.resolver import open_rankers
 from agent_utilities.settings import Settings
 
 pytestmark = pytest.mark.anyio

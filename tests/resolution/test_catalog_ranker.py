@@ -11,17 +11,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from agent_utilities.errors import SettingsError
-from agent_utilities.graph.query_text import normalise
-from agent_utilities.ranking.base import RankerError
-from agent_utilities.ranking.fusion import HybridRanker
+from agent_utilities.errors import RankerError, SettingsError
+from agent_utilities.graph.matching import normalise
+from agent_utilities.ranking.hybrid import HybridRanker
 from agent_utilities.ranking.lexical import LexicalRanker
-from agent_utilities.resolution.answer import Question
-from agent_utilities.resolution.catalog_ranker import BY_WORDS, CatalogRanker
-from agent_utilities.resolution.opening import open_rankers
-from agent_utilities.resolution.scope import CallerScope
-from agent_utilities.runtime.deadline import Deadline
-from agent_utilities.selection.resolution import Resolution
+from agent_utilities.resolution.answer import CallerScope, Question
+from agent_utilities.resolution.catalog_index import BY_WORDS
+from agent_utilities.resolution.catalog_ranker import CatalogRanker
+from agent_utilities.resolution.resolver import open_rankers
+from agent_utilities.runtime.waiting import Deadline
+from agent_utilities.selection.model import Resolution
 from agent_utilities.settings import Settings
 from tests.graph.wrapped import until
 from tests.ranking.catalogs import TOOLS, Concepts

@@ -14,20 +14,16 @@ from hypothesis import strategies as st
 
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.graph.base import ToolGraph, ToolRecord
-from agent_utilities.graph.query_text import normalise
+from agent_utilities.graph.matching import normalise
 from agent_utilities.ranking.base import Ranking
-from agent_utilities.ranking.fusion import HybridRanker
+from agent_utilities.ranking.hybrid import HybridRanker
 from agent_utilities.ranking.lexical import LexicalIndex, LexicalRanker
-from agent_utilities.resolution.answer import UNRANKED, Question
-from agent_utilities.resolution.catalog_index import CatalogIndex
-from agent_utilities.resolution.catalog_ranker import CatalogRanker
-from agent_utilities.resolution.catalog_search import CatalogSearch
-from agent_utilities.resolution.live_tools import LiveTools
+from agent_utilities.resolution.answer import UNRANKED, CallerScope, LiveTools, Question
+from agent_utilities.resolution.catalog_index import BY_WORDS, CatalogIndex
+from agent_utilities.resolution.catalog_ranker import CatalogRanker, CatalogSearch
 from agent_utilities.resolution.resolver import Resolver
-from agent_utilities.resolution.scope import CallerScope
-from agent_utilities.resolution.timely_ranking import BY_WORDS
-from agent_utilities.runtime.deadline import Deadline
-from agent_utilities.selection.resolution import UNRESOLVED, Resolution
+from agent_utilities.runtime.waiting import Deadline
+from agent_utilities.selection.model import UNRESOLVED, Resolution
 from agent_utilities.settings import read_settings
 from agent_utilities.testing import FailingGraph, memory_graph
 from tests.graph.wrapped import Held, until

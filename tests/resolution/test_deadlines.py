@@ -7,11 +7,10 @@ import asyncio
 import pytest
 
 from agent_utilities.graph.embedded import EmbeddedGraph
-from agent_utilities.resolution.answer import Question, Ranked
-from agent_utilities.resolution.deadlines import Limits, for_ranking, for_vectors
+from agent_utilities.resolution.answer import Limits, Question, Ranked, for_ranking, for_vectors
 from agent_utilities.resolution.orchestrator import DynamicToolOrchestrator
-from agent_utilities.runtime.deadline import Deadline
-from agent_utilities.selection.resolution import Resolution
+from agent_utilities.runtime.waiting import Deadline
+from agent_utilities.selection.model import Resolution
 from tests.graph.records import record
 from tests.graph.wrapped import Held, Live, running, until
 

@@ -10,15 +10,12 @@ from pathlib import Path
 import pytest
 
 from agent_utilities.graph import cypher
-from agent_utilities.graph.edges import ToolEdge
 from agent_utilities.graph.embedded import EmbeddedGraph
-from agent_utilities.resolution.answer import Question, Ranked, combined_answer
-from agent_utilities.resolution.deadlines import Limits
+from agent_utilities.graph.sync import ToolEdge
+from agent_utilities.resolution.answer import CallerScope, Limits, Question, Ranked, Trail, combined_answer
 from agent_utilities.resolution.orchestrator import DynamicToolOrchestrator
-from agent_utilities.resolution.scope import CallerScope
-from agent_utilities.resolution.trail import Trail
-from agent_utilities.runtime.deadline import Deadline
-from agent_utilities.selection.resolution import RankedTool, Resolution
+from agent_utilities.runtime.waiting import Deadline
+from agent_utilities.selection.model import RankedTool, Resolution
 from tests.graph.records import record
 from tests.graph.wrapped import Held, Live, patient, running, until
 

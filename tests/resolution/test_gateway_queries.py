@@ -11,13 +11,14 @@ import httpx2
 import pytest
 from pydantic import SecretStr
 
+from agent_utilities import AgentServer, create_gateway
 from agent_utilities.graph.embedded import EmbeddedGraph
 from agent_utilities.graph.sync import server_state
-from agent_utilities.mcp.gateway import Gateway, create_gateway
 from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
 from agent_utilities.upstream.folders import gateway_folder
-from agent_utilities.upstream.snapshots.snapshot_store import SnapshotStore
+from agent_utilities.upstream.snapshot_store import SnapshotStore
 from tests.graph.wrapped import until
+from tests.parts import query_of, upstreams_of
 from tests.upstream.snapshots import config, snapshot, tool
 
 pytestmark = pytest.mark.anyio
@@ -31,7 +32,7 @@ TOOLS = {
 
 
 @asynccontextmanager
-async def served(folder: Path, *configs: UpstreamConfig) -> AsyncIterator[tuple[Gateway, httpx2.AsyncClient]]:
+async def served(folder: Path, *configs: UpstreamConfig) -> AsyncIterator[tuple[AgentServer, httpx2.AsyncClient]]:
     """A gateway whose upstreams were listed by an earlier run, with its graph filled."""
     store = SnapshotStore(gateway_folder("snapshots", str(folder)))
     for one in configs:
@@ -53,8 +54,8 @@ async def served(folder: Path, *configs: UpstreamConfig) -> AsyncIterator[tuple[
         app.router.lifespan_context(app),
         httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8001", timeout=120) as client,
     ):
-        await gateway.resolver.wait_for_tools()
-        resolver = gateway.resolver
+        await query_of(gateway).resolver.wait_for_tools()
+        resolver = query_of(gateway).resolver
         await until(lambda: resolver.orchestrator and resolver.orchestrator.cause is None, "filled")
         yield gateway, client
 
@@ -64,9 +65,9 @@ async def answer(client: httpx2.AsyncClient, query: str) -> list[str]:
     return [tool["name"] for tool in (await client.get("/tools", params={"q": query})).json()["tools"]]
 
 
-async def graph_of(gateway: Gateway) -> EmbeddedGraph:
+async def graph_of(gateway: AgentServer) -> EmbeddedGraph:
     """Return the gateway's open graph."""
-    orchestrator = gateway.resolver.orchestrator
+    orchestrator = query_of(gateway).resolver.orchestrator
     assert orchestrator is not None
     assert isinstance(orchestrator.graph, EmbeddedGraph)
     return orchestrator.graph
@@ -95,9 +96,9 @@ async def test_a_request_for_what_only_the_server_is_said_to_do_finds_its_tools(
 
 async def test_an_upstream_that_is_taken_out_goes_from_the_graph(tmp_path: Path) -> None:
     async with served(tmp_path, GIT, CLOCK) as (gateway, client):
-        n_before = gateway.resolver.orchestrator.n_refreshes
-        await gateway.reload(GatewayConfig(upstreams=(GIT,)))
-        orchestrator = gateway.resolver.orchestrator
+        n_before = query_of(gateway).resolver.orchestrator.n_refreshes
+        await upstreams_of(gateway).reload(GatewayConfig(upstreams=(GIT,)))
+        orchestrator = query_of(gateway).resolver.orchestrator
         await until(lambda: orchestrator.n_refreshes > n_before and orchestrator.is_idle, "refreshed")
         state = await server_state(await graph_of(gateway), "gw")
         assert [node.name for node in state.nodes] == ["gw", "gw/git"]
@@ -107,7 +108,9 @@ async def test_an_upstream_that_is_taken_out_goes_from_the_graph(tmp_path: Path)
 async def test_a_description_that_is_edited_is_ranked_by_at_once(tmp_path: Path) -> None:
     async with served(tmp_path, GIT, CLOCK) as (gateway, client):
         assert len(await answer(client, "what are the tides")) == 4  # all there are: none fits
-        await gateway.reload(GatewayConfig(upstreams=(GIT, CLOCK.model_copy(update={"description": "Tells tides."}))))
+        await upstreams_of(gateway).reload(
+            GatewayConfig(upstreams=(GIT, CLOCK.model_copy(update={"description": "Tells tides."})))
+        )
 
         async def is_found() -> bool:
             return set(await answer(client, "what are the tides")) == {"clock_now", "clock_convert"}

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from agent_utilities.graph.embedded import EmbeddedGraph
-from agent_utilities.resolution.deadlines import Limits
-from agent_utilities.selection.resolution import Resolution
+from agent_utilities.resolution.answer import Limits
+from agent_utilities.selection.model import Resolution
 from agent_utilities.testing import Clock
 from tests.graph.records import record
 from tests.graph.wrapped import Held, Live, patient, running

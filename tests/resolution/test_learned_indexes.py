@@ -6,17 +6,14 @@ import asyncio
 
 import pytest
 
-from agent_utilities.graph.query_text import normalise
-from agent_utilities.ranking.fusion import HybridRanker
+from agent_utilities.graph.matching import normalise
+from agent_utilities.ranking.hybrid import HybridRanker
 from agent_utilities.ranking.lexical import LexicalRanker
-from agent_utilities.resolution.answer import Question
-from agent_utilities.resolution.catalog_ranker import CatalogRanker
-from agent_utilities.resolution.catalog_search import CatalogSearch
+from agent_utilities.resolution.answer import CallerScope, Question, Trail
+from agent_utilities.resolution.catalog_ranker import CatalogRanker, CatalogSearch
 from agent_utilities.resolution.learned_indexes import LearnedIndexes
-from agent_utilities.resolution.scope import CallerScope
-from agent_utilities.resolution.trail import Trail
-from agent_utilities.runtime.deadline import Deadline
-from agent_utilities.selection.resolution import Resolution
+from agent_utilities.runtime.waiting import Deadline
+from agent_utilities.selection.model import Resolution
 from tests.graph.wrapped import until
 from tests.ranking.catalogs import TOOLS, Concepts
 from tests.resolution.test_catalog_ranker import Gated, kept

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from agent_utilities.resolution.learning import NOBODY, Learning, UsageSource
-from agent_utilities.usage.learned import NOTHING_LEARNED, Learned
+from agent_utilities.usage.model import NOTHING_LEARNED, Learned
 
 pytestmark = pytest.mark.anyio
 

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_utilities.graph.edges import ToolEdge
 from agent_utilities.graph.matching import Matches, Neighbour, NeighbourRow
-from agent_utilities.resolution.neighbours import (
+from agent_utilities.graph.sync import ToolEdge
+from agent_utilities.resolution.prior import (
     MOST_NEIGHBOURS,
     neighbour_shares,
     shares_off_loop,
     tool_edges,
 )
-from agent_utilities.usage.learned import Learned
+from agent_utilities.usage.model import Learned
 from tests.graph.records import examples
 
 

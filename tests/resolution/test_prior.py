@@ -17,7 +17,7 @@ from agent_utilities.resolution.prior import (
     Prior,
     with_prior,
 )
-from agent_utilities.selection.resolution import RankedTool, Resolution
+from agent_utilities.selection.model import RankedTool, Resolution
 from tests.graph.records import examples
 
 NAMES = [f"tool_{number}" for number in range(12)]

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 import pytest
 
 from agent_utilities.catalog.document import ToolDocument
-from agent_utilities.graph.query_text import normalise
+from agent_utilities.graph.matching import normalise
 from agent_utilities.ranking.base import Index
 from agent_utilities.ranking.lexical import LexicalRanker
 from agent_utilities.resolution.answer import Question
 from agent_utilities.resolution.catalog_ranker import CatalogRanker
-from agent_utilities.runtime.deadline import Deadline
+from agent_utilities.runtime.waiting import Deadline
 from tests.graph.wrapped import until
 from tests.ranking.catalogs import TOOLS
 

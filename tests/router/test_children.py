@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from agent_utilities import ToolRouter
-from agent_utilities.router.tool_index import ToolIndex
+from agent_utilities.router.shared_tools import ToolIndex
 from tests.router.catalogs import TOPICS, catalog, names, of_topic
 
 pytestmark = pytest.mark.anyio

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent_utilities import ToolRouter
-from agent_utilities.catalog.entry_names import ALIASES
+from agent_utilities.catalog.entry_tools import ALIASES
 from agent_utilities.errors import InputError
 from tests.router.catalogs import catalog, names, tool
 
@@ -18,19 +18,19 @@ class TestNames:
         assert all(map(router.knows, ("tool_search", "call_tool", "song_show", *ALIASES)))
         assert not router.knows("read_file")
 
-    @pytest.mark.parametrize("name", ["tool_search", "call_tool"])
-    def test_an_entry_tool_takes_another_name_than_a_hosts_own(self, name: str) -> None:
-        router = ToolRouter(catalog(), host_tools=[name, f"mcp_{name}"])
-        assert names(router.tools())[("tool_search", "call_tool").index(name)] == f"mcp_mcp_{name}"
-        assert (router.knows(name), router.knows(f"mcp_mcp_{name}")) == (False, True)
+    def test_an_entry_tool_takes_another_name_than_a_hosts_own(self) -> None:
+        for name in ["tool_search", "call_tool"]:
+            router = ToolRouter(catalog(), host_tools=[name, f"mcp_{name}"])
+            assert names(router.tools())[("tool_search", "call_tool").index(name)] == f"mcp_mcp_{name}"
+            assert (router.knows(name), router.knows(f"mcp_mcp_{name}")) == (False, True)
 
     def test_an_entry_tool_takes_another_name_than_a_servers_tool(self) -> None:
         router = ToolRouter([*catalog(), tool("call_tool", "Calls somebody.")])
         assert names(router.tools()) == ["tool_search", "mcp_call_tool"]
 
-    @pytest.mark.parametrize("alias", ALIASES)
-    def test_an_alias_that_a_host_has_itself_is_none(self, alias: str) -> None:
-        assert not ToolRouter(catalog(), host_tools=[alias]).knows(alias)
+    def test_an_alias_that_a_host_has_itself_is_none(self) -> None:
+        for alias in ALIASES:
+            assert not ToolRouter(catalog(), host_tools=[alias]).knows(alias)
 
     def test_what_a_model_is_told_of_the_entry_tools_names_them_as_they_are(self) -> None:
         search, call = ToolRouter(catalog(), host_tools=["tool_search", "call_tool"]).tools()
@@ -70,10 +70,10 @@ class TestNames:
 
 
 class TestEntryToolsHandled:
-    @pytest.mark.parametrize("name", ["tool_search", *ALIASES])
-    async def test_a_search_by_any_of_its_names(self, name: str) -> None:
-        result = await ToolRouter(catalog()).handle(name, {"query": "select:song_show"})
-        assert result.names == ("song_show",)
+    async def test_a_search_by_any_of_its_names(self) -> None:
+        for name in ["tool_search", *ALIASES]:
+            result = await ToolRouter(catalog()).handle(name, {"query": "select:song_show"})
+            assert result.names == ("song_show",)
 
     async def test_names_may_come_as_a_list(self) -> None:
         result = await ToolRouter(catalog()).handle("mcp_load", {"names": ["song_show", "photo_show"]})
@@ -84,9 +84,8 @@ class TestEntryToolsHandled:
         result = await router.handle("tool_search", {"query": "rename", "max_results": "2", "server": "song"})
         assert result.names == ("song_rename",)
 
-    @pytest.mark.parametrize(
-        ("arguments", "said"),
-        [
+    async def test_what_cannot_be_meant_is_said(self) -> None:
+        for arguments, said in [
             ({}, "no words to search for"),
             ({"query": 5}, "no words to search for: '5'"),
             ({"query": "song", "max_results": "many"}, "not a whole number: 'many'"),
@@ -94,26 +93,21 @@ class TestEntryToolsHandled:
             ({"query": "song", "server": ["a"]}, "not a server's name"),
             ({"query": "song", "limit": 5}, "no such argument: 'limit'"),
             ({"names": "song"}, "not a list of names"),
-        ],
-    )
-    async def test_what_cannot_be_meant_is_said(self, arguments: dict[str, object], said: str) -> None:
-        with pytest.raises(InputError, match=said):
-            await ToolRouter(catalog()).handle("tool_search", arguments)
+        ]:
+            with pytest.raises(InputError, match=said):
+                await ToolRouter(catalog()).handle("tool_search", arguments)
 
-    @pytest.mark.parametrize(
-        ("arguments", "said"),
-        [
+    async def test_a_call_that_cannot_be_meant_is_refused(self) -> None:
+        for arguments, said in [
             ({}, "no tool's name"),
             ({"name": "song_show", "arguments": 5}, "not an object: '5'"),
             ({"name": "song_show", "arguments": "{nothing"}, "not an object"),
             ({"name": "song_shwo"}, "unknown tool: 'song_shwo'.*did you mean song_show"),
             ({"name": "zzzz"}, "unknown tool: 'zzzz'.*find one with tool_search"),
             ({"name": "call_tool"}, "unknown tool: 'call_tool'"),
-        ],
-    )
-    async def test_a_call_that_cannot_be_meant_is_refused(self, arguments: dict[str, object], said: str) -> None:
-        with pytest.raises(InputError, match=said):
-            await ToolRouter(catalog(), call=None).handle("call_tool", arguments)
+        ]:
+            with pytest.raises(InputError, match=said):
+                await ToolRouter(catalog(), call=None).handle("call_tool", arguments)
 
     @pytest.mark.parametrize("arguments", [{"id": "7"}, '{"id": "7"}'])
     async def test_arguments_may_come_as_text(self, arguments: object) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from agent_utilities import SettingsError, ToolRouter
@@ -13,9 +11,8 @@ from tests.router.catalogs import catalog, names, of_topic
 ENTRY = ["tool_search", "call_tool"]
 
 
-@pytest.mark.parametrize(
-    ("argument", "value"),
-    [
+def test_what_cannot_be_meant_is_refused_by_name() -> None:
+    for argument, value in [
         ("initial_k", 0),
         ("initial_k", -1),
         ("search_k", True),
@@ -26,16 +23,14 @@ ENTRY = ["tool_search", "call_tool"]
         ("tool_search", "maybe"),
         ("pins", ["a\nb"]),
         ("active", "a;turns=many"),
-    ],
-)
-def test_what_cannot_be_meant_is_refused_by_name(argument: str, value: Any) -> None:
-    with pytest.raises(SettingsError, match=rf"from ToolRouter: {argument}\)"):
-        ToolRouter(catalog(), **{argument: value})
+    ]:
+        with pytest.raises(SettingsError, match=rf"from ToolRouter: {argument}\)"):
+            ToolRouter(catalog(), **{argument: value})
 
 
-@pytest.mark.parametrize("pins", ["song_*,weather_show", ["song_*", "weather_show"], ("Weather_Show", "SONG_*")])
-def test_pins_are_names_and_globs_as_a_list_or_a_text(pins: Any) -> None:
-    assert names(ToolRouter(catalog(), pins=pins).tools()) == [*ENTRY, "weather_show", *of_topic("song")]
+def test_pins_are_names_and_globs_as_a_list_or_a_text() -> None:
+    for pins in ["song_*,weather_show", ["song_*", "weather_show"], ("Weather_Show", "SONG_*")]:
+        assert names(ToolRouter(catalog(), pins=pins).tools()) == [*ENTRY, "weather_show", *of_topic("song")]
 
 
 def test_pins_that_a_list_has_no_room_for_are_left_out() -> None:

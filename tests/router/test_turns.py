@@ -6,7 +6,7 @@ import pytest
 
 from agent_utilities import ToolRouter
 from agent_utilities.errors import InputError
-from agent_utilities.router.turned import Turned
+from agent_utilities.router.formats import Turned
 from tests.router.catalogs import N_TOOLS, TOPICS, catalog, names, of_topic, tool
 
 pytestmark = pytest.mark.anyio
@@ -155,14 +155,12 @@ class TestSearch:
         with pytest.raises(InputError, match=r"did you mean photo\?"):
             await ToolRouter(catalog()).search("show", server="photos")
 
-    @pytest.mark.parametrize(("query", "max_results"), [("", None), ("select:", None), ("song", 26), ("song", 0)])
-    async def test_what_cannot_be_meant_is_refused_and_changes_nothing(
-        self, query: str, max_results: int | None
-    ) -> None:
-        router = ToolRouter(catalog())
-        with pytest.raises(InputError):
-            await router.search(query, max_results)
-        assert listed(router) == ENTRY
+    async def test_what_cannot_be_meant_is_refused_and_changes_nothing(self) -> None:
+        for query, max_results in [("", None), ("select:", None), ("song", 26), ("song", 0)]:
+            router = ToolRouter(catalog())
+            with pytest.raises(InputError):
+                await router.search(query, max_results)
+            assert listed(router) == ENTRY
 
 
 class TestEviction:
@@ -198,22 +196,22 @@ class TestTouch:
         assert router.touch("song_show").added == ("song_show",)
         assert listed(router) == [*ENTRY, "song_show"]
 
-    @pytest.mark.parametrize("name", ["weather_show", "hosts_own", "tool_search"])
-    async def test_a_call_of_anything_else_changes_nothing(self, name: str) -> None:
-        router = ToolRouter(catalog(), pins=["weather_*"])
-        before = listed(router)
-        assert router.touch(name).added == ()
-        assert listed(router) == before
+    async def test_a_call_of_anything_else_changes_nothing(self) -> None:
+        for name in ["weather_show", "hosts_own", "tool_search"]:
+            router = ToolRouter(catalog(), pins=["weather_*"])
+            before = listed(router)
+            assert router.touch(name).added == ()
+            assert listed(router) == before
 
 
 class TestNothingDeferred:
-    @pytest.mark.parametrize("settings", [{"tool_search": "off"}, {"tool_search": "auto:63"}, {"search_turns": 0}])
-    async def test_every_tool_is_listed_and_no_entry_tool(self, settings: dict[str, str]) -> None:
-        router = ToolRouter(catalog(), **settings)
-        assert listed(router) == names(catalog())
-        is_frozen = settings == {"search_turns": 0}
-        assert await router.turn("the photo") == Turned(frozen=is_frozen, cause="nothing is deferred")
-        assert listed(router) == names(catalog())
+    async def test_every_tool_is_listed_and_no_entry_tool(self) -> None:
+        for settings in [{"tool_search": "off"}, {"tool_search": "auto:63"}, {"search_turns": 0}]:
+            router = ToolRouter(catalog(), **settings)
+            assert listed(router) == names(catalog())
+            is_frozen = settings == {"search_turns": 0}
+            assert await router.turn("the photo") == Turned(frozen=is_frozen, cause="nothing is deferred")
+            assert listed(router) == names(catalog())
 
     async def test_where_all_are_pinned_there_is_no_entry_tool(self) -> None:
         assert listed(ToolRouter(catalog(), pins="*")) == names(catalog())

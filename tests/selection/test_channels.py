@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_utilities.activation.active import Active
-from agent_utilities.activation.deferral import AUTO
+from agent_utilities.activation.active import AUTO, Active
 from agent_utilities.selection.channels import FIELDS, META_KEY, field_of, is_selection_header, near_miss, spellings
-from agent_utilities.selection.file_fields import read_fields
+from agent_utilities.selection.files import read_fields
 from agent_utilities.selection.model import WRITTEN, Channel, NameSet, Selection
 from agent_utilities.selection.parse import read_cli, read_env, read_meta, read_request
 
@@ -197,9 +196,8 @@ class TestKeys:
     def test_query_keys_ignore_case_and_dashes(self, key):
         assert read("query", key, "write").get("deny_tags", "query") is not None
 
-    @pytest.mark.parametrize(
-        ("channel", "key", "meant"),
-        [
+    def test_a_misspelling_has_a_nearest_spelling(self):
+        for channel, key, meant in [
             ("query", "tool", "tools"),
             ("query", "disabled_tool", "disabled_tools"),
             ("query", "readonly", "read_only"),
@@ -207,14 +205,11 @@ class TestKeys:
             ("header", "x-mcp-disable-tags", "x-mcp-disabled-tags"),
             ("env", "MCP_READONLY", "MCP_READ_ONLY"),
             ("env", "MCP_ENABLED_TOOL", "MCP_ENABLED_TOOLS"),
-        ],
-    )
-    def test_a_misspelling_has_a_nearest_spelling(self, channel, key, meant):
-        assert near_miss(key, channel) == meant
+        ]:
+            assert near_miss(key, channel) == meant
 
-    @pytest.mark.parametrize(
-        ("channel", "key"),
-        [
+    def test_other_keys_are_not_taken_for_misspellings(self):
+        for channel, key in [
             ("query", "session_id"),
             ("query", "token"),
             ("query", "api_key"),
@@ -227,7 +222,5 @@ class TestKeys:
             *(("env", name) for name in FOREIGN_VARIABLES),
             *(("query", name) for name in FOREIGN_PARAMETERS),
             *(("header", name) for name in FOREIGN_HEADERS),
-        ],
-    )
-    def test_other_keys_are_not_taken_for_misspellings(self, channel, key):
-        assert near_miss(key, channel) is None
+        ]:
+            assert near_miss(key, channel) is None

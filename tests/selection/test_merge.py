@@ -38,17 +38,14 @@ class TestNarrow:
 
 
 class TestOverride:
-    @pytest.mark.parametrize(
-        ("channels", "held"),
-        [
+    def test_the_highest_channel_holds_alone(self):
+        for channels, held in [
             ({"env": "a", "cli": "b", "query": "c", "header": "d"}, {"d"}),
             ({"env": "a", "cli": "b", "query": "c"}, {"c"}),
             ({"env": "a", "cli": "b"}, {"b"}),
             ({"env": "a"}, {"a"}),
-        ],
-    )
-    def test_the_highest_channel_holds_alone(self, channels, held):
-        assert allowed(given(**channels), "override") == [held]
+        ]:
+            assert allowed(given(**channels), "override") == [held]
 
 
 class TestReadOnly:

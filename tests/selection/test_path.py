@@ -9,15 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_utilities.errors import SelectionError
+from agent_utilities.selection.caller import NO_PATH, PathError, PathSelection, parse_path, read_path
 from agent_utilities.selection.merge import effective, merge
 from agent_utilities.selection.model import NOTHING
 from agent_utilities.selection.parse import read_request
-from agent_utilities.selection.path import NO_PATH, PathError, PathSelection, parse_path, read_path
 
 
-@pytest.mark.parametrize(
-    ("segments", "expected"),
-    [
+def test_segments_are_a_selection_or_none() -> None:
+    for segments, expected in [
         ([], NO_PATH),
         ([""], NO_PATH),
         (["x", "git,time"], PathSelection("git,time")),
@@ -28,18 +27,14 @@ from agent_utilities.selection.path import NO_PATH, PathError, PathSelection, pa
         (["y"], None),
         (["X", "git"], None),
         (["readonly", "x", "git"], None),
-    ],
-)
-def test_segments_are_a_selection_or_none(segments: list[str], expected: PathSelection | None) -> None:
-    assert parse_path(segments) == expected
+    ]:
+        assert parse_path(segments) == expected
 
 
-@pytest.mark.parametrize(
-    "segments", [["x"], ["x", ""], ["x", "", ""], ["x", " "], ["x", "git", "x"], ["x", "git", "", ""]]
-)
-def test_what_begins_as_one_and_is_none_is_refused(segments: list[str]) -> None:
-    with pytest.raises(PathError, match="such as /x/git,time"):
-        parse_path(segments)
+def test_what_begins_as_one_and_is_none_is_refused() -> None:
+    for segments in [["x"], ["x", ""], ["x", "", ""], ["x", " "], ["x", "git", "x"], ["x", "git", "", ""]]:
+        with pytest.raises(PathError, match="such as /x/git,time"):
+            parse_path(segments)
 
 
 def test_it_asks_for_what_a_query_asks_for() -> None:

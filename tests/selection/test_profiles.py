@@ -7,12 +7,10 @@ from typing import Any
 import pytest
 
 from agent_utilities.errors import SelectionError
-from agent_utilities.selection.file_fields import FileChannel, FileFields, read_fields
-from agent_utilities.selection.merge import Effective, effective, merge
+from agent_utilities.selection.files import FileChannel, FileFields, Profiles, read_fields
+from agent_utilities.selection.merge import Effective, asked_digest, effective, merge
 from agent_utilities.selection.model import NameSet, Selection
 from agent_utilities.selection.parse import read_cli, read_env, read_meta, read_request
-from agent_utilities.selection.profiles import Profiles
-from agent_utilities.visibility.revision import asked_digest
 
 
 def file(channel: FileChannel = "file", **table: Any) -> FileFields:
@@ -50,10 +48,10 @@ class TestOperator:
     def test_who_names_none_has_the_files_own_fields(self):
         assert allowed(operator(FILE)) == [{"a", "b"}]
 
-    @pytest.mark.parametrize("named", [{"env": {"MCP_PROFILE": "Review"}}, {"cli": "REVIEW"}])
-    def test_a_profiles_field_stands_over_the_files(self, named):
-        settings = operator(FILE, **named)
-        assert (allowed(settings), denied(settings), settings.top_k_value) == ([{"git_log"}], {"rm"}, 3)
+    def test_a_profiles_field_stands_over_the_files(self):
+        for named in [{"env": {"MCP_PROFILE": "Review"}}, {"cli": "REVIEW"}]:
+            settings = operator(FILE, **named)
+            assert (allowed(settings), denied(settings), settings.top_k_value) == ([{"git_log"}], {"rm"}, 3)
 
     def test_a_file_names_a_profile_for_itself(self):
         assert allowed(operator(file(profile="review", tools=["a"], profiles={"review": REVIEW}))) == [{"git_log"}]
@@ -73,18 +71,15 @@ class TestOperator:
         settings = operator(file(profile="review", profiles={"review": REVIEW}), cli="none")
         assert (allowed(settings), denied(settings)) == ([], {"rm"})
 
-    @pytest.mark.parametrize(
-        ("name", "hint"),
-        [
+    def test_an_unknown_one_is_refused_and_the_known_are_told(self):
+        for name, hint in [
             ("revue", "did you mean review?"),
             ("zzz", "there are: quiet, review, wide"),
             ("re*", "there are: quiet, review, wide"),
-        ],
-    )
-    def test_an_unknown_one_is_refused_and_the_known_are_told(self, name, hint):
-        with pytest.raises(SelectionError) as error:
-            operator(FILE, env={"MCP_PROFILE": name})
-        assert str(error.value) == f"unknown profile: {name!r} (from env MCP_PROFILE); {hint}"
+        ]:
+            with pytest.raises(SelectionError) as error:
+                operator(FILE, env={"MCP_PROFILE": name})
+            assert str(error.value) == f"unknown profile: {name!r} (from env MCP_PROFILE); {hint}"
 
     def test_where_no_file_defines_any_it_says_how(self):
         with pytest.raises(SelectionError, match=r"define it under \[profiles.review\]"):
@@ -134,12 +129,13 @@ class TestTwoFiles:
 
 
 class TestCaller:
-    @pytest.mark.parametrize(
-        "asked", [read_request(b"profile=review", ()), read_meta({"agent-utilities/selection": {"profile": "Review"}})]
-    )
-    def test_a_profile_narrows_as_his_own_fields_would(self, asked):
-        settings = effective(merge(FILE.selection, Profiles((FILE,)).for_caller(asked)))
-        assert allowed(settings) == [{"a", "b"}, {"git_log"}]
+    def test_a_profile_narrows_as_his_own_fields_would(self):
+        for asked in [
+            read_request(b"profile=review", ()),
+            read_meta({"agent-utilities/selection": {"profile": "Review"}}),
+        ]:
+            settings = effective(merge(FILE.selection, Profiles((FILE,)).for_caller(asked)))
+            assert allowed(settings) == [{"a", "b"}, {"git_log"}]
 
     def test_his_own_field_stands_over_the_profiles(self):
         assert allowed(caller(FILE, query=b"profile=review&tools=x")) == [{"x"}]
@@ -162,25 +158,25 @@ class TestCaller:
     def test_one_given_twice_is_one(self):
         assert allowed(caller(FILE, query=b"profile=review&PROFILE=Review")) == [{"git_log"}]
 
-    @pytest.mark.parametrize("name", ["revie", "zzz", "all", "re*", "*"])
-    def test_an_unknown_one_is_refused_and_no_name_is_told(self, name):
-        with pytest.raises(SelectionError) as error:
-            caller(FILE, profile=name)
-        assert str(error.value) == f"unknown profile: {name!r} (from header x-mcp-profile); ask who runs the server"
+    def test_an_unknown_one_is_refused_and_no_name_is_told(self):
+        for name in ["revie", "zzz", "all", "re*", "*"]:
+            with pytest.raises(SelectionError) as error:
+                caller(FILE, profile=name)
+            assert str(error.value) == f"unknown profile: {name!r} (from header x-mcp-profile); ask who runs the server"
 
     def test_any_is_unknown_where_no_file_defines_it(self):
         with pytest.raises(SelectionError, match="unknown profile"):
             caller(profile="review")
 
-    @pytest.mark.parametrize("name", ["a,b", "x" * 65, "x" * 9000, "a%07b", "a%E2%80%8Bb", "a%00"])
-    def test_what_can_be_no_name_is_refused(self, name):
-        with pytest.raises(SelectionError):
-            read_request(f"profile={name}".encode(), ())
+    def test_what_can_be_no_name_is_refused(self):
+        for name in ["a,b", "x" * 65, "x" * 9000, "a%07b", "a%E2%80%8Bb", "a%00"]:
+            with pytest.raises(SelectionError):
+                read_request(f"profile={name}".encode(), ())
 
-    @pytest.mark.parametrize("key", ["profil", "profiles", "proflie", "Profles", "x-mcp-profile", "MCP_PROFILE"])
-    def test_a_misspelt_key_is_refused(self, key):
-        with pytest.raises(SelectionError, match="did you mean profile"):
-            read_request(f"{key}=review".encode(), ())
+    def test_a_misspelt_key_is_refused(self):
+        for key in ["profil", "profiles", "proflie", "Profles", "x-mcp-profile", "MCP_PROFILE"]:
+            with pytest.raises(SelectionError, match="did you mean profile"):
+                read_request(f"{key}=review".encode(), ())
 
     def test_blank_names_none(self):
         assert caller(FILE, query=b"profile=") == Effective()

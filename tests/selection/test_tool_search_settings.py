@@ -9,17 +9,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_utilities.activation.active import Active
-from agent_utilities.activation.deferral import AUTO, NO_DEFERRAL, OFF, ON, Deferral, Threshold
+from agent_utilities.activation.active import AUTO, NO_DEFERRAL, OFF, ON, Active, Deferral, Threshold
 from agent_utilities.errors import SelectionError
 from agent_utilities.selection.channels import FIELDS, META_KEY
-from agent_utilities.selection.file_fields import read_fields
-from agent_utilities.selection.merge import SEARCHING, Effective, effective, merge
-from agent_utilities.selection.model import NOTHING, WRITTEN, Channel, FieldName, NameSet, Policy, Selection, Setting
+from agent_utilities.selection.files import read_fields
+from agent_utilities.selection.merge import SEARCHING, Effective, asked_digest, effective, merge
+from agent_utilities.selection.model import (
+    NOTHING,
+    WRITTEN,
+    Channel,
+    FieldName,
+    NameSet,
+    Policy,
+    Resolution,
+    Selection,
+    Setting,
+)
 from agent_utilities.selection.parse import read_cli, read_env, read_meta, read_request
-from agent_utilities.selection.resolution import Resolution
-from agent_utilities.visibility.preferences import Preferences, preferences_of
-from agent_utilities.visibility.revision import asked_digest
+from agent_utilities.visibility.curation import Preferences, preferences_of
 
 CALLERS: tuple[Channel, ...] = ("query", "header", "meta")
 POLICIES: tuple[Policy, ...] = ("narrow", "override")
@@ -84,30 +91,29 @@ def threshold(selection: Selection, policy: Policy = "narrow") -> object:
 
 
 class TestEveryChannel:
-    @pytest.mark.parametrize(("row", "channel"), GIVEN, ids=[f"{row.name}-{channel}" for row, channel in GIVEN])
-    def test_reads_the_same_value(self, row, channel):
-        for text, value in VALUES[row.name].items():
-            for key in row.spellings(channel):
-                assert read(channel, key, text).get(row.name, channel).value == value
+    def test_reads_the_same_value(self):
+        for row, channel in GIVEN:
+            for text, value in VALUES[row.name].items():
+                for key in row.spellings(channel):
+                    assert read(channel, key, text).get(row.name, channel).value == value
 
-    @pytest.mark.parametrize(("row", "channel"), GIVEN, ids=[f"{row.name}-{channel}" for row, channel in GIVEN])
-    def test_refuses_what_it_cannot_read_and_names_the_key(self, row, channel):
-        key = row.spellings(channel)[0]
-        for text in REFUSED.get(row.name, ["a\x00b" if channel != "header" else "*" * 9000]):
-            with pytest.raises(SelectionError) as refused:
-                read(channel, key, text)
-            assert refused.value.source.endswith(key)
-            assert len(str(refused.value)) < 400
+    def test_refuses_what_it_cannot_read_and_names_the_key(self):
+        for row, channel in GIVEN:
+            key = row.spellings(channel)[0]
+            for text in REFUSED.get(row.name, ["a\x00b" if channel != "header" else "*" * 9000]):
+                with pytest.raises(SelectionError) as refused:
+                    read(channel, key, text)
+                assert refused.value.source.endswith(key)
+                assert len(str(refused.value)) < 400
 
-    @pytest.mark.parametrize(("row", "channel"), GIVEN, ids=[f"{row.name}-{channel}" for row, channel in GIVEN])
-    def test_takes_a_blank_value_for_not_set(self, row, channel):
-        assert read(channel, row.spellings(channel)[0], "  ") == NOTHING
+    def test_takes_a_blank_value_for_not_set(self):
+        for row, channel in GIVEN:
+            assert read(channel, row.spellings(channel)[0], "  ") == NOTHING
 
 
 class TestMeta:
-    @pytest.mark.parametrize(
-        ("given", "value"),
-        [
+    def test_takes_json_types(self):
+        for sent, value in [
             ({"tool_search": True}, ON),
             ({"tool_search": False}, OFF),
             ({"tool_search": "auto:9"}, Threshold(9)),
@@ -120,18 +126,15 @@ class TestMeta:
             ({"max_tools": 128}, 128),
             ({"active": ["git_log", "tail"]}, Active(("git_log", "tail"), ("git_log", "tail"))),
             ({"active": "+git_log;turns=1"}, Active(("git_log",), (), 1)),
-        ],
-    )
-    def test_takes_json_types(self, given, value):
-        assert list(by_meta(**given).values()) == [value]
+        ]:
+            assert list(by_meta(**sent).values()) == [value]
 
     @pytest.mark.parametrize("value", [None, "", []])
     def test_takes_nothing_for_no_active_tools(self, value):
         assert by_meta(active=value) == {}
 
-    @pytest.mark.parametrize(
-        ("given", "hint"),
-        [
+    def test_refuses_other_types_and_says_what_would_do(self):
+        for sent, hint in [
             ({"tool_search": 1}, 'give "on", "off", "auto" or "auto:N"'),
             ({"tool_search": 1.5}, 'give "on", "off", "auto" or "auto:N"'),
             ({"tool_search": ["on"]}, 'give "on", "off", "auto" or "auto:N"'),
@@ -149,36 +152,34 @@ class TestMeta:
             ({"active": [5]}, "names are text"),
             ({"active": ["a,b"]}, "have no comma"),
             ({"active": ["a", None]}, "names are text"),
-        ],
-    )
-    def test_refuses_other_types_and_says_what_would_do(self, given, hint):
-        with pytest.raises(SelectionError, match="_meta") as refused:
-            read_meta({META_KEY: given})
-        assert hint in str(refused.value)
+        ]:
+            with pytest.raises(SelectionError, match="_meta") as refused:
+                read_meta({META_KEY: sent})
+            assert hint in str(refused.value)
 
 
 class TestKillSwitch:
-    @pytest.mark.parametrize("policy", POLICIES)
-    @pytest.mark.parametrize("operator", [{"env": "off"}, {"cli": "off"}, {"env": "off", "cli": "on"}])
-    @pytest.mark.parametrize("caller", CALLERS)
-    @pytest.mark.parametrize("asked", ["on", "auto", "auto:1", "off"])
-    def test_the_operators_off_is_final(self, policy, operator, caller, asked):
-        assert threshold(given_by("tool_search", **operator, **{caller: asked}), policy) == OFF
+    def test_the_operators_off_is_final(self):
+        for asked in ["on", "auto", "auto:1", "off"]:
+            for caller in CALLERS:
+                for operator in [{"env": "off"}, {"cli": "off"}, {"env": "off", "cli": "on"}]:
+                    for policy in POLICIES:
+                        assert threshold(given_by("tool_search", **operator, **{caller: asked}), policy) == OFF
 
-    @pytest.mark.parametrize("policy", POLICIES)
-    def test_an_off_in_the_environment_is_not_lifted_by_the_command_line(self, policy):
-        assert threshold(given_by("tool_search", env="off", cli="auto"), policy) == OFF
+    def test_an_off_in_the_environment_is_not_lifted_by_the_command_line(self):
+        for policy in POLICIES:
+            assert threshold(given_by("tool_search", env="off", cli="auto"), policy) == OFF
 
-    @pytest.mark.parametrize("policy", POLICIES)
-    @pytest.mark.parametrize("caller", CALLERS)
-    @pytest.mark.parametrize(("operator", "asked"), [("on", "off"), ("auto", "on"), ("auto:9", "auto:2")])
-    def test_a_caller_chooses_for_itself_otherwise(self, policy, caller, operator, asked):
-        selection = given_by("tool_search", env=operator, **{caller: asked})
-        assert threshold(selection, policy) == threshold(given_by("tool_search", **{caller: asked}))
+    def test_a_caller_chooses_for_itself_otherwise(self):
+        for operator, asked in [("on", "off"), ("auto", "on"), ("auto:9", "auto:2")]:
+            for caller in CALLERS:
+                for policy in POLICIES:
+                    selection = given_by("tool_search", env=operator, **{caller: asked})
+                    assert threshold(selection, policy) == threshold(given_by("tool_search", **{caller: asked}))
 
-    @pytest.mark.parametrize("caller", CALLERS)
-    def test_a_caller_chooses_where_the_operator_says_nothing(self, caller):
-        assert threshold(given_by("tool_search", **{caller: "on"})) == ON
+    def test_a_caller_chooses_where_the_operator_says_nothing(self):
+        for caller in CALLERS:
+            assert threshold(given_by("tool_search", **{caller: "on"})) == ON
 
     def test_a_callers_off_is_lifted_by_its_higher_channel(self):
         assert threshold(given_by("tool_search", query="off", header="on")) == ON
@@ -192,37 +193,34 @@ class TestKillSwitch:
 
 
 class TestWhichHolds:
-    @pytest.mark.parametrize("field", [name for name in SEARCHING if name not in ("tool_search", "active")])
-    @pytest.mark.parametrize(("lower", "higher"), [(a, b) for i, b in enumerate(WRITTEN) for a in WRITTEN[:i]])
-    def test_the_higher_channels_number(self, field, lower, higher):
-        selection = given_by(field, **{higher: "8", lower: "3"})
-        assert effective(selection).search_values == {field: 8}
+    def test_the_higher_channels_number(self):
+        for lower, higher in [(a, b) for i, b in enumerate(WRITTEN) for a in WRITTEN[:i]]:
+            for field in [name for name in SEARCHING if name not in ("tool_search", "active")]:
+                selection = given_by(field, **{higher: "8", lower: "3"})
+                assert effective(selection).search_values == {field: 8}
 
     @pytest.mark.parametrize(("lower", "higher"), [("query", "header"), ("query", "meta"), ("header", "meta")])
     def test_the_higher_channels_active_set(self, lower, higher):
         selection = given_by("active", **{higher: "new", lower: "old"})
         assert effective(selection).search_values["active"].names == ("new",)
 
-    @pytest.mark.parametrize("policy", POLICIES)
-    def test_pins_add_up_over_all_channels(self, policy):
-        selection = given_by("pins", **{channel: f"of_{channel}" for channel in WRITTEN})
-        assert effective(selection, policy).pinned.toolsets == {f"of_{channel}" for channel in WRITTEN}
+    def test_pins_add_up_over_all_channels(self):
+        for policy in POLICIES:
+            selection = given_by("pins", **{channel: f"of_{channel}" for channel in WRITTEN})
+            assert effective(selection, policy).pinned.toolsets == {f"of_{channel}" for channel in WRITTEN}
 
     def test_no_channel_takes_anothers_pins_back(self):
         assert effective(given_by("pins", env="a", cli="none", meta="none")).pinned.toolsets == {"a"}
 
-    @pytest.mark.parametrize(
-        ("query", "value"),
-        [
+    def test_of_two_in_one_channel_the_more_careful_or_both(self):
+        for query, value in [
             (b"max_tools=9&max_tools=3", {"max_tools": 3}),
             (b"tool_search=on&tool_search=off", {"tool_search": OFF}),
             (b"tool_search=auto:9&tool_search=auto:90", {"tool_search": Threshold(90)}),
             (b"tool_search=on&tool_search=auto", {"tool_search": AUTO}),
             (b"active=a&active=b,a", {"active": Active(("a", "b"), ("a", "b"))}),
-        ],
-    )
-    def test_of_two_in_one_channel_the_more_careful_or_both(self, query, value):
-        assert effective(read_request(query, ())).search_values == value
+        ]:
+            assert effective(read_request(query, ())).search_values == value
 
 
 VALUE_KINDS = [
@@ -299,12 +297,15 @@ class TestPreferences:
         assert [deferral.defers(n, is_unanswered=unanswered) for n, unanswered in asked] == [False, True, False]
         assert [deferral.may_defer(n) for n in (50, 51)] == [False, True]
 
-    @pytest.mark.parametrize(
-        ("env", "caller"), [("off", b""), ("off", b"tool_search=on"), ("", b"tool_search=off"), ("off", b"max_tools=9")]
-    )
-    def test_defer_nothing_in_unanswered_lists_either_where_it_is_off(self, env, caller):
-        selection = merge(read_env({"MCP_TOOL_SEARCH": env}), read_request(caller, ()))
-        assert preferences_of(effective(selection), unanswered=AUTO).deferral == NO_DEFERRAL
+    def test_defer_nothing_in_unanswered_lists_either_where_it_is_off(self):
+        for env, caller in [
+            ("off", b""),
+            ("off", b"tool_search=on"),
+            ("", b"tool_search=off"),
+            ("off", b"max_tools=9"),
+        ]:
+            selection = merge(read_env({"MCP_TOOL_SEARCH": env}), read_request(caller, ()))
+            assert preferences_of(effective(selection), unanswered=AUTO).deferral == NO_DEFERRAL
 
     def test_defer_in_unanswered_lists_as_in_others_where_anybody_says_when(self):
         for query, over in ((b"tool_search=auto:80", 80), (b"tool_search=on", 0), (b"max_tools=9", 9)):
@@ -319,9 +320,8 @@ class TestPreferences:
 
 
 class TestWhoAsked:
-    @pytest.mark.parametrize(
-        ("env", "caller", "by_default", "is_caller"),
-        [
+    def test_is_a_caller_where_its_own_value_has_tools_deferred(self):
+        for env, caller, by_default, is_caller in [
             ({}, b"", OFF, False),
             ({}, b"tool_search=on", OFF, True),
             ({}, b"tool_search=on", AUTO, True),
@@ -331,25 +331,20 @@ class TestWhoAsked:
             ({}, b"max_tools=9", AUTO, False),
             ({"MCP_MAX_TOOLS": "9"}, b"", OFF, False),
             ({}, b"max_active=9&pin=a", OFF, False),
-        ],
-    )
-    def test_is_a_caller_where_its_own_value_has_tools_deferred(self, env, caller, by_default, is_caller):
-        settled = effective(merge(read_env(env), read_request(caller, ())))
-        assert settled.is_searched_by_caller(by_default) is is_caller
+        ]:
+            settled = effective(merge(read_env(env), read_request(caller, ())))
+            assert settled.is_searched_by_caller(by_default) is is_caller
 
 
 class TestAskedDigest:
-    @pytest.mark.parametrize(
-        ("query", "digest"),
-        [
+    def test_of_who_asks_nothing_of_tool_search_is_what_it_was_before_there_was_any(self):
+        for query, digest in [
             (b"", "3444c73bec9a3c47cd0e6edb4a70e757"),
             (b"tools=git_log,git_diff&q=what+changed", "8ce24aaca5e2bfb95f48dec7e943aee7"),
             (b"disabled_tags=write&read_only=true&top_k=5", "0390eb0352f247170b3db65e810859c8"),
             (b"toolsets=git&tags=read&disabled_tools=rm*&q=%E6%97%A5%E6%9C%AC", "db3ffe150c74f3bd30a8dd32c7224529"),
-        ],
-    )
-    def test_of_who_asks_nothing_of_tool_search_is_what_it_was_before_there_was_any(self, query, digest):
-        assert asked_digest(read_request(query, ())) == digest
+        ]:
+            assert asked_digest(read_request(query, ())) == digest
 
     def test_is_another_for_every_setting_and_value(self):
         asked = [

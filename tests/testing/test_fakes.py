@@ -11,7 +11,7 @@ import pytest
 from agent_utilities import create_mcp_server
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.graph.base import GraphError
-from agent_utilities.ranking.fusion import HybridRanker
+from agent_utilities.ranking.hybrid import HybridRanker
 from agent_utilities.testing import Clock, FailingGraph, HashedEmbeddings, client
 
 pytestmark = pytest.mark.anyio
@@ -24,14 +24,14 @@ class TestFailingGraph:
             await FailingGraph("not authorized").open()
         assert failure.value.cause == "not authorized"
 
-    @pytest.mark.parametrize("call", [lambda graph: graph.read(*RETURN_ONE), lambda graph: graph.write([RETURN_ONE])])
-    async def test_fails_at_reads_and_writes_too(self, call):
-        graph = FailingGraph(None)
-        await graph.open()
-        graph.cause = "busy"
-        with pytest.raises(GraphError, match="busy"):
-            await call(graph)
-        await graph.close()
+    async def test_fails_at_reads_and_writes_too(self):
+        for call in [lambda graph: graph.read(*RETURN_ONE), lambda graph: graph.write([RETURN_ONE])]:
+            graph = FailingGraph(None)
+            await graph.open()
+            graph.cause = "busy"
+            with pytest.raises(GraphError, match="busy"):
+                await call(graph)
+            await graph.close()
 
     async def test_works_once_it_has_no_cause(self):
         graph = FailingGraph("busy")

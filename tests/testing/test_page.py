@@ -1,4 +1,4 @@
-"""The example of docs/README.md, run as written."""
+"""The example of docs/authors.md, run as written."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 import agent_utilities.testing
 
-PAGE = Path(__file__).parents[2] / "docs" / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "authors.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import anyio
 
-from agent_utilities.mcp.gateway import Gateway, create_gateway
+from agent_utilities import AgentServer, create_gateway
 from agent_utilities.upstream.names import Namespace
 
 ONLY = "it"
 """The name of the one upstream."""
 
 
-def gateway_before(server: Mapping[str, Any], name: str, **options: Any) -> Gateway:
+def gateway_before(server: Mapping[str, Any], name: str, **options: Any) -> AgentServer:
     """Return a gateway in front of one server, whose components it already knows.
 
     How names are prefixed is tested elsewhere; in this process no name is, from now on.
@@ -27,5 +27,5 @@ def gateway_before(server: Mapping[str, Any], name: str, **options: Any) -> Gate
     Namespace.namespaced = lambda self, upstream, name: name  # type: ignore[method-assign]
     config = {"mcpServers": {ONLY: dict(server)}}
     # What this one learns is kept in the folder of snapshots.
-    anyio.run(create_gateway(config, name, **options).know_everything)
+    anyio.run(create_gateway(config, name, **options).features.know_everything)
     return create_gateway(config, name, **options)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from agent_utilities.upstream.processes.process_guard import ProcessGuard, watch_parent
+from agent_utilities.upstream.processes.process import ProcessGuard, watch_parent
 
 
 async def main() -> None:

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 
-from agent_utilities.mcp.gateway import create_gateway
+from agent_utilities import create_gateway
 
 
 def hang(*_: object) -> None:

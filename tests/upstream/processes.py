@@ -13,7 +13,7 @@ from typing import Any
 
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.limits import Limits
-from agent_utilities.upstream.processes.process_guard import ProcessGuard
+from agent_utilities.upstream.processes.process import ProcessGuard
 from agent_utilities.upstream.processes.stderr_log import StderrLog
 from agent_utilities.upstream.processes.stdio import StdioUpstream
 

@@ -11,7 +11,7 @@ import sys
 from itertools import cycle
 from pathlib import Path
 
-from agent_utilities.upstream.snapshots.snapshot_store import SnapshotStore
+from agent_utilities.upstream.snapshot_store import SnapshotStore
 from tests.upstream.snapshots import config, snapshot, tool
 
 GIT = config()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_utilities.upstream.processes.command_path import CommandError, child_path, find_program
+from agent_utilities.upstream.processes.program import CommandError, child_path, find_program
 
 
 def program(path: Path, text: str = "#!/bin/sh\n", mode: int = 0o755) -> Path:

@@ -148,10 +148,10 @@ class TestHosts:
             ("c", False),
         ]
 
-    @pytest.mark.parametrize("text", ["${CLAUDE_PROJECT_DIR}/x", "${CLAUDE_PROJECT_DIR:-.}/x", "${workspaceFolder}/x"])
-    def test_a_projects_folder_has_a_name_in_each(self, tmp_path: Path, text: str) -> None:
-        path = tmp_path / ".kiro" / "settings" / "mcp.json"
-        assert only(config_of(path, {"mcpServers": {"a": {"command": text}}})).command == f"{tmp_path}/x"
+    def test_a_projects_folder_has_a_name_in_each(self, tmp_path: Path) -> None:
+        for text in ["${CLAUDE_PROJECT_DIR}/x", "${CLAUDE_PROJECT_DIR:-.}/x", "${workspaceFolder}/x"]:
+            path = tmp_path / ".kiro" / "settings" / "mcp.json"
+            assert only(config_of(path, {"mcpServers": {"a": {"command": text}}})).command == f"{tmp_path}/x"
 
     def test_of_the_user_are_of_the_working_folder(self, tmp_path: Path) -> None:
         path = tmp_path / ".cursor" / "mcp.json"
@@ -160,9 +160,8 @@ class TestHosts:
         upstream = only(read_config([path], {"HOME": str(tmp_path)}, folder=Path("/work")))
         assert (upstream.args[0].get_secret_value(), upstream.cwd) == ("/work", str(tmp_path / "c"))
 
-    @pytest.mark.parametrize(
-        ("told", "transport"),
-        [
+    def test_every_spelling_of_a_transport(self, tmp_path: Path) -> None:
+        for told, transport in [
             ({"url": "http://x/mcp"}, "http"),
             ({"url": "http://x/sse"}, "sse"),
             ({"url": "http://x/sse/?key=1"}, "sse"),
@@ -176,10 +175,8 @@ class TestHosts:
             ({"command": "x", "url": "http://x/", "type": "http"}, "http"),
             ({"command": "x", "url": "http://x/", "type": "stdio"}, "stdio"),
             ({"command": ["npx", "-y", "x"], "type": "local", "environment": {}}, "stdio"),
-        ],
-    )
-    def test_every_spelling_of_a_transport(self, tmp_path: Path, told: object, transport: str) -> None:
-        assert only(config_of(tmp_path / "mcp.json", {"mcpServers": {"a": told}})).transport == transport
+        ]:
+            assert only(config_of(tmp_path / "mcp.json", {"mcpServers": {"a": told}})).transport == transport
 
     def test_servers_may_be_the_whole_file_or_a_part_of_settings(self, tmp_path: Path) -> None:
         server = {"a": {"command": "x"}}

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_utilities.upstream.configuration.config_search import Found, find_config, searched
-from agent_utilities.upstream.configuration.host_files import own_file, user_files
+from agent_utilities.upstream.configuration.host_files import Found, find_config, own_file, searched, user_files
 
 SERVERS = '{"mcpServers": {"git": {"command": "git-mcp"}}}'
 
@@ -55,11 +54,11 @@ class TestFound:
         assert found is not None
         assert found.path == broken
 
-    @pytest.mark.parametrize("text", ["{", "", '{"theme": "dark"}', '{"mcpServers": {}}'])
-    def test_is_no_hosts_file_without_servers(self, folder: Path, home: Path, text: str) -> None:
-        write(home / ".claude.json", text)
-        cursors = write(home / ".cursor" / "mcp.json")
-        assert find_config(folder, home, {}) == Found(cursors, False)
+    def test_is_no_hosts_file_without_servers(self, folder: Path, home: Path) -> None:
+        for text in ["{", "", '{"theme": "dark"}', '{"mcpServers": {}}']:
+            write(home / ".claude.json", text)
+            cursors = write(home / ".cursor" / "mcp.json")
+            assert find_config(folder, home, {}) == Found(cursors, False)
 
     def test_is_the_users_own_where_the_folder_is_the_home(self, home: Path) -> None:
         path = write(home / ".cursor" / "mcp.json")

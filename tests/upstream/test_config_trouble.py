@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_utilities.upstream.config import GatewayConfig
-from agent_utilities.upstream.configuration.config_file import MAX_SERVERS
-from agent_utilities.upstream.configuration.config_files import read_config
+from agent_utilities.upstream.configuration.config_files import MAX_SERVERS, read_config
 from agent_utilities.upstream.configuration.config_keys import KEYS
 from agent_utilities.upstream.configuration.config_text import MAX_BYTES
 from agent_utilities.upstream.errors import ConfigError
@@ -37,9 +36,8 @@ def problem(tmp_path: Path, server: object, **environ: str) -> str:
 
 
 class TestProblem:
-    @pytest.mark.parametrize(
-        ("server", "told"),
-        [
+    def test_names_the_key_and_what_would_do(self, tmp_path: Path) -> None:
+        for server, told in [
             ("npx foo", 'bad: is a text; write an object, such as {"command": "npx"}'),
             ({}, "bad: has neither a command nor a url; write the one or the other"),
             ({"command": ["", "x"]}, "bad.command: is empty; write a program"),
@@ -94,25 +92,23 @@ class TestProblem:
             ({"command": "x", "args": ["${command:pick}"]}, "bad.args: ${command:…} is known to editors alone"),
             ({"command": "x", "args": ["y" * 200_000]}, "bad.args: too long; 131072 characters are the most"),
             ({"command": "x", "envFile": "none.env"}, "bad: no such file: '"),
-        ],
-    )
-    def test_names_the_key_and_what_would_do(self, tmp_path: Path, server: object, told: str) -> None:
-        if "inf" in repr(server):
-            with pytest.raises(ConfigError, match="Infinity is no JSON"):
-                servers(tmp_path, {"bad": server})
-        else:
-            assert problem(tmp_path, server).startswith(told)
+        ]:
+            if "inf" in repr(server):
+                with pytest.raises(ConfigError, match="Infinity is no JSON"):
+                    servers(tmp_path, {"bad": server})
+            else:
+                assert problem(tmp_path, server).startswith(told)
 
     def test_each_key_of_one_server_has_its_own(self, tmp_path: Path) -> None:
         config = servers(tmp_path, {"bad": {"command": 1, "lazy": 2, "timeout": 3}})
         assert [told.partition(".bad.")[2].partition(":")[0] for told in config.problems] == ["command", "lazy"]
 
-    @pytest.mark.parametrize("name", ["", " ", " git", "a,b", "a\nb", "x" * 129, "a\u202eb"])
-    def test_a_name_that_no_caller_could_write(self, tmp_path: Path, name: str) -> None:
-        config = servers(tmp_path, {name: GOOD})
-        assert [upstream.name for upstream in config.upstreams] == ["good"]
-        assert "the name can't be a toolset's; write up to 128 letters" in config.problems[0]
-        assert config.problems[0].isprintable()
+    def test_a_name_that_no_caller_could_write(self, tmp_path: Path) -> None:
+        for name in ["", " ", " git", "a,b", "a\nb", "x" * 129, "a\u202eb"]:
+            config = servers(tmp_path, {name: GOOD})
+            assert [upstream.name for upstream in config.upstreams] == ["good"]
+            assert "the name can't be a toolset's; write up to 128 letters" in config.problems[0]
+            assert config.problems[0].isprintable()
 
     def test_a_switched_off_server_needs_no_variables(self, tmp_path: Path) -> None:
         config = servers(tmp_path, {"off": {"command": "x", "args": ["${NOPE}"], "envFile": "none", "disabled": True}})
@@ -184,9 +180,8 @@ class TestNotice:
 
 
 class TestFile:
-    @pytest.mark.parametrize(
-        ("content", "told"),
-        [
+    def test_that_is_none_is_refused_with_the_place(self, tmp_path: Path) -> None:
+        for content, told in [
             (b"", "the file is empty"),
             (b" \n\t", "the file is empty"),
             (b"[]", "no JSON object"),
@@ -205,16 +200,13 @@ class TestFile:
             (b'{"a": "' + b'\\"' * 400_000, "not JSON: unterminated string"),
             (b"/*" * 3_000_000, "not JSON: expecting value at line 1, column 1"),
             (b"//" + b" " * 2_000_000 + b"\n{}", "not JSON: expecting value at line 1, column 1"),
-        ],
-        ids=lambda value: value[:20].decode("latin-1") if isinstance(value, bytes) else "",
-    )
-    def test_that_is_none_is_refused_with_the_place(self, tmp_path: Path, content: bytes, told: str) -> None:
-        path = tmp_path / "mcp.json"
-        path.write_bytes(content)
-        with pytest.raises(ConfigError) as caught:
-            read_config([path], {})
-        assert str(caught.value).startswith(f"{told}")
-        assert str(path)[:100] in str(caught.value)
+        ]:
+            path = tmp_path / "mcp.json"
+            path.write_bytes(content)
+            with pytest.raises(ConfigError) as caught:
+                read_config([path], {})
+            assert str(caught.value).startswith(f"{told}")
+            assert str(path)[:100] in str(caught.value)
 
     def test_that_is_a_folder_a_pipe_or_a_loop_is_refused(self, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "pipe")
@@ -225,11 +217,11 @@ class TestFile:
         with pytest.raises(ConfigError, match="no regular file"):
             read_config([Path("/dev/zero")], {})
 
-    @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32"])
-    def test_may_be_in_any_utf(self, tmp_path: Path, encoding: str) -> None:
-        path = tmp_path / "mcp.json"
-        path.write_bytes('{"mcpServers": {"git": {"command": "/ä/git"}}}'.encode(encoding))
-        assert read_config([path], {}).upstreams[0].command == "/ä/git"
+    def test_may_be_in_any_utf(self, tmp_path: Path) -> None:
+        for encoding in ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32"]:
+            path = tmp_path / "mcp.json"
+            path.write_bytes('{"mcpServers": {"git": {"command": "/ä/git"}}}'.encode(encoding))
+            assert read_config([path], {}).upstreams[0].command == "/ä/git"
 
     def test_comments_and_trailing_commas_are_none_within_texts(self, tmp_path: Path) -> None:
         path = tmp_path / "mcp.json"

@@ -11,12 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from agent_utilities.runtime import watched_files
 from agent_utilities.upstream.config import GatewayConfig
 from agent_utilities.upstream.configuration.config_files import read_config
-from agent_utilities.upstream.operator import config_watch
-from agent_utilities.upstream.operator.config_watch import ConfigFiles
-from agent_utilities.upstream.operator.lock import lock_of
-from agent_utilities.upstream.operator.lock_file import lock_path, write_lock
+from agent_utilities.upstream.operator.lock import lock_of, lock_path, write_lock
+from agent_utilities.upstream.operator.operator_rules import ConfigFiles
 
 pytestmark = pytest.mark.anyio
 
@@ -76,7 +75,7 @@ class Edited:
 
 @pytest.fixture(autouse=True)
 def _at_once_and_errors_alone(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr(config_watch, "_LOOK_AGAIN_MS", 100)  # for the edit that is made before anything is watched
+    monkeypatch.setattr(watched_files, "_LOOK_AGAIN_MS", 100)  # for the edit that is made before anything is watched
     caplog.set_level(logging.ERROR, "agent_utilities.gateway")
 
 

@@ -14,10 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_utilities.upstream.configuration.config_files import read_config
-from agent_utilities.upstream.configuration.config_search import Found
+from agent_utilities.upstream.configuration.host_files import Found
 from agent_utilities.upstream.errors import ConfigError
-from agent_utilities.upstream.operator.consent import agree, agreed_or_refuse, is_agreed
-from agent_utilities.upstream.operator.consent_question import question
+from agent_utilities.upstream.operator.consent import agree, agreed_or_refuse, is_agreed, question
 
 ENVIRON = {"HOME": "/home/ada", "TOKEN": "ghp_value_of_token", "AWS": "aws_value"}
 
@@ -68,11 +67,11 @@ class TestAgreement:
         assert start(path, state, "") == ""
         assert start(path, state) == ""
 
-    @pytest.mark.parametrize("answer", ["", "\n", "n\n", "no\n", "yep\n", "q\n"])
-    def test_is_a_yes_and_nothing_else(self, path: Path, state: Path, answer: str) -> None:
-        with pytest.raises(ConfigError, match="not agreed to, so nothing was started"):
-            start(path, state, answer)
-        assert not is_agreed(path, state)
+    def test_is_a_yes_and_nothing_else(self, path: Path, state: Path) -> None:
+        for answer in ["", "\n", "n\n", "no\n", "yep\n", "q\n"]:
+            with pytest.raises(ConfigError, match="not agreed to, so nothing was started"):
+                start(path, state, answer)
+            assert not is_agreed(path, state)
 
     def test_without_a_terminal_is_refused_with_what_would_do(self, path: Path, state: Path) -> None:
         with pytest.raises(ConfigError, match=r"starts nothing until you agree.*give --yes, or name the file"):
@@ -114,14 +113,14 @@ class TestAgreement:
         assert stat.S_IMODE(record.parent.stat().st_mode) == 0o700
         assert str(path) in record.read_text()
 
-    @pytest.mark.parametrize("damage", ["", "{", "[]", '{"file": "x"}'])
-    def test_that_is_damaged_is_none(self, path: Path, state: Path, damage: str) -> None:
-        agree(path, state)
-        (record,) = (state / "agreed").iterdir()
-        record.write_text(damage)
-        assert not is_agreed(path, state)
-        agree(path, state)
-        assert is_agreed(path, state)
+    def test_that_is_damaged_is_none(self, path: Path, state: Path) -> None:
+        for damage in ["", "{", "[]", '{"file": "x"}']:
+            agree(path, state)
+            (record,) = (state / "agreed").iterdir()
+            record.write_text(damage)
+            assert not is_agreed(path, state)
+            agree(path, state)
+            assert is_agreed(path, state)
 
     def test_that_cannot_be_remembered_is_an_error_with_the_reason(self, path: Path, state: Path) -> None:
         state.write_text("a file")

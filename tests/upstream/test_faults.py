@@ -15,7 +15,7 @@ import pytest
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.connections.connection import Live
 from agent_utilities.upstream.errors import UpstreamError
-from agent_utilities.upstream.snapshots.snapshot_store import SnapshotStore
+from agent_utilities.upstream.snapshot_store import SnapshotStore
 from agent_utilities.upstream.supervision.policy import ListingBounds, Policy
 from tests.upstream.supervised import QUICK, SLOW, Running, faulty, is_alive, running
 
@@ -103,10 +103,11 @@ class TestNotStarting:
 
 
 class TestGarbage:
-    @pytest.mark.parametrize("fault", ["garbage-before", "garbage-between", "garbage-glued"])
-    async def test_on_stdout_is_passed_over(self, fault):
-        async with beside_a_good_one(faulty("bad", fault)) as gateway:
-            assert await gateway.call("bad", "echo", text="hello") == "hello"
+    async def test_on_stdout_is_passed_over(self):
+        faults = ("garbage-before", "garbage-between", "garbage-glued")
+        async with running(*(faulty(fault, fault) for fault in faults)) as gateway:
+            for fault in faults:
+                assert await gateway.call(fault, "echo", text="hello") == "hello"
 
     async def test_a_flood_of_stderr_is_no_harm(self):
         async with beside_a_good_one(faulty("bad", "stderr-flood=50000000")) as gateway:
@@ -175,10 +176,10 @@ class TestDying:
         assert len(started) >= 2
         assert not any(map(is_alive, started))
 
-    @pytest.mark.parametrize("fault", ["closes-stdin", "closes-stdout"])
-    async def test_closing_a_pipe_ends_the_call(self, fault):
-        async with beside_a_good_one(faulty("bad", fault, timeout_s=20)) as gateway:
-            assert (await error_of(gateway)).cause in ("died", "did not start", "did not answer", "not MCP")
+    async def test_closing_a_pipe_ends_the_call(self):
+        for fault in ("closes-stdin", "closes-stdout"):
+            async with beside_a_good_one(faulty("bad", fault, timeout_s=20)) as gateway:
+                assert (await error_of(gateway)).cause in ("died", "did not start", "did not answer", "not MCP")
 
 
 class TestHanging:
@@ -241,18 +242,18 @@ class TestLists:
         assert len(names) == len(set(names))
         assert re.search("listed more than once; the first is taken", snapshot.problems[0])
 
-    @pytest.mark.parametrize("kind", ["prompts", "resources", "resources/templates"])
-    @pytest.mark.parametrize("fault", ["refuses-list", "hang-at-list"])
-    async def test_one_list_that_fails_costs_no_tool(self, fault, kind):
-        timeouts = {"list_timeout_s": 1.0} if fault == "hang-at-list" else {}
-        async with beside_a_good_one(faulty("bad", f"{fault}={kind}", **timeouts)) as gateway:
-            await gateway.seen("bad")
-            await gateway.seen("good")
-            snapshot, good = gateway["bad"].snapshot, gateway["good"].snapshot
-            assert await gateway.call("bad", "echo", text="hello") == "hello"
-        assert snapshot.tools == good.tools
-        assert len(snapshot.problems) == 1
-        assert gateway["bad"].counts.n_failures == 0
+    async def test_one_list_that_fails_costs_no_tool(self):
+        kinds = ("prompts", "resources", "resources/templates")
+        names = [f"{fault}={kind}" for fault in ("refuses-list", "hang-at-list") for kind in kinds]
+        timeouts = {name: {"list_timeout_s": 1.0} for name in names if "hang" in name}
+        async with running(
+            faulty("good"), *(faulty(name, name, **timeouts.get(name, {})) for name in names)
+        ) as gateway:
+            await gateway.seen("good", *names)
+            for name in names:
+                assert await gateway.call(name, "echo", text="hello") == "hello"
+                assert gateway[name].snapshot.tools == gateway["good"].snapshot.tools
+                assert (len(gateway[name].snapshot.problems), gateway[name].counts.n_failures) == (1, 0)
 
     async def test_one_list_that_fails_later_keeps_what_it_was(self):
         store = SnapshotStore(None)
@@ -273,14 +274,13 @@ class TestLists:
         assert {tool.name for tool in good.tools} <= {tool.name for tool in snapshot.tools}
         assert re.search(r"^tool '.*' is left out: .*", snapshot.problems[0])
 
-    @pytest.mark.parametrize("n_levels", [100, 140])
-    async def test_a_schema_nested_too_deep_costs_that_tool_alone(self, n_levels):
-        async with beside_a_good_one(faulty("bad", f"deep-schema={n_levels}")) as gateway:
-            await gateway.seen("bad")
-            await gateway.seen("good")
-            snapshot, good = gateway["bad"].snapshot, gateway["good"].snapshot
-        assert snapshot.tools == good.tools
-        assert snapshot.problems[0].startswith("tool 'deep' is left out: ")
+    async def test_a_schema_nested_too_deep_costs_that_tool_alone(self):
+        deep = faulty("deep", "deep-schema=100"), faulty("deeper", "deep-schema=140")
+        async with running(faulty("good"), *deep) as gateway:
+            await gateway.seen("good", "deep", "deeper")
+            for snapshot in (gateway["deep"].snapshot, gateway["deeper"].snapshot):
+                assert snapshot.tools == gateway["good"].snapshot.tools
+                assert snapshot.problems[0].startswith("tool 'deep' is left out: ")
 
     async def test_a_change_is_taken_over(self):
         async with beside_a_good_one(faulty("bad")) as gateway:

@@ -13,7 +13,7 @@ import mcp_types
 import pytest
 
 from agent_utilities.upstream.config import UpstreamConfig
-from agent_utilities.upstream.snapshots.snapshot_store import SnapshotStore
+from agent_utilities.upstream.snapshot_store import SnapshotStore
 from tests.mcp.gateways import Served, served
 from tests.upstream.supervised import FAULTY, QUICK, Caller, faulty, running, script
 

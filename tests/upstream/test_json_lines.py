@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
 from agent_utilities.upstream.limits import IncomingMessage, Limits, Unfinished
-from agent_utilities.upstream.processes import json_lines
-from agent_utilities.upstream.processes.json_lines import LineBuffer, OverlongLine, too_long
+from agent_utilities.upstream.processes import messages
+from agent_utilities.upstream.processes.messages import LineBuffer, OverlongLine, too_long
 
 
 def line(**message: Any) -> bytes:
@@ -24,7 +24,7 @@ def line_buffer(message_bytes: int = 2**20) -> LineBuffer:
 
 
 def read_line(line: bytes) -> list[JSONRPCMessage]:
-    return json_lines.read_line(line, Limits())
+    return messages.read_line(line, Limits())
 
 
 class TestLines:

@@ -10,13 +10,23 @@ from typing import Any
 import mcp_types
 import pytest
 
-from agent_utilities.cli.gateway_lock import lock_gateway
+from agent_utilities.cli.gateway_servers import lock_gateway
 from agent_utilities.upstream.config import GatewayConfig
-from agent_utilities.upstream.operator.lock import Key, Lock, LockError, accept, changes, lock_of
-from agent_utilities.upstream.operator.lock_file import lock_path, origin, read_lock, write_lock
+from agent_utilities.upstream.operator.lock import (
+    Key,
+    Lock,
+    LockError,
+    accept,
+    changes,
+    lock_of,
+    lock_path,
+    origin,
+    read_lock,
+    write_lock,
+)
 from agent_utilities.upstream.operator.lock_text import change_text, visible
 from agent_utilities.upstream.snapshot import Snapshot
-from agent_utilities.upstream.snapshots.snapshot_store import SnapshotStore
+from agent_utilities.upstream.snapshot_store import SnapshotStore
 from tests.upstream.snapshots import config, snapshot, tool
 
 GIT = config()
@@ -48,13 +58,13 @@ class TestWithheld:
     def test_is_nothing_that_is_as_it_was_accepted(self) -> None:
         assert not withheld(LOCK, snapshot(GIT, LOG, STATUS))
 
-    @pytest.mark.parametrize("what", CHANGED)
-    def test_is_a_tool_that_changed(self, what: str) -> None:
-        assert withheld(LOCK, snapshot(GIT, CHANGED[what], LOG)) == {"git/tools/status"}
+    def test_is_a_tool_that_changed(self) -> None:
+        for what in CHANGED:
+            assert withheld(LOCK, snapshot(GIT, CHANGED[what], LOG)) == {"git/tools/status"}
 
-    @pytest.mark.parametrize("what", SAME)
-    def test_is_no_tool_that_reads_as_before(self, what: str) -> None:
-        assert not withheld(LOCK, snapshot(GIT, SAME[what], LOG))
+    def test_is_no_tool_that_reads_as_before(self) -> None:
+        for what in SAME:
+            assert not withheld(LOCK, snapshot(GIT, SAME[what], LOG))
 
     def test_is_a_tool_that_is_new(self) -> None:
         assert withheld(LOCK, snapshot(GIT, STATUS, LOG, tool("push"))) == {"git/tools/push"}
@@ -96,9 +106,9 @@ class TestChanges:
 class TestAccept:
     NOW = snapshot(GIT, CHANGED["title"], tool("push"))
 
-    @pytest.mark.parametrize("name", ["git/tools/push", "git/push", "git_push"])
-    def test_takes_one_change_by_its_name(self, name: str) -> None:
-        assert withheld(accept(LOCK, [name], [self.NOW]), self.NOW) == {"git/tools/status"}
+    def test_takes_one_change_by_its_name(self) -> None:
+        for name in ["git/tools/push", "git/push", "git_push"]:
+            assert withheld(accept(LOCK, [name], [self.NOW]), self.NOW) == {"git/tools/status"}
 
     def test_takes_all_of_an_upstreams(self) -> None:
         assert changes(accept(LOCK, ["git"], [self.NOW]), [self.NOW]) == []
@@ -120,10 +130,10 @@ class TestAccept:
         with pytest.raises(LockError, match=r"several changes have that name.*git/tools/x, git/prompts/x"):
             accept(LOCK, ["git/x"], [now])
 
-    @pytest.mark.parametrize(("name", "hint"), [("git/pusj", "did you mean 'git/push'"), ("zzz", "without --accept")])
-    def test_refuses_a_name_that_has_not_changed(self, name: str, hint: str) -> None:
-        with pytest.raises(LockError, match=hint):
-            accept(LOCK, [name], [self.NOW])
+    def test_refuses_a_name_that_has_not_changed(self) -> None:
+        for name, hint in [("git/pusj", "did you mean 'git/push'"), ("zzz", "without --accept")]:
+            with pytest.raises(LockError, match=hint):
+                accept(LOCK, [name], [self.NOW])
 
 
 class TestFile:
@@ -153,9 +163,8 @@ class TestFile:
         assert stat.S_IMODE(real.stat().st_mode) == 0o600
         assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "real"]
 
-    @pytest.mark.parametrize(
-        ("content", "where"),
-        [
+    def test_that_cannot_be_taken_is_refused_by_file_and_key(self, tmp_path: Path) -> None:
+        for content, where in [
             ("", "mcp.lock.json"),
             ("[]", "mcp.lock.json"),
             ("[" * 100_000, "mcp.lock.json"),
@@ -171,15 +180,13 @@ class TestFile:
                 '{"format": "agent-utilities lock 1", "upstreams": {"git": {"tools": {"a": {"definition": {}}}}}}',
                 "upstreams.git.tools.a.sha256",
             ),
-        ],
-    )
-    def test_that_cannot_be_taken_is_refused_by_file_and_key(self, tmp_path: Path, content: str, where: str) -> None:
-        path = tmp_path / "mcp.lock.json"
-        path.write_text(content)
-        with pytest.raises(LockError) as caught:
-            read_lock(path)
-        assert caught.value.source.endswith(where)
-        assert str(path) in caught.value.source
+        ]:
+            path = tmp_path / "mcp.lock.json"
+            path.write_text(content)
+            with pytest.raises(LockError) as caught:
+                read_lock(path)
+            assert caught.value.source.endswith(where)
+            assert str(path) in caught.value.source
 
     def test_a_folder_in_its_place_is_refused(self, tmp_path: Path) -> None:
         with pytest.raises(LockError, match="can't read the lock"):
@@ -212,13 +219,11 @@ class TestText:
         assert '  -       "type": "string"' in text
         assert '  +       "type": "number"' in text
 
-    @pytest.mark.parametrize(
-        "character", "\x1b\x07\r\x00\x85\x9b\xad\u200b\u202e\u2066\u2028\u3164\ufe0f\U000e0041\ud800\xa0"
-    )
-    def test_spells_out_what_acts_or_hides(self, character: str) -> None:
-        text = self.changed(tool(), tool(description=f"Show{character}[31m it"))
-        assert character not in text
-        assert f"Show<U+{ord(character):04X}>[31m it" in text
+    def test_spells_out_what_acts_or_hides(self) -> None:
+        for character in "\x1b\x07\r\x00\x85\x9b\xad\u200b\u202e\u2066\u2028\u3164\ufe0f\U000e0041\ud800\xa0":
+            text = self.changed(tool(), tool(description=f"Show{character}[31m it"))
+            assert character not in text
+            assert f"Show<U+{ord(character):04X}>[31m it" in text
 
     def test_spells_out_what_a_name_hides(self) -> None:
         (change,) = changes(

@@ -18,13 +18,12 @@ from fastmcp import Client
 from fastmcp.client.transports import ClientTransport
 from pydantic import SecretStr
 
-from agent_utilities.cli.gateway_login import login_at
+from agent_utilities.cli.gateway_servers import login_at
 from agent_utilities.errors import InputError
 from agent_utilities.upstream.config import GatewayConfig, OAuthClient, UpstreamConfig
-from agent_utilities.upstream.connections.transports import transport_of
-from agent_utilities.upstream.http.login import Login, NoLogin, login_of, tokens_of
-from agent_utilities.upstream.http.token_files import TokenFiles
-from agent_utilities.upstream.processes.process_guard import ProcessGuard
+from agent_utilities.upstream.connections.connection import transport_of
+from agent_utilities.upstream.http.login import Login, NoLogin, TokenFiles, login_of, tokens_of
+from agent_utilities.upstream.processes.process import ProcessGuard
 from agent_utilities.upstream.processes.stderr_log import StderrLog
 from agent_utilities.upstream.secrets import secrets_of
 from tests.wire.processes import HttpProcess

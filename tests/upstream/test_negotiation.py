@@ -8,7 +8,7 @@ import pytest
 from mcp.client import session
 from mcp_types.version import LATEST_MODERN_VERSION
 
-from agent_utilities.upstream.snapshots.snapshot_store import SnapshotStore
+from agent_utilities.upstream.snapshot_store import SnapshotStore
 from tests.upstream.supervised import QUICK, running, script
 
 pytestmark = [pytest.mark.outside, pytest.mark.anyio, pytest.mark.timeout(120)]

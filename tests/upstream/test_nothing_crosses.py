@@ -126,45 +126,49 @@ def _lines(path: Path) -> list[dict[str, Any]]:
 EVERY = (*WAYS, *(f"{way}-named" for way in WAYS if way != "stdio"))
 
 
-@pytest.mark.parametrize("upstream", EVERY)
 class TestEveryUpstream:
-    def test_it_was_called_over_every_wire(self, recorded: Recorded, upstream: str) -> None:
-        assert [each["arguments"]["text"] for each in recorded.calls(upstream)] == [
-            f"from {wire}" for wire in HTTP_WIRES
-        ]
+    def test_it_was_called_over_every_wire(self, recorded: Recorded) -> None:
+        for upstream in EVERY:
+            assert [each["arguments"]["text"] for each in recorded.calls(upstream)] == [
+                f"from {wire}" for wire in HTTP_WIRES
+            ]
 
-    def test_nothing_of_the_callers_reached_it(self, recorded: Recorded, upstream: str) -> None:
-        assert SECRET not in json.dumps(recorded.records[upstream])
+    def test_nothing_of_the_callers_reached_it(self, recorded: Recorded) -> None:
+        for upstream in EVERY:
+            assert SECRET not in json.dumps(recorded.records[upstream])
 
-    def test_no_selection_reached_it(self, recorded: Recorded, upstream: str) -> None:
-        assert "agent-utilities/selection" not in json.dumps(recorded.calls(upstream))
-        assert [name for name, _ in recorded.headers(upstream) if name.startswith("x-mcp-")] == []
+    def test_no_selection_reached_it(self, recorded: Recorded) -> None:
+        for upstream in EVERY:
+            assert "agent-utilities/selection" not in json.dumps(recorded.calls(upstream))
+            assert [name for name, _ in recorded.headers(upstream) if name.startswith("x-mcp-")] == []
 
 
-@pytest.mark.parametrize("way", [way for way in WAYS if way != "stdio"])
 class TestHeaders:
-    def test_those_that_are_named_cross_and_no_other(self, recorded: Recorded, way: str) -> None:
-        with_named, without = recorded.headers(f"{way}-named"), recorded.headers(way)
-        assert {name for name, _ in with_named} - {name for name, _ in without} == NAMED.keys()
-        assert with_named >= NAMED.items()
+    def test_those_that_are_named_cross_and_no_other(self, recorded: Recorded) -> None:
+        for way in WAYS[1:]:
+            with_named, without = recorded.headers(f"{way}-named"), recorded.headers(way)
+            assert {name for name, _ in with_named} - {name for name, _ in without} == NAMED.keys()
+            assert with_named >= NAMED.items()
 
-    def test_the_operators_own_are_sent(self, recorded: Recorded, way: str) -> None:
-        assert ("x-own", "of the operator") in recorded.headers(way)
+    def test_the_operators_own_are_sent(self, recorded: Recorded) -> None:
+        for way in WAYS[1:]:
+            assert ("x-own", "of the operator") in recorded.headers(way)
 
 
-@pytest.mark.parametrize("upstream", EVERY)
 class TestMeta:
-    def test_the_trace_and_the_log_level_cross_and_what_is_named(self, recorded: Recorded, upstream: str) -> None:
-        named = TENANT if upstream.endswith("-named") else {}
-        for call in recorded.calls(upstream):
-            told = call["_meta"]
-            assert told["traceparent"].startswith(TRACE["traceparent"][:36])  # the span is the gateway's own
-            assert told["tracestate"] == TRACE["tracestate"]
-            assert told["io.modelcontextprotocol/logLevel"] == "debug"
-            assert {key: told[key] for key in told if key.startswith("example.com/")} == named
+    def test_the_trace_and_the_log_level_cross_and_what_is_named(self, recorded: Recorded) -> None:
+        for upstream in EVERY:
+            named = TENANT if upstream.endswith("-named") else {}
+            for call in recorded.calls(upstream):
+                told = call["_meta"]
+                assert told["traceparent"].startswith(TRACE["traceparent"][:36])  # the span is the gateway's own
+                assert told["tracestate"] == TRACE["tracestate"]
+                assert told["io.modelcontextprotocol/logLevel"] == "debug"
+                assert {key: told[key] for key in told if key.startswith("example.com/")} == named
 
-    def test_nothing_tells_of_the_callers_client(self, recorded: Recorded, upstream: str) -> None:
-        assert '"hostile"' not in json.dumps(recorded.records[upstream])
+    def test_nothing_tells_of_the_callers_client(self, recorded: Recorded) -> None:
+        for upstream in EVERY:
+            assert '"hostile"' not in json.dumps(recorded.records[upstream])
 
 
 class TestEnvironment:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from agent_utilities.upstream.config import ToolOverride, UpstreamConfig
 from agent_utilities.upstream.operator.operator_rules import denied_by
 
@@ -13,9 +11,8 @@ def configured(**rules):
 
 
 class TestDeniedBy:
-    @pytest.mark.parametrize(
-        ("rules", "tool", "origin"),
-        [
+    def test_names_the_file_and_the_key(self):
+        for rules, tool, origin in [
             ({}, "push", None),
             ({"deny": frozenset({"push"})}, "push", "disabledTools"),
             ({"deny": frozenset({"push"})}, "pull", None),
@@ -28,8 +25,6 @@ class TestDeniedBy:
             ({"allow": frozenset({"push"}), "deny": frozenset({"push"})}, "push", "disabledTools"),
             ({"overrides": {"push": ToolOverride(enabled=False)}}, "push", "tools.push.enabled"),
             ({"overrides": {"push": ToolOverride(title="Push")}}, "push", None),
-        ],
-    )
-    def test_names_the_file_and_the_key(self, rules, tool, origin):
-        expected = None if origin is None else f".mcp.json: mcpServers.git.{origin}"
-        assert denied_by(configured(**rules), tool) == expected
+        ]:
+            expected = None if origin is None else f".mcp.json: mcpServers.git.{origin}"
+            assert denied_by(configured(**rules), tool) == expected

@@ -12,11 +12,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from agent_utilities.upstream.processes import marked_processes
-from agent_utilities.upstream.processes.marked_processes import MARKER, Entry
-from agent_utilities.upstream.processes.process_guard import ProcessGuard
+from agent_utilities.upstream.processes.marked_processes import MARKER
+from agent_utilities.upstream.processes.process import ProcessGuard
 from tests.upstream.processes import PATIENCE_S, is_alive, wait_until_gone
 
 pytestmark = pytest.mark.outside
@@ -57,7 +58,7 @@ class TestAGatewayThatEnds:
         with gateway(*upstreams) as (process, told):
             servers, guard = [*map(int, pids.read_text().split())], told["guard"]
             assert len(servers) == 5
-            assert {entry.pid for entry in marked_processes.find(OUTER)} == {*servers, process.pid, guard}
+            assert {found.pid for found in marked_processes.find(OUTER)} == {*servers, process.pid, guard}
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 os.kill(guard, number)
             assert os.getsid(guard) != os.getsid(process.pid)
@@ -116,44 +117,33 @@ class TestProcesses:
     """What is found, and what is signalled."""
 
     @contextmanager
-    def sleeper(self, marker: str) -> Iterator[Entry]:
+    def sleeper(self, marker: str) -> Iterator[psutil.Process]:
         process = subprocess.Popen(["sleep", "3600"], env={"PATH": os.environ["PATH"], MARKER: marker})
         try:
             # While a program is being loaded its environment can't be read.
             deadline = time.monotonic() + PATIENCE_S
-            while (entry := marked_processes.read(process.pid, with_markers=True)) and not entry.markers:
+            while not marked_processes.find(marker.split()[0]):
                 assert time.monotonic() < deadline
-            assert entry
-            yield entry
+            yield psutil.Process(process.pid)
         finally:
             process.kill()
             process.wait()
 
     def test_one_is_found_by_its_marker_or_how_that_begins(self):
-        with self.sleeper("outer.3. mine.12.") as entry:
+        with self.sleeper("outer.3. mine.12.") as process:
             for marker in ("outer.3.", "mine.", "mine.12."):
-                assert [found.pid for found in marked_processes.find(marker)] == [entry.pid]
+                assert [found.pid for found in marked_processes.find(marker)] == [process.pid]
 
     def test_another_whose_marker_begins_alike_is_not_found(self):
         with self.sleeper("mine.12."):
             assert marked_processes.find("mine.1.") == []
 
     def test_one_that_has_got_an_id_of_ours_later_is_not_signalled(self):
-        with self.sleeper("mine.1.") as entry:
-            earlier = Entry(entry.pid, entry.started - 1, entry.parent)
-            marked_processes.send(earlier, signal.SIGKILL)
-            marked_processes.send(entry, signal.SIGTERM)
-            ended = os.waitid(os.P_PID, entry.pid, os.WEXITED | os.WNOWAIT)
-            assert ended is not None
-            assert ended.si_status == signal.SIGTERM
-
-    def test_they_are_found_without_proc_too(self, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr(marked_processes, "HAS_PROC", False)
-        with self.sleeper("mine.1.") as entry:
-            while not (found := marked_processes.find("mine.")):  # one that is being loaded can't be seen for a moment
-                pass
-            assert [each.pid for each in found] == [entry.pid]
-            assert marked_processes.end(lambda: marked_processes.find("mine."), term_s=30) == []
+        with self.sleeper("mine.1.") as now:
+            earlier = psutil.Process(now.pid)
+            earlier._ident = (now.pid, now.create_time() - 1)  # as if it had been seen before its id was another's
+            assert marked_processes.end(lambda: [earlier], term_s=0) == []
+            assert marked_processes.is_alive(now)
 
     def test_one_without_a_marker_is_ended_though_it_outlives_its_parent(self):
         deaf = "trap : TERM; echo $$; while :; do sleep 0.1; done"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import mcp_types
-import pytest
 
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.secrets import secrets_of, without, without_secrets
@@ -57,20 +56,20 @@ PLAIN = [
 
 
 class TestSecretsOf:
-    @pytest.mark.parametrize(("fields", "secret"), SECRET)
-    def test_finds_what_is_secret(self, fields: dict[str, Any], secret: str) -> None:
-        assert secret not in without(secrets_of(config(**fields)), f"I was given {secret}, thanks")
+    def test_finds_what_is_secret(self) -> None:
+        for fields, secret in SECRET:
+            assert secret not in without(secrets_of(config(**fields)), f"I was given {secret}, thanks")
 
-    @pytest.mark.parametrize("fields", PLAIN)
-    def test_leaves_what_is_plain(self, fields: dict[str, Any]) -> None:
-        assert secrets_of(config(**fields)) == ()
+    def test_leaves_what_is_plain(self) -> None:
+        for fields in PLAIN:
+            assert secrets_of(config(**fields)) == ()
 
 
 class TestWithoutSecrets:
-    @pytest.mark.parametrize("secret", ['qu"ote-1x', "back\\slash-1x", "ümlaut-1x", "tab\t-1x", "del\x7f-1x"])
-    def test_one_that_json_spells_otherwise_is_hidden(self, secret: str) -> None:
-        cleaned = without_secrets(snapshot(instructions=f"It is {secret}."), [secret])
-        assert cleaned.instructions == "It is [hidden]."
+    def test_one_that_json_spells_otherwise_is_hidden(self) -> None:
+        for secret in ['qu"ote-1x', "back\\slash-1x", "ümlaut-1x", "tab\t-1x", "del\x7f-1x"]:
+            cleaned = without_secrets(snapshot(instructions=f"It is {secret}."), [secret])
+            assert cleaned.instructions == "It is [hidden]."
 
     def test_a_secret_is_hidden_wherever_a_text_tells_it(self) -> None:
         tool = mcp_types.Tool(

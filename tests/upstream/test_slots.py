@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from agent_utilities.upstream.supervision.slots import StartSlots
+from agent_utilities.upstream.supervision.opening import StartSlots
 
 pytestmark = pytest.mark.anyio
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from agent_utilities.upstream.errors import UpstreamError
-from agent_utilities.upstream.snapshots.snapshot_store import SnapshotStore
+from agent_utilities.upstream.snapshot_store import SnapshotStore
 from tests.upstream.supervised import QUICK, Caller, faulty, gateway_of, is_alive, running
 
 pytestmark = [pytest.mark.outside, pytest.mark.anyio, pytest.mark.timeout(120)]

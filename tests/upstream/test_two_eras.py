@@ -12,7 +12,7 @@ import pytest
 from pydantic import SecretStr
 
 from agent_utilities.upstream.errors import UpstreamError
-from agent_utilities.upstream.snapshots.snapshot_store import SnapshotStore
+from agent_utilities.upstream.snapshot_store import SnapshotStore
 from tests.upstream.supervised import QUICK, SLOW, Caller, Running, is_alive, running, script
 
 pytestmark = [pytest.mark.outside, pytest.mark.anyio, pytest.mark.timeout(120)]

@@ -15,8 +15,7 @@ import pytest
 
 from agent_utilities.upstream.errors import UpstreamError
 from agent_utilities.upstream.snapshot import Snapshot
-from agent_utilities.upstream.snapshots.snapshot_file import file_name
-from agent_utilities.upstream.snapshots.snapshot_store import SnapshotStore
+from agent_utilities.upstream.snapshot_store import SnapshotStore, file_name
 from agent_utilities.upstream.supervision.upstreams import Upstreams
 from tests.upstream.supervised import FAULTY, PATIENCE_S, QUICK, Running, faulty, gateway_of, is_alive, running
 
@@ -188,8 +187,8 @@ class TestRenewing:
 FIRST_STARTS = """
 import asyncio, os
 from agent_utilities.upstream.config import UpstreamConfig
-from agent_utilities.upstream.snapshots.snapshot_file import file_name
-from agent_utilities.upstream.snapshots.snapshot_store import SnapshotStore
+from agent_utilities.upstream.snapshot_store import file_name
+from agent_utilities.upstream.snapshot_store import SnapshotStore
 from agent_utilities.upstream.supervision.upstreams import Upstreams
 from tests.upstream.supervised import faulty, gateway_of
 

@@ -19,9 +19,8 @@ VARIABLES = Variables(
 
 
 class TestFill:
-    @pytest.mark.parametrize(
-        ("text", "filled"),
-        [
+    def test_gives(self) -> None:
+        for text, filled in [
             ("", ""),
             ("plain $A $$ {A} %A%", "plain $A $$ {A} %A%"),
             ("${A}", "1"),
@@ -47,14 +46,11 @@ class TestFill:
             ("${}", "${}"),
             ("${not a name}", "${not a name}"),
             ("${x[0]}", "${x[0]}"),
-        ],
-    )
-    def test_gives(self, text: str, filled: str) -> None:
-        assert VARIABLES.fill(text) == filled
+        ]:
+            assert VARIABLES.fill(text) == filled
 
-    @pytest.mark.parametrize(
-        ("text", "told"),
-        [
+    def test_refuses(self) -> None:
+        for text, told in [
             ("${NONE}", "the variable NONE is not set; set it, or write ${NONE:-default}"),
             ("${env:NONE}", "the variable NONE is not set"),
             ("${NONE:-${ALSO}}", "the variable ALSO is not set"),
@@ -62,12 +58,10 @@ class TestFill:
             ("${command:x}", "known to editors alone"),
             ("${config:a.b}", "known to editors alone"),
             ("${A:-" * 20 + "}" * 20, "variables stand too deep in one another"),
-        ],
-    )
-    def test_refuses(self, text: str, told: str) -> None:
-        with pytest.raises(VariableError) as caught:
-            VARIABLES.fill(text)
-        assert told in str(caught.value)
+        ]:
+            with pytest.raises(VariableError) as caught:
+                VARIABLES.fill(text)
+            assert told in str(caught.value)
 
     def test_bounds_what_it_makes(self) -> None:
         variables = Variables(environ={"LONG": "x" * 1000}, folder=Path("/"), home=Path("/"))

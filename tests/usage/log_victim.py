@@ -10,8 +10,8 @@ import sys
 import time
 from pathlib import Path
 
-from agent_utilities.usage.bounds import UsageBounds
 from agent_utilities.usage.log import UsageLog
+from agent_utilities.usage.model import UsageBounds
 from tests.usage.logs import call
 
 

@@ -9,9 +9,8 @@ from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
-from agent_utilities.usage.bounds import UsageBounds
-from agent_utilities.usage.events import Call
 from agent_utilities.usage.log import Pace, UsageLog
+from agent_utilities.usage.model import Call, UsageBounds
 
 NOW_MS = 1_780_000_000_000
 """In the middle of 2026."""

@@ -9,7 +9,7 @@ import pytest
 
 from agent_utilities.usage.errors import UsageError
 from agent_utilities.usage.keys import Keys, open_keys
-from agent_utilities.usage.location import usage_file
+from agent_utilities.usage.model import usage_file
 
 
 class TestSubjects:

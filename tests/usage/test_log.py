@@ -13,10 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_utilities.usage.bounds import UsageBounds
-from agent_utilities.usage.event_queue import EventQueue
-from agent_utilities.usage.events import Listed, Search
-from agent_utilities.usage.log import Pace, UsageLog
+from agent_utilities.usage.log import EventQueue, Pace, UsageLog
+from agent_utilities.usage.model import Listed, Search, UsageBounds
 from agent_utilities.usage.store import UsageStore
 from tests.usage.logs import BOUNDS, NOW_MS, QUICK, bytes_of, call, put, running, turns
 
@@ -39,7 +37,7 @@ def locked(path: Path) -> Iterator[sqlite3.Connection]:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent_utilities.usage.opening._BUSY_S", 0.01)
+    monkeypatch.setattr("agent_utilities.usage.database._WRITER_BUSY_S", 0.01)
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.outside]
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent_utilities.usage.opening._BUSY_S", 0.01)
+    monkeypatch.setattr("agent_utilities.usage.database._WRITER_BUSY_S", 0.01)
 
 
 @pytest.fixture
@@ -178,8 +178,8 @@ sys.stdin.read()
 _WRITE = """
 import asyncio, sys
 from pathlib import Path
-from agent_utilities.usage.bounds import UsageBounds
-from agent_utilities.usage.events import Call
+from agent_utilities.usage.model import UsageBounds
+from agent_utilities.usage.model import Call
 from agent_utilities.usage.log import UsageLog
 
 async def main():

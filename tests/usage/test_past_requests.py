@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_utilities.usage.past_requests import LONGEST_REQUEST, MOST_OF_A_TOOL, different_requests
+from agent_utilities.usage.learning import LONGEST_REQUEST, MOST_OF_A_TOOL, different_requests
 
 REQUESTS = st.lists(st.text("ab cd é1", max_size=12) | st.text(max_size=30), max_size=80)
 

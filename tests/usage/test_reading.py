@@ -8,12 +8,10 @@ import sqlite3
 
 import pytest
 
-from agent_utilities.usage import schema
-from agent_utilities.usage.clock import HOUR_MS
+from agent_utilities.usage.database import VERSION, open_log
 from agent_utilities.usage.errors import UsageError
-from agent_utilities.usage.learned import NOTHING_LEARNED
-from agent_utilities.usage.opening import open_log
-from agent_utilities.usage.reading import read_learned
+from agent_utilities.usage.learning import read_learned
+from agent_utilities.usage.model import HOUR_MS, NOTHING_LEARNED
 from tests.usage.written_logs import NOW_MS, call, log_of, write
 
 
@@ -187,12 +185,12 @@ class TestFile:
 
     def test_of_a_later_version_is_refused(self, path):
         connection = open_log(path)
-        connection.execute(f"PRAGMA user_version = {schema.VERSION + 1}")
+        connection.execute(f"PRAGMA user_version = {VERSION + 1}")
         connection.close()
         assert self.refused(path) == "newer"
 
     def test_that_another_program_keeps_locked_is_refused(self, path, monkeypatch):
-        monkeypatch.setattr("agent_utilities.usage.snapshot._BUSY_S", 0.05)
+        monkeypatch.setattr("agent_utilities.usage.database._READER_BUSY_S", 0.05)
         connection = sqlite3.connect(log_of(path, [call("a")]), isolation_level=None)
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         connection.execute("DELETE FROM calls")

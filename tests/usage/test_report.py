@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agent_utilities.usage.events import Listed
-from agent_utilities.usage.report import DAY_MS, CallRow, EmptySearch, UncalledTool, UsageReport, merged, read_report
+from agent_utilities.usage.model import DAY_MS, Listed
+from agent_utilities.usage.report import CallRow, EmptySearch, UncalledTool, UsageReport, merged, read_report
 from tests.usage.written_logs import NOW_MS, call, log_of, search
 
 TODAY = NOW_MS // DAY_MS

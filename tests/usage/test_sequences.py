@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_utilities.usage.sequences import GAP_MS, MOST_PAIRS, MOST_STEPS, MOST_TOOLS, Step, sequences
+from agent_utilities.usage.learning import GAP_MS, MOST_PAIRS, MOST_STEPS, MOST_TOOLS, Step, sequences
 
 
 def session(tools: str, name: str = "s", every_ms: int = 1_000) -> list[Step]:

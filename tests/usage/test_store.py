@@ -12,13 +12,10 @@ from typing import Any
 
 import pytest
 
-from agent_utilities.usage import schema
-from agent_utilities.usage.bounds import UsageBounds
-from agent_utilities.usage.clock import DAY_MS, HOUR_MS
+from agent_utilities.usage.database import VERSION, check_header
 from agent_utilities.usage.errors import UsageError
-from agent_utilities.usage.events import Call, Event, Listed, Search
-from agent_utilities.usage.file_format import check_header
 from agent_utilities.usage.forgetting import Forget, forget
+from agent_utilities.usage.model import DAY_MS, HOUR_MS, Call, Event, Listed, Search, UsageBounds
 from agent_utilities.usage.store import UsageStore
 from tests.usage.logs import BOUNDS, NOW_MS, bytes_of, call, rows, turns
 
@@ -139,33 +136,11 @@ class TestWhichFile:
     def test_a_file_of_a_later_version_is_not_touched(self, path: Path) -> None:
         write(path, call(1))
         with closing(sqlite3.connect(path)) as connection:
-            connection.execute(f"PRAGMA user_version = {schema.VERSION + 1}")
+            connection.execute(f"PRAGMA user_version = {VERSION + 1}")
         before = path.read_bytes()
         with pytest.raises(UsageError, match=r"later version.*version 2, not 1"):
             write(path, call(2))
         assert path.read_bytes() == before
-
-    def test_a_file_of_an_earlier_version_is_brought_up(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        write(path, call(1))
-        monkeypatch.setattr(schema, "VERSION", 3)
-        monkeypatch.setattr(
-            schema, "MIGRATIONS", {1: ("CREATE TABLE two (id INTEGER)",), 2: ("INSERT INTO two VALUES (7)",)}
-        )
-        write(path, call(2))
-        assert turns(path) == [1, 2]
-        assert rows(path, "SELECT id FROM two") == [(7,)]
-        assert rows(path, "PRAGMA user_version") == [(3,)]
-
-    def test_a_migration_that_fails_leaves_the_file_as_it_was(
-        self, path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        write(path, call(1))
-        monkeypatch.setattr(schema, "VERSION", 2)
-        monkeypatch.setattr(schema, "MIGRATIONS", {1: ("CREATE TABLE two (id INTEGER)", "no statement")})
-        with pytest.raises(UsageError):
-            write(path, call(2))
-        assert rows(path, "PRAGMA user_version") == [(1,)]
-        assert rows(path, "SELECT name FROM sqlite_master WHERE name = 'two'") == []
 
     @pytest.mark.parametrize("keep", [100, 4096, 20_000])
     def test_a_truncated_file_is_damaged_and_stays(self, path: Path, keep: int) -> None:

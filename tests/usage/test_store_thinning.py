@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_utilities.usage.thinning import rows_to_take
+from agent_utilities.usage.pruning import rows_to_take
 
 COUNTS = st.dictionaries(st.integers(), st.integers(1, 500), max_size=8)
 

@@ -7,10 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from agent_utilities.usage.clock import HOUR_MS
-from agent_utilities.usage.events import Call, Event, Search
-from agent_utilities.usage.opening import open_log
-from agent_utilities.usage.rows import insert
+from agent_utilities.usage.database import open_log
+from agent_utilities.usage.model import HOUR_MS, Call, Event, Search
+from agent_utilities.usage.store import insert
 
 NOW_MS = 1_800_000_000_000
 

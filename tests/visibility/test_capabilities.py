@@ -5,13 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_utilities.activation.deferral import ON, Deferral
+from agent_utilities.activation.active import ON, Deferral
 from agent_utilities.catalog.model import Catalog, entry
 from agent_utilities.selection.merge import Effective
-from agent_utilities.selection.resolution import Resolution
+from agent_utilities.selection.model import Resolution
 from agent_utilities.visibility.bounds import Bounds
+from agent_utilities.visibility.curation import Preferences
 from agent_utilities.visibility.decision import decide
-from agent_utilities.visibility.preferences import Preferences
 
 CATALOG = Catalog(
     (

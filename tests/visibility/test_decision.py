@@ -6,10 +6,11 @@ import pytest
 
 from agent_utilities.catalog.model import Catalog, entry
 from agent_utilities.selection.merge import effective, merge
+from agent_utilities.selection.model import UNRESOLVED, Resolution
 from agent_utilities.selection.parse import read_cli, read_request
-from agent_utilities.selection.resolution import UNRESOLVED, Resolution
-from agent_utilities.visibility.decision import MAX_UNKNOWN, decide
-from agent_utilities.visibility.preferences import preferences_of
+from agent_utilities.visibility.curation import preferences_of
+from agent_utilities.visibility.decision import decide
+from agent_utilities.visibility.unfit import MAX_UNKNOWN
 
 CATALOG = Catalog(
     (

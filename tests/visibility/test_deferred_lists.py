@@ -8,15 +8,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent_utilities.activation.active import Active, digest_of_words
-from agent_utilities.activation.deferral import N_ENTRY_TOOLS, Deferral
+from agent_utilities.activation.active import N_ENTRY_TOOLS, Active, Deferral, digest_of_words
 from agent_utilities.catalog.model import Catalog, entry
 from agent_utilities.selection.merge import effective
-from agent_utilities.selection.model import NO_NAMES, NOTHING, NameSet
+from agent_utilities.selection.model import NO_NAMES, NOTHING, NameSet, Resolution
 from agent_utilities.selection.parse import read_request
-from agent_utilities.selection.resolution import Resolution
+from agent_utilities.visibility.curation import Preferences
 from agent_utilities.visibility.decision import Decision, decide
-from agent_utilities.visibility.preferences import Preferences
 from tests.activation.given import TOOLS, any_actives, deferrals
 
 TAGS = ("read", "write")

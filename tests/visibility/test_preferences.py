@@ -8,16 +8,13 @@ from itertools import permutations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_utilities.activation.active import Active
-from agent_utilities.activation.deferral import NO_DEFERRAL, Deferral
+from agent_utilities.activation.active import NO_DEFERRAL, Active, Deferral
 from agent_utilities.catalog.model import Catalog, entry
 from agent_utilities.selection.merge import effective
-from agent_utilities.selection.model import NO_NAMES, NameSet
+from agent_utilities.selection.model import NO_NAMES, UNRESOLVED, NameSet, Resolution
 from agent_utilities.selection.parse import read_request
-from agent_utilities.selection.resolution import UNRESOLVED, Resolution
-from agent_utilities.visibility.decision import Decision, decide
-from agent_utilities.visibility.preferences import NO_PREFERENCES, Preferences
-from agent_utilities.visibility.revision import revision
+from agent_utilities.visibility.curation import NO_PREFERENCES, Preferences
+from agent_utilities.visibility.decision import Decision, decide, revision
 
 NAMES = ["tail_log", "search_logs", "rotate_log", "delete_log", "git_log"]
 CATALOG = Catalog(tuple(entry("tool", name, tags={name.rpartition("_")[2]}) for name in NAMES))

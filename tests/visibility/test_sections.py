@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from agent_utilities.activation.active import Active
-from agent_utilities.activation.deferral import Deferral
+from agent_utilities.activation.active import Active, Deferral
 from agent_utilities.catalog.model import Catalog, entry
 from agent_utilities.selection.merge import effective
-from agent_utilities.selection.model import NameSet
+from agent_utilities.selection.model import NameSet, Resolution
 from agent_utilities.selection.parse import read_env
-from agent_utilities.selection.resolution import Resolution
-from agent_utilities.visibility.decision import Decision, decide
-from agent_utilities.visibility.preferences import Preferences
-from agent_utilities.visibility.sections import sections_of
+from agent_utilities.visibility.curation import Preferences
+from agent_utilities.visibility.decision import Decision, decide, sections_of
 
 CATALOG = Catalog(tuple(entry("tool", name) for name in ("pinned", "found", "loaded", "asleep", "denied")))
 

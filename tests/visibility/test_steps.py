@@ -7,12 +7,11 @@ import time
 from hypothesis import given, settings
 
 from agent_utilities.catalog.model import Catalog, entry
-from agent_utilities.selection import nearest
 from agent_utilities.selection.merge import Effective, effective
+from agent_utilities.selection.model import load_comparison
 from agent_utilities.selection.parse import MAX_GLOBS, read_request
-from agent_utilities.visibility.bounds import Bounds
+from agent_utilities.visibility.bounds import Bounds, Steps, finish
 from agent_utilities.visibility.decision import decide
-from agent_utilities.visibility.steps import Steps, finish
 from tests.laws.given import Spelled, catalogs, read, spelled_lists
 from tests.pace import LONGEST, pace
 
@@ -47,7 +46,7 @@ def test_each_entry_is_refused_by_the_rule_that_refuses_it_alone(catalog: Catalo
 
 
 def test_no_step_is_long_however_many_globs_meet_however_many_tools() -> None:
-    nearest.load()
+    load_comparison()
     asked = hostile()
     tools = [entry("tool", f"server_{i % 37}_some_tool_name_{i}", tags={f"tool_o_{i}"}) for i in range(10_000)]
     # The least of several: what else the machine does must not count.

@@ -11,13 +11,16 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from agent_utilities.cli.evaluation.ablation import Row
-from agent_utilities.cli.evaluation.measures import RankedRequest
+from agent_utilities.cli.evaluation.ranking import RankedRequest
 from agent_utilities.errors import AgentUtilitiesError, InputError
 from agent_utilities.mcp.command_line.tables import NamesTable
 
 _COUNTS = ("queries", "negatives", "tools", "sessions", "next tools")
 _FRACTIONS = ("mrr@10", "abstention auroc")
+
+
+Figures = dict[str, float]
+"""Shares from 0 to 1, by the name of what they measure."""
 
 
 class PlotError(AgentUtilitiesError, RuntimeError):
@@ -32,13 +35,14 @@ def print_table(title: str, measures: Mapping[str, float]) -> None:
     Console().print(table)
 
 
-def print_ablation(rows: Sequence[Row]) -> None:
+def print_ablation(rows: Mapping[str, Figures]) -> None:
     """Print what each part of what was learned is worth: figures in percent, and points more than by words alone."""
     if not rows:
         return
-    table = NamesTable("what usage adds: percent, and points more", "with", *rows[0].figures)
-    for row in rows:
-        table.add_row(row.name, *(_with_gain(row.figures[name], rows[0].figures[name]) for name in row.figures))
+    words_alone = next(iter(rows.values()))
+    table = NamesTable("what usage adds: percent, and points more", "with", *words_alone)
+    for parts, figures in rows.items():
+        table.add_row(parts, *(_with_gain(value, words_alone[name]) for name, value in figures.items()))
     Console().print(table)
 
 

@@ -6,47 +6,50 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from rich.console import Console
 
 from agent_utilities.catalog.context import ACTIVE, ATTACHED, attached_line
 from agent_utilities.catalog.model import KINDS, ComponentKind
-from agent_utilities.catalog.surface_size import ListedTool, surface_warning
-from agent_utilities.catalog.tokens import n_tokens
-from agent_utilities.mcp.command_line.plain_text import plain
-from agent_utilities.mcp.command_line.tables import NamesTable
+from agent_utilities.catalog.tokens import ListedTool, n_tokens, surface_warning
+from agent_utilities.mcp.command_line.tables import NamesTable, plain
+from agent_utilities.mcp.feature_list import FeatureList
 from agent_utilities.mcp.host import Host
+from agent_utilities.mcp.operator_bounds import OperatorBounds
+from agent_utilities.mcp.own_tool import OwnTool
+from agent_utilities.mcp.request import Request, serving
 from agent_utilities.mcp.surface.components import entry_of
 from agent_utilities.mcp.surface.verdict import Verdict
 from agent_utilities.mcp.surface_size import can_defer
-from agent_utilities.mcp.tool_search.entry_tools import EntryTool
-from agent_utilities.resolution.reasons import reason_text, reasons_by_name, status_text
+from agent_utilities.resolution.answer import reason_text, reasons_by_name, status_text
 from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import NOTHING
-from agent_utilities.visibility.decision import Decision, unknown_in
-from agent_utilities.visibility.sections import sections_of
-from agent_utilities.visibility.steps import finish
+from agent_utilities.visibility.bounds import finish
+from agent_utilities.visibility.decision import Decision, sections_of
+from agent_utilities.visibility.unfit import unknown_in
 
 _STYLE = {"visible": "green", "deferred": "yellow", "denied": "red"}
 
-_PURPOSES = {"capability": "switches capabilities on and off"}
 
-
-async def print_listing(host: Host, as_json: bool) -> None:
+async def print_listing(host: Host, features: FeatureList, bounds: OperatorBounds, as_json: bool) -> None:
     """Print the operator's view of a server: nothing is held back from the one who launches it.
 
     Args:
         host: the server, its selection set.
+        features: those that it has.
+        bounds: what its operator gave.
         as_json: print one JSON object instead of a table.
 
     Raises:
         SelectionError: what the operator gave would end a launch.
     """
-    await host.know_everything()
-    await host.check_bounds()
-    verdict = await host.verdict_once(NOTHING)
-    entry_tools = await _entry_rows(host, verdict)
+    await features.know_everything()
+    await bounds.check()
+    request = await features.report(NOTHING, partial(host.request, NOTHING, is_dry=True))
+    verdict = request.verdict
+    entry_tools = await _own_rows(host, request)
     rows = [row for kind in KINDS for row in await _rows(host, kind, verdict)]
     tools = [row for row in rows if row["kind"] == "tool"]
     totals = _totals(tools, entry_tools)
@@ -55,7 +58,7 @@ async def print_listing(host: Host, as_json: bool) -> None:
     resolution = verdict.preferences.resolution
     query = status_text(resolution.status, resolution.cause, resolution.n_left_out)
     unknown, notices = await _unknown(host), host.surface.operator.notices
-    absent = list(host.absent(host.surface.unbounded().bounds))
+    absent = features.absent(host.surface.unbounded().bounds)
     rows = [*entry_tools, *rows]
     if as_json:
         body = {"server": host.name, "components": rows, "totals": totals, "query": query, "unknown": unknown}
@@ -86,10 +89,10 @@ def _totals(tools: Sequence[dict[str, Any]], entry_tools: Sequence[dict[str, Any
     }
 
 
-async def _entry_rows(host: Host, verdict: Verdict) -> list[dict[str, Any]]:
-    """Return a row for each entry tool of a caller's list; none where nothing is deferred for him."""
-    with host.surface.under_verdict(verdict):
-        tools = [tool for tool in await host.components("tool") if isinstance(tool, EntryTool)]
+async def _own_rows(host: Host, request: Request) -> list[dict[str, Any]]:
+    """Return a row for each tool of features' own in a caller's list."""
+    with serving(request):
+        tools = [tool for tool in await host.components("tool") if isinstance(tool, OwnTool)]
     return [
         {
             "kind": "tool",
@@ -97,17 +100,12 @@ async def _entry_rows(host: Host, verdict: Verdict) -> list[dict[str, Any]]:
             "tags": [],
             "read_only": bool(tool.annotations and tool.annotations.read_only_hint),
             "verdict": "visible",
-            "reason": _PURPOSES.get(tool.name, f"by which deferred tools are {_by_role(tool)}"),
+            "reason": tool.purpose,
             **_told_to_models(tool),
             "entry_tool": True,
         }
         for tool in tools
     ]
-
-
-def _by_role(tool: Any) -> str:
-    """Return what an entry tool does with deferred tools: `tool_search` is the one that only reads."""
-    return "found" if tool.annotations is not None and tool.annotations.read_only_hint else "called"
 
 
 async def _rows(host: Host, kind: ComponentKind, verdict: Verdict) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Protocol, TypeVar
 import typer
 from typer.core import TyperCommand, TyperOption
 
-from agent_utilities.mcp.command_line.version import NO_VERSION
+from agent_utilities.mcp.command_line import NO_VERSION
 from agent_utilities.selection.channels import Field, ValueKind, given_elsewhere, near_miss, spellings
 from agent_utilities.selection.merge import SEARCHING
 from agent_utilities.selection.model import Selection

@@ -1,4 +1,4 @@
-"""Tables on a terminal, in which names stay in one piece as far as there is room for them."""
+"""Text and tables on a terminal, in which names stay in one piece as far as there is room for them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,22 @@ from collections.abc import Iterator, Sequence
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len, chop_cells
 from rich.console import Console, ConsoleOptions, RenderableType
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
+
+from agent_utilities.upstream.configuration.config_text import shown
 
 _GAP = 2
 """Columns of a terminal between two columns of a table."""
 _BETWEEN_WORDS = re.compile(r"(?<=[ \n=/&?|])(?<!≈ )|(?<=,)(?!\d)")
 _NUMBER = re.compile(r"([-+]?[\d,.]+( ?%| ms)?( +[-+][\d.]+)?)?")
 _IN_NAMES = re.compile(r"(?<=[^\W_][_.:-])")
+
+
+def plain(text: str) -> str:
+    """Return a text that a console without emoji prints as it is: no markup of it counts, and none of it acts."""
+    return escape(shown(text, len(text)))
 
 
 class NamesTable:

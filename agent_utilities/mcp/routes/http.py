@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
 import fastmcp
 from fastmcp.server.context import reset_transport, set_transport
 from fastmcp.server.http import StarletteWithLifespan
@@ -9,25 +14,100 @@ from starlette.middleware import Middleware
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from agent_utilities.mcp.feature_list import FeatureList
 from agent_utilities.mcp.host import Host
+from agent_utilities.mcp.operator_bounds import OperatorBounds
+from agent_utilities.mcp.routes.host_guard import HostGuard, accepted_on, is_guarded
+from agent_utilities.mcp.stopping import Stopping
 from agent_utilities.mcp.wire.known_paths import KnownPaths
 from agent_utilities.mcp.wire.paths import Endpoints
 from agent_utilities.mcp.wire.request import RequestReader, SelectionMiddleware
 
 
-def selection_middleware(path: str | None, transport: str, reader: RequestReader, host: Host) -> Middleware:
+def application(
+    server: Host,
+    features: FeatureList,
+    make: Callable[..., StarletteWithLifespan],
+    given: dict[str, Any],
+    address: str | None,
+) -> StarletteWithLifespan:
+    """Return a server's ASGI application: MCP and `/sse` beside it, selections read, hosts and origins guarded.
+
+    Args:
+        server: the server.
+        features: those that it has.
+        make: FastMCP's own, which makes the application.
+        given: what it was asked with.
+        address: what it is bound to; None where another server than ours binds it.
+    """
+    path, transport = given.get("path"), given.get("transport", "http")
+    protection = given.pop("host_origin_protection", None)
+    hosts, origins = given.pop("allowed_hosts", None) or (), given.pop("allowed_origins", None) or ()
+    reader = RequestReader(lambda: server.surface.cache_bytes("requests"), server.surface.operator.check)
+    reading = selection_middleware(path, transport, reader, KnownPaths(server, features))
+    given["middleware"] = [*(given.get("middleware") or []), reading]
+    app = make(**given, host_origin_protection=False)
+    if transport != "sse":
+        app.router.routes.extend(sse_routes(make(transport="sse", host_origin_protection=False)))
+    app.add_middleware(WholeResponses)
+    if is_guarded(protection):
+        accepted = accepted_on(address, server.surface.operator.settings, hosts, origins)
+        app.add_middleware(HostGuard, accepted=accepted)
+        if not accepted.loopback:
+            print(f"WARNING: {accepted}", file=sys.stderr)
+    return app
+
+
+def run_options(given: dict[str, Any]) -> dict[str, Any]:
+    """Return what FastMCP serves with: it resolves what is None by its own settings, to no guard.
+
+    Hosts are then read by the guard itself.
+    """
+    given["host_origin_protection"] = is_guarded(given.get("host_origin_protection"))
+    given["allowed_hosts"] = given.get("allowed_hosts") or []
+    return given
+
+
+def tell_when_started(
+    app: StarletteWithLifespan,
+    whole: Callable[[], AbstractAsyncContextManager[None]],
+    bounds: OperatorBounds,
+    stopping: Stopping,
+) -> None:
+    """Have an application log what the operator's bounds come to when it starts, where nothing has said it.
+
+    Args:
+        app: the application.
+        whole: returns a block within which every lifespan of the server has been entered.
+        bounds: what is told.
+        stopping: heeds signals while it is served.
+    """
+    lifespan = app.router.lifespan_context
+
+    @asynccontextmanager
+    async def telling(app: Any) -> AsyncIterator[Any]:
+        async with whole():
+            await bounds.tell(on_stderr=False)
+            async with lifespan(app) as state:
+                with stopping.heeding_signals():  # the web server has set its own handlers by now
+                    yield state
+
+    app.router.lifespan_context = telling
+
+
+def selection_middleware(path: str | None, transport: str, reader: RequestReader, known: KnownPaths) -> Middleware:
     """Return the middleware that reads the selection of requests to the MCP paths, `/tools` and `/context`.
 
     Args:
         path: the MCP endpoint's path, or None for FastMCP's own setting.
         transport: the transport that `path` belongs to.
         reader: reads the selections.
-        host: the server that is served.
+        known: says which paths name something.
     """
     sse = path if transport == "sse" and path is not None else fastmcp.settings.sse_path
     streamable = path if transport != "sse" and path is not None else fastmcp.settings.streamable_http_path
     endpoints = Endpoints([fastmcp.settings.message_path], [sse, streamable, "/tools", "/context"])
-    return Middleware(SelectionMiddleware, endpoints=endpoints, sse_path=sse, reader=reader, known=KnownPaths(host))
+    return Middleware(SelectionMiddleware, endpoints=endpoints, sse_path=sse, reader=reader, known=known)
 
 
 def sse_routes(app: StarletteWithLifespan) -> list[BaseRoute]:

@@ -11,29 +11,29 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, request_response
 
-from agent_utilities.activation.active import Active
+from agent_utilities.activation.active import Active, Threshold
 from agent_utilities.activation.active_text import written
-from agent_utilities.activation.deferral import Threshold
 from agent_utilities.catalog.tokens import n_tokens
+from agent_utilities.mcp.feature_list import FeatureList
 from agent_utilities.mcp.host import Host
-from agent_utilities.mcp.observers.base import ToolsListed
+from agent_utilities.mcp.request import ToolsListed, serving
 from agent_utilities.mcp.surface.verdict import CollectingDecisions
 from agent_utilities.mcp.wire.request import selection_of
 from agent_utilities.mcp.wire.summary import summarise
-from agent_utilities.resolution.reasons import reasons_by_name
-from agent_utilities.runtime.turns import in_turns
+from agent_utilities.resolution.answer import reasons_by_name
+from agent_utilities.runtime.waiting import in_turns
 from agent_utilities.selection.merge import effective
 from agent_utilities.selection.model import NameSet, Selection, Value
 
 if TYPE_CHECKING:
-    from agent_utilities.mcp.observers.metrics import Metrics
+    from agent_utilities.mcp.metrics import Metrics
 
 
-def json_routes(host: Host, metrics: Metrics) -> list[BaseRoute]:
+def json_routes(host: Host, features: FeatureList, metrics: Metrics) -> list[BaseRoute]:
     """Return the routes of a server; `/tools` and `/metrics` are behind its auth, health checks are not."""
 
     async def tools(request: Request) -> Response:
-        return JSONResponse(await _tools(host, selection_of(request)))
+        return JSONResponse(await _tools(host, features, selection_of(request)))
 
     async def health(request: Request) -> Response:
         return JSONResponse({"status": "ok", "server": host.name})
@@ -66,17 +66,17 @@ def guarded(host: Host, path: str, endpoint: Any) -> Route:
     return Route(path, guarded, methods=["GET"])
 
 
-async def _tools(host: Host, caller: Selection) -> dict[str, Any]:
+async def _tools(host: Host, features: FeatureList, caller: Selection) -> dict[str, Any]:
     """Return what `tools/list` would show this caller, as plain JSON."""
     await host.wait_for_first(caller, "tool")
-    verdict = await host.verdict(caller, lists_tools=True)
-    with host.surface.under_verdict(verdict), CollectingDecisions(verdict) as decisions:
+    asked = await host.request(caller)
+    with serving(asked), CollectingDecisions(asked.verdict) as decisions:
         listed = dedupe_with_versions(list(await host.list_tools()), lambda tool: tool.name)
         decision = decisions.get("tool")
-        summary = await summarise(host, verdict, "tool", decision)
+        summary = await summarise(host, features, asked, "tool", decision)
     if decision is not None:
-        host.surface.observers.listed(ToolsListed("GET /tools", decision, summary))
-    reasons = reasons_by_name(verdict.preferences.resolution)
+        host.notify(ToolsListed("GET /tools", decision, summary, asked))
+    reasons = reasons_by_name(asked.verdict.preferences.resolution)
     tools = [{**_shown(tool), **reasons.get(tool.name, {})} async for tool in in_turns(listed)]
     selection = {**summary, "caller": _as_given(caller)}
     return {"server": host.name, "tools": tools, "selection": selection, "revision": summary["revision"]}

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from agent_utilities.selection.nearest import nearest
+from agent_utilities.selection.model import nearest
 
 _N_TOLD = 5
 _VALUE_LIMIT = 80

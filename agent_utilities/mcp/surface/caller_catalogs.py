@@ -9,7 +9,7 @@ from fastmcp.server.dependencies import get_access_token
 
 from agent_utilities.catalog.model import Catalog, ComponentKind
 from agent_utilities.mcp.fastmcp_internals import is_over_stdio
-from agent_utilities.runtime.bounded_cache import BoundedCache
+from agent_utilities.runtime.caches import BoundedCache
 
 CATALOGS_BYTES = 4 << 20
 """What the catalogs of callers may take together, beside the entries that they share."""

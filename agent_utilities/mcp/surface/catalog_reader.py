@@ -11,7 +11,7 @@ from cachetools import LRUCache
 
 from agent_utilities.catalog.model import Catalog, ComponentKind, Entry
 from agent_utilities.mcp.surface.components import Traits, bearing_of, entry_of, traits_of
-from agent_utilities.runtime.turns import in_turns
+from agent_utilities.runtime.waiting import in_turns
 
 _N_SNAPSHOTS = 4
 

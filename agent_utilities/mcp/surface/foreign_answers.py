@@ -11,6 +11,7 @@ from fastmcp.server.middleware import Middleware
 from fastmcp.server.middleware.dereference import DereferenceRefsMiddleware
 
 from agent_utilities.catalog.model import ComponentKind
+from agent_utilities.mcp.own_tool import OwnTool
 from agent_utilities.mcp.surface.components import Component, name_of
 from agent_utilities.visibility.decision import Decision
 
@@ -83,8 +84,8 @@ def is_shown(kind: ComponentKind, component: Component, decision: Decision, *, i
         decision: on what the server itself lists; it may have no component of this name.
         is_foreign: whether middleware answered itself; preferences are then held here too.
     """
-    if getattr(component, "is_entry_tool", False):
-        return True  # the server's own, in no catalog
+    if isinstance(component, OwnTool):
+        return True  # a feature's, in no catalog
     kept = decision.visible_keys if is_foreign else decision.permitted_keys
     name, version = name_of(kind, component), component.version
     versions = decision.versions.get(name)

@@ -7,15 +7,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from agent_utilities.activation.deferral import OFF
-from agent_utilities.selection.final_off import final_off, off_for_no_match
-from agent_utilities.selection.merge import Effective, effective, merge
+from agent_utilities.activation.active import OFF
+from agent_utilities.selection.merge import Effective, effective, final_off, merge, off_for_no_match
 from agent_utilities.selection.model import NO_NAMES, NOTHING, Selection
 from agent_utilities.selection.parse import read_env
 from agent_utilities.settings import VARIABLES, Settings
 from agent_utilities.settings_file import VARIABLE as CONFIG_FILE
 from agent_utilities.settings_file import SettingsFiles, read_files
-from agent_utilities.visibility.operator_pins import bound_to_tags
+from agent_utilities.visibility.curation import bound_to_tags
 
 
 class Operator:
@@ -37,8 +36,6 @@ class Operator:
         """The tags that he gave, folded, and that his pins may fit; None where whoever tags a tool is trusted."""
         self.defers_by_default = OFF
         """When tools are deferred where nobody says."""
-        self.fixed_capabilities: frozenset[str] | None = None
-        """Capabilities that are active for everybody; None where there are none to choose from."""
         self.has_configured_denies = False
         """Whether components may bring denies of his along; set before anything is served."""
 
@@ -120,12 +117,9 @@ class Operator:
         return self._with_configured(effective(selection))
 
     def _with_configured(self, settings: Effective) -> Effective:
-        capabilities = self.fixed_capabilities
-        if capabilities is not None:
-            capabilities |= settings.capabilities or frozenset()
-        if settings.capabilities == capabilities and settings.configured == self.has_configured_denies:
+        if settings.capabilities is None and settings.configured == self.has_configured_denies:
             return settings
-        return replace(settings, configured=self.has_configured_denies, capabilities=capabilities)
+        return replace(settings, configured=self.has_configured_denies, capabilities=None)
 
     def launch(self, selection: Selection, **settings: Any) -> None:
         """Take the command line's selection and settings, for all requests to come."""

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import Selection
 from agent_utilities.visibility.bounds import Bounds
+from agent_utilities.visibility.curation import Preferences
 from agent_utilities.visibility.decision import Decision
-from agent_utilities.visibility.preferences import Preferences
+from agent_utilities.visibility.narrowing import Narrowings
 
+SettledKey = tuple[Selection, Narrowings]
+"""A caller's selection, and what features take away besides."""
 DecisionKey = tuple[str, Effective, Preferences]
 """Digest of the catalog, the bounds that hold, and what is to be shown: all that `decide` reads."""
 
@@ -31,8 +34,9 @@ class Settled:
     asked: str
 
 
-def weigh_settled(caller: Selection, settled: Settled) -> int:
+def weigh_settled(key: SettledKey, settled: Settled) -> int:
     """Return about how many bytes a caller's selection takes, and all that follows from it."""
+    caller, _ = key
     return 3_000 + 700 * len(settled.bounds.rules) + settled.bounds.n_copied_bytes + caller.n_bytes
 
 

@@ -3,38 +3,34 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from agent_utilities.activation.deferral import AUTO, OFF
-from agent_utilities.catalog import entry_names
+from agent_utilities.activation.active import AUTO, OFF
+from agent_utilities.catalog import entry_tools
 from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind, entry
-from agent_utilities.mcp.observers.base import Observers
-from agent_utilities.mcp.observers.log_lines import LogLines
-from agent_utilities.mcp.observers.span_events import SpanEvents
+from agent_utilities.mcp.events import Decided, Observers
 from agent_utilities.mcp.surface.caller_catalogs import CallerCatalogs
 from agent_utilities.mcp.surface.catalog_reader import CatalogReader
 from agent_utilities.mcp.surface.components import entry_of
 from agent_utilities.mcp.surface.operator import Operator
-from agent_utilities.mcp.surface.settled import DecisionKey, Settled, weigh_decision, weigh_settled
+from agent_utilities.mcp.surface.settled import DecisionKey, Settled, SettledKey, weigh_decision, weigh_settled
 from agent_utilities.mcp.surface.verdict import UnderVerdict, Verdict, hand_back, verdict_in_force
-from agent_utilities.resolution.scope import CallerScope
-from agent_utilities.runtime.bounded_cache import BoundedCache
-from agent_utilities.runtime.cache_budget import LONGEST_KEPT, Memo, cache_bytes
-from agent_utilities.runtime.turns import finish_in_turns
-from agent_utilities.selection.merge import Effective
-from agent_utilities.selection.model import NOTHING, NameSet, Selection, Slot
-from agent_utilities.selection.resolution import Resolution
+from agent_utilities.resolution.answer import CallerScope
+from agent_utilities.runtime.caches import LONGEST_KEPT, BoundedCache, Memo, cache_bytes
+from agent_utilities.runtime.waiting import finish_in_turns
+from agent_utilities.selection.merge import Effective, asked_digest
+from agent_utilities.selection.model import NOTHING, NameSet, Resolution, Selection, Slot
 from agent_utilities.visibility.bounds import Bounds
-from agent_utilities.visibility.decision import Decision, decide
-from agent_utilities.visibility.preferences import preferences_of
-from agent_utilities.visibility.revision import asked_digest, revision
+from agent_utilities.visibility.curation import preferences_of
+from agent_utilities.visibility.decision import Decision, decide, revision
+from agent_utilities.visibility.narrowing import Narrowings
 
-TOOL_SEARCH = entry("tool", entry_names.TOOL_SEARCH, read_only=True)
+TOOL_SEARCH = entry("tool", entry_tools.TOOL_SEARCH, read_only=True)
 """The entry tool without which nothing is deferred, as bounds judge it."""
-CALL_TOOL = entry("tool", entry_names.CALL_TOOL)
+CALL_TOOL = entry("tool", entry_tools.CALL_TOOL)
 """The other one."""
 _EVERYWHERE = object()
 _BY_CALLERS_NAMES: frozenset[Slot] = frozenset(
@@ -49,18 +45,22 @@ class Surface:
 
     Args:
         environ: the environment to read the operator's selection and settings from; the process's by default.
+        narrowings: returns what is taken away besides from everybody who selects so.
     """
 
-    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, environ: Mapping[str, str] | None = None, narrowings: Callable[[Selection], Narrowings] = lambda _: ()
+    ) -> None:
         self.operator = Operator(environ)
-        self.observers = Observers(LogLines(), SpanEvents())
+        self.observers = Observers()
+        self._narrowings = narrowings
         self.catalogs = CallerCatalogs()
         """What each caller was last listed."""
         self._readers: dict[ComponentKind, CatalogReader] = {kind: CatalogReader(kind) for kind in KINDS}
-        self._mounted: dict[bool, Verdict] = {}
+        self._mounted: dict[tuple[bool, Narrowings], Verdict] = {}
 
     @cached_property
-    def _settled(self) -> BoundedCache[Selection, Settled]:
+    def _settled(self) -> BoundedCache[SettledKey, Settled]:
         return BoundedCache(self.cache_bytes("settled"), weigh_settled)
 
     @cached_property
@@ -86,11 +86,6 @@ class Surface:
             self.operator.pins, self.operator.own_tags = pins, own_tags
             self._forget()
 
-    def offer(self, fixed: frozenset[str]) -> None:
-        """Have callers choose among capabilities, of which some are active for everybody."""
-        self.operator.fixed_capabilities = fixed
-        self._forget()
-
     def _forget(self) -> None:
         self._settled.clear()
         self._decisions.clear()
@@ -101,13 +96,21 @@ class Surface:
         """About how many bytes are held for selections and decisions seen before; bounded, whoever asks what."""
         return self._settled.weight + self._decisions.weight + self.catalogs.weight
 
-    # -- verdicts ------------------------------------------------------------------------------------------------
+    # -- verdicts ----------------------------------------------------------------------------------------------------
 
-    def settled(self, caller: Selection) -> Settled:
-        """Return what holds for a caller's selection, the operator's taken with it."""
-        settled = self._settled.get(caller)
+    def settled(self, caller: Selection, narrowings: Narrowings | None = None) -> Settled:
+        """Return what holds for a caller's selection, the operator's taken with it.
+
+        Args:
+            caller: the selection.
+            narrowings: what is taken away besides; what is for everybody who selects so where None.
+        """
+        key = caller, self._narrowings(caller) if narrowings is None else narrowings
+        settled = self._settled.get(key)
         if settled is None:
             settings = self.operator.effective(caller)
+            for narrowing in key[1]:
+                settings = narrowing.narrowed(settings)
             bounds = Bounds(settings)
             by_caller = settings.is_searched_by_caller(self.operator.defers_by_default)
             preferences = preferences_of(
@@ -119,19 +122,21 @@ class Surface:
             )
             settled = Settled(settings, bounds, preferences, asked_digest(caller))
             if caller.n_bytes <= LONGEST_KEPT:
-                self._settled.keep(caller, settled)
+                self._settled.keep(key, settled)
         return settled
 
-    def verdict(self, caller: Selection, *, shapes_lists: bool) -> Verdict:
+    def verdict(self, caller: Selection, *, shapes_lists: bool, narrowings: Narrowings | None = None) -> Verdict:
         """Return the verdict for one request of a caller, its query not yet resolved.
 
         Args:
             caller: the caller's selection.
             shapes_lists: whether its preferences choose what is listed.
+            narrowings: what is taken away for this request; what is for everybody who selects so where None.
         """
-        settled = self.settled(caller)
+        settled = self.settled(caller, narrowings)
         held = settled.effective, settled.bounds, settled.preferences
-        return Verdict(self, *held, shapes_lists, by_caller=bool(caller.slots), asked=settled.asked)
+        by_caller = bool(caller.slots) or (narrowings is not None and narrowings != self._narrowings(NOTHING))
+        return Verdict(self, *held, shapes_lists, by_caller=by_caller, asked=settled.asked)
 
     def resolved(self, verdict: Verdict, resolution: Resolution) -> Verdict:
         """Return a verdict with the answer to its query."""
@@ -166,14 +171,18 @@ class Surface:
             return verdict
         reached = verdict.surface
         is_shared = isinstance(reached, Surface) and reached.operator.environ is self.operator.environ
-        if is_shared not in self._mounted:
+        key = is_shared, self._narrowings(NOTHING)
+        if (own := self._mounted.get(key)) is None:
             given = self.operator.selection
             slots = tuple(entry for entry in given.slots if not is_shared or entry[0] not in _BY_CALLERS_NAMES)
             settings = self.operator.alone(Selection(slots))
-            self._mounted[is_shared] = Verdict(self, settings, Bounds(settings))
-        return self._mounted[is_shared]
+            for narrowing in key[1]:
+                settings = narrowing.narrowed(settings)
+            self._mounted.clear()
+            own = self._mounted[key] = Verdict(self, settings, Bounds(settings))
+        return own
 
-    # -- decisions -----------------------------------------------------------------------------------------------
+    # -- decisions ---------------------------------------------------------------------------------------------------
 
     def decide(self, kind: ComponentKind, components: Sequence[Any], verdict: Verdict) -> Decision:
         """Return the decision on a listing; the same inputs are decided once (law L6)."""
@@ -194,7 +203,7 @@ class Surface:
             refusals = verdict.judgements.get(catalog.digest)
             decision = decide(catalog, verdict.effective.bounds_only, verdict.preferences_for(kind), refusals)
             if verdict.shapes_lists:
-                self.observers.decided(time.perf_counter() - started)
+                self.observers.notify(Decided(time.perf_counter() - started))
             if key[1].caller_bytes <= LONGEST_KEPT:
                 self._decisions.keep(key, decision)
         return decision
@@ -257,7 +266,7 @@ class Surface:
 
         return CallerScope(f"{catalog.digest}:{verdict.effective.bounds_digest}:{sorted(refused)}", names)
 
-    # -- listings ------------------------------------------------------------------------------------------------
+    # -- listings ----------------------------------------------------------------------------------------------------
 
     async def prepare(self, kind: ComponentKind, components: Sequence[Any]) -> bool:
         """Read a long listing in turns with the event loop, so that it need not be read at once (law L7).

@@ -6,13 +6,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from agent_utilities.catalog.model import ComponentKind
-from agent_utilities.mcp.search_session import SessionView
-from agent_utilities.mcp.session_trail import SessionTrail
-from agent_utilities.mcp.taken_capabilities import Taken
 from agent_utilities.selection.merge import Effective
 from agent_utilities.visibility.bounds import Bounds, Refusals
+from agent_utilities.visibility.curation import NO_PREFERENCES, Preferences
 from agent_utilities.visibility.decision import Decision
-from agent_utilities.visibility.preferences import NO_PREFERENCES, Preferences
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -26,13 +23,10 @@ class Verdict:
         bounds: the rules they come to.
         preferences: what was asked for to be shown, the query resolved where tools are listed.
         shapes_lists: whether the preferences apply: only where tools are listed to a caller.
-        by_caller: whether the caller gave any setting.
+        by_caller: whether the caller gave any setting, or a feature narrows for this request alone.
         asked: digest of what the caller alone asked for.
-        view: the session that keeps the caller's active set; None where each request brings its own.
         judgements: by a catalog's digest, what the bounds come to on it, for as long as the request lasts.
         unlisted: by a catalog's digest, the permitted names in it that the author's middleware keeps off lists.
-        trail: what the caller's session asked for and called; None where the request stands alone.
-        capabilities: what capabilities come to for the request; None where there are none.
     """
 
     surface: object
@@ -43,10 +37,7 @@ class Verdict:
     by_caller: bool = False
     asked: str = ""
     judgements: dict[str, Refusals] = field(default_factory=dict)
-    view: SessionView | None = None
     unlisted: dict[str, frozenset[str]] = field(default_factory=dict)
-    trail: SessionTrail | None = None
-    capabilities: Taken | None = None
 
     def preferences_for(self, kind: ComponentKind) -> Preferences:
         """Return what is to be shown of a kind of component: preferences are of listed tools only."""

@@ -48,18 +48,18 @@ class DynamicVisibilityTransform(Transform):
     Args:
         surface: the surface that decides.
         injected: returns the tools that `ToolInjectionMiddleware` adds: they are of the catalog too.
-        entry_tool: returns the tool of a name by which the present caller gets at deferred ones, or None.
+        own_tool: returns a feature's own tool of a name for the present caller, or None.
     """
 
     def __init__(
         self,
         surface: Surface,
         injected: Callable[[], Sequence[Tool]] = tuple,
-        entry_tool: Callable[[str], Awaitable[Tool | None]] = _none,
+        own_tool: Callable[[str], Awaitable[Tool | None]] = _none,
     ) -> None:
         self._surface = surface
         self._injected = injected
-        self._entry_tool = entry_tool
+        self._own_tool = own_tool
 
     async def list_tools(self, tools: Sequence[Tool]) -> Sequence[Tool]:
         """Return the visible tools."""
@@ -83,7 +83,7 @@ class DynamicVisibilityTransform(Transform):
     async def get_tool(self, name: str, call_next: GetToolNext, *, version: VersionSpec | None = None) -> Tool | None:
         """Return a tool if it is permitted, visible or not."""
         tool: Tool | None = await self._permitted("tool", name, call_next, version)
-        return await self._entry_tool(name) if tool is None else tool
+        return await self._own_tool(name) if tool is None else tool
 
     async def get_prompt(
         self, name: str, call_next: GetPromptNext, *, version: VersionSpec | None = None

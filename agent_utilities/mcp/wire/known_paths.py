@@ -7,23 +7,25 @@ from typing import NoReturn
 from starlette.types import Scope
 
 from agent_utilities.catalog.model import KINDS, entry
+from agent_utilities.mcp.feature_list import FeatureList
 from agent_utilities.mcp.host import Host
 from agent_utilities.mcp.wire.summary import unknown_names
+from agent_utilities.selection.caller import SOURCE, PathError, PathSelection
 from agent_utilities.selection.model import NameSet, Selection
-from agent_utilities.selection.path import SOURCE, PathError, PathSelection
 
 
 class KnownPaths:
     """Refuses paths that name nothing known: what the operator denies reads like what never was (law L1).
 
-    Who may not be served at all is told neither; the endpoint's own auth answers him.
+    Who may not be served at all is told neither; the endpoint's own auth answers them.
 
     Args:
         host: the server that is asked.
+        features: may know toolsets that are to come.
     """
 
-    def __init__(self, host: Host) -> None:
-        self._host = host
+    def __init__(self, host: Host, features: FeatureList) -> None:
+        self._host, self._features = host, features
 
     async def check(self, path: PathSelection, scope: Scope) -> None:
         """Return where a path may be served.
@@ -51,7 +53,9 @@ class KnownPaths:
                 catalog = await self._host.catalog(kind)
             if (await surface.decide_in_turns(kind, catalog, verdict)).permitted:
                 return True
-        to_come = (entry("tool", "", tags=[name], read_only=True) for name in self._host.toolsets_to_come())
+        to_come = (
+            entry("tool", "", tags=[name], read_only=True) for name in self._features.gathered("toolsets_to_come")
+        )
         return any(verdict.bounds.refusal(toolset) is None for toolset in to_come)
 
     async def _refuse(self, toolsets: str, selection: Selection) -> NoReturn:

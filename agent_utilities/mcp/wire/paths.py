@@ -7,8 +7,8 @@ from urllib.parse import quote, unquote_to_bytes
 
 from starlette.types import Scope
 
+from agent_utilities.selection.caller import READ_ONLY, SOURCE, TOOLSETS
 from agent_utilities.selection.parse import utf8_text
-from agent_utilities.selection.path import READ_ONLY, SOURCE, TOOLSETS
 
 
 class Endpoints:

@@ -15,13 +15,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from agent_utilities.errors import SelectionError
 from agent_utilities.mcp.wire.known_paths import KnownPaths
 from agent_utilities.mcp.wire.paths import Endpoints
-from agent_utilities.runtime.bounded_cache import BoundedCache
-from agent_utilities.runtime.cache_budget import LONGEST_KEPT
+from agent_utilities.runtime.caches import LONGEST_KEPT, BoundedCache
+from agent_utilities.selection.caller import NO_PATH, PathError, PathSelection, parse_path, read_path
 from agent_utilities.selection.channels import field_of, is_selection_header
 from agent_utilities.selection.merge import merge
 from agent_utilities.selection.model import NOTHING, Selection
 from agent_utilities.selection.parse import read_request
-from agent_utilities.selection.path import NO_PATH, PathError, PathSelection, parse_path, read_path
 
 STATE = "agent_utilities.selection"
 """The key of `scope["state"]` that holds the caller's `Selection`."""

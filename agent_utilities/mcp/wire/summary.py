@@ -6,39 +6,37 @@ from dataclasses import replace
 from typing import Any
 
 from agent_utilities.activation.active import Active
-from agent_utilities.activation.active_text import written
 from agent_utilities.catalog.model import KINDS, ComponentKind
+from agent_utilities.mcp.feature_list import FeatureList
 from agent_utilities.mcp.host import Host
+from agent_utilities.mcp.request import Request
 from agent_utilities.mcp.surface.verdict import Verdict
-from agent_utilities.runtime.turns import finish_in_turns
+from agent_utilities.runtime.waiting import finish_in_turns
 from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import NOTHING, NameSet, Setting, fold
-from agent_utilities.selection.resolution import ANSWERED
-from agent_utilities.visibility.decision import Decision, unknown_in
-from agent_utilities.visibility.names import fitting_any
-from agent_utilities.visibility.revision import revision
+from agent_utilities.visibility.bounds import fitting_any
+from agent_utilities.visibility.decision import Decision, revision
+from agent_utilities.visibility.unfit import unknown_in
 
 
-async def summarise(host: Host, verdict: Verdict, kind: ComponentKind, decided: Decision | None) -> dict[str, Any]:
+async def summarise(
+    host: Host, features: FeatureList, request: Request, kind: ComponentKind, decided: Decision | None
+) -> dict[str, Any]:
     """Return what a caller is told of a list: nothing that tells a denied name from an unknown one.
 
     Args:
         host: the server that listed.
-        verdict: the verdict it was made under.
+        features: tell of themselves.
+        request: that it was made for.
         kind: what was listed.
         decided: what the list was made by; None where somebody answered before it was decided, such as a cache.
 
     Returns:
-        `revision`, `permitted`, `visible`, `status`; `cause` where the query was answered less than it could be;
-        `ranked` names of visible tools, best first, where it was answered, and `left_out` how many more answer it;
-        `by_usage` names of those of them that stand there for what was called before, and not for the query's words;
-        `unknown` names that the caller gave, each with the nearest; `absent` upstreams that were never reached yet;
-        where tools are deferred `deferred`, how many, and `active`, the value by which a later request shows the same;
-        on a gateway that has any `capabilities`: which are on, the value by which a later request has the same, and
-        where its words led.
+        `revision`, `permitted`, `visible`, `status`; `unknown` names that the caller gave, each with the nearest;
+        `absent` upstreams that were never reached yet; `left_out_features` that failed; and what features tell.
     """
+    verdict = request.verdict
     decision = decided or await host.surface.decide_in_turns(kind, await host.catalog(kind), verdict)
-    resolution = verdict.preferences.resolution
     unlisted = verdict.unlisted.get(decision.catalog.digest, frozenset()) if kind == "tool" else frozenset[str]()
     n_unlisted = len(unlisted - decision.visible_names) if unlisted else 0
     summary: dict[str, Any] = {
@@ -47,25 +45,14 @@ async def summarise(host: Host, verdict: Verdict, kind: ComponentKind, decided: 
         "visible": len(decision.visible),
         "status": decision.status,
     }
-    if resolution.cause and verdict.shapes_lists:
-        summary["cause"] = resolution.cause
-    if kind == "tool" and decision.status in ANSWERED:
-        shown = {decision.catalog.entries[i].name for i in decision.visible}
-        summary["ranked"] = [name for name in resolution.names if name in shown]
-        if by_usage := [tool.name for tool in resolution.tools if tool.by_usage and tool.name in shown]:
-            summary["by_usage"] = by_usage
-        if resolution.n_left_out:
-            summary["left_out"] = resolution.n_left_out
     if verdict.by_caller and (unknown := await unknown_names(host, decision, kind, verdict)):
         summary["unknown"] = unknown
-    if kind == "tool" and decision.defers:
-        summary["deferred"] = len(decision.deferred) - n_unlisted
-        summary["active"] = written(decision.active)
-    if kind == "tool" and verdict.capabilities is not None:
-        summary["capabilities"] = verdict.capabilities.summary()
-    if absent := host.absent(verdict.bounds):
-        summary["absent"] = list(absent)
-    return summary
+    if absent := features.absent(verdict.bounds):
+        summary["absent"] = absent
+    if failed := request.values.get("left_out"):
+        summary["left_out_features"] = failed
+    told = await features.summary(request, kind, decision)
+    return {**summary, **{key: value for key, value in told.items() if key not in summary}}
 
 
 async def unknown_names(
@@ -77,7 +64,7 @@ async def unknown_names(
         host: the server that listed.
         decision: what the list was made by.
         kind: what was listed.
-        verdict: of a list in which tools may be deferred: names that he pinned, or brought as active, are told too.
+        verdict: of a list in which tools may be deferred: names that they pinned, or brought as active, are told too.
     """
     unknown = await finish_in_turns(decision.finding_unknown())
     if verdict is not None and kind == "tool" and decision.defers and (lists := searched_lists(verdict.effective)):

@@ -1,16 +1,40 @@
-"""What a config file says: JSON as editors take it, or TOML. The file may be a stranger's, and hold anything."""
+"""What a config file says, JSON as editors take it or TOML, and how messages show it. It may be a stranger's."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from agent_utilities.upstream.configuration.shown import shown
 from agent_utilities.upstream.errors import ConfigError
+
+_LIMIT = 120
+
+
+def shown(text: str, limit: int = _LIMIT) -> str:
+    """Return a text on one line, with control characters and invisible ones as escapes.
+
+    A file may be a stranger's: an escape sequence in it could clear the line that warns of it, and a character that
+    turns the direction of writing could make one command look like another.
+
+    Args:
+        text: the text.
+        limit: characters after which it is cut, with `…`.
+    """
+    cut = text if len(text) <= limit else text[: limit - 1] + "…"
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in cut)
+
+
+def described(value: object) -> str:
+    """Return what a value is, without the value: `a text`, `a list`."""
+    names = {dict: "an object", list: "a list", str: "a text", bool: "a switch", int: "a number", float: "a number"}
+    return "null" if value is None else next((name for kind, name in names.items() if isinstance(value, kind)), "odd")
+
 
 MAX_BYTES = 8 * 1024 * 1024
 """The largest file that is read. `~/.claude.json`, which keeps a history, is the largest that hosts write."""
@@ -157,3 +181,22 @@ def _toml(text: str, path: Path) -> Any:
         refuse("nested too deep", path, f"{_MAX_DEPTH} tables or lists in one another are the most")
     except ValueError as error:
         refuse(f"not TOML: {str(error)[:80]}", path, "mend the file there")
+
+
+def read_env_file(path: Path) -> Mapping[str, str]:
+    """Return the variables of a file of `NAME=value` lines; quotes, `export` and comments are as in any `.env`.
+
+    Values are taken as they stand: `$NAME` in one is no variable, so that a password may have a dollar.
+
+    Raises:
+        ConfigError: there is no such file, or it can't be read.
+    """
+    from dotenv import dotenv_values
+
+    try:
+        text = read_bytes(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        refuse(f"not UTF-8 at byte {error.start}", path, "save it as UTF-8")
+    if "\0" in text:
+        refuse("has a NUL character", path, "name a text file")
+    return {name: value or "" for name, value in dotenv_values(stream=io.StringIO(text), interpolate=False).items()}

@@ -3,23 +3,173 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from agent_utilities.upstream.config import ToolOverride
-from agent_utilities.upstream.configuration.config_keys import Kind, fold
-from agent_utilities.upstream.configuration.entry_credentials import (
-    read_auth,
-    read_bearer_variable,
-    read_header_names,
-    read_headers,
-    read_meta_keys,
-    read_oauth,
-)
-from agent_utilities.upstream.configuration.entry_reading import Reading, Unusable, is_encodable
-from agent_utilities.upstream.configuration.shown import described, shown
-from agent_utilities.upstream.configuration.variables import references
+from agent_utilities.upstream.config import OAuthClient, ToolOverride
+from agent_utilities.upstream.configuration.config_keys import Key, Kind, fold
+from agent_utilities.upstream.configuration.config_text import described, shown
+from agent_utilities.upstream.configuration.variables import Unusable, Variables, references
+
+_K = TypeVar("_K")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a value is read with.
+
+    Args:
+        key: its key in the table.
+        variables: what fills the variables in it.
+        folder: what relative paths are of.
+        is_in_seconds: whether `timeout` is in seconds whatever its size.
+    """
+
+    key: Key
+    variables: Variables
+    folder: Path
+    is_in_seconds: bool
+
+    def wrong(self, value: object, expected: str) -> Unusable:
+        """Return the error for a value of a wrong type; a secret's is told without the value."""
+        told = described(value) if self.key.is_secret or isinstance(value, dict | list) else shown(repr(value))
+        return Unusable(f"is {told}", f"write {expected}")
+
+    def text(self, value: object, expected: str = "a text") -> str:
+        """Return a text, with its variables filled in."""
+        filled = self.variables.fill(self.a(str, value, expected))
+        if "\0" in filled or not is_encodable(filled):
+            raise Unusable("has a character that no program or address can take", f"write {expected} without it")
+        return filled
+
+    def a(self, kind: type[_K], value: object, expected: str) -> _K:
+        """Return a value that is of a kind."""
+        if not isinstance(value, kind):
+            raise self.wrong(value, expected)
+        return value
+
+    def names(self, value: object) -> tuple[str, ...]:
+        """Return a list of names, each once."""
+        expected = 'a list of names, such as ["read_file", "list_*"]'
+        names = self.a(list, value, expected)
+        if not all(isinstance(name, str) and name.strip() and is_encodable(name) for name in names):
+            raise Unusable("has what is no name", f"write {expected}")
+        return tuple(dict.fromkeys(name.strip() for name in names))
+
+    def scalars(self, value: object, expected: str) -> dict[str, str]:
+        """Return an object's values as texts; those that are null are left out."""
+        values = {}
+        for name, given in self.a(dict, value, expected).items():
+            if given is None:
+                continue
+            if isinstance(given, bool):
+                values[name] = "true" if given else "false"
+            elif isinstance(given, int | float):
+                values[name] = str(given)
+            elif isinstance(given, str):
+                values[name] = self.text(given)
+            else:
+                raise Unusable(f"has {described(given)} under {shown(name)!r}", f"write {expected}")
+        return values
+
+
+def is_encodable(text: str) -> bool:
+    """Whether a text can be written as UTF-8; half a surrogate pair, which an escape can spell, can't."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
+_NOT_HANDED_ON = re.compile(r"progressToken\Z|io\.modelcontextprotocol/|agent-utilities/|.*\*")
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+
+
+def _headers(value: object, reading: Reading) -> dict[str, str]:
+    values = reading.scalars(value, 'an object of texts, such as {"Authorization": "Bearer ${TOKEN}"}')
+    for name, text in values.items():
+        if not _HEADER_NAME.match(name):
+            raise Unusable(f"{shown(name)!r} can't be a header's name", "write letters, digits and dashes")
+        if _CONTROL.search(text):
+            raise Unusable(f"{name} has a line break or another control character", "write it on one line")
+    if len({name.lower() for name in values}) < len(values):
+        raise Unusable("has a header twice, in capitals and without", "leave one out")
+    return values
+
+
+def _header_names(value: object, reading: Reading) -> tuple[str, ...]:
+    names = reading.names(value)
+    if bad := next((name for name in names if not _HEADER_NAME.match(name) or "*" in name), None):
+        raise Unusable(f"{shown(bad)!r} can't be a header's name", "name each header in full")
+    return tuple(dict.fromkeys(name.lower() for name in names))
+
+
+def _meta_keys(value: object, reading: Reading) -> tuple[str, ...]:
+    """Return keys of `_meta`, each once; those of the protocol and of the gateway are between it and its callers."""
+    keys = reading.names(value)
+    if bad := next((key for key in keys if _NOT_HANDED_ON.match(key)), None):
+        hint = 'name each key of your own in full, such as "example.com/user"'
+        raise Unusable(f"{shown(bad)!r} is no key that can be handed on", hint)
+    return tuple(dict.fromkeys(keys))
+
+
+@dataclass(frozen=True, slots=True)
+class Auth:
+    """How a server is told who calls: a bearer token, or OAuth.
+
+    Args:
+        token: `oauth`, or the token; None for no credential.
+        client: what OAuth is told of us; None where it finds out.
+    """
+
+    token: str | None
+    client: OAuthClient | None = None
+
+
+def _auth(value: object, reading: Reading) -> Auth:
+    expected = '"oauth", a bearer token such as "${TOKEN}", or an object with "clientId"'
+    if isinstance(value, dict):
+        return _oauth(value, reading)
+    token = reading.text(value, expected).strip()
+    if not token or _CONTROL.search(token):
+        raise Unusable("is no token", f"write {expected}")
+    is_oauth = token.lower() == "oauth"
+    return Auth("oauth" if is_oauth else re.sub(r"(?i)\Abearer\s+", "", token))
+
+
+def _oauth(value: object, reading: Reading) -> Auth:
+    expected = 'true, or an object such as {"clientId": "…", "scopes": ["read"]}'
+    if isinstance(value, bool):
+        return Auth("oauth" if value else None)
+    given = {fold(name): told for name, told in reading.a(dict, value, expected).items()}
+    if given.get("enabled") is False:
+        return Auth(None)
+    scopes, port = given.get("scopes", given.get("scope")), given.get("callbackport")
+    texts = {name: reading.text(given[name]) for name in ("clientid", "clientsecret") if given.get(name) is not None}
+    if isinstance(scopes, str):
+        scopes = scopes.split()
+    if port is not None and (isinstance(port, bool) or not isinstance(port, int) or not 0 < port < 65536):
+        raise Unusable("has a callbackPort that is no port", "write one of 1 to 65535")
+    client = OAuthClient(
+        client_id=texts.get("clientid"),
+        client_secret=texts.get("clientsecret"),
+        scopes=() if scopes is None else reading.names(scopes),
+        callback_port=port,
+    )
+    return Auth("oauth", None if client == OAuthClient() else client)
+
+
+def _bearer_variable(value: object, reading: Reading) -> Auth:
+    if not isinstance(value, str) or not value:
+        raise reading.wrong(value, "the name of a variable")
+    return Auth(reading.variables.fill(f"${{env:{value}}}"))
+
 
 _LONGEST_S = 7 * 24 * 3600
 _FEWEST_BYTES, _MOST_BYTES = 2**16, 2**30
@@ -36,12 +186,6 @@ def read_value(value: object, reading: Reading) -> Any:
         VariableError: a variable in it can't be filled in.
     """
     return _READERS[reading.key.kind](value, reading)
-
-
-def _text(value: object, reading: Reading) -> str:
-    if not isinstance(value, str):
-        raise reading.wrong(value, "a text")
-    return value
 
 
 def _path(value: object, reading: Reading) -> str:
@@ -65,7 +209,7 @@ def _command(value: object, reading: Reading) -> tuple[str, ...]:
 def _words(value: object, reading: Reading, expected: str) -> list[str]:
     return [
         str(word) if isinstance(word, int) and not isinstance(word, bool) else reading.text(word, expected)
-        for word in reading.items(value, expected)
+        for word in reading.a(list, value, expected)
     ]
 
 
@@ -105,9 +249,7 @@ def _variables_names(value: object, reading: Reading) -> dict[str, str]:
 
 
 def _switch(value: object, reading: Reading) -> bool:
-    if not isinstance(value, bool):
-        raise reading.wrong(value, "true or false")
-    return value
+    return reading.a(bool, value, "true or false")
 
 
 def _seconds(value: object, reading: Reading, unit_s: float = 1.0) -> float:
@@ -141,7 +283,7 @@ def _tools(value: object, reading: Reading) -> tuple[str, ...] | dict[str, ToolO
     if isinstance(value, list):
         return reading.names(value)
     expected = 'an object by tool, such as {"read": {"description": "…", "enabled": true}}'
-    return {name: _override(name, told, reading, expected) for name, told in reading.objects(value, expected).items()}
+    return {name: _override(name, told, reading, expected) for name, told in reading.a(dict, value, expected).items()}
 
 
 def _override(name: str, value: object, reading: Reading, expected: str) -> ToolOverride:
@@ -156,13 +298,13 @@ def _override(name: str, value: object, reading: Reading, expected: str) -> Tool
 
 
 _READERS: Mapping[Kind, Callable[[object, Reading], Any]] = {
-    "text": _text,
+    "text": lambda value, reading: reading.a(str, value, "a text"),
     "path": _path,
     "command": _command,
     "url": _url,
     "texts": _texts,
     "names": lambda value, reading: reading.names(value),
-    "headers": read_headers,
+    "headers": _headers,
     "variables": _variables,
     "variables' names": _variables_names,
     "switch": _switch,
@@ -172,10 +314,10 @@ _READERS: Mapping[Kind, Callable[[object, Reading], Any]] = {
     "bytes": _bytes,
     "time": _time,
     "transport": _transport,
-    "auth": read_auth,
-    "oauth": read_oauth,
-    "bearer variable": read_bearer_variable,
+    "auth": _auth,
+    "oauth": _oauth,
+    "bearer variable": _bearer_variable,
     "tools": _tools,
-    "header names": read_header_names,
-    "meta keys": read_meta_keys,
+    "header names": _header_names,
+    "meta keys": _meta_keys,
 }

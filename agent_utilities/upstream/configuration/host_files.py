@@ -1,12 +1,16 @@
-"""Where hosts keep their servers, and what is particular to each one's file."""
+"""Where hosts keep their servers, what is particular to each one's file, and which is taken where none was named."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from agent_utilities.upstream.configuration.config_text import parsed, read_bytes, shown
+from agent_utilities.upstream.errors import ConfigError
 
 IN_A_FOLDER = (".mcp.json", "mcp.json", ".vscode/mcp.json", ".cursor/mcp.json")
 """The files of a project that are looked for, the first that is there is taken."""
@@ -15,6 +19,7 @@ _OF_A_PROJECT = (
     ".vscode", ".cursor", ".gemini", ".roo", ".kilocode", ".codex", ".windsurf", ".amazonq", ".qwen", ".kiro",
     ".claude", ".github", ".idea", ".trae",
 )  # fmt: skip
+_CONTAINERS = ("mcpServers", "servers", "mcp_servers", "context_servers")
 _IN_SECONDS = ("cline_mcp_settings.json", "mcp_settings.json", ".roo/mcp.json", ".kilocode/mcp.json")
 
 
@@ -79,3 +84,82 @@ def settings_folder(home: Path, environ: Mapping[str, str], platform: str = sys.
     if platform == "win32":
         return Path(environ.get("APPDATA") or home / "AppData" / "Roaming")
     return Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
+
+
+def containers(told: Mapping[str, Any], folder: Path | None = None) -> Iterator[tuple[str, object]]:
+    """Yield where a file has servers, and what stands there: `mcpServers`, `servers`, or the file itself.
+
+    Args:
+        told: what the file says.
+        folder: the working folder: Claude Code keeps a project's servers, which go over others, by its folder.
+    """
+    found = [(key, told[key]) for key in _CONTAINERS if key in told]
+    if isinstance(mcp := told.get("mcp"), dict) and "servers" in mcp:  # VS Code's settings.json
+        found.append(("mcp.servers", mcp["servers"]))
+    if not found and any(isinstance(value, dict) and {"command", "url"} & set(value) for value in told.values()):
+        found.append(("", told))
+    yield from found
+    projects = told.get("projects")
+    if folder is not None and isinstance(projects, dict) and isinstance(project := projects.get(str(folder)), dict):
+        if isinstance(project.get("mcpServers"), dict):
+            yield f"projects[{shown(repr(str(folder)), 1000)}].mcpServers", project["mcpServers"]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A config file that nobody named.
+
+    Args:
+        path: the file.
+        is_of_folder: whether it was found in the working folder, which may be a stranger's: it starts nothing until the
+            user has agreed.
+        passed_over: other files that have servers, or can't be read, and come after it.
+    """
+
+    path: Path
+    is_of_folder: bool
+    passed_over: tuple[Path, ...] = ()
+
+
+def find_config(folder: Path, home: Path, environ: Mapping[str, str]) -> Found | None:
+    """Return the file to take: the folder's, else the user's own of the gateway, else the first host's with servers.
+
+    A folder's file, and the user's own, is taken as soon as it is there, so that what is wrong with it is told. A
+    host's file is there for much else, and is taken only where it has servers.
+
+    Args:
+        folder: the working folder.
+        home: the user's home folder.
+        environ: the environment, which may say where the user's settings are.
+
+    Returns:
+        None where there is none.
+    """
+    own, of_hosts = own_file(home, environ), tuple(user_files(home, environ).values())
+    of_user = {own, *of_hosts}
+    there = [path for name in IN_A_FOLDER if _is_there(path := folder / name)]
+    there += [own] if _is_there(own) else []
+    there += [path for path in of_hosts if path not in there and _is_there(path) and _has_servers(path, folder)]
+    if not there:
+        return None
+    return Found(there[0], there[0] not in of_user, tuple(there[1:]))
+
+
+def searched(folder: Path, home: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """Return where was looked, in order, for the message that nothing was found."""
+    return (*(folder / name for name in IN_A_FOLDER), own_file(home, environ), *user_files(home, environ).values())
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
+def _has_servers(path: Path, folder: Path) -> bool:
+    try:
+        told = parsed(read_bytes(path), path)
+    except ConfigError:
+        return False
+    return any(isinstance(servers, dict) and servers for _, servers in containers(told, folder))

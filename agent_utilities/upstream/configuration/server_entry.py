@@ -11,13 +11,9 @@ from urllib.parse import urlsplit
 
 from agent_utilities.upstream.config import ToolOverride, Transport, UpstreamConfig
 from agent_utilities.upstream.configuration.config_keys import NOT_DONE, OF_HOSTS_ONLY, Key, by_spelling, fold
-from agent_utilities.upstream.configuration.config_text import Table
-from agent_utilities.upstream.configuration.entry_credentials import Auth
-from agent_utilities.upstream.configuration.entry_reading import Reading, Unusable
-from agent_utilities.upstream.configuration.entry_values import read_value
-from agent_utilities.upstream.configuration.env_file import read_env_file
-from agent_utilities.upstream.configuration.shown import described, shown
-from agent_utilities.upstream.configuration.variables import VariableError, Variables
+from agent_utilities.upstream.configuration.config_text import Table, described, read_env_file, shown
+from agent_utilities.upstream.configuration.entry_values import Auth, Reading, read_value
+from agent_utilities.upstream.configuration.variables import Unusable, Variables
 from agent_utilities.upstream.errors import ConfigError
 
 MAX_NAME = 128
@@ -68,7 +64,7 @@ class Reader:
             _check_name(entry.name)
             given = self._given(entry.value, entry.source)
             return self._config(entry, given) if len(self.problems) == n_before else None
-        except (Unusable, VariableError, ConfigError) as error:
+        except (Unusable, ConfigError) as error:
             self._problem(entry.source, error)
             return None
 
@@ -82,7 +78,7 @@ class Reader:
             reading = Reading(key, variables, self.folder, self.is_in_seconds)
             try:
                 told = read_value(value[name], reading)
-            except (Unusable, VariableError) as error:
+            except Unusable as error:
                 self._problem(f"{source}.{name}", error)
                 continue
             if key.field in given and given[key.field] != told:
@@ -165,7 +161,7 @@ class Reader:
             "oauth": auth.client,
         }
 
-    def _problem(self, where: str, error: Unusable | VariableError | ConfigError) -> None:
+    def _problem(self, where: str, error: Unusable | ConfigError) -> None:
         what = f"{error.what}: {error.value!r}" if isinstance(error, ConfigError) else error.what
         self.problems.append(shown(f"{where}: {what}; {error.hint}", 1000))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,17 +18,21 @@ _BARE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
 _OF_EDITORS = ("command", "config", "extensionInstallFolder")
 
 
-class VariableError(ValueError):
-    """A variable that can't be filled in.
+class Unusable(ValueError):
+    """A value that can't be taken.
 
     Args:
-        what: what is wrong; it names the variable, and no value.
+        what: what is wrong; no secret is in it.
         hint: what would do.
     """
 
     def __init__(self, what: str, hint: str) -> None:
         self.what, self.hint = what, hint
         super().__init__(f"{what}; {hint}")
+
+
+class VariableError(Unusable):
+    """A variable that can't be filled in: it is named, and no value is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +108,8 @@ class Variables:
     def _value(self, inside: str, depth: int) -> str:
         reference = f"${{{inside}}}"
         kind, colon, rest = inside.partition(":")
-        if kind in (places := self._places()):
-            return places[kind]()
+        if (place := self._place(kind)) is not None:
+            return place
         if colon and kind == "input":
             return self._input(rest, reference)
         if colon and kind in _OF_EDITORS:
@@ -117,18 +121,21 @@ class Variables:
             return reference
         return self._environ(name, self._fill(default, depth + 1) if has_default else None, reference)
 
-    def _places(self) -> Mapping[str, Callable[[], str]]:
-        return {
-            "workspaceFolder": lambda: str(self.folder),
-            "workspaceRoot": lambda: str(self.folder),
-            "workspaceFolderBasename": lambda: self.folder.name,
-            "userHome": lambda: str(self.home),
-            "cwd": lambda: str(self.folder),
-            "CLAUDE_PROJECT_DIR": lambda: self.environ.get("CLAUDE_PROJECT_DIR", str(self.folder)),
-            "CLAUDE_PLUGIN_ROOT": lambda: self.environ.get("CLAUDE_PLUGIN_ROOT", str(self.folder)),
-            "pathSeparator": lambda: os.sep,
-            "/": lambda: os.sep,
-        }
+    def _place(self, kind: str) -> str | None:
+        """Return what a variable of editors for a place stands for; None for any other variable."""
+        folder = str(self.folder)
+        match kind:
+            case "workspaceFolder" | "workspaceRoot" | "cwd":
+                return folder
+            case "workspaceFolderBasename":
+                return self.folder.name
+            case "userHome":
+                return str(self.home)
+            case "CLAUDE_PROJECT_DIR" | "CLAUDE_PLUGIN_ROOT":
+                return self.environ.get(kind, folder)
+            case "pathSeparator" | "/":
+                return os.sep
+        return None
 
     def _environ(self, name: str, default: str | None, reference: str) -> str:
         if self.keeps_all:

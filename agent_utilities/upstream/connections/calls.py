@@ -1,26 +1,30 @@
-"""The calls that are under way on one connection, and whose caller the upstream's questions go to."""
+"""The calls that are under way on one connection, and the callers whom the upstream asks and tells while it works."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Protocol, TypeVar
 
-from agent_utilities.upstream.relay import Relay
+import mcp_types
+from mcp.client.session import ClientRequestContext
 
+_T = TypeVar("_T")
 _present: ContextVar[Call | None] = ContextVar("agent_utilities_upstream_call", default=None)
-
-
 N_UNTOLD = 256
 """How much that an upstream tells of a call waits for its caller to read; of more, the oldest is dropped."""
-
-
 ASKED_S = 600.0
 """Seconds that a caller may take to answer; a client that never does holds no call, nor others' questions, for ever."""
+_NEVER = {
+    *("accept", "accept-encoding", "connection", "content-encoding", "content-length", "content-type", "host"),
+    *("keep-alive", "last-event-id", "te", "trailer", "transfer-encoding", "upgrade"),
+}
+"""Headers of one connection or message, which another has its own of."""
 
 
 class NoProgressError(Exception):
@@ -29,6 +33,60 @@ class NoProgressError(Exception):
 
 class CallTooLongError(Exception):
     """A call has taken as long as one may in all."""
+
+
+class Relay(Protocol):
+    """The caller's side of one call: questions and messages of the upstream come here, and nowhere else.
+
+    Over stdio and SSE an upstream doesn't say which call a question belongs to. It is given to the caller where all
+    calls that are under way on the connection are of one session; where they are of several it is refused, so that no
+    caller is asked, or told, what belongs to another.
+    """
+
+    @property
+    def session(self) -> Hashable:
+        """What tells the caller's session from others: calls of one session share whatever an upstream asks."""
+
+    @property
+    def capabilities(self) -> mcp_types.ClientCapabilities | None:
+        """What the caller's client offers to be asked, which an upstream is told with their calls; None for nothing."""
+
+    @property
+    def asked_at_once(self) -> mcp_types.ClientCapabilities | None:
+        """What of it can be asked in the middle of a call; None for nothing, as of who is asked by results alone."""
+
+    async def sample(
+        self, params: mcp_types.CreateMessageRequestParams
+    ) -> mcp_types.CreateMessageResult | mcp_types.CreateMessageResultWithTools | mcp_types.ErrorData:
+        """Have the caller's model answer."""
+
+    async def elicit(self, params: mcp_types.ElicitRequestParams) -> mcp_types.ElicitResult | mcp_types.ErrorData:
+        """Ask the caller's user."""
+
+    async def roots(self) -> mcp_types.ListRootsResult | mcp_types.ErrorData:
+        """Ask for the caller's roots."""
+
+    async def log(self, params: mcp_types.LoggingMessageNotificationParams) -> None:
+        """Hand on a log message."""
+
+    async def progress(self, progress: float, total: float | None, message: str | None) -> None:
+        """Hand on progress of the call."""
+
+
+def forwarded(names: Sequence[str], headers: Mapping[str, str] | None) -> dict[str, str]:
+    """Return those of a caller's headers that cross to an upstream: those named, but none of the protocol's.
+
+    Args:
+        names: the operator's, folded.
+        headers: the caller's.
+    """
+    if not names or not headers:
+        return {}
+    return {
+        folded: value
+        for name, value in headers.items()
+        if (folded := name.casefold()) in names and folded not in _NEVER and not folded.startswith("mcp-")
+    }
 
 
 @dataclass(eq=False, slots=True)
@@ -131,7 +189,7 @@ def present_call() -> Call | None:
 
 
 class CallsUnderWay:
-    """The calls that one connection works on."""
+    """The calls that one connection works on: what is asked and told goes to their callers, and to nobody else."""
 
     def __init__(self) -> None:
         self._calls: set[Call] = set()
@@ -168,3 +226,33 @@ class CallsUnderWay:
         """Count the time of each call from now: the upstream has shown that it works."""
         for call in self._calls:
             call.move_on()
+
+    async def sample(
+        self, context: ClientRequestContext, params: mcp_types.CreateMessageRequestParams
+    ) -> mcp_types.CreateMessageResult | mcp_types.CreateMessageResultWithTools | mcp_types.ErrorData:
+        """Have the caller's model answer."""
+        return await self._ask("sampling", lambda relay: relay.sample(params))
+
+    async def elicit(
+        self, context: ClientRequestContext, params: mcp_types.ElicitRequestParams
+    ) -> mcp_types.ElicitResult | mcp_types.ErrorData:
+        """Ask the caller's user."""
+        return await self._ask("elicitation", lambda relay: relay.elicit(params))
+
+    async def roots(self, context: ClientRequestContext) -> mcp_types.ListRootsResult | mcp_types.ErrorData:
+        """Ask for the caller's roots."""
+        return await self._ask("roots", lambda relay: relay.roots())
+
+    async def log(self, params: mcp_types.LoggingMessageNotificationParams) -> None:
+        """Hand a log message on; it is dropped where it is nobody's alone."""
+        if (asked := self.asked()) is not None:
+            call, relay = asked
+            await call.tell(lambda: relay.log(params))
+
+    async def _ask(self, what: str, ask: Callable[[Relay], Awaitable[_T]]) -> _T | mcp_types.ErrorData:
+        if (asked := self.asked()) is None:
+            why = "no call is under way, or calls of several sessions are, so it is not known whom to ask"
+            return mcp_types.ErrorData(code=mcp_types.INVALID_REQUEST, message=f"{what} refused: {why}")
+        call, relay = asked
+        with call.asking():
+            return await ask(relay)

@@ -1,10 +1,10 @@
-"""One connection to an upstream: a task of its own, that is ended with all that it started."""
+"""One connection to an upstream, by whatever reaches it: a task of its own, ended with all that it started."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -12,14 +12,19 @@ from typing import TYPE_CHECKING
 import mcp_types
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from agent_utilities.runtime.endings import ended
+from agent_utilities.runtime.waiting import ended
+from agent_utilities.upstream.config import Transport, UpstreamConfig
 from agent_utilities.upstream.connections.calls import CallsUnderWay
 from agent_utilities.upstream.connections.negotiation import negotiate
-from agent_utilities.upstream.connections.questions import Questions
 from agent_utilities.upstream.connections.session import UpstreamSession
+from agent_utilities.upstream.limits import Unfinished
 
 if TYPE_CHECKING:
+    import httpx2
     from fastmcp.client.transports import ClientTransport
+
+    from agent_utilities.upstream.processes.process import ProcessGuard
+    from agent_utilities.upstream.processes.stderr_log import StderrLog
 
 logger = logging.getLogger(__name__)
 
@@ -29,9 +34,9 @@ _LIST_CHANGES = (
     mcp_types.ResourceListChangedNotification,
 )
 
-
 _EXIT_KNOWN_S = 1.0
 """Seconds after a connection's end in which how its process ended, and what it wrote last, gets known."""
+_MODULES: Mapping[Transport, str] = {"stdio": "processes.stdio", "http": "http.transports", "sse": "http.transports"}
 
 
 @dataclass(eq=False)
@@ -183,7 +188,6 @@ async def _session(transport: ClientTransport) -> AsyncIterator[Live]:
     from fastmcp.client.transports.base import TransportOptions
 
     calls = CallsUnderWay()
-    questions = Questions(calls)
     changed = asyncio.Event()
 
     async def on_message(message: object) -> None:
@@ -192,10 +196,10 @@ async def _session(transport: ClientTransport) -> AsyncIterator[Live]:
 
     async with transport.connect_session(
         transport_options=TransportOptions(session_class=UpstreamSession, forward_incoming_headers=False),
-        sampling_callback=questions.sample,
-        elicitation_callback=questions.elicit,
-        list_roots_callback=questions.roots,
-        logging_callback=questions.log,
+        sampling_callback=calls.sample,
+        elicitation_callback=calls.elicit,
+        list_roots_callback=calls.roots,
+        logging_callback=calls.log,
         log_level="debug",
         message_handler=on_message,
         client_info=mcp_types.Implementation(name="agent-utilities gateway", version=_version()),
@@ -208,3 +212,44 @@ def _version() -> str:
     from importlib.metadata import version
 
     return version("agent-utilities")
+
+
+def module_of(config: UpstreamConfig) -> str:
+    """Return the module that reaches the upstream."""
+    return f"agent_utilities.upstream.{_MODULES[config.transport]}"
+
+
+def transport_of(
+    config: UpstreamConfig,
+    *,
+    environ: Mapping[str, str],
+    stderr: StderrLog,
+    guard: ProcessGuard,
+    unfinished: Unfinished | None = None,
+) -> ClientTransport:
+    """Return a transport that reaches the upstream; it is used for one connection.
+
+    Args:
+        config: the upstream's.
+        environ: the user's environment, of which a stdio upstream gets a small safe set.
+        stderr: takes what a stdio upstream writes to stderr.
+        guard: ends its processes where the gateway can't.
+        unfinished: counts what has begun to come on all connections of the upstream.
+    """
+    unfinished = unfinished or Unfinished()
+    if config.transport == "stdio":
+        from agent_utilities.upstream.processes.stdio import StdioUpstream
+
+        return StdioUpstream(config, environ=environ, stderr=stderr, guard=guard, unfinished=unfinished)
+    from agent_utilities.upstream.http.transports import http_transport
+
+    return http_transport(config, _auth(config, environ), unfinished)
+
+
+def _auth(config: UpstreamConfig, environ: Mapping[str, str]) -> str | httpx2.Auth | None:
+    """Return what the transport shows of us: a bearer token, or the user's login."""
+    from agent_utilities.settings import read_settings
+    from agent_utilities.upstream.http.login import login_of
+
+    login = login_of(config, read_settings(environ).gateway_folder)
+    return login or (config.auth.get_secret_value() if config.auth is not None else None)

@@ -11,7 +11,7 @@ from mcp_types.methods import validate_server_result
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from agent_utilities.upstream.http.http_errors import http_trouble
+from agent_utilities.upstream.http.http_client import http_trouble
 
 
 async def negotiate(session: ClientSession, known_version: str | None, *, probe_s: float) -> None:

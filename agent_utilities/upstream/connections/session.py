@@ -1,12 +1,13 @@
-"""A client's session that hands results on as they come, and says when its connection has ended."""
+"""A client's session that hands results on as they come, and takes pages of listings item by item."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import replace
-from types import TracebackType
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import anyio
@@ -18,12 +19,13 @@ from mcp.shared.dispatcher import CallOptions, OnRequest, ProgressFnT
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import ClientMessageMetadata, SessionMessage
 from mcp.shared.transport_context import TransportContext
+from mcp_types.methods import validate_server_result
+from pydantic import ValidationError
+from pydantic_core import from_json
 
-from agent_utilities.upstream.connections.calls import Call, present_call
-from agent_utilities.upstream.connections.listed_items import FIELDS, Kind
-from agent_utilities.upstream.http.http_errors import HttpTrouble
+from agent_utilities.upstream.connections.calls import Call, Relay, present_call
+from agent_utilities.upstream.http.http_client import HttpTrouble
 from agent_utilities.upstream.limits import TooMuchError, check_parts
-from agent_utilities.upstream.relay import Relay
 
 _page: ContextVar[dict[str, Any] | None] = ContextVar("agent_utilities_upstream_page", default=None)
 _REQUESTS: Mapping[str, type[mcp_types.PaginatedRequest[Any]]] = {
@@ -34,6 +36,90 @@ _REQUESTS: Mapping[str, type[mcp_types.PaginatedRequest[Any]]] = {
 }
 _UNSAID: Mapping[str, Any] = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 """What a result of 2026-07-28 means that doesn't say it: such a server is understood, as SDKs of before take it."""
+_WITHIN = 16
+"""How deep a component stands within a snapshot's or a list's JSON, at most."""
+
+Component = mcp_types.Tool | mcp_types.Prompt | mcp_types.Resource | mcp_types.ResourceTemplate
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of component.
+
+    Args:
+        name: as a person calls it.
+        method: that lists it.
+        field: of the result that has the items.
+        model: what an item is.
+    """
+
+    name: str
+    method: str
+    field: str
+    model: type[Component]
+
+
+TOOL = Kind("tool", "tools/list", "tools", mcp_types.Tool)
+PROMPT = Kind("prompt", "prompts/list", "prompts", mcp_types.Prompt)
+RESOURCE = Kind("resource", "resources/list", "resources", mcp_types.Resource)
+TEMPLATE = Kind("resource template", "resources/templates/list", "resourceTemplates", mcp_types.ResourceTemplate)
+FIELDS: Mapping[str, str] = {kind.method: kind.field for kind in (TOOL, PROMPT, RESOURCE, TEMPLATE)}
+"""By method, the field of its result that has the items."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A component of a page.
+
+    Args:
+        key: what no other of its kind is called.
+        component: as it was listed.
+        n_bytes: its length as JSON.
+    """
+
+    key: str
+    component: Component
+    n_bytes: int
+
+
+def parsed(kind: Kind, raw: Mapping[str, Any], version: str) -> tuple[list[Item], list[str]]:
+    """Return the components of a page, and a line for each of its items that is none. It may take long: use a thread.
+
+    Args:
+        kind: what the page lists.
+        raw: the result as it came.
+        version: the protocol version that was negotiated.
+    """
+    items: list[Item] = []
+    problems: list[str] = []
+    for item in raw[kind.field]:
+        try:
+            validate_server_result(kind.method, version, {**raw, kind.field: [item]})
+            component = kind.model.model_validate(item, by_name=False)
+            written = component.model_dump_json(by_alias=True, exclude_none=True).encode()
+            from_json(_WITHIN * b"[" + written + _WITHIN * b"]")
+        except (ValueError, RecursionError) as error:  # a schema may be nested deeper than can be written, or read
+            problems.append(_why_not(kind, item, error))
+        else:
+            items.append(Item(_key(component), component, len(written)))
+    return items, problems
+
+
+def _key(component: Component) -> str:
+    if isinstance(component, mcp_types.Resource):
+        return str(component.uri)
+    if isinstance(component, mcp_types.ResourceTemplate):
+        return component.uri_template
+    return component.name
+
+
+def _why_not(kind: Kind, item: object, error: Exception) -> str:
+    name = item.get("name") if isinstance(item, dict) else None
+    if not isinstance(error, ValidationError):
+        return f"{kind.name} {name!r} is left out: {error}"[:300]
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    where = ".".join(str(part) for part in first["loc"] if not isinstance(part, int) and part != kind.field)
+    return f"{kind.name} {name!r} is left out: {where}{': ' if where else ''}{first['msg']}"[:300]
 
 
 class UpstreamSession(ClientSession):
@@ -190,8 +276,51 @@ class _MarkingStream:
         await self._inner.__aenter__()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> bool | None:
-        result: bool | None = await self._inner.__aexit__(kind, error, traceback)
+    async def __aexit__(self, *raised: Any) -> bool | None:
+        result: bool | None = await self._inner.__aexit__(*raised)
         return result
+
+
+_N_A_TURN = 200
+_SELDOM_S = 60.0
+
+
+def _seldom() -> Callable[[logging.LogRecord], bool]:
+    """Return what lets each line of code log once a minute.
+
+    Why: the SDK logs a traceback of each notification or event that it can't read, of which a server may send
+    thousands a second; nothing else bounds them.
+    Ends when: the SDK counts them, or says nothing of them.
+    """
+    next_s: dict[tuple[str, int], float] = {}
+
+    def is_logged(record: logging.LogRecord) -> bool:
+        place, now_s = (record.pathname, record.lineno), time.monotonic()
+        if now_s < next_s.get(place, now_s):
+            return False
+        next_s[place] = now_s + _SELDOM_S
+        return True
+
+    return is_logged
+
+
+for _name in ("client", "mcp.client.streamable_http", "mcp.shared.jsonrpc_dispatcher"):
+    logging.getLogger(_name).addFilter(_seldom())
+
+
+async def learn_tools(session: ClientSession, tools: Sequence[mcp_types.Tool]) -> None:
+    """Have a session know tools that it did not list itself, so that it sends the headers that their schemas ask for.
+
+    Why: over streamable HTTP, 2026-07-28 has a call bear headers of its arguments (`x-mcp-header`). A session learns
+    which from its own `list_tools()`, which judges a whole page at once on the event loop; and a connection that was
+    made for a call has listed nothing yet.
+    Ends when: `ClientSession` takes known tools, or its lists take items one by one.
+
+    Args:
+        session: of the newer era.
+        tools: as the upstream last listed them.
+    """
+    for start in range(0, len(tools), _N_A_TURN):
+        page = mcp_types.ListToolsResult(tools=list(tools[start : start + _N_A_TURN]))
+        session._absorb_tool_listing(page, complete=False)  # noqa: SLF001 (there is no public way)
+        await asyncio.sleep(0)

@@ -1,24 +1,153 @@
-"""The HTTP client of an upstream: an exchange that fails is an error of its message, not the end of the connection."""
+"""The HTTP client of an upstream: bounded, and an exchange that fails is an error of its message alone."""
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import httpx2
 import mcp_types
+from mcp import MCPError
 
-from agent_utilities.upstream.http.bounded_body import bounding
-from agent_utilities.upstream.http.http_errors import HttpTrouble, trouble_of_status
-from agent_utilities.upstream.limits import Limits, TooMuchError, Unfinished
+from agent_utilities.upstream.errors import Cause
+from agent_utilities.upstream.limits import TURN_BYTES, IncomingMessage, Limits, TooMuchError, Turns, Unfinished
 
+_KEY = "agent-utilities/upstream"
+_REFUSED = (401, 403, 407)
+_NOT_NOW = (429, 502, 503, 504)
+_LOST = (400, 404)
+_MEANING = {
+    401: "it wants credentials, or other ones; see `headers` and `auth` of its config, or log in by"
+    " `agent-utilities gateway login NAME`",
+    403: "what it was given for credentials is not enough",
+    407: "the proxy on the way wants credentials",
+}
 CONNECT_S = 30.0
 """Seconds to connect and to send; how long an answer may take is for the call's own deadline to say."""
 NOTIFICATION_S = 10.0
 """Seconds that an upstream has to take what is not a request: until then nothing else is sent."""
 _NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
 _LARGEST_NOTIFICATION = 1_000_000
+_EVENT_END = re.compile(rb"(?>\r\n|\n|\r){2}")
+_LONGEST_END = 4
+
+
+@dataclass(frozen=True, slots=True)
+class HttpTrouble:
+    """Why an exchange brought no answer.
+
+    Args:
+        cause: what is wrong, in a word.
+        detail: what is wrong, for a person.
+        is_sent: whether the upstream may have got the message.
+        is_lost: whether the upstream has forgotten the session, so that it did not look at the message.
+        is_final: whether another message would fare no better.
+        status: the HTTP status; None where there is none.
+    """
+
+    cause: Cause
+    detail: str
+    is_sent: bool = True
+    is_lost: bool = False
+    is_final: bool = False
+    status: int | None = None
+
+    def as_error(self) -> mcp_types.ErrorData:
+        """Return it as a JSON-RPC error, which reaches the one who waits for the answer."""
+        return mcp_types.ErrorData(code=mcp_types.INTERNAL_ERROR, message=self.detail, data={_KEY: asdict(self)})
+
+
+def http_trouble(error: MCPError) -> HttpTrouble | None:
+    """Return the trouble that an error tells of; None where it is the upstream's own."""
+    told: Any = error.data.get(_KEY) if isinstance(error.data, dict) else None
+    return HttpTrouble(**told) if isinstance(told, dict) else None
+
+
+def trouble_of_status(status: int, has_session: bool, body: bytes) -> HttpTrouble:
+    """Return what an HTTP status above 399 says.
+
+    Args:
+        status: the response's.
+        has_session: whether the request named a session.
+        body: the response's.
+    """
+    if has_session and (status == 404 or (status in _LOST and b"session" in body[:2_000].lower())):
+        return HttpTrouble("unreachable", "it has forgotten the session", is_sent=False, is_lost=True, status=status)
+    if status in _REFUSED:
+        return HttpTrouble("refused", f"answered HTTP {status}: {_MEANING[status]}", is_final=True, status=status)
+    meaning = "there is no such address" if status == 404 else "it is not able to answer"
+    return HttpTrouble("unreachable", f"answered HTTP {status}: {meaning}", is_final=status in _NOT_NOW, status=status)
+
+
+def bounding(limits: Limits, unfinished: Unfinished) -> Callable[[httpx2.Response], Awaitable[None]]:
+    """Return a client's response hook: every body is read within the limits, whoever reads it.
+
+    Args:
+        limits: what the upstream may send.
+        unfinished: counts what has begun to come on all of its connections.
+    """
+
+    async def bound(response: httpx2.Response) -> None:
+        if len(response.headers.get_list("content-encoding", split_commas=True)) > 1:
+            raise TooMuchError("a body that is compressed more than once, of which a little may become anything")
+        response.stream = _BoundedBody(response, IncomingMessage(limits, unfinished))
+        for name in ("content-encoding", "content-length"):
+            response.headers.pop(name, None)
+
+    return bound
+
+
+class _BoundedBody(httpx2.AsyncByteStream):
+    """A response's body, message by message: each event of an event stream, or all of any other.
+
+    Args:
+        response: the response, whose body is not yet read.
+        message: what each is held to.
+    """
+
+    def __init__(self, response: httpx2.Response, message: IncomingMessage) -> None:
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        self._coded, self._message, self._turns = response.stream, message, Turns()
+        self._body = httpx2.Response(response.status_code, headers=response.headers, stream=response.stream)
+        self._is_events = _kind(response) == "text/event-stream"
+        self._buffer = bytearray()
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in self._body.aiter_bytes():
+                for at in range(0, len(chunk), TURN_BYTES):  # a decoder gives 1 MiB at once
+                    self._buffer += chunk[at : at + TURN_BYTES]
+                    for event in self._events():
+                        began_s = asyncio.get_running_loop().time()
+                        yield event
+                        await self._turns.after(len(event), asyncio.get_running_loop().time() - began_s)
+                    if not self._body.is_success and len(self._buffer) > self._message.limits.error_bytes:
+                        yield bytes(self._buffer[: self._message.limits.error_bytes])
+                        return
+                    self._message.has(len(self._buffer))
+                    await self._turns.after(TURN_BYTES)
+            self._message.limits.check_values(self._buffer)
+            yield bytes(self._buffer)
+        finally:
+            self._message.has(0)
+
+    def _events(self) -> Iterator[bytes]:
+        """Take the events that are whole."""
+        n_searched = max(0, len(self._buffer) - TURN_BYTES - _LONGEST_END)
+        while self._is_events and (end := _EVENT_END.search(self._buffer, n_searched)):
+            event = bytes(self._buffer[: end.end()])
+            del self._buffer[: end.end()]
+            n_searched = 0
+            self._message.limits.check_values(event)
+            yield event
+
+    async def aclose(self) -> None:
+        self._message.has(0)
+        await self._coded.aclose()
 
 
 class UpstreamHttpClient(httpx2.AsyncClient):
@@ -63,10 +192,9 @@ class UpstreamHttpClient(httpx2.AsyncClient):
         try:
             response = await super().send(request, **options)
             return await self._judged(request, response)
-        except _NOT_SENT as error:
-            return _answer(request, HttpTrouble("unreachable", _text(error), is_sent=False, is_final=True))
         except httpx2.TransportError as error:
-            return _answer(request, HttpTrouble("unreachable", _text(error), is_final=True))
+            is_sent = not isinstance(error, _NOT_SENT)
+            return _answer(request, HttpTrouble("unreachable", _text(error), is_sent=is_sent, is_final=True))
         except TooMuchError as error:
             return _answer(request, _too_much(error))
         except Exception as error:  # a login that fails raises whatever it likes
@@ -74,15 +202,14 @@ class UpstreamHttpClient(httpx2.AsyncClient):
 
     async def _judged(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
         """Return a response that the transport can take, or the error that it comes to."""
-        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        status = response.status_code
+        kind, status = _kind(response), response.status_code
         if status >= 400:
             body = await response.aread()
             trouble = trouble_of_status(status, "mcp-session-id" in request.headers, body)
             if kind == "application/json" and b'"jsonrpc"' in body and not (trouble.is_lost or trouble.is_final):
                 return response
             return _answer(request, trouble, status)
-        if (follow := response.next_request) is not None and not _is_followed(request, follow):
+        if (follow := response.next_request) is not None and not is_followed(request, follow):
             where = f"{follow.url.scheme}://{follow.url.host}"
             text = f"redirects to {where}, which is not followed; use that address in its config if it is meant"
             return _answer(request, HttpTrouble("unreachable", text))
@@ -123,7 +250,11 @@ class _UntilItBreaks(httpx2.AsyncByteStream):
         await self._inner.aclose()
 
 
-def _is_followed(request: httpx2.Request, follow: httpx2.Request) -> bool:
+def _kind(response: httpx2.Response) -> str:
+    return str(response.headers.get("content-type", "")).partition(";")[0].strip().lower()
+
+
+def is_followed(request: httpx2.Request, follow: httpx2.Request) -> bool:
     """Whether the transport follows a redirect: to where its headers are meant for, with the message."""
     one, other = request.url, follow.url
     is_upgrade = (one.scheme, one.port, other.scheme, other.port) == ("http", None, "https", None)

@@ -1,4 +1,4 @@
-"""What an operator has agreed to of what upstreams tell models, and what has changed since.
+"""What an operator has accepted of what upstreams tell models, kept in a file, and what has changed since.
 
 A model reads a tool's title, description, schemas and annotations, and a server's instructions. A server can change
 them after its operator has looked at them. With a lock, what is not as it was accepted is withheld: what changed, and
@@ -11,18 +11,23 @@ resources, icons and `_meta`.
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, TypeAlias
 
 from agent_utilities.errors import InputError
-from agent_utilities.selection.nearest import nearest
+from agent_utilities.runtime.process_io import write_whole
+from agent_utilities.selection.model import nearest
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from agent_utilities.upstream.snapshot import Snapshot
+
 
 Kind = Literal["tools", "prompts", "resources", "templates", "instructions"]
 KINDS: tuple[Kind, ...] = ("tools", "prompts", "templates", "instructions")
@@ -30,26 +35,12 @@ KINDS: tuple[Kind, ...] = ("tools", "prompts", "templates", "instructions")
 Definition: TypeAlias = Mapping[str, Any]
 """What a model reads of a component, as JSON; keys that the upstream leaves out are not there."""
 
-_READ: Mapping[str, Mapping[str, str]] = {
-    "tools": {
-        "name": "name",
-        "title": "title",
-        "description": "description",
-        "inputSchema": "input_schema",
-        "outputSchema": "output_schema",
-        "annotations": "annotations",
-    },
-    "prompts": {"name": "name", "title": "title", "description": "description", "arguments": "arguments"},
-    "templates": {
-        "name": "name",
-        "title": "title",
-        "description": "description",
-        "uriTemplate": "uri_template",
-        "mimeType": "mime_type",
-        "annotations": "annotations",
-    },
+_READ: Mapping[str, set[str]] = {
+    "tools": {"name", "title", "description", "input_schema", "output_schema", "annotations"},
+    "prompts": {"name", "title", "description", "arguments"},
+    "templates": {"name", "title", "description", "uri_template", "mime_type", "annotations"},
 }
-"""What a model reads, by kind: the key on the wire and the field."""
+"""The fields that a model reads, by kind."""
 
 
 class LockError(InputError):
@@ -203,15 +194,90 @@ def definitions(snapshot: Snapshot) -> Iterator[tuple[Key, Definition]]:
     )
     for kind, components in kinds:
         for component in components:
-            told = {key: _plain(getattr(component, name)) for key, name in _READ[kind].items()}
-            name = told["uriTemplate"] if kind == "templates" else told["name"]
-            yield Key(snapshot.upstream, kind, name), {key: value for key, value in told.items() if value is not None}
+            told = component.model_dump(mode="json", by_alias=True, exclude_none=True, include=_READ[kind])
+            yield Key(snapshot.upstream, kind, told["uriTemplate"] if kind == "templates" else told["name"]), told
     if snapshot.instructions:
         yield Key(snapshot.upstream, "instructions", ""), {"instructions": snapshot.instructions}
 
 
-def _plain(value: Any) -> Any:
-    """Return JSON for a field: schemas and texts are it."""
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    return value.model_dump(mode="json", by_alias=True, exclude_none=True) if hasattr(value, "model_dump") else value
+FORMAT = "agent-utilities lock 1"
+
+
+def lock_path(config: Path) -> Path:
+    """Return where the lock of a config file stands: `.mcp.lock.json` beside `.mcp.json`."""
+    return config.with_name(f"{re.sub(r'[.]jsonc?$', '', config.name)}.lock.json")
+
+
+def origin(path: Path, key: Key) -> str:
+    """Return where in a lock's file a key stands, as explanations name it."""
+    return f"{path.name}: {key}"
+
+
+def read_lock(path: Path) -> Lock | None:
+    """Return the lock in a file; None where there is no file, so that nothing is withheld.
+
+    Raises:
+        LockError: the file can't be read, or a value of it can't be taken. Nothing must be served then: what was
+            accepted is not known.
+    """
+    try:
+        content = json.loads(path.read_bytes().decode("utf-8"))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        _refuse(f"can't read the lock, {(error.strerror or 'refused').lower()}", "", path, "")
+    except (ValueError, RecursionError) as error:
+        _refuse(f"the lock is no JSON ({error})", "", path, "")
+    form = _object(content, path, "").get("format")
+    if form != FORMAT:
+        _refuse("the lock is of another version", form, path, "format")
+    accepted: dict[Key, Accepted] = {}
+    for upstream, kinds in _object(content.get("upstreams"), path, "upstreams").items():
+        where = f"upstreams.{upstream}"
+        for kind, entries in _object(kinds, path, where).items():
+            if kind not in KINDS:
+                _refuse(f"a lock has none of these; it has {', '.join(KINDS)}", kind, path, where)
+            for name, entry in _object(entries, path, f"{where}.{kind}").items():
+                key = Key(upstream, kind, name)
+                accepted[key] = _accepted(entry, path, f"{where}.{kind}.{name}")
+    return Lock(accepted)
+
+
+def write_lock(path: Path, lock: Lock) -> None:
+    """Put a lock in place of what a file held: a reader finds the old or the new one, whole.
+
+    Raises:
+        LockError: it can't be written; the file is as it was.
+    """
+    upstreams: dict[str, dict[str, dict[str, Any]]] = {}
+    for key in sorted(lock.accepted, key=lambda key: (key.upstream, KINDS.index(key.kind), key.name)):
+        entry = lock.accepted[key]
+        kinds = upstreams.setdefault(key.upstream, {})
+        kinds.setdefault(key.kind, {})[key.name] = {"sha256": entry.sha256, "definition": entry.definition}
+    # ASCII alone: characters that can't be seen are spelled out, for whoever reviews the file.
+    text = json.dumps({"format": FORMAT, "upstreams": upstreams}, indent=2) + "\n"
+    try:
+        target = Path(os.path.realpath(path))
+        mode = target.stat().st_mode & 0o777 if target.exists() else 0o644  # it is reviewed and shared, no secret
+        write_whole(target, text.encode(), mode=mode)
+    except OSError as error:
+        _refuse(f"can't write the lock, {(error.strerror or 'refused').lower()}", "", path, "")
+
+
+def _accepted(entry: Any, path: Path, where: str) -> Accepted:
+    content = _object(entry, path, where)
+    hashed, definition = content.get("sha256"), _object(content.get("definition"), path, f"{where}.definition")
+    if not isinstance(hashed, str) or not re.fullmatch(r"[0-9a-f]{64}", hashed):
+        _refuse("not a hash", hashed, path, f"{where}.sha256")
+    return Accepted(hashed, definition)
+
+
+def _object(value: Any, path: Path, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        _refuse("not a JSON object", value, path, where)
+    return value
+
+
+def _refuse(what: str, value: object, path: Path, where: str) -> NoReturn:
+    hint = "bring back the file as `agent-utilities gateway lock` wrote it, or delete it and run that again"
+    raise LockError(what, value, f"{path}: {where}" if where else str(path), hint)

@@ -15,17 +15,8 @@ MAX_LINES = 2_000
 MAX_LINE = 2_000
 _ENDS = re.compile(r"(?<=[.!?;]) +(?=\S)")
 _UNSEEN = {
-    0x034F,
-    0x115F,
-    0x1160,
-    0x17B4,
-    0x17B5,
-    0x2800,
-    0x3164,
-    0xFFA0,
-    *range(0xFE00, 0xFE10),
-    *range(0xE0100, 0xE01F0),
-}
+    0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0, *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0),
+}  # fmt: skip
 """Characters that are shown as nothing, though their category tells of letters, marks or symbols."""
 _UNSEEN_CATEGORIES = {"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"}
 

@@ -1,22 +1,45 @@
-"""A process with three pipes, whose end is told at once, and which is ended with all that it started."""
+"""A process with three pipes, ended with all that it started: by us, or by the guard of a gateway that is gone."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
+import secrets
 import signal
 import subprocess
+import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
-from typing import Self
+from typing import IO, TYPE_CHECKING, Self
 
-from agent_utilities.runtime.threads import in_daemon_thread, start_in_daemon_thread
-from agent_utilities.upstream.processes.marked_processes import TERM_S, Entry, end, find, reap
+from agent_utilities.runtime.waiting import in_daemon_thread, start_in_daemon_thread
+from agent_utilities.upstream.processes import marked_processes
+from agent_utilities.upstream.processes.marked_processes import MARKER, TERM_S, end, find, reap
+
+if TYPE_CHECKING:
+    from psutil import Process
+
+logger = logging.getLogger("agent_utilities.upstream")
 
 STDIN_CLOSED_S = 1.0
 """Seconds that a process gets to end by itself once its stdin is closed."""
+CLOSED_S = 0.3
+"""Seconds that a process which closed a pipe gets to exit, so that it can be told how it did."""
+MAX_QUEUED_BYTES = 1024 * 1024
+"""Bytes that wait for a process to read its stdin, beside the message that went over it: then senders wait."""
+FLOOD_BYTES, FLOOD_REST_S = 1024 * 1024, 0.002
+"""Bytes of stderr in a second, after which each read is followed by a rest, so that a flood holds up no one."""
+PARENT_CHECK_S = 1.0
+"""Seconds between two looks at who our parent is."""
+READ_BYTES = 16 * 1024
+"""Bytes that are read at once. Little is ahead of what waits in the pipe, so that garbage before an answer is counted
+while the process still writes it, and a process that floods waits for us."""
+_PIPE_BYTES = 1024 * 1024
+"""Bytes that a pipe holds at most: more than that was not written before its process exited."""
 
 
 class UpstreamProcess:
@@ -24,6 +47,13 @@ class UpstreamProcess:
 
     It is not reaped before its tree has ended, so that its id, which is its session's too, is nobody else's.
     """
+
+    stdin: asyncio.StreamWriter
+    """What it reads: whoever drains it waits while over `MAX_QUEUED_BYTES` were not read."""
+    stdout: asyncio.StreamReader
+    """What it writes, until it has exited, whoever else holds the pipe then."""
+    stderr: asyncio.StreamReader
+    """The same of its stderr."""
 
     def __init__(self, process: subprocess.Popen[bytes], marker: str) -> None:
         self.pid = process.pid
@@ -34,12 +64,7 @@ class UpstreamProcess:
         self.exit_status: int | None = None
         """With which status, negative for a signal; None while it lives, and where that is not known."""
         self._process, self._marker = process, marker
-        self._on_exit: list[Callable[[], None]] = []
-        self._pipes = [pipe for pipe in (process.stdin, process.stdout, process.stderr) if pipe]
-        self.stdin, self.stdout, self.stderr = (pipe.fileno() for pipe in self._pipes)
-        for descriptor in (self.stdin, self.stdout, self.stderr):
-            os.set_blocking(descriptor, False)
-        self._watch()
+        self._outputs: dict[asyncio.StreamReader, tuple[asyncio.ReadTransport, IO[bytes]]] = {}
 
     @classmethod
     async def start(
@@ -78,17 +103,36 @@ class UpstreamProcess:
         except asyncio.CancelledError:
             launched.add_done_callback(lambda done: _end_unused(done, marker))
             raise
-        return cls(process, marker)
+        started = cls(process, marker)
+        try:
+            await started._connect()
+        except BaseException:
+            started.close()
+            raise
+        return started
 
-    def on_exit(self, call: Callable[[], None]) -> Callable[[], None]:
-        """Have something called, once, when the process exits; return what takes that back."""
-        self._on_exit.append(call)
+    async def _connect(self) -> None:
+        loop, process = asyncio.get_running_loop(), self._process
+        assert process.stdin
+        assert process.stdout
+        assert process.stderr
+        transport, protocol = await loop.connect_write_pipe(
+            lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), process.stdin
+        )
+        transport.set_write_buffer_limits(MAX_QUEUED_BYTES)
+        self.stdin = asyncio.StreamWriter(transport, protocol, None, loop)
+        self.stdout = await self._reader(process.stdout)
+        self.stderr = await self._reader(process.stderr)
+        self._watch()
 
-        def take_back() -> None:
-            with suppress(ValueError):
-                self._on_exit.remove(call)
-
-        return take_back
+    async def _reader(self, pipe: IO[bytes]) -> asyncio.StreamReader:
+        reader = asyncio.StreamReader(limit=READ_BYTES // 2)
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), pipe
+        )
+        transport.max_size = READ_BYTES  # type: ignore[attr-defined]  # it would take 256 KiB at once
+        self._outputs[reader] = transport, pipe
+        return reader
 
     def _watch(self) -> None:
         loop = asyncio.get_running_loop()
@@ -119,56 +163,70 @@ class UpstreamProcess:
     def _has_exited(self, status: int | None) -> None:
         self.exit_text, self.exit_status = exit_text(status), status
         self.exited.set()
-        calls, self._on_exit = self._on_exit, []
-        for call in calls:
-            call()
+        for output in self._outputs:
+            self.end_reading(output)
 
-    async def end(self) -> list[Entry]:
+    def end_reading(self, output: asyncio.StreamReader) -> None:
+        """Have an output end after what is there to be read: whoever holds the pipe now may write on and on."""
+        transport, pipe = self._outputs[output]
+        if transport.is_closing():
+            return
+        n_bytes = 0
+        with suppress(OSError):  # nothing more is there
+            while n_bytes < _PIPE_BYTES and (data := os.read(pipe.fileno(), READ_BYTES)):
+                output.feed_data(data)
+                n_bytes += len(data)
+        transport.close()
+
+    async def end(self) -> list[Process]:
         """Close its stdin, give it a moment, end its whole tree, and reap it; return who lives on."""
-        loop = asyncio.get_running_loop()
-        for descriptor in (self.stdin, self.stdout):
-            loop.remove_reader(descriptor)
-            loop.remove_writer(descriptor)
+        self._close_stdin()
+        # What is blocked in a write can't see that its stdin is closed.
+        discarding = asyncio.create_task(self._discard())
+        try:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.exited.wait(), STDIN_CLOSED_S)
+            return await in_daemon_thread(self._end_tree)
+        finally:
+            discarding.cancel()
+
+    async def _discard(self) -> None:
         with suppress(OSError):
-            self._pipes[0].close()
-        loop.add_reader(self.stdout, self._drain)  # what is blocked in a write can't see that its stdin is closed
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self.exited.wait(), STDIN_CLOSED_S)
-        return await in_daemon_thread(self._end_tree)
+            while await self.stdout.read(READ_BYTES):
+                pass
 
     def close(self) -> None:
         """Close our ends of its pipes; where it was not ended it is, in a thread that nobody waits for."""
-        loop = asyncio.get_running_loop()
-        for pipe in self._pipes:
-            if not pipe.closed:
-                loop.remove_reader(pipe)
-                loop.remove_writer(pipe)
+        self._close_stdin()
+        for transport, _ in self._outputs.values():
+            transport.close()
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if pipe:
                 pipe.close()
         if self._process.returncode is None:
             start_in_daemon_thread(self._end_tree)
 
-    def _drain(self) -> None:
-        with suppress(BlockingIOError):
-            if not os.read(self.stdout, 65536):
-                asyncio.get_running_loop().remove_reader(self.stdout)
+    def _close_stdin(self) -> None:
+        if hasattr(self, "stdin") and not self.stdin.is_closing():
+            self.stdin.transport.abort()  # what it has not read is dropped
 
-    def _end_tree(self) -> list[Entry]:
+    def _end_tree(self) -> list[Process]:
         return _end_tree(self._process, self._marker)
 
 
-def _end_tree(process: subprocess.Popen[bytes], marker: str) -> list[Entry]:
+def _end_tree(process: subprocess.Popen[bytes], marker: str) -> list[Process]:
     """End what lives of a tree and reap its first process; return who lives on."""
     session = 0 if process.returncode is not None else process.pid
-    seen: dict[int, Entry] = {}
+    seen: set[Process] = set()
 
-    def living() -> list[Entry]:
+    def living() -> list[Process]:
         found = find(marker, session)
-        seen.update((entry.pid, entry) for entry in found)
+        seen.update(found)
         return found
 
     survivors = end(living, TERM_S)
-    reap([entry for entry in seen.values() if entry.pid != process.pid])
-    if not any(entry.pid == process.pid for entry in survivors):
+    reap(each for each in seen if each.pid != process.pid)
+    if not any(each.pid == process.pid for each in survivors):
         with suppress(subprocess.TimeoutExpired):
             process.wait(1)
     return survivors
@@ -199,3 +257,133 @@ def exit_text(status: int | None) -> str:
         return f"was ended by {signal.Signals(-status).name}"
     except ValueError:
         return f"was ended by signal {-status}"
+
+
+class StderrPump:
+    """Gives what a process writes to its stderr to a log as it comes, at a pace that holds up no one."""
+
+    def __init__(self, process: UpstreamProcess, take: Callable[[bytes], None]) -> None:
+        self._task = asyncio.create_task(self._run(process.stderr, take))
+
+    async def _run(self, stderr: asyncio.StreamReader, take: Callable[[bytes], None]) -> None:
+        loop = asyncio.get_running_loop()
+        n_read = second = 0
+        with suppress(OSError):
+            while data := await stderr.read(READ_BYTES):
+                take(data)
+                if (now := int(loop.time())) != second:
+                    n_read, second = 0, now
+                n_read += len(data)
+                await asyncio.sleep(FLOOD_REST_S if n_read > FLOOD_BYTES else 0)
+
+    async def finish(self) -> None:
+        """Take the last words of a process that has exited, or has no more to say for now."""
+        await asyncio.wait([self._task], timeout=CLOSED_S)
+
+    def close(self) -> None:
+        """Read no more."""
+        self._task.cancel()
+
+
+class ProcessGuard:
+    """Ends every process of this gateway once the gateway is gone, by whatever means, SIGKILL too.
+
+    The watcher is a process of its own, in a session of its own, that sees the gateway's end of a pipe close. It is
+    started before the first upstream, once for all, and ends with the gateway: `async with ProcessGuard() as guard`.
+    """
+
+    def __init__(self) -> None:
+        self._gateway = f"{secrets.token_hex(8)}."
+        self._n_markers = 0
+        self._watcher: subprocess.Popen[bytes] | None = None
+        self._is_closed = False
+        self._starting = threading.Lock()
+
+    def next_marker(self) -> str:
+        """Return the word by which the next process, and all that it starts, is known."""
+        self._n_markers += 1
+        return f"{self._gateway}{self._n_markers}."
+
+    def variables(self, marker: str, environ: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the variable that a process must be started with to bear a marker.
+
+        Args:
+            marker: the marker.
+            environ: the gateway's own environment: where it runs behind another gateway, its processes are that one's
+                too.
+        """
+        return {MARKER: f"{environ.get(MARKER, '')} {marker}".strip()}
+
+    @property
+    def pid(self) -> int | None:
+        """The watcher's process id; None where none runs."""
+        return self._watcher.pid if self._watcher and self._watcher.poll() is None else None
+
+    def start(self) -> None:
+        """Start the watcher, unless it runs or there is nothing to watch any more. May be called from any thread."""
+        with self._starting:
+            if self.pid is not None or self._is_closed:  # a thread may come here after who waited for it has gone
+                return
+            _close_pipe(self._watcher)  # one that somebody has ended
+            # Isolated and without site-packages, which it is told of to find psutil there, it takes least memory.
+            script, packages = marked_processes.__file__, _folder_of("psutil")
+            arguments = [sys.executable, "-I", "-S", script, self._gateway, packages]
+            # It must not bear the marker of a gateway that we run behind: that one ends us first, then it.
+            env = {name: value for name, value in os.environ.items() if name != MARKER}
+            none = subprocess.DEVNULL
+            try:
+                self._watcher = subprocess.Popen(
+                    arguments, stdin=subprocess.PIPE, stdout=none, stderr=none, start_new_session=True, env=env, cwd="/"
+                )
+            except OSError as error:
+                logger.warning("no guard: processes of upstreams would outlive a gateway that is killed: %s", error)
+
+    def close(self) -> None:
+        """Have the watcher end whatever is left, and itself, and wait for that."""
+        with self._starting:
+            watcher, self._watcher = self._watcher, None
+            self._is_closed = True
+        if watcher is None:
+            return
+        _close_pipe(watcher)
+        limit_s = marked_processes.EXIT_S + marked_processes.TERM_S + marked_processes.KILL_S
+        with suppress(subprocess.TimeoutExpired):
+            watcher.wait(limit_s + 1)
+
+    async def __aenter__(self) -> Self:
+        self._is_closed = False
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        await in_daemon_thread(self.close)
+
+
+def _close_pipe(watcher: subprocess.Popen[bytes] | None) -> None:
+    if watcher is not None and watcher.stdin is not None:
+        with suppress(OSError):
+            watcher.stdin.close()
+
+
+def _folder_of(package: str) -> str:
+    """Return the folder that a package is imported from, without importing it."""
+    from importlib.util import find_spec
+
+    spec = find_spec(package)
+    assert spec is not None
+    assert spec.origin is not None
+    return os.path.dirname(os.path.dirname(spec.origin))
+
+
+async def watch_parent(on_gone: Callable[[], None], parent: int | None = None) -> None:
+    """Call back once our parent is gone, for a gateway whose host may disappear without closing our stdin.
+
+    Ends then, or when cancelled.
+
+    Args:
+        on_gone: called once.
+        parent: what `os.getppid()` was when we started: it may be gone before this is called; else asked now.
+    """
+    parent = os.getppid() if parent is None else parent
+    while os.getppid() == parent:  # noqa: ASYNC110 (there is nothing to wait for)
+        await asyncio.sleep(PARENT_CHECK_S)
+    on_gone()

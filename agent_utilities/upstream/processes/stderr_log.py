@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote, unquote
 
-from agent_utilities.runtime.threads import start_in_daemon_thread
+from agent_utilities.runtime.waiting import start_in_daemon_thread
 from agent_utilities.upstream.secrets import without
 
 MAX_LINES = 200

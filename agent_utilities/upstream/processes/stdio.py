@@ -6,28 +6,42 @@ import asyncio
 import errno
 import logging
 import os
+from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Unpack
+from typing import TYPE_CHECKING, Self, Unpack
 
 import anyio
 from fastmcp.client.transports.base import ClientTransport, SessionKwargs, TransportOptions
 from mcp import ClientSession
+from mcp.shared.message import SessionMessage
 
-from agent_utilities.runtime.threads import in_daemon_thread
+from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.errors import Cause, UpstreamError
-from agent_utilities.upstream.limits import MIB, IncomingMessage, Limits, Unfinished
-from agent_utilities.upstream.processes.child_environment import child_environment
-from agent_utilities.upstream.processes.command_path import CommandError, child_path, find_program, with_home
-from agent_utilities.upstream.processes.marked_processes import Entry
-from agent_utilities.upstream.processes.message_streams import CLOSED_S, MessageReader, MessageWriter
-from agent_utilities.upstream.processes.process import UpstreamProcess
-from agent_utilities.upstream.processes.process_guard import ProcessGuard
+from agent_utilities.upstream.limits import MIB, IncomingMessage, Limits, Turns, Unfinished
+from agent_utilities.upstream.processes.messages import (
+    LineBuffer,
+    MessageWriter,
+    OverlongLine,
+    Stream,
+    read_line,
+    too_long,
+)
+from agent_utilities.upstream.processes.process import CLOSED_S, READ_BYTES, ProcessGuard, StderrPump, UpstreamProcess
+from agent_utilities.upstream.processes.program import (
+    CommandError,
+    child_environment,
+    child_path,
+    find_program,
+    with_home,
+)
 from agent_utilities.upstream.processes.stderr_log import StderrLog, readable
-from agent_utilities.upstream.processes.stderr_pump import StderrPump
 from agent_utilities.upstream.secrets import secrets_of, without
+
+if TYPE_CHECKING:
+    from psutil import Process
 
 logger = logging.getLogger("agent_utilities.upstream")
 
@@ -40,7 +54,7 @@ class StdioUpstream(ClientTransport):
 
     Args:
         config: what is started, and how.
-        environ: our own environment, of which the variables in `child_environment.PASSED_ON` are passed on.
+        environ: our own environment, of which the variables in `program.PASSED_ON` are passed on.
         stderr: takes what it writes to stderr, and the first lines on stdout that are no messages.
         guard: ends it where we can't.
         limits: what it may send; the config's where None. A longer answer becomes an error that says so.
@@ -96,7 +110,7 @@ class StdioUpstream(ClientTransport):
         process = await self._start()
         connection = _Connection(self, process)
         try:
-            async with options.session_class(connection.reader, connection.writer, **session_kwargs) as session:
+            async with options.session_class(connection, connection.writer, **session_kwargs) as session:
                 yield session
         finally:
             await connection.end()
@@ -137,25 +151,102 @@ class StdioUpstream(ClientTransport):
         return program, env, folder
 
 
-class _Connection:
-    """What lives as long as a process: its streams, its stderr, and what is heard of them."""
+class _Connection(Stream):
+    """What lives as long as a process: its messages, read when asked for, what it is sent, and its stderr."""
 
     def __init__(self, upstream: StdioUpstream, process: UpstreamProcess) -> None:
-        self._upstream, self._process = upstream, process
-        self._timer: asyncio.TimerHandle | None = None
+        self._upstream, self._process, self._limits = upstream, process, upstream.limits
+        self._lines, self._turns = LineBuffer(IncomingMessage(upstream.limits, upstream.unfinished)), Turns()
+        self._messages: deque[SessionMessage] = deque()
         self._pump = StderrPump(process, upstream.stderr.feed)
+        self._watching_stdin = asyncio.create_task(self._watch_stdin())
         self._n_told = self._n_lines = self._n_bytes = 0
-        self.reader = MessageReader(process, self, IncomingMessage(upstream.limits, upstream.unfinished))
-        self.writer = MessageWriter(process, self._stdin_closed, upstream.died)
+        self._reason = ""
+        self._is_cut = self._is_over = False
+        self.writer = MessageWriter(process.stdin, upstream.died)
 
-    def message(self) -> None:
-        """Count a message."""
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def receive(self) -> SessionMessage:
+        """Return the next message.
+
+        Raises:
+            anyio.EndOfStream: the process has exited, or closed a pipe.
+        """
+        if self._messages:  # of a batch, which may be long
+            await self._turns.after(0)
+        while not self._messages:
+            if self._is_over:
+                raise anyio.EndOfStream
+            line = None if self._is_cut else self._lines.next_line()
+            if line is not None:
+                began_s = asyncio.get_running_loop().time()
+                self._take(line)
+                n_bytes = 0 if isinstance(line, OverlongLine) else len(line)
+                await self._turns.after(n_bytes, asyncio.get_running_loop().time() - began_s)
+            elif not await self._read():
+                await self._finish()
         self._upstream.n_messages += 1
         self._n_lines = self._n_bytes = 0
+        return self._messages.popleft()
 
-    def garbage(self, line: bytes | bytearray) -> None:
+    async def aclose(self) -> None:
+        """Read no more."""
+        self._is_over = True
+        self._lines.close()
+
+    def _cut(self, reason: str) -> None:
+        """Have the messages end for a reason, and take nothing more of what is there."""
+        self._is_cut, self._reason = True, self._reason or reason
+
+    async def _read(self) -> bool:
+        """Read more; False where nothing more comes."""
+        if self._is_cut:
+            return False
+        try:
+            data = await self._process.stdout.read(READ_BYTES)
+        except OSError:
+            data = b""
+        self._lines.feed(data)
+        await self._turns.after(len(data))
+        if self._lines.n_dropped > self._limits.upstream_bytes:
+            self._cut(f"wrote a line of over {self._limits.upstream_bytes / MIB:,.4g} MiB without an end")
+        return bool(data)
+
+    async def _finish(self) -> None:
+        """Tell how the process died, before those hear of it who wait for answers."""
+        if not self._is_cut and (rest := self._lines.rest()):
+            self._take(rest)
+        self._lines.close()
+        if not self._reason:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._process.exited.wait(), CLOSED_S)
+        if not self._upstream.died.is_set():
+            await self._pump.finish()
+        self._tell(self._process.exit_text or self._reason or "closed its stdout")
+        self._is_over = True
+
+    def _take(self, line: bytes | bytearray | OverlongLine) -> None:
+        if isinstance(line, OverlongLine):
+            messages = too_long(line)
+            if not messages:
+                self._cut(f"wrote a line of {line.n_bytes / MIB:,.4g} MiB, {line.why}")
+        else:
+            messages = read_line(line, self._limits)
+            if not messages:
+                self._count_garbage(line)
+        self._messages.extend(map(SessionMessage, messages))
+
+    def _count_garbage(self, line: bytes | bytearray) -> None:
         """Count a line that is no message, log the first ones, and end it where there is nothing else for too long."""
-        upstream, limits = self._upstream, self._upstream.limits
+        upstream, limits = self._upstream, self._limits
         upstream.n_garbage += 1
         self._n_lines += 1
         self._n_bytes += len(line)
@@ -167,40 +258,35 @@ class _Connection:
         if self._n_lines >= limits.garbage_lines or self._n_bytes >= limits.garbage_bytes:
             example = f", such as {upstream.first_garbage!r}" if upstream.n_messages and upstream.first_garbage else ""
             much = f"{self._n_lines:,} lines ({self._n_bytes / MIB:,.1f} MiB)"
-            self.reader.cut(f"wrote {much} to stdout with no message among them{example}")
+            self._cut(f"wrote {much} to stdout with no message among them{example}")
 
-    async def at_end(self, reason: str) -> None:
-        """Tell how the process died, before those hear of it who wait for answers."""
-        if not reason:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._process.exited.wait(), CLOSED_S)
-        self._tell(self._process.exit_text or reason or "closed its stdout")
+    async def _watch_stdin(self) -> None:
+        """End it where it has closed its stdin: as a rule it is exiting, and its last answers are to be read."""
+        with suppress(OSError):
+            await self._process.stdin.wait_closed()
+        await asyncio.sleep(CLOSED_S)
+        self._reason = self._reason or "closed its stdin"
+        self._process.end_reading(self._process.stdout)
 
     async def end(self) -> None:
         """End the process with all that it started, whoever is cancelled meanwhile."""
-        survivors: list[Entry] = []
+        survivors: list[Process] = []
+        self._watching_stdin.cancel()
         try:
             with anyio.CancelScope(shield=True):
                 survivors = await self._process.end()
+                await self._pump.finish()
         finally:
-            if self._timer:
-                self._timer.cancel()
             self._tell("")
-            self.reader.drop()
+            self._lines.close()
             self._pump.close()
             self._process.close()
-        for entry in survivors:
-            logger.warning("upstream %r: process %d could not be ended", self._upstream.config.name, entry.pid)
-
-    def _stdin_closed(self) -> None:
-        # As a rule it is exiting, and more is to be read: its last answers, and how it ends.
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(CLOSED_S, self.reader.end, "closed its stdin")
+        for process in survivors:
+            logger.warning("upstream %r: process %d could not be ended", self._upstream.config.name, process.pid)
 
     def _tell(self, exit_text: str) -> None:
         upstream = self._upstream
         if not upstream.died.is_set():
-            self._pump.catch_up()
             if exit_text:
                 upstream.exit_text = "; ".join(filter(None, (exit_text, upstream.garbage_text)))
             upstream.stderr.note(exit_text or "was stopped")

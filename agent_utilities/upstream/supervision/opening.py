@@ -1,30 +1,190 @@
-"""Opens connections to one upstream: in a slot, within its deadline, and in the era that it speaks."""
+"""Opens connections to one upstream: in a slot, in time, in the era that it speaks; and says why it can't."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from mcp import MCPError
 from mcp_types import ClientCapabilities
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION
+from pydantic import ValidationError
 
-from agent_utilities.upstream.config import Transport
-from agent_utilities.upstream.connections.connection import Connection, Live
-from agent_utilities.upstream.connections.transports import module_of, transport_of
-from agent_utilities.upstream.errors import UpstreamError
-from agent_utilities.upstream.http.http_errors import http_trouble
+from agent_utilities.upstream.config import Transport, UpstreamConfig
+from agent_utilities.upstream.connections.connection import Connection, Live, module_of, transport_of
+from agent_utilities.upstream.connections.negotiation import has_ended
+from agent_utilities.upstream.errors import Cause, UpstreamError
+from agent_utilities.upstream.http.http_client import http_trouble
 from agent_utilities.upstream.limits import Unfinished
-from agent_utilities.upstream.supervision.troubles import root_error
+from agent_utilities.upstream.secrets import secrets_of, without
 
 if TYPE_CHECKING:
-    from agent_utilities.upstream.processes.process_guard import ProcessGuard
+    from agent_utilities.upstream.processes.process import ProcessGuard
     from agent_utilities.upstream.processes.stderr_log import StderrLog
     from agent_utilities.upstream.supervision.policy import Policy
-    from agent_utilities.upstream.supervision.slots import StartSlots
-    from agent_utilities.upstream.supervision.troubles import Troubles
+
+
+N_LINES = 5
+"""Lines of stderr that an error quotes."""
+MAX_CHARS = 2_000
+
+
+class UpstreamErrors:
+    """Makes the errors of one upstream.
+
+    Args:
+        config: the upstream's.
+        stderr: what it writes to stderr.
+    """
+
+    def __init__(self, config: UpstreamConfig, stderr: StderrLog) -> None:
+        self.config, self._stderr = config, stderr
+
+    def error(self, cause: Cause, detail: str) -> UpstreamError:
+        """Return an error with what it says on stderr, where it says something."""
+        text = without(secrets_of(self.config), detail)[:MAX_CHARS]
+        if self.config.transport == "stdio" and cause not in ("off", "stopping", "not found"):
+            lines = [line.strip()[:400] for line in self._stderr.last_lines(N_LINES) if line.strip()]
+            text += f"; stderr ends with: {' | '.join(lines)}" if lines else "; it wrote nothing to stderr"
+        return UpstreamError(self.config.name, cause, text)
+
+    def of_start(self, error: BaseException, exit_text: str) -> UpstreamError:
+        """Return why a connection could not be made.
+
+        Args:
+            error: what was raised.
+            exit_text: how its process ended; empty where it did not.
+        """
+        error = root_error(error)
+        if isinstance(error, UpstreamError):
+            return error
+        if isinstance(error, TimeoutError):
+            return self.error("did not start", f"it has not answered within {self.config.start_timeout_s:g} s")
+        if isinstance(error, MCPError) and (trouble := http_trouble(error)) is not None:
+            return self.error(trouble.cause, trouble.detail)
+        if exit_text or (isinstance(error, Exception) and has_ended(error)):
+            return self.error("did not start", f"it {exit_text or 'ended the connection'} before it had answered")
+        if isinstance(error, MCPError):
+            return self.error("not MCP", f"it answers the handshake with an error: {error.message}")
+        if isinstance(error, ValidationError | RuntimeError | ValueError):
+            return self.error("not MCP", f"it answers the handshake with what is none: {_line(error)}")
+        return self.error("unreachable", f"{type(error).__name__}: {_line(error)}")
+
+    def of_listing(self, error: BaseException) -> UpstreamError:
+        """Return why what it has could not be listed."""
+        error = root_error(error)
+        if isinstance(error, TimeoutError):
+            return self.error("did not answer", f"listing what it has took over {self.config.list_timeout_s:g} s")
+        if isinstance(error, MCPError) and (trouble := http_trouble(error)) is not None:
+            return self.error(trouble.cause, trouble.detail)
+        if isinstance(error, MCPError):
+            return self.error("not MCP", f"it answers a list with an error: {error.message}")
+        return self.error("not MCP", f"it answers a list with what is none: {_line(error)}")
+
+    def no_progress(self) -> UpstreamError:
+        """Return what a call is answered with that has shown no progress for too long."""
+        return self.error(
+            "did not answer", f"the call showed no progress for {self.config.timeout_s:g} s and is given up"
+        )
+
+    def too_long(self) -> UpstreamError:
+        """Return what a call is answered with that has taken as long as one may in all."""
+        limit_s = self.config.limits.call_s
+        return self.error(
+            "did not answer",
+            f"the call took over {limit_s:g} s in all and is given up; `maxCallSeconds` of its config raises that",
+        )
+
+    def died(self, exit_text: str, *, in_call: bool) -> UpstreamError:
+        """Return what is said of a connection that has ended by itself."""
+        doubt = " in the middle of the call, which it may have carried out, or not" if in_call else ""
+        return self.error("died", f"it {exit_text or 'ended the connection'}{doubt}")
+
+
+def root_error(error: BaseException) -> BaseException:
+    """Return what was raised first, out of the groups that task groups put it into."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:300]
+
+
+class StartSlots:
+    """A bounded number of places to start in, a quarter of which is for those that somebody waits for.
+
+    One that takes long waits for a network or hangs: it gives its place back after a while, so that no number of
+    upstreams that hang delays the others for longer.
+
+    Args:
+        n_slots: how many there are.
+        longest_s: seconds after which a place is given back.
+        before_import: called on the event loop before anything is imported for a start.
+    """
+
+    def __init__(self, n_slots: int, longest_s: float, before_import: Callable[[], None] = lambda: None) -> None:
+        self._before_import = before_import
+        self._n_free, self._longest_s = n_slots, longest_s
+        self._n_reserved = max(1, n_slots // 4) if n_slots > 1 else 0
+        self._waiting: list[Callable[[], bool]] = []
+        self._changed = asyncio.Event()
+        self._importing = asyncio.Lock()
+
+    async def import_module(self, name: str) -> None:
+        """Import what a start needs, which takes a second that the event loop has no time for.
+
+        One at a time: threads that import the same packages at once can deadlock.
+        """
+        async with self._importing:
+            self._before_import()
+            await asyncio.to_thread(import_module, name)
+
+    @asynccontextmanager
+    async def taking(self, is_urgent: Callable[[], bool]) -> AsyncIterator[None]:
+        """Wait for a place, and hold it until the block is left, or for as long as it may be held.
+
+        Args:
+            is_urgent: whether somebody waits for it now; asked whenever a place gets free.
+        """
+        self._waiting.append(is_urgent)
+        try:
+            while not self._has_place_for(is_urgent):
+                await self._changed.wait()
+            self._n_free -= 1
+        finally:
+            self._waiting.remove(is_urgent)
+            if self._n_free:
+                self.look_again()
+        is_held = True
+
+        def give_back() -> None:
+            nonlocal is_held
+            self._n_free += is_held
+            is_held = False
+            self.look_again()
+
+        timer = asyncio.get_running_loop().call_later(self._longest_s, give_back)
+        try:
+            yield
+        finally:
+            timer.cancel()
+            give_back()
+
+    def look_again(self) -> None:
+        """Have those that wait look whether there is a place for them: of the same urgency, the first to come."""
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    def _has_place_for(self, is_urgent: Callable[[], bool]) -> bool:
+        if is_urgent():
+            return self._n_free > 0
+        return self._n_free > self._n_reserved and not any(urgent() for urgent in self._waiting)
 
 
 _NOT_STREAMABLE = (400, 404, 405, 406, 415, 501)
@@ -33,13 +193,7 @@ _NOT_STREAMABLE = (400, 404, 405, 406, 415, 501)
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """How an upstream is tried.
-
-    Args:
-        transport: by what it is reached.
-        version: the protocol version that is expected; None where there is nothing to expect.
-        offered: what a handshake says that can be asked for; None for all that one could offer.
-    """
+    """How an upstream is tried: by what, expecting which version if any, and what a handshake says can be asked for."""
 
     transport: Transport
     version: str | None
@@ -47,11 +201,10 @@ class _Way:
 
     @property
     def is_probing(self) -> bool:
-        """Whether it is asked for the newer era first."""
+        """Whether it is asked for the newer era first, which some servers of the older one don't survive."""
         return self.version not in HANDSHAKE_PROTOCOL_VERSIONS
 
     def without_probe(self) -> _Way:
-        """Return the same way without a question that servers of the older era don't know."""
         return replace(self, version=LATEST_HANDSHAKE_VERSION) if self.is_probing else self
 
 
@@ -59,7 +212,7 @@ class Opener:
     """Opens connections to one upstream, one after the other.
 
     Args:
-        troubles: makes its errors, and knows its config.
+        errors: makes its errors, and knows its config.
         environ: the user's environment.
         stderr: takes what it writes to stderr.
         guard: ends its processes where the gateway can't.
@@ -69,7 +222,7 @@ class Opener:
 
     def __init__(
         self,
-        troubles: Troubles,
+        errors: UpstreamErrors,
         *,
         environ: Mapping[str, str],
         stderr: StderrLog,
@@ -77,7 +230,7 @@ class Opener:
         slots: StartSlots,
         policy: Policy,
     ) -> None:
-        self.troubles = troubles
+        self.errors = errors
         self._environ, self._stderr, self._guard = environ, stderr, guard
         self._slots, self._policy = slots, policy
         self._is_shy = False
@@ -99,9 +252,9 @@ class Opener:
             UpstreamError: it could not be made.
         """
         async with self._slots.taking(is_urgent):
-            until_s = asyncio.get_running_loop().time() + self.troubles.config.start_timeout_s
+            until_s = asyncio.get_running_loop().time() + self.errors.config.start_timeout_s
             version = known_version if offered is None else LATEST_HANDSHAKE_VERSION
-            way = _Way(self._transport or self.troubles.config.transport, version, offered)
+            way = _Way(self._transport or self.errors.config.transport, version, offered)
             if self._is_shy:
                 way = way.without_probe()
             try:
@@ -140,7 +293,7 @@ class Opener:
         return None
 
     async def _once(self, way: _Way, until_s: float) -> tuple[Connection, Live]:
-        config = self.troubles.config.model_copy(update={"transport": way.transport})
+        config = self.errors.config.model_copy(update={"transport": way.transport})
         await self._slots.import_module(module_of(config))
         transport = transport_of(
             config, environ=self._environ, stderr=self._stderr, guard=self._guard, unfinished=self._unfinished
@@ -153,7 +306,7 @@ class Opener:
             return connection, await connection.open(until_s - asyncio.get_running_loop().time())
         except Exception as error:
             await connection.close()
-            raise self.troubles.of_start(error, exit_text_of(connection)) from root_error(error)
+            raise self.errors.of_start(error, exit_text_of(connection)) from root_error(error)
         except asyncio.CancelledError:
             await connection.close()
             raise

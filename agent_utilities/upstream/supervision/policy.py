@@ -1,12 +1,50 @@
-"""What holds for every upstream of a gateway: how long, how many, how often."""
+"""What holds for every upstream: how long, how many, how often; and when one that failed is tried again."""
 
 from __future__ import annotations
 
+import asyncio
+import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from agent_utilities.upstream.supervision.backoff import BackoffRule
+from agent_utilities.upstream.errors import UpstreamError
+
+
+@dataclass(frozen=True, slots=True)
+class BackoffRule:
+    """How long to wait after so many failures.
+
+    Args:
+        first_s: seconds after the first failure.
+        factor: how much longer after each further one.
+        limit_s: seconds that are never passed while the breaker is closed.
+        n_until_open: failures in a row after which the breaker opens, and only a slow probe is made.
+        probe_s: seconds between probes.
+        sustained_s: seconds that a connection must have been up for its end to count as the first failure again.
+        spread: the share of a wait that the dice move it by, either way.
+    """
+
+    first_s: float = 0.5
+    factor: float = 2.0
+    limit_s: float = 60.0
+    n_until_open: int = 10
+    probe_s: float = 300.0
+    sustained_s: float = 60.0
+    spread: float = 0.2
+
+    def wait_s(self, n_failures: int, dice: Callable[[], float]) -> float:
+        """Return the seconds until the next try.
+
+        Args:
+            n_failures: failures in a row, at least 1.
+            dice: gives a number in [0, 1).
+        """
+        if n_failures >= self.n_until_open:
+            wait = self.probe_s
+        else:
+            wait = min(self.limit_s, self.first_s * self.factor ** min(n_failures - 1, 64))
+        return wait * (1 + self.spread * (2 * dice() - 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,3 +101,82 @@ class Policy:
     n_unreachable: int = 3
     is_once: bool = False
     dice: Callable[[], float] = random.random
+
+
+@dataclass
+class Counts:
+    """What an upstream has done since the gateway started, as metrics tell it.
+
+    Args:
+        n_starts: connections that were tried.
+        n_failures: tries and connections that failed.
+        n_calls: calls that were made.
+        n_failed_calls: calls that ended in an error of the upstream's connection.
+        calls_s: seconds that all calls took together.
+        starts_s: seconds that all starts took together that came to a connection.
+    """
+
+    n_starts: int = 0
+    n_failures: int = 0
+    n_calls: int = 0
+    n_failed_calls: int = 0
+    calls_s: float = 0.0
+    starts_s: float = 0.0
+
+
+class Health:
+    """The trouble of one upstream, shared by all of its connections. A start resets nothing; time that it was up does.
+
+    Args:
+        policy: when one that failed is tried again.
+    """
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self.counts = Counts()
+        self.n_failures = 0
+        """Failures in a row."""
+        self.next_try_s: float | None = None
+        """The event loop's time before which there is no other try; None after a success, or before the first."""
+        self.trouble: UpstreamError | None = None
+        """Why the last try or connection failed; None after one that did not."""
+
+    def failed(self, trouble: UpstreamError, up_s: float) -> None:
+        """Take note of a try or a connection that failed.
+
+        Args:
+            trouble: why. One that is told to stay out is not helped by trying again soon.
+            up_s: seconds that the connection had been up; 0 where it never was.
+        """
+        self.counts.n_failures += 1
+        rule, now_s = self._policy.backoff, asyncio.get_running_loop().time()
+        if up_s > 0 and up_s >= rule.sustained_s:
+            self.n_failures, wait_s = 1, 0.0
+        else:
+            self.n_failures += 1
+            n_failures = max(self.n_failures, rule.n_until_open) if trouble.cause == "refused" else self.n_failures
+            wait_s = rule.wait_s(n_failures, self._policy.dice)
+        self.next_try_s = math.inf if self._policy.is_once else now_s + wait_s
+        self.trouble = trouble
+
+    def is_well(self) -> None:
+        """Take note of a connection that served and was ended by nothing but disuse."""
+        self.n_failures, self.next_try_s, self.trouble = 0, None, None
+
+    def allow_one(self) -> None:
+        """Let a call that was never sent be tried at once, where this is the first failure."""
+        if self.n_failures <= 1:
+            self.next_try_s = None
+
+    @property
+    def wait_s(self) -> float:
+        """Seconds until it may be tried again."""
+        return 0.0 if self.next_try_s is None else max(0.0, self.next_try_s - asyncio.get_running_loop().time())
+
+    def refusal(self) -> UpstreamError | None:
+        """Return what a call is answered with until the next try is due; None where it may be tried."""
+        wait_s, trouble = self.wait_s, self.trouble
+        if trouble is None or wait_s <= 0:
+            return None
+        retry_in_s = None if math.isinf(wait_s) else wait_s
+        return UpstreamError(trouble.upstream, trouble.cause, trouble.detail, retry_in_s=retry_in_s)

@@ -1,29 +1,163 @@
-"""Keeps what an upstream lists up to date, behind the lists that are answered from it."""
+"""Lists all that an upstream has, within bounds, and keeps that up to date behind the lists answered from it."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import mcp_types
 from mcp import MCPError
+from pydantic import ValidationError
 
-from agent_utilities.runtime.threads import in_daemon_thread
-from agent_utilities.upstream.connections.client_internals import learn_tools
-from agent_utilities.upstream.connections.negotiation import is_closed
+from agent_utilities.runtime.waiting import in_daemon_thread
+from agent_utilities.upstream.config import UpstreamConfig
+from agent_utilities.upstream.connections.connection import Live
+from agent_utilities.upstream.connections.negotiation import has_ended, is_closed
+from agent_utilities.upstream.connections.session import (
+    PROMPT,
+    RESOURCE,
+    TEMPLATE,
+    TOOL,
+    Component,
+    Kind,
+    learn_tools,
+    parsed,
+)
 from agent_utilities.upstream.errors import UpstreamError
+from agent_utilities.upstream.http.http_client import http_trouble
 from agent_utilities.upstream.secrets import secrets_of, without_secrets
-from agent_utilities.upstream.supervision.listing import take_snapshot
+from agent_utilities.upstream.snapshot import Snapshot
+from agent_utilities.upstream.supervision.policy import ListingBounds
 
 if TYPE_CHECKING:
-    from agent_utilities.upstream.connections.connection import Live
-    from agent_utilities.upstream.snapshot import Snapshot
+    from agent_utilities.upstream.supervision.opening import UpstreamErrors
     from agent_utilities.upstream.supervision.policy import Policy
-    from agent_utilities.upstream.supervision.troubles import Troubles
+
+
+_N_PROBLEMS = 100
+
+
+async def take_snapshot(
+    live: Live, config: UpstreamConfig, bounds: ListingBounds, before: Snapshot | None = None
+) -> Snapshot:
+    """Return all that an upstream lists now. Of what it has no capability for, it is not asked.
+
+    A list other than of its tools that it fails to give costs none of the others: as such servers are, that need a
+    database to say what resources they have, and none for their tools.
+
+    Args:
+        live: the connection to it.
+        config: the upstream's.
+        bounds: how much is taken; what is left out is told in `problems`.
+        before: what it listed the last time, which holds on where a list fails now.
+
+    Raises:
+        TimeoutError: listing its tools takes longer than it may.
+        MCPError: it answers with an error, or the connection has ended.
+        ValidationError: it answers with what is no listing.
+    """
+    has = live.server_capabilities
+    listing = _Listing(live, bounds, config.list_timeout_s)
+    tools = await listing.all(TOOL) if has.tools else ()
+    if live.is_modern:
+        await learn_tools(live.session, tools)
+    prompts = await listing.of(PROMPT, before.prompts if before is not None else ()) if has.prompts else ()
+    resources = await listing.of(RESOURCE, before.resources if before is not None else ()) if has.resources else ()
+    templates = await listing.of(TEMPLATE, before.templates if before is not None else ()) if has.resources else ()
+    problems = listing.problems
+    if len(problems) > _N_PROBLEMS:
+        problems[_N_PROBLEMS:] = [f"{len(problems) - _N_PROBLEMS} more that could not be taken"]
+    return Snapshot(
+        upstream=config.name,
+        config_digest=config.digest,
+        taken_at_s=time.time(),
+        protocol_version=live.protocol_version,
+        server_info=_plain(live.server_info),
+        instructions=live.instructions,
+        capabilities=_plain(has),
+        tools=tools,
+        prompts=prompts,
+        resources=resources,
+        templates=templates,
+        problems=tuple(problems),
+        n_absent=listing.n_absent,
+    )
+
+
+class _Listing:
+    """Takes the components of one upstream, within bounds that hold for each kind."""
+
+    def __init__(self, live: Live, bounds: ListingBounds, timeout_s: float) -> None:
+        self._live, self._bounds, self._timeout_s = live, bounds, timeout_s
+        self.problems: list[str] = []
+        self.n_absent = 0
+        """Of a gateway, how many of its own servers are not in its lists yet."""
+
+    async def of(self, kind: Kind, before: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return all components of a kind; what it listed before, and a line in `problems`, where it fails to list."""
+        try:
+            return await self.all(kind)
+        except TimeoutError:
+            why = f"that took over {self._timeout_s:g} s"
+        except ValidationError as error:
+            why = f"it answers with what is none, {error.error_count()} errors"
+        except MCPError as error:
+            if has_ended(error) or http_trouble(error) is not None:
+                raise
+            if error.code == mcp_types.METHOD_NOT_FOUND:  # many that have resources know nothing of templates
+                return ()
+            why = f"it answers with an error: {error.message}"
+        self.problems.append(f"{kind.name}s could not be listed, {why}"[:300])
+        return before
+
+    async def all(self, kind: Kind) -> tuple[Any, ...]:
+        """Return all components of a kind, in the upstream's order; of two with one name the first."""
+        async with asyncio.timeout(self._timeout_s):
+            return tuple((await self._all(kind)).values())
+
+    async def _all(self, kind: Kind) -> dict[str, Component]:
+        taken: dict[str, Component] = {}
+        n_bytes, cursor, seen = 0, None, set[str]()
+        for _ in range(self._bounds.n_pages):
+            raw = await self._live.session.list_page(kind, cursor)
+            self.n_absent = max(self.n_absent, _n_absent(raw))
+            items, problems = await asyncio.to_thread(parsed, kind, raw, self._live.protocol_version)
+            self.problems += problems
+            for item in items:
+                n_bytes += item.n_bytes
+                if len(taken) >= self._bounds.n_items or n_bytes > self._bounds.n_bytes:
+                    text = f"more {kind.name}s than the {len(taken)} that are taken: so many of one upstream, no more"
+                    self.problems.append(text)
+                    return taken
+                if taken.setdefault(item.key, item.component) is not item.component:
+                    self.problems.append(f"{kind.name} {item.key!r} is listed more than once; the first is taken")
+            cursor = raw.get("nextCursor")
+            if cursor is None:
+                return taken
+            if cursor in seen:
+                self.problems.append(f"{kind.name}s: a page comes again, and what would follow it is left out")
+                return taken
+            seen.add(cursor)
+        self.problems.append(f"{kind.name}s: over {self._bounds.n_pages} pages; what follows is left out")
+        return taken
+
+
+def _n_absent(raw: Mapping[str, Any]) -> int:
+    """Return how many servers a gateway says that its list lacks for now; 0 of any other server."""
+    told: Any = raw
+    for key in ("_meta", "agent-utilities/selection", "absent"):
+        told = told.get(key) if isinstance(told, Mapping) else None
+    return len(told) if isinstance(told, list) else 0
+
+
+def _plain(value: mcp_types.Implementation | mcp_types.ServerCapabilities | None) -> dict[str, Any]:
+    return value.model_dump(mode="json", by_alias=True, exclude_none=True) if value is not None else {}
+
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +168,7 @@ class Renewal:
     Args:
         snapshot: what it listed the last time; None where it was never reached.
         policy: how often.
-        troubles: makes its errors, and knows its config.
+        errors: makes its errors, and knows its config.
         save: keeps a snapshot; called in a thread.
         on_change: called where what it lists has changed.
     """
@@ -44,14 +178,14 @@ class Renewal:
         snapshot: Snapshot | None,
         *,
         policy: Policy,
-        troubles: Troubles,
+        errors: UpstreamErrors,
         save: Callable[[Snapshot], None],
         on_change: Callable[[], None],
     ) -> None:
         self.snapshot = snapshot
         self.trouble: UpstreamError | None = None
         """Why the last listing failed; None after one that did not."""
-        self._policy, self._troubles, self._save, self._on_change = policy, troubles, save, on_change
+        self._policy, self._errors, self._save, self._on_change = policy, errors, save, on_change
         self._is_wanted = snapshot is not None and snapshot.n_absent > 0
         self._first: asyncio.Future[None] | None = None
         self._tries: list[asyncio.Future[None]] = []
@@ -131,7 +265,7 @@ class Renewal:
             lacking_s: seconds since the connection was made.
             listed: called where it is done with for now.
         """
-        config, policy = self._troubles.config, self._policy
+        config, policy = self._errors.config, self._policy
         if self.trouble is not None or self.snapshot is None or not self.snapshot.n_absent:
             listed()
             return max(self.due_in_s, policy.settle_s if self.trouble is None else policy.backoff.limit_s)
@@ -142,14 +276,14 @@ class Renewal:
         return max(policy.settle_s, lacking_s)
 
     async def _take(self, live: Live) -> None:
-        config = self._troubles.config
+        config = self._errors.config
         try:
             snapshot = await take_snapshot(live, config, self._policy.bounds, self.snapshot)
         except Exception as error:
             if is_closed(error):  # why is for the connection's keeper to say
                 await live.ended.wait()
                 return
-            is_news, self.trouble = self.trouble is None, self._troubles.of_listing(error)
+            is_news, self.trouble = self.trouble is None, self._errors.of_listing(error)
             logger.log(logging.WARNING if is_news else logging.INFO, "%s", self.trouble)
             self._was_tried()
             return
@@ -171,7 +305,7 @@ class Renewal:
 
     async def _list_by(self, snapshot: Snapshot) -> None:
         before, self.snapshot = self.snapshot, snapshot
-        if before is None or await asyncio.to_thread(_differs, before, snapshot):
+        if before is None or await asyncio.to_thread(lambda: before.digest != snapshot.digest):
             self._on_change()
         self._was_tried()
         for problem in snapshot.problems if before is None or before.problems != snapshot.problems else ():
@@ -185,10 +319,6 @@ async def _is_set(event: asyncio.Event, within_s: float) -> bool:
     except TimeoutError:
         return False
     return True
-
-
-def _differs(one: Snapshot, other: Snapshot) -> bool:
-    return one.digest != other.digest
 
 
 @asynccontextmanager

@@ -11,28 +11,25 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from mcp import MCPError
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
-from agent_utilities.runtime.endings import ended
-from agent_utilities.upstream.connections.calls import Call, CallTooLongError, NoProgressError
+from agent_utilities.runtime.waiting import ended
+from agent_utilities.upstream.connections.calls import Call, CallTooLongError, NoProgressError, forwarded
 from agent_utilities.upstream.connections.negotiation import has_ended
-from agent_utilities.upstream.errors import UpstreamError
-from agent_utilities.upstream.http.forwarding import forwarded
-from agent_utilities.upstream.http.http_errors import http_trouble
-from agent_utilities.upstream.state import UpstreamState
-from agent_utilities.upstream.supervision.health import Counts, Health
-from agent_utilities.upstream.supervision.keeper import Keeper
+from agent_utilities.upstream.errors import UpstreamError, UpstreamState
+from agent_utilities.upstream.http.http_client import http_trouble
+from agent_utilities.upstream.supervision.connection_manager import ConnectionManager, Up
 from agent_utilities.upstream.supervision.opening import Opener
+from agent_utilities.upstream.supervision.policy import Counts, Health
 
 if TYPE_CHECKING:
     from mcp_types import ClientCapabilities
 
     from agent_utilities.upstream.config import UpstreamConfig
+    from agent_utilities.upstream.connections.calls import Relay
     from agent_utilities.upstream.connections.connection import Live
     from agent_utilities.upstream.processes.stderr_log import StderrLog
-    from agent_utilities.upstream.relay import Relay
     from agent_utilities.upstream.snapshot import Snapshot
     from agent_utilities.upstream.supervision.policy import Policy
     from agent_utilities.upstream.supervision.renewal import Renewal
-    from agent_utilities.upstream.supervision.serving import Serving
 
 logger = logging.getLogger(__name__)
 
@@ -58,12 +55,12 @@ class Upstream:
         self._opener, self._renewal, self._policy = opener, renewal, policy
         self._health, self._health_of_asking = Health(policy), Health(policy)
         self._health_of_asking.counts = self._health.counts
-        self._shared = self._keeper(self._health, is_for_all=True)
-        self._others: dict[Hashable, Keeper] = {}
+        self._shared = self._manager(self._health, is_for_all=True)
+        self._others: dict[Hashable, ConnectionManager] = {}
         self._modern_only: Mapping[str, Any] | None = None
         """What the server called itself that refused a handshake: a later version of it may take one."""
         self._is_asking_told = False
-        self._tasks: dict[Keeper, asyncio.Task[None]] = {}
+        self._tasks: dict[ConnectionManager, asyncio.Task[None]] = {}
         self._start: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]] | None = None
         self.is_coming = False
         """Whether it will run soon, so that a call waits for it."""
@@ -73,11 +70,11 @@ class Upstream:
     @property
     def config(self) -> UpstreamConfig:
         """How it is configured."""
-        return self._opener.troubles.config
+        return self._opener.errors.config
 
     @config.setter
     def config(self, config: UpstreamConfig) -> None:
-        self._opener.troubles.config = config
+        self._opener.errors.config = config
 
     @property
     def snapshot(self) -> Snapshot | None:
@@ -100,19 +97,19 @@ class Upstream:
         n_tools = len(self.snapshot.tools) if self.snapshot is not None else 0
         if not self.config.enabled:
             return UpstreamState("off", n_tools=n_tools)
-        n_failures = self._health.failures.n_failures
-        if any(keeper.is_up for keeper in self._keepers):
+        n_failures = self._health.n_failures
+        if any(manager.state == "up" for manager in self._managers):
             return UpstreamState("ready", n_failures=n_failures, n_tools=n_tools)
-        if any(keeper.is_starting for keeper in self._keepers):
+        if any(manager.state == "starting" for manager in self._managers):
             return UpstreamState("starting", n_failures=n_failures, n_tools=n_tools)
         if (trouble := self._health.trouble) is not None:
             has_next = self._health.wait_s > 0 or self._renewal.due_in_s <= 0
-            next_try_s = self._health.failures.next_try_s if has_next else None
+            next_try_s = self._health.next_try_s if has_next else None
             return UpstreamState("failing", trouble.cause, trouble.detail, n_failures, next_try_s, n_tools)
         return UpstreamState("unseen" if self.snapshot is None else "idle", n_failures=n_failures, n_tools=n_tools)
 
     @property
-    def _keepers(self) -> list[Keeper]:
+    def _managers(self) -> list[ConnectionManager]:
         return [self._shared, *self._others.values()]
 
     async def request(
@@ -133,73 +130,75 @@ class Upstream:
             MCPError: it answered with an error, which is handed on as it is.
         """
         if not self.config.enabled:
-            raise self._opener.troubles.error("off", f"it is disabled in {self.config.source}")
+            raise self._opener.errors.error("off", f"it is disabled in {self.config.source}")
         if self._start is None and not self.is_coming:
-            raise self._opener.troubles.error("stopping", "the gateway is not running")
+            raise self._opener.errors.error("stopping", "the gateway is not running")
         counts, started_s = self.counts, asyncio.get_running_loop().time()
         counts.n_calls += 1
         call = Call(
             relay, forwarded(self.config.forward_headers, headers), self.config.timeout_s, self.config.limits.call_s
         )
         try:
-            keeper = await self._keeper_of(relay)
-            with keeper.using():
+            manager = await self._manager_of(relay)
+            with manager.using():
                 try:
-                    return await self._sent(keeper, await keeper.connected(), call, send)
+                    return await self._sent(manager, await manager.connected(), call, send)
                 except _NotSentError:
-                    return await self._sent(keeper, await keeper.connected(is_retry=True), call, send)
+                    return await self._sent(manager, await manager.connected(is_retry=True), call, send)
         except _NotSentError:
             counts.n_failed_calls += 1
-            raise self._opener.troubles.died("", in_call=False) from None
+            raise self._opener.errors.died("", in_call=False) from None
         except UpstreamError:
             counts.n_failed_calls += 1
             raise
         finally:
             counts.calls_s += asyncio.get_running_loop().time() - started_s
 
-    async def _sent(self, keeper: Keeper, live: Live, call: Call, send: Callable[[Live], Awaitable[T]]) -> T:
-        serving = keeper.serving(live)
-        if serving is None:
+    async def _sent(
+        self, manager: ConnectionManager, live: Live, call: Call, send: Callable[[Live], Awaitable[T]]
+    ) -> T:
+        up = manager.up(live)
+        if up is None:
             raise _NotSentError
         try:
             with live.calls.adding(call):
                 async with call.under_way():
                     result = await send(live)
         except NoProgressError:
-            serving.doubt()
-            raise self._opener.troubles.no_progress() from None
+            up.doubt()
+            raise self._opener.errors.no_progress() from None
         except CallTooLongError:
-            raise self._opener.troubles.too_long() from None
+            raise self._opener.errors.too_long() from None
         except MCPError as error:
-            raise await self._what_it_means(error, keeper, serving, call) from None
-        serving.reached(True)
+            raise await self._what_it_means(error, manager, up, call) from None
+        up.reached(True)
         return result
 
-    async def _what_it_means(self, error: MCPError, keeper: Keeper, serving: Serving, call: Call) -> Exception:
-        """Return what an error comes to: the upstream's own is handed on, one of its connection is told by its name."""
-        troubles, trouble = self._opener.troubles, http_trouble(error)
+    async def _what_it_means(self, error: MCPError, manager: ConnectionManager, up: Up, call: Call) -> Exception:
+        """Return what an error comes to: the upstream's own as it is, one of its connection by its name."""
+        errors, trouble = self._opener.errors, http_trouble(error)
         if trouble is not None and trouble.is_lost:
-            serving.lose()
+            up.lose()
             return _NotSentError()
         if trouble is not None:
-            serving.reached(trouble.cause != "unreachable")
-            return troubles.error(trouble.cause, trouble.detail)
+            up.reached(trouble.cause != "unreachable")
+            return errors.error(trouble.cause, trouble.detail)
         if not has_ended(error):
-            serving.reached(True)
+            up.reached(True)
             return error
-        if keeper.is_stopping:
-            return troubles.error("stopping", "it was ended in the middle of the call")
+        if manager.is_stopping:
+            return errors.error("stopping", "it was ended in the middle of the call")
         if not call.is_sent:
             return _NotSentError()
-        return troubles.died(await serving.live.exit_text(), in_call=True)
+        return errors.died(await up.live.exit_text(), in_call=True)
 
     async def connect(self) -> None:
         """Have it connected, as for a call that is about to come; where it can't be, `state` tells why."""
         if not self.config.enabled or (self._start is None and not self.is_coming):
             return
-        keeper = self._shared
-        with suppress(UpstreamError), keeper.using():
-            await keeper.connected()
+        manager = self._shared
+        with suppress(UpstreamError), manager.using():
+            await manager.connected()
 
     async def renew(self) -> None:
         """Have the snapshot taken anew, behind."""
@@ -226,9 +225,9 @@ class Upstream:
         Args:
             session: as its relay names it.
         """
-        keeper = self._others.pop(session, None)
-        if keeper is not None:
-            keeper.leave()
+        manager = self._others.pop(session, None)
+        if manager is not None:
+            manager.leave()
 
     def run(self, start: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]) -> None:
         """Begin to supervise.
@@ -237,31 +236,31 @@ class Upstream:
             start: starts a task that is ended with the gateway.
         """
         self._start, self.is_coming = start, False
-        if self._shared.is_over:  # it has run before
-            self._shared, self._others = self._keeper(self._health, is_for_all=True), {}
+        if self._shared.state == "over":  # it has run before
+            self._shared, self._others = self._manager(self._health, is_for_all=True), {}
         if self.config.enabled:
             self.first_try = self._renewal.first_try()
             self._run(self._shared)
 
     async def stop(self) -> None:
         """Take no more calls, let those under way end for a while, and return once all processes are gone."""
-        keepers = dict(self._tasks)
-        for keeper in keepers:
-            keeper.leave()
-        if keepers:
-            await asyncio.wait(keepers.values(), timeout=self._policy.grace_s)
-        for task in keepers.values():
+        managers = dict(self._tasks)
+        for manager in managers:
+            manager.leave()
+        if managers:
+            await asyncio.wait(managers.values(), timeout=self._policy.grace_s)
+        for task in managers.values():
             task.cancel()
-        for task in keepers.values():
+        for task in managers.values():
             await ended(task, 2 * self._policy.close_s)
 
-    def _run(self, keeper: Keeper) -> None:
+    def _run(self, manager: ConnectionManager) -> None:
         if self._start is None:
-            raise self._opener.troubles.error("stopping", "it is about to start")
-        self._tasks[keeper] = self._start(keeper.run())
-        self._tasks[keeper].add_done_callback(lambda _: self._tasks.pop(keeper, None))
+            raise self._opener.errors.error("stopping", "it is about to start")
+        self._tasks[manager] = self._start(manager.run())
+        self._tasks[manager].add_done_callback(lambda _: self._tasks.pop(manager, None))
 
-    async def _keeper_of(self, relay: Relay | None) -> Keeper:
+    async def _manager_of(self, relay: Relay | None) -> ConnectionManager:
         """Return what keeps the connection that a caller is served on.
 
         Raises:
@@ -273,15 +272,15 @@ class Upstream:
         if offered is None or not self._may_ask_at_once():
             return self._shared
         try:
-            keeper = self._other(key := offered.model_dump_json(), offered)
-            with keeper.using():
-                is_asking = not (await keeper.connected()).is_modern
+            manager = self._other(key := offered.model_dump_json(), offered)
+            with manager.using():
+                is_asking = not (await manager.connected()).is_modern
         except UpstreamError as error:
             self._tell_unasked(str(error))
             return self._shared
         if is_asking:
             self._is_asking_told = False
-            return keeper
+            return manager
         self._modern_only = self.snapshot.server_info if self.snapshot is not None else None
         self.forget_session(key)
         return self._shared
@@ -293,42 +292,42 @@ class Upstream:
             return False
         if snapshot.server_info == self._modern_only:
             return False
-        return self._health.refusal() is None or any(keeper.is_up for keeper in self._keepers)
+        return self._health.refusal() is None or any(manager.state == "up" for manager in self._managers)
 
     def _tell_unasked(self, why: str) -> None:
         """Tell once that callers are served, and can't be asked in the middle of a call."""
         level, self._is_asking_told = logging.DEBUG if self._is_asking_told else logging.WARNING, True
         logger.log(level, "upstream %r can't ask callers in the middle of a call, for now: %s", self.config.name, why)
 
-    def _other(self, key: Hashable, offered: ClientCapabilities | None) -> Keeper:
+    def _other(self, key: Hashable, offered: ClientCapabilities | None) -> ConnectionManager:
         """Return what keeps a connection beside the one for all: a session's, or that of clients that offer the same.
 
         Args:
             key: whose it is.
             offered: what can be asked on it in the middle of a call.
         """
-        keeper = self._others.get(key)
-        if keeper is not None and not keeper.is_over:
-            return keeper
-        self._others = {key: one for key, one in self._others.items() if not one.is_over}
+        manager = self._others.get(key)
+        if manager is not None and manager.state != "over":
+            return manager
+        self._others = {key: one for key, one in self._others.items() if one.state != "over"}
         if len(self._others) >= (self._policy.n_isolated if self.config.isolate else self._policy.n_offers):
             self._make_room()
         if self.config.isolate:
-            keeper = self._keeper(self._health, is_for_all=False, offered=offered)
+            manager = self._manager(self._health, is_for_all=False, offered=offered)
         else:
             # Its trouble is its own: where it can't be had all are served on the first. Changes are listed on that too.
             health, on_change = self._health_of_asking, self._want_renewal
-            keeper = self._keeper(health, is_for_all=False, offered=offered, on_change=on_change)
-        self._run(keeper)
-        self._others[key] = keeper
-        return keeper
+            manager = self._manager(health, is_for_all=False, offered=offered, on_change=on_change)
+        self._run(manager)
+        self._others[key] = manager
+        return manager
 
-    def _keeper(self, health: Health, **options: Any) -> Keeper:
-        return Keeper(self._opener, health, self._renewal, self._policy, **options)
+    def _manager(self, health: Health, **options: Any) -> ConnectionManager:
+        return ConnectionManager(self._opener, health, self._renewal, self._policy, **options)
 
     def _make_room(self) -> None:
-        unused = next((key for key, keeper in self._others.items() if not keeper.users.n), None)
+        unused = next((key for key, manager in self._others.items() if not manager.n_users), None)
         if unused is None:
             text = f"{len(self._others)} connections beside the one for all are in use, as many as there may be"
-            raise self._opener.troubles.error("refused", text)
+            raise self._opener.errors.error("refused", text)
         self.forget_session(unused)

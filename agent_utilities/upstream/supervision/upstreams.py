@@ -7,47 +7,32 @@ import contextvars
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_utilities.runtime.threads import in_daemon_thread
-from agent_utilities.upstream.processes.process_guard import ProcessGuard
+from agent_utilities.runtime.waiting import in_daemon_thread
+from agent_utilities.upstream.processes.process import ProcessGuard
 from agent_utilities.upstream.processes.stderr_log import StderrLog, log_file
-from agent_utilities.upstream.supervision.opening import Opener
+from agent_utilities.upstream.supervision.opening import Opener, StartSlots, UpstreamErrors
 from agent_utilities.upstream.supervision.policy import Policy
 from agent_utilities.upstream.supervision.renewal import Renewal
-from agent_utilities.upstream.supervision.slots import StartSlots
 from agent_utilities.upstream.supervision.supervisor import Upstream
-from agent_utilities.upstream.supervision.troubles import Troubles
 
 if TYPE_CHECKING:
     from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
     from agent_utilities.upstream.snapshot import Snapshot
-    from agent_utilities.upstream.snapshots.snapshot_store import SnapshotStore
+    from agent_utilities.upstream.snapshot_store import SnapshotStore
+
 
 logger = logging.getLogger(__name__)
 
 _BEHIND = {
-    "source",
-    "allow",
-    "deny",
-    "lazy",
-    "tags",
-    "description",
-    "timeout_s",
-    "idle_s",
-    "overrides",
-    "capabilities",
-} | {
-    "start_timeout_s",
-    "list_timeout_s",
-    "max_call_s",
-    "forward_headers",
-    "forward_meta",
-}
+    "source", "allow", "deny", "lazy", "tags", "description", "timeout_s", "idle_s", "overrides", "capabilities",
+    "start_timeout_s", "list_timeout_s", "max_call_s", "forward_headers", "forward_meta",
+}  # fmt: skip
 """What of a config may change without the connection being another."""
 
 
@@ -203,16 +188,16 @@ class Upstreams:
 
     def _made(self, config: UpstreamConfig, snapshot: Snapshot | None) -> Upstream:
         stderr = StderrLog(log_file(self._logs, config.name) if self._logs is not None else None)
-        troubles = Troubles(config, stderr)
+        errors = UpstreamErrors(config, stderr)
         renewal = Renewal(
             snapshot,
             policy=self._policy,
-            troubles=troubles,
+            errors=errors,
             save=self._store.save,
             on_change=lambda: self._on_change(config.name),
         )
         opener = Opener(
-            troubles,
+            errors,
             environ=self._environ,
             stderr=stderr,
             guard=self._guard,
@@ -232,3 +217,28 @@ def _is_same_connection(one: UpstreamConfig, other: UpstreamConfig) -> bool:
     """Whether two configs differ in nothing that a connection is made with."""
     fields = set(type(one).model_fields) - _BEHIND
     return all(getattr(one, field) == getattr(other, field) for field in fields)
+
+
+async def _renew(upstream: Upstream) -> None:
+    await upstream.renewed()
+
+
+async def reach(
+    upstreams: Upstreams,
+    wanted: Callable[[Upstream], bool] = lambda upstream: upstream.config.enabled,
+    reach_one: Callable[[Upstream], Awaitable[None]] = _renew,
+) -> None:
+    """Take a snapshot of upstreams anew, side by side, and end what was started for it.
+
+    Args:
+        upstreams: all of them; they must not be supervised yet.
+        wanted: which to reach.
+        reach_one: reaches one, and returns when that is done or has failed.
+    """
+    async with asyncio.TaskGroup() as group:
+        started = asyncio.Event()
+        supervising = group.create_task(upstreams.run(started))
+        await started.wait()
+        chosen: Iterable[Upstream] = filter(wanted, upstreams)
+        await asyncio.gather(*map(reach_one, chosen))
+        supervising.cancel()

@@ -1,0 +1,141 @@
+"""What an operator offers: the capabilities of his folders, read when the gateway starts and again when they change."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from agent_utilities.capabilities.model import MAX_ACTIVE, Capabilities
+from agent_utilities.capabilities.servers import CapabilityServers, servers_of
+from agent_utilities.capabilities.tap import edited, folder_named, read_capabilities
+from agent_utilities.errors import InputError, SettingsError
+from agent_utilities.runtime.waiting import in_daemon_thread
+from agent_utilities.runtime.watched_files import touched
+from agent_utilities.selection.model import nearest
+from agent_utilities.upstream.config import UpstreamConfig
+
+logger = logging.getLogger("agent_utilities.capabilities")
+
+
+@dataclass(frozen=True, eq=False)
+class Offer:
+    """What the operator offers.
+
+    Args:
+        capabilities: every capability of his folders.
+        servers: what each brings along.
+        fixed: those that are on for everybody.
+        most: the most that one caller may have on besides.
+        routes: whether words switch capabilities on.
+    """
+
+    capabilities: Capabilities = field(default_factory=Capabilities)
+    servers: CapabilityServers = field(default_factory=CapabilityServers)
+    fixed: tuple[str, ...] = ()
+    most: int = MAX_ACTIVE
+    routes: bool = True
+
+
+@dataclass(frozen=True)
+class Offering:
+    """Where capabilities come from, and how many may be on.
+
+    Args:
+        folders: each a tap or the folder of its bundles, later over earlier.
+        environ: the environment, for variables.
+        folder: the gateway's working folder, where servers run.
+        providers: by capability, the provider that the user chose.
+        fixed: those that are on for everybody from the start.
+        most: the most others that one caller may have on.
+        routes: whether words switch capabilities on.
+        allow_install: whether what is missing is installed when a capability is switched on.
+    """
+
+    folders: Sequence[Path]
+    environ: Mapping[str, str]
+    folder: Path
+    providers: Mapping[str, str] = field(default_factory=dict)
+    fixed: tuple[str, ...] = ()
+    most: int = MAX_ACTIVE
+    routes: bool = True
+    allow_install: bool = False
+
+    def read(self, own: Sequence[UpstreamConfig]) -> Offer:
+        """Return what there is now.
+
+        Args:
+            own: the servers of the gateway's own configuration.
+
+        Raises:
+            InputError: a folder is not there or can't be listed, or a capability that is to be on is not in any.
+        """
+        return self.with_servers(self.read_capabilities(), own)
+
+    def read_capabilities(self, before: Capabilities | None = None) -> Capabilities:
+        """Return what the folders have now.
+
+        Args:
+            before: what they had, of which a half-finished edit takes nothing away; None at the start.
+
+        Raises:
+            InputError: as `read`.
+        """
+        capabilities = read_capabilities(self.folders, providers=self.providers)
+        if before is not None:
+            capabilities = edited(before, capabilities)
+        for name in self.fixed:
+            if name not in capabilities.by_name:
+                raise _unknown(name, capabilities)
+        return capabilities
+
+    def with_servers(self, capabilities: Capabilities, own: Sequence[UpstreamConfig]) -> Offer:
+        """Return an offer of capabilities beside the servers of a gateway's own configuration."""
+        servers = servers_of(capabilities, own, self.environ, self.folder)
+        return Offer(capabilities, servers, self.fixed, self.most, routes=self.routes)
+
+    async def changes(self, known: Capabilities) -> AsyncIterator[Capabilities]:
+        """Yield the capabilities whenever their files have changed, until cancelled.
+
+        What can't be read any more changes nothing, and a log line says why; see `edited`.
+
+        Args:
+            known: what there was.
+        """
+        while True:
+            async for _ in touched(known.files):
+                try:
+                    now = await in_daemon_thread(partial(self.read_capabilities, known))
+                except InputError as error:
+                    logger.error("the capabilities are kept as they were: %s", error)
+                    continue
+                if now != known:
+                    for problem in now.problems:
+                        if problem not in known.problems:
+                            logger.warning("not taken: %s", problem)
+                    is_watched = now.files == known.files
+                    known = now
+                    yield now
+                    if not is_watched:
+                        break  # other files are to be watched from now on
+
+
+def folders_in(text: str) -> list[Path]:
+    """Return the folders that a setting names, with the system's separator of paths between them."""
+    return [folder_named(part.strip()) for part in text.split(os.pathsep) if part.strip()]
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """Return the capabilities that a setting names, with commas between them."""
+    return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+
+
+def _unknown(name: str, capabilities: Capabilities) -> SettingsError:
+    problem = next((line for line in capabilities.problems if name in line), None)
+    near = nearest(name, list(capabilities.by_name))
+    known = ", ".join(list(capabilities.by_name)[:10])
+    hint = problem or (f"did you mean {near}?" if near else f"there are: {known or 'none'}")
+    return SettingsError("no such capability", name, "--capability, MCP_BOOT_CAPABILITIES", hint)

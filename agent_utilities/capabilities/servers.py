@@ -1,0 +1,306 @@
+"""The servers of capabilities as upstreams of a gateway, and which capabilities there are for a caller."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import get_args
+
+from agent_utilities.capabilities.bundle_file import one_line
+from agent_utilities.capabilities.model import Capabilities, Capability, CapabilityServer
+from agent_utilities.catalog.model import Entry as CatalogEntry
+from agent_utilities.catalog.model import entry
+from agent_utilities.selection.model import NameSet, fold
+from agent_utilities.upstream.config import UpstreamConfig
+from agent_utilities.upstream.configuration.host_files import user_home
+from agent_utilities.upstream.configuration.server_entry import MAX_NAME, Entry, Reader
+from agent_utilities.upstream.configuration.variables import VariableError, Variables, names_in
+from agent_utilities.visibility.bounds import Bounds, Rule, RuleName, every_name
+
+
+@dataclass(frozen=True)
+class CapabilityServers:
+    """What capabilities bring to a gateway.
+
+    Args:
+        configs: by its name on the gateway, each server that a capability brings along.
+        by_capability: the names in `configs` that each capability brings.
+        own: by capability, the gateway's own servers that it uses, and the globs of the tools that it wants of each.
+        unavailable: by capability, why it can't be enabled, and what would do; no secret is in it.
+        notices: one line each, of what is passed over or renamed.
+    """
+
+    configs: Mapping[str, UpstreamConfig] = field(default_factory=dict)
+    by_capability: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    own: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+    unavailable: Mapping[str, str] = field(default_factory=dict)
+    notices: tuple[str, ...] = ()
+
+
+def servers_of(
+    capabilities: Capabilities, own: Sequence[UpstreamConfig], environ: Mapping[str, str], folder: Path
+) -> CapabilityServers:
+    """Return the upstreams that capabilities bring along, and which of the gateway's own they use.
+
+    Two capabilities that bring one server share it; another server of a taken name is named `CAPABILITY_SERVER`. Of a
+    capability that something is missing for, such as a variable, no server is there.
+
+    Args:
+        capabilities: what the folders have.
+        own: the servers of the gateway's own configuration.
+        environ: the environment, for variables.
+        folder: the gateway's working folder, where programs run.
+    """
+    placed = _Placing({fold(each.name): each for each in own}, environ, folder)
+    for capability in capabilities.by_name.values():
+        placed.add(capability)
+    return CapabilityServers(
+        placed.configs, placed.by_capability, placed.own, placed.unavailable, tuple(placed.notices)
+    )
+
+
+class _Placing:
+    """Places capabilities one after another: the first of a server's name has it.
+
+    Args:
+        gateway: the gateway's own servers, by their folded names.
+        environ: the environment.
+        folder: the gateway's working folder.
+    """
+
+    def __init__(self, gateway: Mapping[str, UpstreamConfig], environ: Mapping[str, str], folder: Path) -> None:
+        self._environ, self._folder = environ, folder
+        self._gateway, self._by_folded_name = gateway, dict(gateway)
+        self.configs: dict[str, UpstreamConfig] = {}
+        self.by_capability: dict[str, tuple[str, ...]] = {}
+        self.own: dict[str, Mapping[str, tuple[str, ...]]] = {}
+        self.unavailable: dict[str, str] = {}
+        self.notices: list[str] = []
+
+    def add(self, capability: Capability) -> None:
+        """Place a capability's servers, or say why it is unavailable."""
+        brought = [(server, capability.patterns_for(server.name)) for server in capability.servers]
+        for server, globs in brought:
+            if not globs:
+                self.notices.append(f"{server.source}: none of its tools are wanted, and it is left out")
+        configs, wrong = self._read(capability, [server for server, globs in brought if globs])
+        own, lacking = self._own(capability)
+        if not wrong and not configs and not own and not capability.require:
+            wrong = _brings_nothing(capability)
+        if wrong:
+            self.unavailable[capability.name] = one_line(wrong)
+            return
+        self.notices += lacking
+        names = [self._place(capability, config) for config in configs]
+        self.by_capability[capability.name] = tuple(names)
+        if own:
+            self.own[capability.name] = own
+
+    def _read(self, capability: Capability, servers: Sequence[CapabilityServer]) -> tuple[list[UpstreamConfig], str]:
+        """Return servers as an `mcp.json` would have them, and what is wrong with any of them."""
+        home = user_home(self._environ)
+        variables = Variables(self._environ, self._folder, home)
+        reader = Reader(variables, self._folder, is_in_seconds=True)
+        read = [(server, reader.read(Entry(server.name, server.entry, server.source))) for server in servers]
+        self.notices += reader.notices
+        configs = [
+            config.model_copy(
+                update={
+                    "tags": (capability.name,),
+                    "description": capability.description or capability.title,
+                    "capabilities": {capability.name: capability.patterns_for(server.name)},
+                }
+            )
+            for server, config in read
+            if config is not None
+        ]
+        if not reader.problems:
+            return configs, ""
+        return [], _unset(servers, variables) or " | ".join(reader.problems)
+
+    def _own(self, capability: Capability) -> tuple[dict[str, tuple[str, ...]], list[str]]:
+        """Return the gateway's own servers that a capability refers to, and a line for each that is no server."""
+        own, lacking = dict[str, tuple[str, ...]](), list[str]()
+        brought = {server.name for server in capability.servers}
+        for ref in _referred_to(capability):
+            if ref in brought:
+                continue
+            server = self._gateway.get(fold(ref))
+            if server is None or not server.enabled:
+                what = "is neither the bundle's nor the gateway's own, and is left out"
+                if server is not None:
+                    what = "is switched off"
+                elif ref in capability.built_in:
+                    what = "is built into another host, and is left out"
+                lacking.append(f"{_source(capability)}: roles.mcp.server_refs: the server {ref!r} {what}")
+            elif globs := capability.patterns_for(ref):
+                own[server.name] = globs
+        return own, lacking
+
+    def _place(self, capability: Capability, config: UpstreamConfig) -> str:
+        """Return the name that a server has on the gateway."""
+        name = next(each for each in _names(capability.name, config.name) if self._is_free(each, config))
+        if name != config.name:
+            self.notices.append(f"{config.source}: the name {config.name!r} is taken, and it is named {name!r}")
+        there = self.configs.get(name)
+        placed = config.model_copy(update={"name": name}) if there is None else _shared(there, config)
+        self.configs[name] = self._by_folded_name[fold(name)] = placed
+        return name
+
+    def _is_free(self, name: str, config: UpstreamConfig) -> bool:
+        """Whether a name is nobody's, or of the same server that another capability brings."""
+        there = self._by_folded_name.get(fold(name))
+        return there is None or (there.name == name and name in self.configs and _is_one(there, config))
+
+
+def _names(capability: str, server: str) -> Iterator[str]:
+    """Yield the names that a server may have on the gateway, the first that is free is taken."""
+    yield server
+    long = f"{capability}_{server}"
+    yield long[:MAX_NAME]
+    yield from (f"{long[: MAX_NAME - 8]}_{i}" for i in count(2))
+
+
+def _shared(config: UpstreamConfig, other: UpstreamConfig) -> UpstreamConfig:
+    """Return one server for two capabilities: the longer time holds."""
+    descriptions = dict.fromkeys(text for text in (config.description, other.description) if text)
+    return config.model_copy(
+        update={
+            "tags": tuple(dict.fromkeys((*config.tags, *other.tags))),
+            "description": " ".join(descriptions),
+            "capabilities": {**config.capabilities, **other.capabilities},
+            "timeout_s": max(config.timeout_s, other.timeout_s),
+        }
+    )
+
+
+def _is_one(config: UpstreamConfig, other: UpstreamConfig) -> bool:
+    """Whether two servers are one: reached in the same way, with the same words, variables and headers."""
+    same = ("transport", "command", "args", "env", "cwd", "url", "headers")
+    return all(getattr(config, name) == getattr(other, name) for name in same)
+
+
+def _unset(servers: Sequence[CapabilityServer], variables: Variables) -> str:
+    """Return which variables are not set that the first server needs which lacks any; empty where none does."""
+    for server in servers:
+        texts = [text for text in _texts(server.entry) if ":-" not in text]
+        names = dict.fromkeys(name for text in texts for name in names_in(text) if _is_unset(name, variables))
+        if names:
+            what, them = ("variables", "them") if len(names) > 1 else ("variable", "it")
+            verb = "are" if len(names) > 1 else "is"
+            return f"{server.source}: the {what} {', '.join(names)} {verb} not set; set {them}"
+    return ""
+
+
+def _is_unset(name: str, variables: Variables) -> bool:
+    try:
+        variables.fill(f"${{{name}}}")
+    except VariableError:
+        return True
+    return False
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _texts(each)
+
+
+def _brings_nothing(capability: Capability) -> str:
+    names = _referred_to(capability)
+    if not names:
+        return f"{_source(capability)}: brings nothing; name a server under mcp.servers"
+    needs = f"{_source(capability)}: needs {', '.join(names)}, which {'is' if len(names) == 1 else 'are'}"
+    if set(names) <= set(capability.built_in):
+        return (
+            f"{needs} built into another host; it works here only beside a server of that name in the gateway's config"
+        )
+    return f"{needs} none of the gateway's own servers; add it to the gateway's config, or under mcp.servers"
+
+
+def _referred_to(capability: Capability) -> tuple[str, ...]:
+    """Return the names of the servers that a capability uses, those that another host has built in among them."""
+    return tuple(dict.fromkeys((*capability.server_refs, *capability.built_in)))
+
+
+def _source(capability: Capability) -> str:
+    return f"{capability.name}/{Path(capability.source).name}"
+
+
+ALL_RULES: frozenset[str] = frozenset(get_args(RuleName))
+_DENIES = frozenset(("denied_tool", "denied_tag"))
+_NOT_ASKED = frozenset(("inactive",))
+"""That nothing of it is active yet is no reason to keep a capability from anybody."""
+
+
+def usable_capabilities(
+    capabilities: Capabilities,
+    servers: CapabilityServers,
+    bounds: Bounds,
+    profile: str | None,
+    seen: Mapping[str, Iterable[CatalogEntry]],
+) -> frozenset[str]:
+    """Return the names of the capabilities that a caller may learn of and enable.
+
+    Args:
+        capabilities: all there are.
+        servers: what each brings along.
+        bounds: the caller's, which of tools that were never seen are asked by the name of their server.
+        profile: the profile that holds for him, folded; None for none.
+        seen: by server, its tools as the catalog has them, of servers whose tools are known.
+    """
+    return frozenset(
+        name
+        for name, each in capabilities.by_name.items()
+        if _is_seen_by(each, profile) and _may_leave_anything(each, servers, bounds, seen)
+    )
+
+
+def _is_seen_by(capability: Capability, profile: str | None) -> bool:
+    return profile is None or not capability.domains or profile in map(fold, capability.domains)
+
+
+def _may_leave_anything(
+    capability: Capability, servers: CapabilityServers, bounds: Bounds, seen: Mapping[str, Iterable[CatalogEntry]]
+) -> bool:
+    """Whether bounds leave anything of a capability, or may once its tools are known."""
+    named = entry("tool", capability.name, tags=(capability.name,), read_only=True)
+    if _refuses(bounds, named, _DENIES):
+        return False
+    brought = servers.by_capability.get(capability.name, ())
+    for server in brought:
+        config = servers.configs[server]
+        own = [each for each in seen.get(server, ()) if capability.name in (each.capabilities or ())]
+        if own:
+            if any(not _refuses(bounds, each) for each in own):
+                return True
+        elif any(_may_permit(bounds, server, glob, config.tags) for glob in config.capabilities[capability.name]):
+            return True
+    # What brings no server along, such as a toolchain, is judged by its own name.
+    return not brought and not _refuses(bounds, named)
+
+
+def _may_permit(bounds: Bounds, server: str, glob: str, tags: Iterable[str]) -> bool:
+    """Whether bounds may permit a tool that a glob names, of a server that was never seen."""
+    start = fold(f"{server}_{glob.partition('*')[0]}")
+    unknown = entry("tool", f"{server}_{glob}" if "*" not in glob else start, tags=(server, *tags), read_only=True)
+    return not any(
+        rule.refuses(unknown) and not (rule.name == "not_allowed_tool" and "*" in glob and _may_name(rule, start))
+        for rule in bounds.rules
+        if rule.name not in _NOT_ASKED
+    )
+
+
+def _may_name(rule: Rule, start: str) -> bool:
+    """Whether an allow-list by name has any name that begins so, or may."""
+    names = every_name(rule.setting.value) if isinstance(rule.setting.value, NameSet) else frozenset[str]()
+    heads = (name.partition("*") for name in names)
+    return any(head.startswith(start) or (bool(star) and start.startswith(head)) for head, star, _ in heads)
+
+
+def _refuses(bounds: Bounds, judged: CatalogEntry, names: Container[str] = ALL_RULES) -> bool:
+    return any(rule.refuses(judged) for rule in bounds.rules if rule.name in names and rule.name not in _NOT_ASKED)

@@ -1,0 +1,148 @@
+"""`agent-utilities capabilities route`: which capability each of some messages calls for, by a gateway's own code."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_utilities.capabilities.model import Route
+from agent_utilities.capabilities.tap import read_capabilities
+from agent_utilities.cli.evaluation.data import rows
+from agent_utilities.errors import InputError
+from agent_utilities.resolution.capability_router import CapabilityRouter
+from agent_utilities.resolution.resolver import open_rankers
+from agent_utilities.runtime.process_io import write_whole
+from agent_utilities.settings import Settings
+from agent_utilities.settings_file import settings_of
+
+_LABEL = "label"
+_N_DECIMALS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message, and what it calls for where that is known.
+
+    Args:
+        intent: what is said.
+        is_labelled: whether it is known what it calls for.
+        label: that capability's name; None for none of them.
+    """
+
+    intent: str
+    is_labelled: bool = False
+    label: str | None = None
+
+
+def route_messages(folder: Path, rows_file: Path, out: Path | None, *, by_words: bool = False) -> None:
+    """Write where each message leads, and print how often that is right where it is known.
+
+    Args:
+        folder: a tap, or the folder of its bundles.
+        rows_file: JSON lines, each with `intent` and perhaps `label`: a capability's name, or null for none.
+        out: where to write; it is written whole, or not at all. None writes nothing.
+        by_words: compare words alone, whatever the settings say.
+
+    Raises:
+        InputError: a file can't be read or written, a row is malformed, or no capability has triggers.
+    """
+    triggers = read_capabilities([folder]).triggers
+    if not triggers:
+        raise InputError(
+            "no capability with triggers", str(folder), "--folder", "name a folder of capabilities that has triggers"
+        )
+    messages = read_messages(rows_file)
+    settings = settings_of(os.environ)
+    if by_words:
+        settings = settings.model_copy(update={"ranker": "lexical"})
+    router, routes = asyncio.run(_route_all(triggers, messages, settings))
+    if out is not None:
+        lines = [_line(message, route) for message, route in zip(messages, routes, strict=True)]
+        _write(out, "".join(lines).encode())
+    if router.cause:
+        print(f"note: {router.cause}")
+    for told in measured(messages, routes):
+        print(told)
+
+
+def evaluate_routes(folder: Path, rows_file: Path | None, out: Path | None, *, by_words: bool) -> None:
+    """Print how often messages are routed to what they call for: what `eval --capabilities` does.
+
+    Raises:
+        InputError: no file of messages is named, or as for `route_messages`.
+    """
+    if rows_file is None:
+        hint = 'name JSON lines such as {"intent": "list my pods", "label": "kubernetes"}'
+        raise InputError("no messages", str(folder), "option --capabilities", f"{hint} under --queries")
+    route_messages(folder, rows_file, out, by_words=by_words)
+
+
+def read_messages(path: Path) -> list[Message]:
+    """Return the messages of a JSON lines file.
+
+    Raises:
+        InputError: it can't be read, or a row is malformed.
+    """
+    messages = []
+    for where, row in rows(path, ()):
+        if not isinstance(row.get("intent"), str):
+            raise InputError("intent is not text", row.get("intent"), where, 'write {"intent": "list my pods"}')
+        label = row.get(_LABEL)
+        if label is not None and not isinstance(label, str):
+            raise InputError("the label is no text", label, where, "give a capability's name, or null for none")
+        messages.append(Message(row["intent"], _LABEL in row, label or None))
+    return messages
+
+
+def measured(messages: Sequence[Message], routes: Sequence[Route]) -> list[str]:
+    """Return how often routes are right where that is known, a line each for people; nothing where it never is."""
+    labelled = [(each, route) for each, route in zip(messages, routes, strict=True) if each.is_labelled]
+    calls = [(each.label, route) for each, route in labelled if each.label is not None]
+    others = [route for each, route in labelled if each.label is None]
+    told = []
+    if calls:
+        n_best = sum(bool(route.scores) and route.scores[0][0] == label for label, route in calls)
+        n_hits = sum(route.activated == label for label, route in calls)
+        n_wrong = sum(route.activated not in (label, None) for label, route in calls)
+        told.append(_share("top-1", n_best, len(calls)))
+        told.append(_share("hit by the gate", n_hits, len(calls)))
+        told.append(_share("another activated", n_wrong, len(calls)))
+    if others:
+        told.append(_share("abstained by the gate", sum(route.activated is None for route in others), len(others)))
+    return told
+
+
+async def _route_all(
+    triggers: Mapping[str, tuple[str, ...]], messages: Sequence[Message], settings: Settings
+) -> tuple[CapabilityRouter, list[Route]]:
+    router = open_rankers(settings).of_capabilities()
+    try:
+        router.take(triggers)
+        await router.wait_until_ready()
+        usable = frozenset(triggers)
+        return router, [await router.route(message.intent, usable) for message in messages]
+    finally:
+        router.close()
+
+
+def _write(out: Path, content: bytes) -> None:
+    try:
+        if out.is_symlink() or (out.exists() and not out.is_file()):  # such as /dev/stdout, which must stay what it is
+            out.write_bytes(content)
+        else:
+            write_whole(out, content, mode=0o644)
+    except OSError as error:
+        raise InputError("the file can't be written", str(out), "--out", str(error)) from None
+
+
+def _line(message: Message, route: Route) -> str:
+    row = {"intent": message.intent, "scores": list(map(list, route.scores)), "activated": route.activated}
+    return json.dumps(row) + "\n"
+
+
+def _share(what: str, n: int, n_all: int) -> str:
+    return f"{what:24}{round(n / n_all, _N_DECIMALS):.3f}  ({n} of {n_all})"

@@ -1,0 +1,79 @@
+"""What commands show on a terminal beside tables: how far they are, and small charts."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+
+class Steps:
+    """Tells of each of a known number of steps as it begins; `with` clears the bar.
+
+    Args:
+        total: how many steps there are.
+    """
+
+    def __init__(self, total: int) -> None:
+        self._total, self._begun = total, 0
+        columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+        console = Console(stderr=True)
+        self._bar = Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
+        self._task = self._bar.add_task("", total=total)
+        self._is_terminal = console.is_terminal
+
+    def __enter__(self) -> Self:
+        if self._is_terminal:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._is_terminal:
+            self._bar.stop()
+
+    @contextmanager
+    def cleared(self) -> Iterator[None]:
+        """Keep the bar off the screen while something is printed."""
+        self.__exit__(None, None, None)
+        yield
+        self.__enter__()
+
+    def begin(self, what: str) -> None:
+        """Tell that the next step begins."""
+        if self._is_terminal:
+            self._bar.update(self._task, description=what, completed=self._begun)
+        self._begun += 1
+        if not self._is_terminal:
+            print(f"[{self._begun}/{self._total}] {what}", file=sys.stderr, flush=True)
+
+
+_EIGHTHS = "▏▎▍▌▋▊▉█"
+_HEIGHTS = "▁▂▃▄▅▆▇█"
+_PLAIN_HEIGHTS = ".:-=+*%#"
+
+
+def bar(value: int, most: int, width: int, *, in_ascii: bool) -> str:
+    """Return a bar, `width` wide for `most`; what is not nothing is at least a sliver."""
+    if not value or not width:
+        return ""
+    if in_ascii:
+        return "#" * max(1, round(width * value / most))
+    eighths = max(1, round(8 * width * value / most))
+    return "█" * (eighths // 8) + (_EIGHTHS[eighths % 8 - 1] if eighths % 8 else "")
+
+
+def sparkline(values: Sequence[int], width: int, *, in_ascii: bool) -> str:
+    """Return a column for each value, or for the sum of some where they are more than `width`; a blank for nothing."""
+    heights = _PLAIN_HEIGHTS if in_ascii else _HEIGHTS
+    n_each = max(1, math.ceil(len(values) / max(1, width)))
+    sums = [sum(values[start : start + n_each]) for start in range(0, len(values), n_each)]
+    most = max(sums, default=0)
+    return "".join(heights[math.ceil(len(heights) * value / most) - 1] if value else " " for value in sums)

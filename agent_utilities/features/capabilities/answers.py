@@ -1,0 +1,196 @@
+"""What the `capability` tool does and answers: for the caller of the request that is being served."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from itertools import count
+from typing import Any
+
+from fastmcp.exceptions import ToolError
+from fastmcp.server.dependencies import get_context
+from fastmcp.tools.base import ToolResult
+
+from agent_utilities.capabilities.model import CapabilityChange, disable, enable
+from agent_utilities.errors import shortened
+from agent_utilities.features.capabilities.caller import CallerCapabilities, caller_capabilities
+from agent_utilities.features.capabilities.capability_tool import ACTIONS
+from agent_utilities.features.capabilities.events import CapabilitiesSwitched
+from agent_utilities.features.capabilities.serving import CapabilityServing
+from agent_utilities.mcp.request import Request
+from agent_utilities.selection.channels import META_KEY
+
+N_DISCOVERED = 5
+"""The most that `discover` answers."""
+LEAST_DISCOVERED = 0.2
+"""The least score of those."""
+_N_LINES = 100
+"""The most lines of an installer that wait to be told."""
+WAIT_S = 5.0
+"""Seconds that `enable` waits for servers that were never seen; what they list comes later where they take longer."""
+
+
+class CapabilityAnswers:
+    """Answers calls of the `capability` tool.
+
+    Args:
+        serving: has run what is on.
+    """
+
+    def __init__(self, serving: CapabilityServing) -> None:
+        self._serving, self._switching = serving, serving.switching
+
+    async def answer(self, arguments: Mapping[str, Any], request: Request, on: CallerCapabilities) -> ToolResult:
+        """Answer a call.
+
+        Args:
+            arguments: the call's.
+            request: that it was made by.
+            on: what capabilities come to for it.
+
+        Raises:
+            ToolError: the arguments are wrong, or there is no such capability for the caller.
+        """
+        action = arguments.get("action")
+        answers: Mapping[Any, Callable[[Mapping[str, Any], Request, CallerCapabilities], Awaitable[ToolResult]]] = {
+            "list": self._list,
+            "discover": self._discover,
+            "enable": self._enable,
+            "disable": self._disable,
+        }
+        if not isinstance(action, str) or action not in answers:
+            raise ToolError(f"'action' is {shortened(repr(action))}; use one of {', '.join(ACTIONS)}")
+        return await answers[action](arguments, request, on)
+
+    async def _list(self, arguments: Mapping[str, Any], request: Request, on: CallerCapabilities) -> ToolResult:
+        rows = [self._row(name, on) for name in self._switching.offer.capabilities.by_name if name in on.usable]
+        missing = await self._serving.missing(row["name"] for row in rows)
+        for row in rows:
+            if lacking := missing.get(row["name"]):
+                row["missing"] = list(lacking)
+        lines = [_line(row) for row in rows]
+        return ToolResult("\n".join(lines) or "there are no capabilities", {"capabilities": rows}, _meta(on))
+
+    async def _discover(self, arguments: Mapping[str, Any], request: Request, on: CallerCapabilities) -> ToolResult:
+        intent = _text(arguments, "intent", "say what is to be done, such as 'run SQL on our database'")
+        route = await self._serving.route(intent, on.usable)
+        found = [(name, score) for name, score in route.scores if score >= LEAST_DISCOVERED][:N_DISCOVERED]
+        rows = [{**self._row(name, on), "score": round(score, 3)} for name, score in found]
+        told = [f"{row['score']:.2f}  {_line(row)}" for row in rows]
+        text = "\n".join(told) or f"no capability is near; {route.cause or 'use action=list to see all'}"
+        return ToolResult(text, {"capabilities": rows}, _meta(on))
+
+    async def _enable(self, arguments: Mapping[str, Any], request: Request, on: CallerCapabilities) -> ToolResult:
+        name = self._named(arguments, on)
+        if name in on.fixed:
+            return await self._result(request, on, CapabilityChange(on.active), f"{name} is always on")
+        if why := self._switching.offer.servers.unavailable.get(name):
+            raise ToolError(f"{name} can't be switched on: {why}")
+        told = list(await satisfying(self._serving, name))
+        change = enable(on.now(request), name, self._switching.offer.most)
+        if name not in change.active.names:
+            raise ToolError(f"{name} can't be switched on: no capability may be; the operator set the most to 0")
+        done = f"{name} is on" if change.added else f"{name} was on already"
+        result_for = await self._switching.changed(request, on, change)
+        self._tell(change)
+        if change.added:
+            told += await self._serving.seen(name, WAIT_S)
+        return await self._result(request, result_for, change, done, told)
+
+    async def _disable(self, arguments: Mapping[str, Any], request: Request, on: CallerCapabilities) -> ToolResult:
+        name = self._named(arguments, on)
+        if name in on.fixed:
+            raise ToolError(f"{name} is always on: the operator switched it on at the start")
+        change = disable(on.now(request), name)
+        done = f"{name} is off" if change.removed else f"{name} was off already"
+        # What was asked for is told by `done`; only what gave way is told besides.
+        result_for = await self._switching.changed(request, on, change)
+        self._tell(change)
+        return await self._result(request, result_for, replace(change, removed=()), done)
+
+    def _tell(self, change: CapabilityChange) -> None:
+        if change.added or change.removed:
+            self._serving.host.notify(CapabilitiesSwitched("tool", change.added, change.removed))
+
+    async def _result(
+        self, request: Request, on: CallerCapabilities, change: CapabilityChange, done: str, told: Sequence[str] = ()
+    ) -> ToolResult:
+        _, n_tools = await self._serving.count_for(request, on)
+        if on.active != caller_capabilities(request).active:
+            await self._serving.tell_changed(request, on)
+        lines = [done, *(f"{name} went off for it: it was used least recently" for name in change.removed), *told]
+        lines.append(f"there are {n_tools} tools now")
+        structured = {
+            "active": list(on.active.names),
+            "evicted": list(change.removed),
+            "tools": n_tools,
+            "notices": list(told),
+        }
+        if request.session is None:
+            lines.append(f"send x-mcp-capabilities: {on.written or 'none'} with later requests to have the same")
+        return ToolResult("; ".join(lines), structured, _meta(on))
+
+    def _named(self, arguments: Mapping[str, Any], on: CallerCapabilities) -> str:
+        name = _text(arguments, "name", "give the name of a capability")
+        if name in on.usable:
+            return name
+        near = get_close_matches(name, sorted(on.usable), 1)
+        hint = f"did you mean {near[0]}?" if near else "action=list shows those there are"
+        raise ToolError(f"no capability is named {shortened(repr(name))}; {hint}")
+
+    def _row(self, name: str, on: CallerCapabilities) -> dict[str, Any]:
+        capability = self._switching.offer.capabilities.by_name[name]
+        row: dict[str, Any] = {
+            "name": name,
+            "about": capability.description or capability.title,
+            "on": name in on.active.names or name in on.fixed,
+        }
+        if why := self._switching.offer.servers.unavailable.get(name):
+            row["unavailable"] = why
+        return row
+
+
+async def satisfying(serving: CapabilityServing, capability: str) -> Sequence[str]:
+    """Return what is to be told of a capability's requirements; what installers write meanwhile is told as progress."""
+    lines: asyncio.Queue[str] = asyncio.Queue(_N_LINES)
+
+    def on_line(line: str) -> None:
+        if not lines.full():  # a caller who does not read holds up no installer
+            lines.put_nowait(line)
+
+    work = asyncio.ensure_future(serving.satisfied(capability, on_line))
+    telling = asyncio.ensure_future(_tell(lines))
+    try:
+        return await work
+    finally:
+        for task in (telling, work):
+            task.cancel()
+        await asyncio.gather(telling, work, return_exceptions=True)
+
+
+async def _tell(lines: asyncio.Queue[str]) -> None:
+    for n in count(1):
+        await get_context().report_progress(n, message=await lines.get())
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    on = " (on)" if row["on"] else ""
+    about = f": {row['about']}" if row["about"] else ""
+    why = f" [can't be switched on: {row['unavailable']}]" if "unavailable" in row else ""
+    missing = f" [missing: {'; '.join(row['missing'])}]" if "missing" in row else ""
+    return f"{row['name']}{on}{about}{why}{missing}"
+
+
+def _text(arguments: Mapping[str, Any], key: str, hint: str) -> str:
+    value = arguments.get(key)
+    if not isinstance(value, str) or not value.strip():
+        raise ToolError(
+            f"{key!r} is {shortened(repr(value))}; {hint}" if value is not None else f"{key!r} is missing; {hint}"
+        )
+    return value.strip()
+
+
+def _meta(on: CallerCapabilities) -> dict[str, Any]:
+    return {META_KEY: {"capabilities": on.summary()}}

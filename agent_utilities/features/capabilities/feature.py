@@ -1,0 +1,195 @@
+"""Capabilities: bundles of servers that callers switch on by name, by their words, or by the `capability` tool."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from fastmcp.tools.base import Tool
+
+from agent_utilities.capabilities.offering import Offer, Offering
+from agent_utilities.catalog.model import ComponentKind
+from agent_utilities.features.capabilities.answers import CapabilityAnswers
+from agent_utilities.features.capabilities.caller import caller_capabilities, named_by, with_news
+from agent_utilities.features.capabilities.capability_tool import AS_JUDGED, CAPABILITY, capability_tool
+from agent_utilities.features.capabilities.events import CapabilitiesSwitched, CapabilityCollector, CapabilityMetrics
+from agent_utilities.features.capabilities.serving import CapabilityServing
+from agent_utilities.features.capabilities.session import KEY
+from agent_utilities.features.capabilities.skills import skill_capabilities
+from agent_utilities.features.query.feature import Query
+from agent_utilities.features.upstreams.feature import ConfigTaken, UpstreamRenewed, Upstreams
+from agent_utilities.mcp.events import Event
+from agent_utilities.mcp.feature import Feature
+from agent_utilities.mcp.host import Host
+from agent_utilities.mcp.own_tool import OwnTool
+from agent_utilities.mcp.request import Call, Request
+from agent_utilities.mcp.surface.settled import Settled
+from agent_utilities.selection.model import NOTHING, NameSet, Selection
+from agent_utilities.visibility.curation import Preferences
+from agent_utilities.visibility.decision import Decision
+from agent_utilities.visibility.narrowing import Narrowing
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+
+class Capabilities(Feature):
+    """Serves the capabilities of one gateway.
+
+    Args:
+        offer: what its operator offers.
+        offering: where that comes from, and is read again when it changes; None where it stays as it is.
+        upstreams: runs the servers that capabilities bring along.
+        query: routes words.
+    """
+
+    name = KEY
+    limit_s = 120.0  # to route words and to begin servers has limits of its own
+
+    def __init__(self, offer: Offer, upstreams: Upstreams, query: Query, offering: Offering | None = None) -> None:
+        self._offer, self._offering = offer, offering
+        self._upstreams, self._query = upstreams, query
+        self._count: Callable[[Event], None] | None = None
+
+    def attach(self, host: Host) -> None:
+        """Make what switches, and have the servers of what is on for everybody served."""
+        super().attach(host)
+        self.serving = CapabilityServing(host, self._offer, self._offering, self._upstreams, self._query)
+        self.switching = self.serving.switching
+        self._answers = CapabilityAnswers(self.serving)
+
+    async def run(self) -> None:
+        """Have words routed, installers run where they are allowed, and files followed, until cancelled."""
+        await self.serving.run()
+
+    # -- what a request may use --------------------------------------------------------------------------------------
+
+    def _settled(self, caller: Selection) -> Settled:
+        """Return what holds for a caller where nothing that they choose is active."""
+        slots = tuple(each for each in caller.slots if each[0][0] != KEY)
+        return self.host.surface.settled(caller if len(slots) == len(caller.slots) else Selection(slots))
+
+    def _usable(self, caller: Selection) -> frozenset[str]:
+        settled = self._settled(caller)
+        return self.switching.usable(settled.effective.bounds_digest, settled.bounds, caller)
+
+    def bounds_for(self, caller: Selection) -> Narrowing:
+        """Return that of what capabilities bring along only what is on for everybody, or named, is there."""
+        return self.serving.narrowing(named_by(caller))
+
+    async def narrow(self, request: Request) -> Narrowing:
+        """Return what is active for a request, once what its words call for is switched on."""
+        selection = request.selection
+        found = await self.switching.for_request(request, named_by(selection), self._usable(selection))
+        request.values[KEY] = found
+        if found.added and not request.is_dry:
+            self.host.start(self.serving.tell_missing(found.added))
+        return self.serving.narrowing(found.active.names)
+
+    async def prefer(self, request: Request) -> Preferences:
+        """Return preferences by which what is active, and what words call for, is not deferred."""
+        found, preferences = caller_capabilities(request), request.verdict.preferences
+        if found.called_for is not None:
+            preferences = replace(preferences, called_for=found.called_for)
+        pins = self.switching.pins((*found.fixed, *found.active.names))
+        if pins and preferences.deferral.over is not None:
+            preferences = replace(preferences, pins=preferences.pins | NameSet(pins))
+        return preferences
+
+    async def tools_at_head(self, request: Request, decision: Decision) -> Sequence[Tool]:
+        """Return the tool that switches capabilities, where there are any for the caller."""
+        tool = self._tool(request)
+        return [] if tool is None else [tool]
+
+    async def tool(self, name: str, request: Request) -> Tool | None:
+        """Return the tool that switches capabilities, or None for any other name."""
+        return self._tool(request) if name == CAPABILITY else None
+
+    def _tool(self, request: Request) -> OwnTool | None:
+        usable = caller_capabilities(request).usable
+        if not usable or not request.verdict.bounds.permits_entry_tool(AS_JUDGED, by_caller=False):
+            return None
+
+        async def answer(arguments: Mapping[str, Any]) -> Any:
+            return await self._answers.answer(arguments, request, caller_capabilities(request))
+
+        return capability_tool(self.switching.offer.capabilities, usable, answer)
+
+    async def after_call(self, request: Request, call: Call, result: dict[str, Any]) -> dict[str, Any]:
+        """Return a call's result; whichever capabilities bring the tool count as used, and what is on is told."""
+        found = caller_capabilities(request)
+        if call.ok:
+            catalog = await self.host.catalog("tool")
+            places = catalog.places_by_own_name.get(call.name, ())
+            brings = frozenset[str]().union(*(catalog.entries[i].capabilities or () for i in places))
+            found = found.used(request, brings)
+        return with_news(result, found.news(request))
+
+    async def after(self, request: Request, result: dict[str, Any]) -> dict[str, Any]:
+        """Return the result of a request that lists nothing; a skill that was read switches on what it names."""
+        found = caller_capabilities(request)
+        names = await skill_capabilities(self.host, request.method, request.params, result)
+        change = self.switching.switched_on(active := found.now(request), found, names)
+        if change.active == active and not change.added:
+            return result
+        found = await self.switching.changed(request, found, change)
+        self.host.notify(CapabilitiesSwitched("skill", change.added, change.removed))
+        self.host.start(self.serving.tell_missing(change.added))
+        if change.added:
+            await self.serving.tell_changed(request, found)
+        return with_news(result, found.news(request))
+
+    async def done(self, request: Request) -> None:
+        """Tell a session's client where a request that does not list tools has changed its list."""
+        found = caller_capabilities(request)
+        if request.client is not None and request.session is not None and request.method != "tools/list":
+            if found.added or found.removed:
+                request.client.tell_later()
+
+    def notify(self, event: Event) -> None:
+        """Take note of upstreams and configurations that changed, and count what is switched."""
+        match event:
+            case UpstreamRenewed():
+                self.switching.forget_seen()
+            case ConfigTaken():
+                self.serving.take()
+            case _ if self._count is not None:
+                self._count(event)
+
+    def session_ended(self, session_id: str) -> None:
+        """Have what a session alone had on stop with it."""
+        self.switching.holders.release(session_id)
+        self.host.start(self.switching.settle())
+
+    # -- what is told ------------------------------------------------------------------------------------------------
+
+    async def summary(self, request: Request, kind: ComponentKind, decision: Decision) -> Mapping[str, Any]:
+        """Return which capabilities are on, the value by which a later request has the same, and where words led."""
+        return {KEY: caller_capabilities(request).summary()} if kind == "tool" else {}
+
+    def counts(self) -> Mapping[str, int]:
+        """Return how many capabilities there are, are on, and for how many; see `Switching.health`."""
+        return self.switching.health(self._usable(NOTHING))
+
+    def health(self) -> Mapping[str, Any]:
+        """Return how many there are, and can't be on: anybody may read it, and what others have on is for metrics."""
+        counts = self.counts()
+        return {KEY: {name: counts[name] for name in ("known", "unavailable")}}
+
+    def start_lines(self) -> Sequence[str]:
+        """Return what is said of capabilities at the start."""
+        counts, offer = self.counts(), self.switching.offer
+        parts = [f"{counts['known']} capabilities"]
+        if offer.fixed:
+            parts.append(f"{', '.join(offer.fixed)} on for everybody")
+        if n_unavailable := counts["unavailable"]:
+            parts.append(f"{n_unavailable} can't be switched on")
+        if not offer.routes:
+            parts.append("words switch none on")
+        return [", ".join(parts)]
+
+    def register_metrics(self, registry: CollectorRegistry) -> None:
+        """Register counts of capabilities and routes."""
+        self._count = CapabilityMetrics(registry).count
+        registry.register(CapabilityCollector(self.counts))

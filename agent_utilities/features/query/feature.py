@@ -1,0 +1,190 @@
+"""Queries: a list is cut to the tools that answer the user's words."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from hashlib import blake2b
+from typing import Any
+
+from agent_utilities.catalog.model import ComponentKind
+from agent_utilities.features.query.introspection import Introspection
+from agent_utilities.features.usage.feature import Usage
+from agent_utilities.graph.base import ToolGraph
+from agent_utilities.mcp.events import CatalogListed, Event, ToolsChanged
+from agent_utilities.mcp.feature import Feature
+from agent_utilities.mcp.host import Host
+from agent_utilities.mcp.request import Request
+from agent_utilities.resolution.answer import N_NEAR, NO_TRAIL, CallerScope, Trail
+from agent_utilities.resolution.resolver import Resolver
+from agent_utilities.runtime.waiting import Deadline, in_daemon_thread
+from agent_utilities.selection.merge import effective
+from agent_utilities.selection.model import ANSWERED, UNRESOLVED, Resolution, Selection, load_comparison
+from agent_utilities.visibility.curation import Preferences
+from agent_utilities.visibility.decision import Decision
+
+_SEARCH_S = 10.0
+"""Seconds that a search waits at most: a model waits for its result, and the first one makes the index."""
+_SETTLE_S = 1.0
+
+
+class Query(Feature):
+    """Resolves callers' queries on the tools that they may use, under one deadline, and lets these be searched.
+
+    Args:
+        usage: knows what was called, which moves tools up or down.
+        graph: the graph that queries are resolved on; the configured one where None.
+        settles: whether graph and index are made soon after the start over HTTP, though no query has come.
+    """
+
+    name = "query"
+    limit_s = 120.0  # the request's own deadline is shorter
+
+    def __init__(self, usage: Usage, graph: ToolGraph | None = None, *, settles: bool = True) -> None:
+        self._usage, self._graph, self._settles = usage, graph, settles
+
+    def attach(self, host: Host) -> None:
+        """Make what resolves queries on the server's tools; nothing is loaded before it runs."""
+        super().attach(host)
+        operator = host.surface.operator
+        self.introspection = Introspection(host, on_news=lambda: self.resolver.refresh())
+        self.resolver = Resolver(
+            lambda: host.name,
+            self.introspection.live_tools,
+            lambda: operator.settings,
+            lambda: operator.environ,
+            self._graph,
+            self._usage.source,
+        )
+        self._usage.on_news = self.resolver.learn_news
+
+    def check(self) -> None:
+        """Refuse settings of graph and ranker that can't be."""
+        self.resolver.check()
+
+    async def run(self) -> None:
+        """Keep graph and ranker while the server runs."""
+        self.resolver.settle_s = self.settle_s()
+        try:
+            is_http = self.host.transport not in (None, "stdio")
+            await self.resolver.run(in_daemon_thread(load_comparison) if is_http else None)
+        finally:
+            self.introspection.forget()
+
+    def settle_s(self) -> float | None:
+        """Return how many seconds after the start graph and index are made where no query comes; None for never.
+
+        Over stdio few clients ever send a query, so nothing is loaded there before one does.
+        """
+        operator = self.host.surface.operator
+        if effective(operator.selection).query is not None:
+            return 0.0
+        is_asked_for = operator.settings.graph not in ("auto", "off") or operator.environ.get("NEO4J_URI", "").strip()
+        settles = self._settles and self.host.transport not in (None, "stdio")
+        return _SETTLE_S if settles or self._graph is not None or is_asked_for else None
+
+    def notify(self, event: Event) -> None:
+        """Take note of tools that have come or changed."""
+        match event:
+            case CatalogListed(catalog):
+                self.introspection.listed(catalog)
+            case ToolsChanged():
+                self.resolver.refresh()
+
+    # -- answers -----------------------------------------------------------------------------------------------------
+
+    async def prefer(self, request: Request) -> Preferences:
+        """Return preferences with the answer to a list's query, unless there is one already."""
+        preferences = request.verdict.preferences
+        if not request.lists_tools or preferences.query is None or preferences.resolution is not UNRESOLVED:
+            return preferences
+        return preferences.answered_by(await self.resolution_of(request, preferences.most_shown))
+
+    async def resolution_of(self, request: Request, limit: int | None) -> Resolution:
+        """Return the answer to a request's query; never fails, and waits no longer than the deadline.
+
+        Args:
+            request: holds the query, and what may answer it.
+            limit: the most tools to name; None for all.
+        """
+        query = request.verdict.preferences.query
+        if query is None:
+            return UNRESOLVED
+        if self.host.surface.operator.settings.curation == "off":
+            return Resolution(cause="curation is off")
+        if (deadline := await self.resolver.wait_for_tools()) is None:
+            return UNRESOLVED
+        scope = await self.introspection.scope(request.verdict)
+        return await self.resolver.resolve(query, scope, limit, deadline, self._trail(request, scope))
+
+    def _trail(self, request: Request, scope: CallerScope | None) -> Trail:
+        """Return what the caller did before, as far as they may use those tools now (law L1)."""
+        if self.resolver.teaching is None or scope is None:
+            return NO_TRAIL
+        called = self._usage.called(request)
+        near = dict.fromkeys((*called, *reversed(request.verdict.preferences.active.names)))
+        permitted = scope.names() if near else frozenset[str]()
+        return Trail(self._usage.subject(), tuple(name for name in near if name in permitted)[:N_NEAR])
+
+    async def wait_to_search(self) -> None:
+        """Wait for the index where one is being made, some seconds at most."""
+        await self.resolver.wait_to_search(Deadline.after(_SEARCH_S))
+
+    async def search(self, request: Request, words: str, names: frozenset[str], limit: int) -> Resolution:
+        """Return the best of some tools for words, whether or not they answer them; never fails.
+
+        Args:
+            request: permits the tools.
+            words: what is sought.
+            names: the tools to search; the whole scope of the request where it is as many.
+            limit: the most to name.
+        """
+        deadline = Deadline.after(_SEARCH_S)
+        await self.resolver.wait_to_search(deadline)
+        scope = await self.introspection.scope(request.verdict)
+        if scope is not None and len(names) != len(permitted := scope.names()):
+            digest = blake2b("\n".join(sorted(names)).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+            scope = CallerScope(f"{scope.digest}:{digest}", lambda: permitted & names)
+        return await self.resolver.search(words, scope, limit, deadline, self._trail(request, scope))
+
+    async def report(self, selection: Selection, make: Callable[[], Awaitable[Request]]) -> Request:
+        """Return a request for a report, after graph and index were made for its query where no server runs."""
+        if self.host.surface.settled(selection).preferences.query is None:
+            return await make()
+        return await self.resolver.run_once(make)
+
+    # -- what is told ------------------------------------------------------------------------------------------------
+
+    def keeping_ms(self, request: Request, kind: ComponentKind) -> int | None:
+        """Return how long a list that a query cut may be kept: not at all where it could be cut better later."""
+        preferences = request.verdict.preferences
+        if not request.lists_tools or preferences.query is None:
+            return None
+        is_unavailable = preferences.resolution.status == "unavailable"
+        return 0 if is_unavailable else self.host.surface.operator.settings.queried_list_ttl_ms
+
+    async def summary(self, request: Request, kind: ComponentKind, decision: Decision) -> Mapping[str, Any]:
+        """Return how a list's query was answered.
+
+        Returns:
+            `cause` where it was answered less than it could be; where it was answered `ranked` names of visible tools,
+            best first, `left_out` how many more answer it, `by_usage` names of those of them that stand there for what
+            was called before, and not for the query's words.
+        """
+        resolution = request.verdict.preferences.resolution
+        told: dict[str, Any] = {}
+        if resolution.cause and request.lists_tools:
+            told["cause"] = resolution.cause
+        if kind == "tool" and decision.status in ANSWERED:
+            shown = {decision.catalog.entries[i].name for i in decision.visible}
+            told["ranked"] = [name for name in resolution.names if name in shown]
+            if by_usage := [tool.name for tool in resolution.tools if tool.by_usage and tool.name in shown]:
+                told["by_usage"] = by_usage
+            if resolution.n_left_out:
+                told["left_out"] = resolution.n_left_out
+        return told
+
+    def health(self) -> Mapping[str, Any]:
+        """Return the state of graph and ranker, and what was learned from usage."""
+        teaching = self.resolver.teaching
+        learned = {} if teaching is None else {"usage": {**self._usage.told(), "learned": teaching.health()}}
+        return {**self.resolver.health(), **learned}

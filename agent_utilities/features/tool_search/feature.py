@@ -1,0 +1,231 @@
+"""Tool search on one server: what is deferred for a caller, and the tools by which they get at it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from cachetools import LRUCache
+from fastmcp.tools.base import Tool, ToolResult
+from opentelemetry import trace
+
+from agent_utilities.activation.active import is_new_turn
+from agent_utilities.activation.active_text import written
+from agent_utilities.catalog.document import ToolServer
+from agent_utilities.catalog.entry_tools import ALIASES, EntryNames, entry_names
+from agent_utilities.catalog.model import ComponentKind, entry
+from agent_utilities.catalog.topics import DeferredTool, deferred_text_steps
+from agent_utilities.features.query.feature import Query
+from agent_utilities.features.tool_search.calls import unwrapped, with_schema
+from agent_utilities.features.tool_search.entry_tools import call_tool, search_tool
+from agent_utilities.features.tool_search.events import SearchEvent
+from agent_utilities.features.tool_search.permitted import Permitted, permitted_by, permitted_of
+from agent_utilities.features.tool_search.search import Searches
+from agent_utilities.features.tool_search.session import KEY, kept
+from agent_utilities.features.tool_search.turns import Turns
+from agent_utilities.mcp.events import Event
+from agent_utilities.mcp.feature import Feature
+from agent_utilities.mcp.host import Host
+from agent_utilities.mcp.request import Call, Request
+from agent_utilities.mcp.sessions import Session
+from agent_utilities.mcp.surface.surface import CALL_TOOL
+from agent_utilities.mcp.surface.verdict import Verdict
+from agent_utilities.mcp.tool_origin import ToolOrigin
+from agent_utilities.runtime.waiting import finish_in_turns
+from agent_utilities.selection.model import NameSet
+from agent_utilities.visibility.curation import Preferences
+from agent_utilities.visibility.decision import Decision
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+TURN = "agent_utilities.turn"
+"""The name of the span of a turn that is opened beside a request, which may have been answered before."""
+_N_TEXTS = 64
+_TextKey = tuple[str, NameSet, int | None, frozenset[str], str]
+"""Digest of what is permitted, pins and how many of them a list has room for, what is not listed, and a name."""
+_ALIASES = tuple(entry("tool", alias, read_only=True) for alias in ALIASES)
+"""As bounds judge them: a deny by name holds on them too."""
+
+
+class ToolSearch(Feature):
+    """Defers tools where that is asked for, and brings them back.
+
+    Args:
+        query: answers words.
+    """
+
+    name = KEY
+    limit_s = 120.0  # the request's own deadline is shorter
+
+    def __init__(self, query: Query) -> None:
+        self._query = query
+        self._texts: LRUCache[_TextKey, str] = LRUCache(_N_TEXTS)
+        self._count: Callable[[SearchEvent], None] | None = None
+
+    def attach(self, host: Host) -> None:
+        """Make what searches the server's tools."""
+        super().attach(host)
+        self._turns = Turns(host, self._query)
+        self._searches = Searches(host, self._query, self._turns)
+
+    async def prefer(self, request: Request) -> Preferences:
+        """Return preferences that know the active set; see `Turns.prefer`."""
+        if not _may_defer(request):
+            return request.verdict.preferences
+        return await self._turns.prefer(request)
+
+    async def done(self, request: Request) -> None:
+        """Have words that no list was turned by open a turn of their session, without the request waiting for it.
+
+        They came with a call, or with a list that was made before anything could rank tools for them.
+        """
+        if request.method not in ("tools/list", "tools/call") or not _opens_turn(request) or request.client is None:
+            return
+        tell_changed = request.client.tell_later
+
+        async def turn() -> None:
+            with trace.get_tracer("agent_utilities").start_as_current_span(TURN):
+                await self._turns.turn_later(request, tell_changed)
+
+        self.host.start(turn())
+
+    def register_metrics(self, registry: CollectorRegistry) -> None:
+        """Register counts and times of tool search."""
+        from agent_utilities.features.tool_search.metrics import SearchMetrics
+
+        self._count = SearchMetrics(registry).count
+
+    def notify(self, event: Event) -> None:
+        """Count what tool search does, where anybody reads metrics."""
+        if isinstance(event, SearchEvent) and self._count is not None:
+            self._count(event)
+
+    # -- what is told ------------------------------------------------------------------------------------------------
+
+    async def instructions(self, request: Request) -> str | None:
+        """Return what a caller is told of what is deferred for them; None where nothing is."""
+        if not _may_defer(request):
+            return None
+        permitted = await permitted_of(self.host, request.verdict)
+        return await self._text(permitted, self._names(permitted, request.verdict)) if permitted.defers else None
+
+    async def summary(self, request: Request, kind: ComponentKind, decision: Decision) -> Mapping[str, Any]:
+        """Return how many tools are deferred in a list, and the value by which a later request is shown the same."""
+        if kind != "tool" or not decision.defers:
+            return {}
+        unlisted = request.verdict.unlisted.get(decision.catalog.digest, frozenset()) - decision.visible_names
+        return {"deferred": len(decision.deferred) - len(unlisted), "active": written(decision.active)}
+
+    async def _text(self, permitted: Permitted, names: EntryNames) -> str:
+        """Return the text for a caller: of all that may be deferred, so that it stays while tools are activated."""
+        preferences = permitted.preferences
+        pins = preferences.pins, preferences.deferral.max_tools
+        key = permitted.decision.permitted_digest, *pins, permitted.unlisted, names.search
+        if (text := self._texts.get(key)) is None:
+            components = self.host.surface.components_of("tool", permitted.decision.catalog)
+            n_deferred = len(permitted.not_pinned)
+            steps = deferred_text_steps(self._deferred(permitted, components), n_deferred, search=names.search)
+            text = await finish_in_turns(steps)
+            if components:  # without them their servers are not known
+                self._texts[key] = text
+        return text
+
+    def _deferred(self, permitted: Permitted, components: Sequence[Any]) -> list[DeferredTool]:
+        decision = permitted.decision
+        deferred: dict[str, DeferredTool] = {}
+        for i in decision.permitted:
+            if (entry := decision.catalog.entries[i]).name in permitted.not_pinned:
+                origin = self.host.origin_of(components[i]) if components else ToolOrigin(ToolServer())
+                tags = tuple(sorted(entry.tags))
+                deferred[entry.name] = DeferredTool(entry.name, origin.server.name, tags, origin.own_name)
+        return list(deferred.values())
+
+    # -- entry tools -------------------------------------------------------------------------------------------------
+
+    async def tools_at_head(self, request: Request, decision: Decision) -> Sequence[Tool]:
+        """Return the entry tools of a list; none where nothing is deferred.
+
+        Args:
+            request: that the list is made for.
+            decision: what it is made by.
+        """
+        if not decision.defers:
+            return []
+        verdict = request.verdict
+        permitted = await permitted_by(self.host, verdict, decision)  # tools may have come since it was prepared
+        if not permitted.names - decision.visible_names:
+            return []
+        names = self._names(permitted, verdict)
+        search = search_tool(names, await self._text(permitted, names), partial(self._answer, request))
+        entry_tools = [search, *([call_tool(names)] if names.call is not None else [])]
+        return entry_tools[: verdict.preferences.deferral.max_tools]
+
+    async def tool(self, name: str, request: Request) -> Tool | None:
+        """Return the entry tool that a call names, or None."""
+        if not _may_defer(request):
+            return None
+        permitted = await permitted_of(self.host, request.verdict)
+        if not permitted.may_defer:
+            return None
+        names = self._names(permitted, request.verdict)
+        match names.role(name):
+            case "search":
+                return search_tool(replace(names, search=name), "", partial(self._answer, request))
+            case "call":
+                return call_tool(names)
+        return None
+
+    def _names(self, permitted: Permitted, verdict: Verdict) -> EntryNames:
+        by_caller = verdict.effective.is_searched_by_caller(self.host.surface.operator.defers_by_default)
+        can_call = verdict.bounds.permits_entry_tool(CALL_TOOL, by_caller=by_caller)
+        denied = [alias.name for alias in _ALIASES if not verdict.bounds.permits_entry_tool(alias, by_caller=by_caller)]
+        return entry_names(permitted.decision.permitted_names, can_call=can_call, denied=denied)
+
+    async def _answer(self, request: Request, arguments: Mapping[str, Any]) -> ToolResult:
+        names = self._names(await permitted_of(self.host, request.verdict), request.verdict)
+        return await self._searches.answer(arguments, request, names)
+
+    # -- calls -------------------------------------------------------------------------------------------------------
+
+    async def before_call(self, request: Request, call: Call) -> Call:
+        """Return the call that a request makes by way of `call_tool`; a deferred tool that it calls is activated."""
+        if not _may_defer(request):
+            return call
+        permitted = await permitted_of(self.host, request.verdict)
+        if not permitted.may_defer:
+            return call
+        call = unwrapped(call, self._names(permitted, request.verdict))
+        await self._turns.used(request, call.name)
+        return call
+
+    async def after_call(self, request: Request, call: Call, result: dict[str, Any]) -> dict[str, Any]:
+        """Return the result of a failed call by `call_tool` with the tool's schema, where its arguments are wrong."""
+        if not call.is_wrapped or call.ok:
+            return result
+        tool = await self.host.get_tool(call.name)
+        permitted = await permitted_of(self.host, request.verdict)
+        if tool is None or call.name in permitted.unlisted:
+            return result
+        return with_schema(result, tool, call.arguments)
+
+
+def n_evicted(session: Session | None) -> int:
+    """Return how many loaded tools have gone out for others in a session so far."""
+    return 0 if session is None else kept(session).n_evicted
+
+
+def _may_defer(request: Request) -> bool:
+    """Whether any of this concerns a request."""
+    return request.verdict.preferences.deferral.over is not None
+
+
+def _opens_turn(request: Request) -> bool:
+    """Whether the words of a session's request are not those of its last turn, and may still add to its set."""
+    preferences = request.verdict.preferences
+    if request.session is None or not _may_defer(request):
+        return False
+    can_be_answered = not request.lists_tools or preferences.resolution.status != "off"
+    return can_be_answered and is_new_turn(kept(request.session).active, preferences.query, preferences.deferral)

@@ -1,0 +1,173 @@
+"""What is active for a request: its session's set or the one it brings, with what a new turn attaches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from agent_utilities.activation.active import (
+    Active,
+    Change,
+    bounded,
+    is_new_turn,
+    load,
+    n_to_attach,
+    touch,
+    turn,
+    within,
+)
+from agent_utilities.features.query.feature import Query
+from agent_utilities.features.tool_search.events import SearchEvent
+from agent_utilities.features.tool_search.permitted import Permitted, permitted_of
+from agent_utilities.features.tool_search.session import KEY, NO_SEARCH, changed, kept
+from agent_utilities.mcp.host import Host
+from agent_utilities.mcp.request import Request
+from agent_utilities.mcp.sessions import Session
+from agent_utilities.selection.model import Resolution
+from agent_utilities.visibility.curation import Preferences
+
+_NOT_RANKED = ("off", "unavailable")
+
+
+class Turns:
+    """Brings preferences up to date with the active set.
+
+    Args:
+        host: the server.
+        query: answers words.
+    """
+
+    def __init__(self, host: Host, query: Query) -> None:
+        self._host, self._query = host, query
+
+    async def prefer(self, request: Request) -> Preferences:
+        """Return preferences that know the active set and, where a turn is opened, the answer to its query.
+
+        Args:
+            request: one for which tools may be deferred.
+        """
+        permitted = await permitted_of(self._host, request.verdict)
+        preferences, session = request.verdict.preferences, request.session
+        if not permitted.may_defer:
+            return preferences.undeferred
+        limits = permitted.not_pinned, permitted.deferral, permitted.room
+        if session is None:
+            active = bounded(within(preferences.active, permitted.not_pinned), permitted.deferral, permitted.room)
+        else:
+            brought = preferences.active
+            active = session.update(KEY, NO_SEARCH, lambda kept: kept.adopting(brought, *limits)).active
+        if preferences.active != active:
+            preferences = replace(preferences, active=active)
+        if permitted.deferral.only_unanswered or not request.lists_tools or preferences.query is None:
+            return preferences
+        return await self._turned(request.preferring(preferences), permitted)
+
+    async def _turned(self, request: Request, permitted: Permitted) -> Preferences:
+        """Answer a list's query; where it opens a turn, what answers it is attached."""
+        preferences, deferral = request.verdict.preferences, permitted.deferral
+        query, active = preferences.query or "", preferences.active
+        is_new = is_new_turn(active, query, deferral)
+        limit = n_to_attach(active, deferral, preferences.top_k) if is_new else deferral.search_k
+        resolution = await self._query.resolution_of(request, limit)
+        if is_new and (resolution.cause or resolution.status in _NOT_RANKED):
+            self._host.notify(SearchEvent("ranker_fallback", {}, resolution.cause or resolution.status))
+        answered = preferences.answered_by(resolution)
+        if not is_new or resolution.status in _NOT_RANKED:
+            return answered
+        if request.session is None:
+            # Nothing has changed for anybody: the same request is listed the same again.
+            return replace(answered, n_attached=limit)
+        if _is_provisional(resolution):
+            # For this list; they may go out again, and the turn is made when something has ranked: `turn_later`.
+            names = permitted.answering(resolution, limit)
+            change = changed(
+                request.session,
+                lambda active: load(within(active, permitted.not_pinned), names, deferral, permitted.room),
+            )
+            return replace(answered, active=change.active)
+        active = self._attached(request.session, query, resolution, permitted, preferences.top_k)
+        return replace(answered, active=active)
+
+    def _attached(
+        self, session: Session, query: str, resolution: Resolution, permitted: Permitted, top_k: int | None
+    ) -> Active:
+        """Count words as a turn of a session; while they were answered, other requests may have been turns of it."""
+        deferral, n_before = permitted.deferral, [0]
+
+        def opened(active: Active) -> Change:
+            before = within(active, permitted.not_pinned)
+            n_before[0] = before.n_turns
+            names = permitted.answering(resolution, n_to_attach(before, deferral, top_k))
+            return turn(before, query, names, deferral, permitted.room)
+
+        change = changed(session, opened)
+        if change.active.n_turns > n_before[0]:
+            counts = {"turn": change.active.n_turns, "turns": deferral.search_turns}
+            self._host.notify(SearchEvent("window_step", counts))
+        self._told(change)
+        return change.active
+
+    async def turn_later(self, request: Request, tell_changed: Callable[[], None]) -> None:
+        """Count words that no list has been turned by yet as a turn, and tell the client of its list.
+
+        They came with a request that lists nothing, or before anything could rank tools for them.
+
+        Args:
+            request: a prepared one.
+            tell_changed: tells the client.
+        """
+        if (session := request.session) is None or request.verdict.preferences.query is None:
+            return
+        await self._query.wait_to_search()
+        permitted = await permitted_of(self._host, request.verdict)
+        before = kept(session).active
+        preferences = replace(request.verdict.preferences, active=before)
+        listing = request.under(replace(request.verdict, preferences=preferences, shapes_lists=True))
+        if permitted.defers and is_new_turn(before, preferences.query, permitted.deferral):
+            await self._turned(listing, permitted)
+            if kept(session).active.names != before.names:
+                tell_changed()
+
+    async def used(self, request: Request, name: str) -> None:
+        """Note that a permitted tool is called: one that is deferred is activated by it, where there is a session."""
+        if (session := request.session) is None:
+            return
+        permitted = await permitted_of(self._host, request.verdict)
+        if not permitted.may_defer or name not in permitted.not_pinned:
+            return
+        if name in kept(session).active.names:
+            changed(session, lambda active: Change(touch(active, name)))
+        elif permitted.defers:
+            await self.loaded(request, [name], permitted)
+
+    async def loaded(self, request: Request, names: Sequence[str], permitted: Permitted) -> Change:
+        """Load tools for a request, and tell its client before anything else is answered.
+
+        Into its session, or into the value that a caller without one may bring.
+        """
+        wanted = [name for name in names if name in permitted.not_pinned]
+
+        def load_into(active: Active) -> Change:
+            return load(within(active, permitted.not_pinned), wanted, permitted.deferral, permitted.room)
+
+        if request.session is None:
+            return load_into(request.verdict.preferences.active)
+        change = changed(request.session, load_into)
+        if change.added or change.evicted:
+            self._told(change)
+            if request.client is not None:
+                await request.client.tell_changed()
+        return change
+
+    def _told(self, change: Change) -> None:
+        """Tell what came of a step."""
+        if change.added:
+            counts = {"added": len(change.added), "active": len(change.active.names)}
+            self._host.notify(SearchEvent("tools_attached", counts))
+        if change.evicted:
+            self._host.notify(SearchEvent("evicted", {"evicted": len(change.evicted)}))
+
+
+def _is_provisional(resolution: Resolution) -> bool:
+    """Whether nothing has ranked the answer, and something may the next time: what it attaches would stay."""
+    return resolution.is_temporary and all(tool.score is None for tool in resolution.tools)

@@ -1,0 +1,265 @@
+"""Calls of one upstream's components, for the caller of the present request, whichever eras the two are of."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import mcp_types
+from fastmcp.prompts.base import InputRequiredPromptResult, PromptResult
+from fastmcp.resources.base import InputRequiredResourceResult, ResourceResult
+from fastmcp.server.context import Context
+from fastmcp.server.dependencies import get_context
+from fastmcp.tools.base import InputRequiredToolResult, ToolResult
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import TypeAdapter, ValidationError
+
+from agent_utilities.catalog.document import ToolServer
+from agent_utilities.features.upstreams.relay import (
+    ServerRelay,
+    answer_in_rounds,
+    can_be_asked,
+    check_offered,
+    told_of_tasks,
+)
+from agent_utilities.features.upstreams.results import (
+    RelayedPromptResult,
+    RelayedResourceResult,
+    RelayedToolResult,
+    relayed_failure,
+)
+from agent_utilities.features.upstreams.waiting import WaitingCalls
+from agent_utilities.mcp.relayed_error import RelayedError
+from agent_utilities.upstream.config import UpstreamConfig
+from agent_utilities.upstream.errors import UpstreamError
+from agent_utilities.upstream.names import Namespace
+
+if TYPE_CHECKING:
+    from agent_utilities.upstream.connections.connection import Live
+    from agent_utilities.upstream.supervision.supervisor import Upstream
+
+_THEIRS, _OURS = "u", "w"
+"""What a request's state begins with: the upstream's own, or the name of a call that waits."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of request that an upstream may have questions on.
+
+    Args:
+        make: returns the request of params, which have `input_responses`, `request_state` and `_meta` besides.
+        result: what it is answered with.
+        any_result: what it is answered with, or asked.
+    """
+
+    make: Callable[..., Any]
+    result: TypeAdapter[Any]
+    any_result: TypeAdapter[Any]
+
+
+def _kind(request: Any, params: Any, result: Any) -> Kind:
+    def make(**given: Any) -> Any:
+        return request(params=params(**given))
+
+    return Kind(make, TypeAdapter(result), TypeAdapter(result | mcp_types.InputRequiredResult))
+
+
+CALL_TOOL = _kind(mcp_types.CallToolRequest, mcp_types.CallToolRequestParams, mcp_types.CallToolResult)
+GET_PROMPT = _kind(mcp_types.GetPromptRequest, mcp_types.GetPromptRequestParams, mcp_types.GetPromptResult)
+READ_RESOURCE = _kind(mcp_types.ReadResourceRequest, mcp_types.ReadResourceRequestParams, mcp_types.ReadResourceResult)
+
+
+class Caller:
+    """Calls one upstream for the caller of the present request.
+
+    Args:
+        upstream: the upstream.
+        namespace: gives its components their names.
+        waiting: keeps calls whose callers are asked in results.
+        operators_tags: the tags that are the operator's to give, folded.
+    """
+
+    def __init__(
+        self, upstream: Upstream, namespace: Namespace, waiting: WaitingCalls, operators_tags: frozenset[str]
+    ) -> None:
+        self.upstream = upstream
+        self.namespace = namespace
+        self.operators_tags = operators_tags
+        self._waiting = waiting
+
+    @property
+    def config(self) -> UpstreamConfig:
+        """How the upstream is configured."""
+        return self.upstream.config
+
+    def namespaced(self, name: str) -> str:
+        """Return the name here of what the upstream calls so."""
+        return self.namespace.namespaced(self.config.name, name)
+
+    @property
+    def described(self) -> ToolServer:
+        """What the upstream is called and for, by its configuration, and by what it tells of itself."""
+        snapshot = self.upstream.snapshot
+        told = snapshot.server_info if snapshot is not None else {}
+        title, description = (str(told.get(key) or "") for key in ("title", "description"))
+        return ToolServer(
+            name=self.config.name,
+            title=title or str(told.get("name") or ""),
+            description=self.config.description or description,
+        )
+
+    async def call_tool(self, tool: mcp_types.Tool, arguments: dict[str, Any]) -> ToolResult:
+        """Call a tool, as the upstream lists it; a failure of the upstream is told in a result.
+
+        Raises:
+            RelayedError: the upstream answered with an error.
+        """
+        try:
+            result = await self._request(CALL_TOOL, name=tool.name, arguments=arguments)
+        except UpstreamError as error:
+            text = mcp_types.TextContent(type="text", text=str(error))
+            return RelayedToolResult.of(mcp_types.CallToolResult(content=[text], is_error=True))
+        except RelayedError as error:
+            raise RelayedError(told_of_tasks(error.error, tool)) from None
+        if isinstance(result, mcp_types.InputRequiredResult):
+            return InputRequiredToolResult(result)
+        return RelayedToolResult.of(result)
+
+    async def get_prompt(self, name: str, arguments: dict[str, Any] | None) -> PromptResult:
+        """Get a prompt by the name that the upstream calls it.
+
+        Raises:
+            RelayedError: the upstream answered with an error, or failed.
+        """
+        try:
+            result = await self._request(GET_PROMPT, name=name, arguments=arguments)
+        except UpstreamError as error:
+            raise relayed_failure(error) from None
+        if isinstance(result, mcp_types.InputRequiredResult):
+            return InputRequiredPromptResult(result)
+        return RelayedPromptResult.of(result)
+
+    async def read_resource(self, uri: str) -> ResourceResult:
+        """Read a resource by the URI that the upstream knows.
+
+        Raises:
+            RelayedError: the upstream answered with an error, or failed.
+        """
+        try:
+            result = await self._request(READ_RESOURCE, uri=uri)
+        except UpstreamError as error:
+            raise relayed_failure(error) from None
+        if isinstance(result, mcp_types.InputRequiredResult):
+            return InputRequiredResourceResult(result)
+        return RelayedResourceResult.of(result)
+
+    async def complete(
+        self,
+        reference: mcp_types.PromptReference | mcp_types.ResourceTemplateReference,
+        argument: mcp_types.CompletionArgument,
+        given: mcp_types.CompletionContext | None,
+    ) -> mcp_types.Completion:
+        """Complete an argument; an upstream that can't, or fails, knows no values.
+
+        Raises:
+            MCPError: the upstream answered with an error.
+        """
+        snapshot = self.upstream.snapshot
+        if snapshot is None or "completions" not in snapshot.capabilities:
+            return mcp_types.Completion(values=[])
+        try:
+            async with self._for_present_caller() as relay:
+                params = mcp_types.CompleteRequestParams(
+                    ref=reference, argument=argument, context=given, _meta=relay.request_meta(self.config.forward_meta)
+                )
+                request = mcp_types.CompleteRequest(params=params)
+
+                async def send(live: Live) -> mcp_types.CompleteResult:
+                    return await live.session.send_request(request, mcp_types.CompleteResult)
+
+                return (await self.upstream.request(send, relay, relay.headers)).completion
+        except UpstreamError as error:
+            raise MCPError.from_error_data(relayed_failure(error).error) from None
+        except RelayedError as error:
+            raise MCPError.from_error_data(error.error) from None
+
+    # -- eras --------------------------------------------------------------------------------------------------------
+
+    async def _request(self, kind: Kind, **params: Any) -> Any:
+        """Send a request for the present caller; return its result, or what he is asked first."""
+        async with self._for_present_caller() as relay:
+            if relay.is_modern:
+                return await self._for_modern_caller(get_context(), relay, kind, params)
+            return await self.upstream.request(self._sending(relay, kind, params), relay, relay.headers)
+
+    @asynccontextmanager
+    async def _for_present_caller(self) -> AsyncIterator[ServerRelay]:
+        """Give the present caller's side of one request, for as long as that is under way."""
+        relay = ServerRelay(get_context())
+        if self.config.isolate:
+            relay.at_session_end(self.upstream.forget_session)
+        try:
+            yield relay
+        except MCPError as error:
+            raise RelayedError(error.error) from None
+        except ValidationError as error:
+            told = f"its answer is none: {error.error_count()} errors, such as {_first(error)}"
+            raise UpstreamError(self.config.name, "not MCP", told) from None
+        finally:
+            await relay.told()
+
+    async def _for_modern_caller(
+        self, context: Context, relay: ServerRelay, kind: Kind, params: Mapping[str, Any]
+    ) -> Any:
+        """Send a request for a caller who is asked in its result."""
+        state, responses = context.request_state, context.input_responses
+        target = (self.config.name, params.get("name", params.get("uri")))
+        if state is not None and state.startswith(_OURS):
+            result = await self._waiting.resume(relay, target, state.removeprefix(_OURS), responses or {})
+            return _with_state(result, _OURS)
+        if self._may_ask_in_the_middle(relay):
+            send = self._sending(relay, kind, params)
+            begun = self._waiting.begin(relay, target, lambda call: self.upstream.request(send, call, relay.headers))
+            return _with_state(await begun, _OURS)
+        theirs = state.removeprefix(_THEIRS) if state is not None else None
+        send = self._sending(relay, kind, {**params, "request_state": theirs, "input_responses": responses})
+        result = await self.upstream.request(send, relay, relay.headers)
+        if isinstance(result, mcp_types.InputRequiredResult):
+            check_offered(result, relay.capabilities)
+        return _with_state(result, _THEIRS)
+
+    def _may_ask_in_the_middle(self, relay: ServerRelay) -> bool:
+        snapshot = self.upstream.snapshot
+        is_of_before = snapshot is not None and snapshot.protocol_version not in MODERN_PROTOCOL_VERSIONS
+        return is_of_before and self._waiting.is_running and can_be_asked(relay.capabilities)
+
+    def _sending(self, relay: ServerRelay, kind: Kind, params: Mapping[str, Any]) -> Callable[[Live], Any]:
+        """Return what sends a request on a connection; a caller who isn't asked in results is asked meanwhile."""
+        meta = relay.request_meta(self.config.forward_meta)
+
+        async def send(live: Live) -> Any:
+            answer = kind.any_result if live.is_modern else kind.result
+
+            async def again(responses: mcp_types.InputResponses | None, state: str | None) -> Any:
+                request = kind.make(**{**params, "input_responses": responses, "request_state": state}, _meta=meta)
+                return await live.session.send_request(request, answer)
+
+            result = await again(params.get("input_responses"), params.get("request_state"))
+            return result if relay.is_modern else await answer_in_rounds(result, relay, again)
+
+        return send
+
+
+def _with_state(result: Any, whose: str) -> Any:
+    """Return a result whose state, if it has one, tells whose it is."""
+    if not isinstance(result, mcp_types.InputRequiredResult) or result.request_state is None:
+        return result
+    return result.model_copy(update={"request_state": whose + result.request_state})
+
+
+def _first(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    return f"{'.'.join(map(str, first['loc']))[:200]}: {first['msg'][:200]}"

@@ -1,0 +1,273 @@
+"""An upstream's tools, prompts, resources and templates as components of this server, listed as it lists them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Any, TypeAlias
+
+import mcp_types
+from fastmcp.prompts.base import Prompt, PromptArgument, PromptResult
+from fastmcp.resources.base import Resource, ResourceResult
+from fastmcp.resources.template import ResourceTemplate
+from fastmcp.tools.base import ToolResult
+from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
+from pydantic import BaseModel, Field, InstanceOf
+
+from agent_utilities.features.upstreams.calls import Caller
+from agent_utilities.mcp.tool_origin import ForeignTool, ToolOrigin
+from agent_utilities.mcp.wire.groups import GROUPS_KEY
+from agent_utilities.selection.model import fold
+from agent_utilities.upstream.config import ToolOverride
+from agent_utilities.upstream.names import original_uri
+
+_OF_FASTMCP = "fastmcp"
+_NO_OVERRIDE = ToolOverride()
+_MIME_TYPE = "text/plain"
+_LONGEST_URI = 8_192
+_WILDCARD = re.compile(r"\{([^{}?&+#./;*]+)\*\}")
+_Listed: TypeAlias = mcp_types.Tool | mcp_types.Prompt | mcp_types.Resource | mcp_types.ResourceTemplate
+
+
+class OfUpstream(BaseModel):
+    """What a component of an upstream has besides."""
+
+    caller: InstanceOf[Caller] = Field(exclude=True)
+    """What calls its upstream."""
+    denied_by: str | None = Field(default=None, exclude=True)
+    """Where the operator denies it, or None."""
+    capabilities: frozenset[str] | None = Field(default=None, exclude=True)
+    """The capabilities that bring it along; None for what the configuration itself has."""
+
+
+class UpstreamTool(OfUpstream, ForeignTool):
+    """A tool of an upstream."""
+
+    listed: mcp_types.Tool = Field(exclude=True)
+    """How its upstream lists it."""
+
+    @classmethod
+    def of(cls, caller: Caller, name: str, listed: mcp_types.Tool, denied_by: str | None = None) -> UpstreamTool:
+        """Return the component of a tool.
+
+        Args:
+            caller: calls the upstream.
+            name: the tool's name here.
+            listed: the tool as the upstream lists it; it was validated when it came.
+            denied_by: where the operator denies it, or None.
+        """
+        override = caller.config.overrides.get(listed.name, _NO_OVERRIDE)
+        return cls.model_construct(
+            name=name,
+            parameters=listed.input_schema,
+            output_schema=listed.output_schema,
+            annotations=listed.annotations,
+            execution=listed.execution,
+            **_common(caller, listed, denied_by, override),
+        )
+
+    def to_mcp_tool(self, **overrides: Any) -> mcp_types.Tool:
+        """Return the tool as its upstream lists it, but for its name, its tags and what the operator says of it."""
+        update = {
+            **_told(self),
+            "name": overrides.get("name", self.name),
+            "input_schema": self.parameters,
+            "output_schema": self.output_schema,
+            "annotations": self.annotations,
+        }
+        return self.listed.model_copy(update=update)
+
+    @property
+    def origin(self) -> ToolOrigin:
+        """Where it comes from: its upstream, as the operator's configuration and the upstream itself describe it."""
+        return ToolOrigin(self.caller.described, self.listed.name, is_upstream=True)
+
+    async def run(self, arguments: dict[str, Any]) -> ToolResult:
+        """Call the upstream's tool."""
+        return await self.caller.call_tool(self.listed, arguments)
+
+
+class UpstreamPrompt(OfUpstream, Prompt):
+    """A prompt of an upstream."""
+
+    listed: mcp_types.Prompt = Field(exclude=True)
+    """How its upstream lists it."""
+
+    @classmethod
+    def of(cls, caller: Caller, name: str, listed: mcp_types.Prompt, denied_by: str | None = None) -> UpstreamPrompt:
+        """Return the component of a prompt; see `UpstreamTool.of`."""
+        arguments = [
+            PromptArgument.model_construct(name=each.name, description=each.description, required=bool(each.required))
+            for each in listed.arguments or ()
+        ]
+        return cls.model_construct(name=name, arguments=arguments, **_common(caller, listed, denied_by))
+
+    def to_mcp_prompt(self, **overrides: Any) -> mcp_types.Prompt:
+        """Return the prompt as its upstream lists it, but for its name and tags."""
+        return self.listed.model_copy(update={**_told(self), "name": overrides.get("name", self.name)})
+
+    async def render(self, arguments: dict[str, Any] | None = None) -> PromptResult:
+        """Get the upstream's prompt."""
+        return await self.caller.get_prompt(self.listed.name, arguments)
+
+    @property
+    def reference(self) -> mcp_types.PromptReference:
+        """What the upstream completes arguments of it by."""
+        return mcp_types.PromptReference(type="ref/prompt", name=self.listed.name)
+
+
+class UpstreamResource(OfUpstream, Resource):
+    """A resource of an upstream, under its own URI where no other upstream has it."""
+
+    uri: str  # type: ignore[assignment]  # verbatim: `AnyUrl` would write some URIs otherwise
+    listed: mcp_types.Resource = Field(exclude=True)
+    """How its upstream lists it."""
+    alias: str = Field(exclude=True)
+    """The name that bounds know it by besides its URI: such that no upstream can bear another's."""
+
+    @classmethod
+    def of(cls, caller: Caller, uri: str, listed: mcp_types.Resource, denied_by: str | None = None) -> UpstreamResource:
+        """Return the component of a resource; see `UpstreamTool.of`."""
+        return cls.model_construct(
+            uri=uri,
+            name=listed.name or uri,
+            alias=caller.namespaced(listed.name),
+            mime_type=listed.mime_type or _MIME_TYPE,
+            annotations=listed.annotations,
+            **_common(caller, listed, denied_by),
+        )
+
+    def to_mcp_resource(self, **overrides: Any) -> mcp_types.Resource:
+        """Return the resource as its upstream lists it, but for its tags, and its URI where another has it."""
+        return self.listed.model_copy(update={**_told(self), "uri": str(overrides.get("uri", self.uri))})
+
+    async def read(self) -> ResourceResult:
+        """Read the upstream's resource."""
+        return await self.caller.read_resource(self.listed.uri)
+
+
+class UpstreamTemplate(OfUpstream, ResourceTemplate):
+    """A resource template of an upstream, under its own URI where no other upstream has it."""
+
+    listed: mcp_types.ResourceTemplate = Field(exclude=True)
+    """How its upstream lists it."""
+    alias: str = Field(exclude=True)
+    """The name that bounds know it by besides its URI: such that no upstream can bear another's."""
+    parsed: InstanceOf[UriTemplate] | None = Field(exclude=True)
+    """What tells the URIs that it makes from others; None where it makes none that can be told."""
+
+    @classmethod
+    def of(
+        cls, caller: Caller, uri_template: str, listed: mcp_types.ResourceTemplate, denied_by: str | None = None
+    ) -> UpstreamTemplate:
+        """Return the component of a template; see `UpstreamTool.of`.
+
+        Which values are safe in a path is the upstream's to say: it alone knows what they are used for.
+        """
+        return cls.model_construct(
+            uri_template=uri_template,
+            name=listed.name,
+            alias=caller.namespaced(listed.name),
+            mime_type=listed.mime_type or _MIME_TYPE,
+            parameters={},
+            annotations=listed.annotations,
+            security=None,
+            parsed=_parse(uri_template),
+            **_common(caller, listed, denied_by),
+        )
+
+    def to_mcp_template(self, **overrides: Any) -> mcp_types.ResourceTemplate:
+        """Return the template as its upstream lists it, but for its tags, and its URI where another has it."""
+        update = {**_told(self), "uri_template": overrides.get("uri_template", self.uri_template)}
+        return self.listed.model_copy(update=update)
+
+    def matches(self, uri: str) -> dict[str, Any] | None:
+        """Return the values in a URI that the template makes, or None for another; in time linear in its length."""
+        if self.parsed is None or len(uri) > _LONGEST_URI:
+            return None
+        return self.parsed.match(uri)
+
+    async def _read(self, uri: str, params: dict[str, Any]) -> ResourceResult:
+        return await self.caller.read_resource(original_uri(uri, self.uri_template, self.listed.uri_template))
+
+    @property
+    def reference(self) -> mcp_types.ResourceTemplateReference:
+        """What the upstream completes values of it by."""
+        return mcp_types.ResourceTemplateReference(type="ref/resource", uri=self.listed.uri_template)
+
+
+def _common(
+    caller: Caller, listed: _Listed, denied_by: str | None, override: ToolOverride = _NO_OVERRIDE
+) -> dict[str, Any]:
+    """Return what components of every kind are made with.
+
+    FastMCP acts on what stands under its own key in a component's `meta` (whether it is enabled, which app may call
+    it): that is this server's to say. What the upstream says there is listed, and nothing else is done with it.
+
+    A tag is a toolset, and bounds go by it: no upstream can put its components among another one's, nor among those
+    that the operator's configuration gives a tag.
+    """
+    told = _fastmcp_meta(listed.meta)
+    version, own_tags = told.get("version"), told.get("tags")
+    tags = {tag for tag in own_tags if isinstance(tag, str)} if isinstance(own_tags, list) else set()
+    kept = {key: value for key, value in (listed.meta or {}).items() if key != _OF_FASTMCP}
+    if isinstance(groups := kept.get(GROUPS_KEY), list):
+        kept[GROUPS_KEY] = [each for each in groups if fold(str(each)) not in caller.operators_tags]
+    return {
+        "caller": caller,
+        "listed": listed,
+        "denied_by": denied_by,
+        "title": override.title or listed.title,
+        "description": listed.description if override.description is None else override.description,
+        "icons": listed.icons,
+        "meta": kept or None,
+        "tags": {
+            caller.config.name,
+            *caller.config.tags,
+            *override.tags,
+            *(tag for tag in tags if fold(tag) not in caller.operators_tags),
+        },
+        "version": version if isinstance(version, str) and "@" not in version else None,
+        "capabilities": _brought_by(
+            caller.config.capabilities, listed.name if isinstance(listed, mcp_types.Tool) else None
+        ),
+    }
+
+
+def _brought_by(capabilities: Mapping[str, tuple[str, ...]], tool: str | None) -> frozenset[str] | None:
+    """Return which capabilities bring a component along: those that want the tool, or all that have the server."""
+    if not capabilities:
+        return None
+    if tool is None:
+        return frozenset(capabilities)
+    return frozenset(name for name, globs in capabilities.items() if any(fnmatchcase(tool, glob) for glob in globs))
+
+
+def _told(component: Any) -> dict[str, Any]:
+    """Return what a transform or the operator may have changed of any component, its tags in its upstream's `_meta`."""
+    meta = {key: value for key, value in (component.meta or {}).items() if key != _OF_FASTMCP}
+    return {
+        "title": component.title,
+        "description": component.description,
+        "icons": component.icons,
+        "meta": {**meta, _OF_FASTMCP: {**_fastmcp_meta(component.listed.meta), "tags": sorted(component.tags)}},
+    }
+
+
+def _fastmcp_meta(meta: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    told = (meta or {}).get(_OF_FASTMCP)
+    return told if isinstance(told, Mapping) else {}
+
+
+def _parse(uri_template: str) -> UriTemplate | None:
+    """Return a template that is matched without backtracking, FastMCP's own forms included; None for one that is none.
+
+    FastMCP writes `{path*}` for `{+path}`, and repeats a key for `{?tags*}`.
+    """
+    for form in (uri_template, _WILDCARD.sub(r"{+\1}", uri_template).replace("*", "")):
+        try:
+            return UriTemplate.parse(form)
+        except InvalidUriTemplate:
+            continue
+    return None

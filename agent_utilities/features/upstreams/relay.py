@@ -1,0 +1,320 @@
+"""The caller of the present request, as an upstream that works on it may ask and tell them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from secrets import token_urlsafe
+from typing import Any, TypeVar, cast
+
+import mcp_types
+from fastmcp.server.context import Context
+from fastmcp.utilities.tasks import TASKS_EXTENSION_ID
+from mcp.shared.exceptions import MCPError
+from mcp.shared.message import ServerMessageMetadata
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import BaseModel, ValidationError
+
+from agent_utilities.mcp.fastmcp_internals import connection_of_session, takes_log_message
+from agent_utilities.mcp.surface.caller_catalogs import NOBODY, caller_key
+from agent_utilities.upstream.connections.calls import Relay, present_call
+
+Question = mcp_types.InputRequest
+"""What an upstream may ask in the middle of a call."""
+
+
+def needed(question: Question) -> mcp_types.ClientCapabilities:
+    """Return what a client must offer to be asked a question."""
+    match question:
+        case mcp_types.CreateMessageRequest(params=params):
+            asks_for_tools = params.tools is not None or params.tool_choice is not None
+            tools = mcp_types.SamplingToolsCapability() if asks_for_tools else None
+            return mcp_types.ClientCapabilities(sampling=mcp_types.SamplingCapability(tools=tools))
+        case mcp_types.ElicitRequest(params=mcp_types.ElicitRequestURLParams()):
+            url = mcp_types.UrlElicitationCapability()
+            return mcp_types.ClientCapabilities(elicitation=mcp_types.ElicitationCapability(url=url))
+        case mcp_types.ElicitRequest():
+            form = mcp_types.FormElicitationCapability()
+            return mcp_types.ClientCapabilities(elicitation=mcp_types.ElicitationCapability(form=form))
+        case _:
+            return mcp_types.ClientCapabilities(roots=mcp_types.RootsCapability())
+
+
+def offers(capabilities: mcp_types.ClientCapabilities | None, question: Question) -> bool:
+    """Whether a client with these capabilities can be asked a question.
+
+    One that offers elicitation without a word on its forms takes forms: so it was before there were others.
+    """
+    if capabilities is None:
+        return False
+    match question:
+        case mcp_types.CreateMessageRequest(params=params):
+            sampling = capabilities.sampling
+            asks_for_tools = params.tools is not None or params.tool_choice is not None
+            return sampling is not None and (sampling.tools is not None or not asks_for_tools)
+        case mcp_types.ElicitRequest(params=mcp_types.ElicitRequestURLParams()):
+            return capabilities.elicitation is not None and capabilities.elicitation.url is not None
+        case mcp_types.ElicitRequest():
+            elicitation = capabilities.elicitation
+            return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
+        case _:
+            return capabilities.roots is not None
+
+
+def can_be_asked(capabilities: mcp_types.ClientCapabilities | None) -> bool:
+    """Whether a client with these capabilities can be asked anything."""
+    return capabilities is not None and any((capabilities.sampling, capabilities.elicitation, capabilities.roots))
+
+
+def told_of_tasks(error: mcp_types.ErrorData, tool: mcp_types.Tool) -> mcp_types.ErrorData:
+    """Return an upstream's error, with a word on why where it is that its tool must run as a background task.
+
+    Upstreams tell that the client asks for none, and mean the gateway, which carries none, whatever its caller can do.
+    """
+    match error.code, error.data:
+        case mcp_types.MISSING_REQUIRED_CLIENT_CAPABILITY, {"requiredCapabilities": {"extensions": {**extensions}}}:
+            is_of_tasks = TASKS_EXTENSION_ID in extensions
+        case mcp_types.METHOD_NOT_FOUND, _:  # so 2025-11-25 has it
+            is_of_tasks = tool.execution is not None and tool.execution.task_support == "required"
+        case _:
+            is_of_tasks = False
+    if not is_of_tasks:
+        return error
+    told = "this tool runs as a background task alone, and a gateway carries none: call it at its own server"
+    return error.model_copy(update={"message": f"{error.message}; {told}"})
+
+
+def refusal(question: Question) -> mcp_types.ErrorData:
+    """Return what an upstream is told whose question the caller's client can't be asked."""
+    message = f"{question.method} refused: the client of the gateway that this call is made for does not offer it"
+    data = {"requiredCapabilities": needed(question).model_dump(by_alias=True, mode="json", exclude_none=True)}
+    return mcp_types.ErrorData(code=mcp_types.INVALID_REQUEST, message=message, data=data)
+
+
+_R = TypeVar("_R", bound=BaseModel)
+
+_FORGETTING = "agent-utilities/forgetting"
+"""Where a connection's state has what is called at its end."""
+_CROSSING = ("traceparent", "tracestate", mcp_types.LOG_LEVEL_META_KEY)
+"""Keys of a request's `_meta` that cross to every upstream: the trace that a call is part of, and which log messages of
+the upstream the caller takes."""
+
+
+class Asker:
+    """Puts the three questions that an upstream may have to `_ask`, each with the type of its answer."""
+
+    async def sample(
+        self, params: mcp_types.CreateMessageRequestParams
+    ) -> mcp_types.CreateMessageResult | mcp_types.CreateMessageResultWithTools | mcp_types.ErrorData:
+        """Have the caller's model answer."""
+        question = mcp_types.CreateMessageRequest(params=params)
+        if params.tools is not None or params.tool_choice is not None:
+            return await self._ask(question, mcp_types.CreateMessageResultWithTools)
+        return await self._ask(question, mcp_types.CreateMessageResult)
+
+    async def elicit(self, params: mcp_types.ElicitRequestParams) -> mcp_types.ElicitResult | mcp_types.ErrorData:
+        """Ask the caller's user."""
+        return await self._ask(mcp_types.ElicitRequest(params=params), mcp_types.ElicitResult)
+
+    async def roots(self) -> mcp_types.ListRootsResult | mcp_types.ErrorData:
+        """Ask for the caller's roots."""
+        return await self._ask(mcp_types.ListRootsRequest(), mcp_types.ListRootsResult)
+
+    async def _ask(self, question: Question, answer: type[_R]) -> _R | mcp_types.ErrorData:
+        raise NotImplementedError
+
+
+class ServerRelay(Asker):
+    """The caller's side of one request: his client is asked on the connection that the request came on.
+
+    Args:
+        context: of the request that is served.
+    """
+
+    def __init__(self, context: Context) -> None:
+        request = context.request_context
+        assert request is not None
+        self._context = context
+        self._request_id = request.request_id
+        self._session = request.session
+        self._meta = request.meta or {}
+        self._http = request.request
+        self._n_telling, self._is_told = 0, asyncio.Event()
+        self.is_modern = request.protocol_version in MODERN_PROTOCOL_VERSIONS
+        """Whether the caller can be asked nothing but in a result."""
+
+    @property
+    def session(self) -> Hashable:
+        """The caller's connection."""
+        return connection_of_session(self._session)
+
+    def at_session_end(self, forget: Callable[[Hashable], None]) -> None:
+        """Have something called once the caller's session has ended, with what names it.
+
+        Args:
+            forget: what is called: once, however often it is given in one session.
+        """
+        connection = connection_of_session(self._session)
+        forgetting = connection.state.setdefault(_FORGETTING, set())
+        if forget not in forgetting:
+            forgetting.add(forget)
+            connection.exit_stack.callback(forget, connection)
+
+    @property
+    def headers(self) -> Mapping[str, str] | None:
+        """The HTTP request's headers; None on transports that have none."""
+        return self._http.headers if self._http is not None else None
+
+    @property
+    def caller(self) -> str:
+        """What tells callers apart as far as that can be told: the token, hashed, or else the address."""
+        key = caller_key()
+        if key != NOBODY or self._http is None or self._http.client is None:
+            return key
+        return f"address {self._http.client.host}"
+
+    @property
+    def capabilities(self) -> mcp_types.ClientCapabilities | None:
+        """What the caller's client offers to be asked; its extensions are between it and this server."""
+        offered = self._session.client_capabilities
+        if offered is None:
+            return None
+        return mcp_types.ClientCapabilities(
+            sampling=offered.sampling, elicitation=offered.elicitation, roots=offered.roots
+        )
+
+    @property
+    def asked_at_once(self) -> mcp_types.ClientCapabilities | None:
+        """What of it can be asked in the middle of a call: nothing, None, of a caller who is asked by results alone."""
+        offered = self.capabilities
+        if self.is_modern or offered is None or not can_be_asked(offered):
+            return None
+        # That roots changed is not handed on, so it is not offered either.
+        return offered.model_copy(update={"roots": mcp_types.RootsCapability()}) if offered.roots else offered
+
+    def request_meta(self, named: Sequence[str]) -> mcp_types.RequestParamsMeta | None:
+        """Return what of the caller's `_meta` crosses: the trace and the log level as texts, and what is named.
+
+        Args:
+            named: keys that the operator names for the upstream.
+        """
+        told = {key: value for key in _CROSSING if isinstance(value := self._meta.get(key), str)}
+        meta = {**told, **{key: self._meta[key] for key in named if key in self._meta}}
+        return cast(mcp_types.RequestParamsMeta, meta) if meta else None
+
+    async def elicit(self, params: mcp_types.ElicitRequestParams) -> mcp_types.ElicitResult | mcp_types.ErrorData:
+        """Ask the caller's user."""
+        if isinstance(params, mcp_types.ElicitRequestURLParams) and params.elicitation_id is None:
+            # 2026-07-28 knows no such id; clients of before refuse a question without one.
+            params = params.model_copy(update={"elicitation_id": token_urlsafe(16)})
+        return await super().elicit(params)
+
+    async def log(self, params: mcp_types.LoggingMessageNotificationParams) -> None:
+        """Hand on a log message, where it is of a level that the caller takes."""
+        if takes_log_message(self._context, self._session, self._meta, params.level):
+            notification = mcp_types.LoggingMessageNotification(params=params)
+            with self._telling():
+                await self._session.send_notification(notification, related_request_id=self._request_id)
+
+    async def progress(self, progress: float, total: float | None, message: str | None) -> None:
+        """Hand on progress of the call; the caller who asked for none is told none."""
+        with self._telling():
+            await self._session.report_progress(progress, total, message)
+
+    async def told(self) -> None:
+        """Return once all that came before is handed on: nothing can be told of a request after its result."""
+        while self._n_telling:
+            self._is_told.clear()
+            await self._is_told.wait()
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        self._n_telling += 1
+        try:
+            yield
+        finally:
+            self._n_telling -= 1
+            self._is_told.set()
+
+    async def _ask(self, question: Question, answer: type[_R]) -> _R | mcp_types.ErrorData:
+        if self.is_modern or not offers(self.capabilities, question):
+            return refusal(question)
+        metadata = ServerMessageMetadata(related_request_id=self._request_id)
+        try:
+            return await self._session.send_request(question, answer, metadata=metadata)
+        except MCPError as error:
+            return error.error
+        except ValidationError as error:
+            message = f"the caller's client gave no valid answer to {question.method}: {error.error_count()} errors"
+            return mcp_types.ErrorData(code=mcp_types.INVALID_REQUEST, message=message)
+
+
+N_ROUNDS = 32
+"""How often an upstream may ask in one call."""
+_FIRST_PAUSE_S = 0.05
+_LONGEST_PAUSE_S = 0.25
+
+Again = Callable[[mcp_types.InputResponses | None, str | None], Awaitable[Any]]
+"""Sends a request once more, with the answers to what was asked and the state that came with it."""
+
+
+def check_offered(asks: mcp_types.InputRequiredResult, capabilities: mcp_types.ClientCapabilities | None) -> None:
+    """Refuse to ask a client what it doesn't offer, as its upstream would have, had it known.
+
+    Raises:
+        MCPError: -32021, with the capabilities that would do.
+    """
+    for question in (asks.input_requests or {}).values():
+        if not offers(capabilities, question):
+            required = needed(question).model_dump(by_alias=True, mode="json", exclude_none=True)
+            raise MCPError(
+                mcp_types.MISSING_REQUIRED_CLIENT_CAPABILITY,
+                f"the upstream asks for {question.method}, and this client does not offer it",
+                {"requiredCapabilities": required},
+            )
+
+
+async def answer_in_rounds(result: Any, relay: Relay, again: Again) -> Any:
+    """Ask the caller whatever an upstream asks for, and send the request again, until it has a result.
+
+    Args:
+        result: what the upstream gave.
+        relay: asks the caller.
+        again: sends the request with the answers.
+
+    Raises:
+        MCPError: the caller's client refused, or the upstream asked too often.
+    """
+    pause_s = _FIRST_PAUSE_S
+    for _ in range(N_ROUNDS):
+        if not isinstance(result, mcp_types.InputRequiredResult):
+            return result
+        if result.input_requests:
+            pause_s = _FIRST_PAUSE_S
+            responses = await _answers(result.input_requests, relay)
+        else:
+            await asyncio.sleep(pause_s)
+            pause_s, responses = min(2 * pause_s, _LONGEST_PAUSE_S), None
+        result = await again(responses, result.request_state)
+    raise MCPError(mcp_types.INTERNAL_ERROR, f"the upstream asked for input more than {N_ROUNDS} times in one call")
+
+
+async def _answers(questions: mcp_types.InputRequests, relay: Relay) -> mcp_types.InputResponses:
+    call = present_call()
+    with call.asking() if call is not None else nullcontext():
+        given = await asyncio.gather(*(_ask(question, relay) for question in questions.values()))
+    for answer in given:
+        if isinstance(answer, mcp_types.ErrorData):
+            raise MCPError.from_error_data(answer)
+    return dict(zip(questions, given, strict=True))
+
+
+async def _ask(question: Question, relay: Relay) -> Any:
+    match question:
+        case mcp_types.CreateMessageRequest(params=params):
+            return await relay.sample(params)
+        case mcp_types.ElicitRequest(params=params):
+            return await relay.elicit(params)
+        case _:
+            return await relay.roots()

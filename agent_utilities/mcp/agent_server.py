@@ -1,0 +1,455 @@
+"""`AgentServer`: a FastMCP server that holds one verdict on every wire, and asks its features."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import fastmcp
+import mcp_types
+from fastmcp import FastMCP
+from fastmcp.exceptions import NotFoundError, ValidationError
+from fastmcp.prompts.base import Prompt, PromptResult
+from fastmcp.resources.base import Resource, ResourceResult
+from fastmcp.resources.template import ResourceTemplate
+from fastmcp.server import create_proxy
+from fastmcp.server.completions import CompletionHandler
+from fastmcp.server.http import StarletteWithLifespan
+from fastmcp.server.middleware import Middleware
+from fastmcp.server.providers import Provider
+from fastmcp.server.transforms import Transform
+from fastmcp.tools.base import Tool, ToolResult
+from fastmcp.utilities.components import FastMCPComponent
+from fastmcp.utilities.versions import VersionSpec
+from pydantic import ValidationError as PydanticValidationError
+
+from agent_utilities.catalog.document import ToolServer
+from agent_utilities.catalog.model import Catalog, ComponentKind
+from agent_utilities.graph.base import ToolGraph
+from agent_utilities.mcp import answers
+from agent_utilities.mcp.changes.changes import Changes
+from agent_utilities.mcp.changes.watching import Watch
+from agent_utilities.mcp.command_line import NO_VERSION
+from agent_utilities.mcp.events import CatalogListed, Event, ToolsChanged
+from agent_utilities.mcp.fastmcp_internals import (
+    generation,
+    hold_private_lists,
+    is_started,
+    low_level_server,
+    whole_lifespan,
+)
+from agent_utilities.mcp.feature import Feature
+from agent_utilities.mcp.feature_list import FeatureList
+from agent_utilities.mcp.lifespan import with_background
+from agent_utilities.mcp.operator_bounds import OperatorBounds
+from agent_utilities.mcp.own_tool import OwnTool
+from agent_utilities.mcp.request import Request, request_in_force
+from agent_utilities.mcp.routes import http
+from agent_utilities.mcp.routes.json_routes import json_routes
+from agent_utilities.mcp.sessions import Client, Session, Sessions
+from agent_utilities.mcp.stopping import Stopping
+from agent_utilities.mcp.surface.argument_errors import explain_arguments
+from agent_utilities.mcp.surface.foreign_answers import is_response_cache
+from agent_utilities.mcp.surface.surface import Surface
+from agent_utilities.mcp.surface.verdict import CollectingDecisions, verdict_in_force
+from agent_utilities.mcp.surface.visibility_transform import DynamicVisibilityTransform
+from agent_utilities.mcp.tool_origin import ToolOrigin, origin_of
+from agent_utilities.mcp.wire.middleware import WireMiddleware
+from agent_utilities.mcp.wire.parameter_headers import header_schema
+from agent_utilities.selection.model import Selection
+
+if TYPE_CHECKING:
+    from agent_utilities.mcp.metrics import Metrics
+
+_T = TypeVar("_T")
+_Generations = list[tuple[Provider, int | None]]
+"""The providers of a server, each with the generation of what it holds."""
+
+
+class AgentServer(FastMCP[Any]):
+    """A `FastMCP` server whose surface every launch, every feature and every request can cut down.
+
+    Made by `create_mcp_server` and `create_gateway`, or as FastMCP's own by `from_openapi` and `from_fastapi`.
+    Everything FastMCP offers keeps working: mounting, auth, middleware, tasks, apps and `fastmcp run`.
+
+    Args:
+        name, instructions, options: as for `FastMCP`.
+        environ, graph: as for `create_mcp_server`.
+        features: what it can do beside keeping its bounds, in the order in which they are asked; those of
+            `create_mcp_server` where None.
+    """
+
+    def __init__(
+        self,
+        name: str | None = None,
+        instructions: str | None = None,
+        *,
+        environ: Mapping[str, str] | None = None,
+        graph: ToolGraph | None = None,
+        features: Iterable[Feature] | None = None,
+        **options: Any,
+    ) -> None:
+        if features is None:
+            from agent_utilities.server_factory import default_features
+
+            features = default_features(graph)
+        self.transport: str | None = None
+        """What it is served over: `stdio`, `http`, `sse`; None where it is neither, as in this process."""
+        self.surface = Surface(environ, lambda caller: self.features.bounds_for(caller))
+        self.features = FeatureList(features, self.surface.observers)
+        self.sessions = Sessions(self.features.session_ended)
+        self.operator_bounds = OperatorBounds(self, self.features)
+        self.address: str | None = None
+        """The address that it is bound to, while it is served over HTTP by itself."""
+        self.completes = False
+        self._kept: tuple[_Generations, Sequence[Tool]] | None = None
+        self._observing_metrics: Metrics | None = None
+        self.changes = Changes(
+            self.surface,
+            self.components,
+            self.may_read,
+            on_tools=lambda: self.notify(ToolsChanged()),
+            knows_lists=self._knows_lists,
+        )
+        self._watch = Watch(self.changes.note_component, self.changes.note, self.changes.note)
+        self.author_injected_tools: Callable[[], list[Tool]] = list  # until FastMCP is there to tell
+        self._visibility = DynamicVisibilityTransform(self.surface, lambda: self.author_injected_tools(), self.own_tool)
+        jobs = [self.changes.run, *(each.run for each in self.features.running())]
+        lifespan = with_background(jobs, options.pop("lifespan", None))
+        super().__init__(name, instructions, lifespan=lifespan, **options)
+        self.author_injected_tools = hold_private_lists(
+            self, self.kept_tools, lambda tool: self.surface.permits("tool", tool)
+        )
+        sdk = low_level_server(self)
+        if options.get("version") is None:
+            sdk.version = NO_VERSION  # FastMCP would give its own.
+        self.stopping = Stopping(self.changes.listen.close)
+        sdk.middleware += [self.stopping, WireMiddleware(self, self.features)]
+        sdk.get_tool_input_schema = partial(header_schema, self.surface)
+        sdk.add_request_handler("subscriptions/listen", mcp_types.SubscriptionsListenRequestParams, self.changes.listen)
+        for each in self.features:
+            each.attach(self)
+
+    @classmethod
+    def as_proxy(cls, target: Any, name: str | None = None, *, mode: str | None = None, **options: Any) -> Self:
+        """Return a server that bounds another's surface, wherever that runs.
+
+        Args:
+            target, mode: as for `fastmcp.server.create_proxy`: a URL, a script, a client, a server, a configuration.
+            name: the server's own name.
+            options: as for `AgentServer`.
+        """
+        server = cls(name, **options)
+        server.mount(create_proxy(target, mode=mode))
+        return server
+
+    def cli(self, argv: Sequence[str] | None = None) -> None:
+        """Run the server's command line; the entry point of its package.
+
+        Args:
+            argv: arguments without the program's name; the process's by default.
+        """
+        from agent_utilities.mcp.server_cli import run
+
+        run(self, argv)
+
+    # -- requests and features ---------------------------------------------------------------------------------------
+
+    async def request(
+        self,
+        selection: Selection,
+        *,
+        method: str = "",
+        params: Mapping[str, Any] | None = None,
+        session: Session | None = None,
+        client: Client | None = None,
+        is_dry: bool = False,
+    ) -> Request:
+        """Return a request of a caller as all features narrowed and shaped it; one without a method lists tools.
+
+        Raises:
+            BoundError: a feature could not tell its bounds.
+        """
+        lists = method in ("", "tools/list")
+        verdict = self.surface.verdict(selection, shapes_lists=lists)
+        request = Request(selection, verdict, method, params or {}, session, client, is_dry=is_dry)
+        if (narrowings := await self.features.narrow(request)) is not None:
+            verdict = self.surface.verdict(selection, shapes_lists=lists, narrowings=narrowings)
+            request = request.under(verdict)
+        if not request.is_about_tools:  # it does not matter to it what is deferred
+            return request.preferring(verdict.preferences.undeferred)
+        return await self.features.prefer(request)
+
+    def feature(self, kind: type[_T]) -> _T | None:
+        """Return the feature of a class, or None where the server does not have it."""
+        return self.features.get(kind)
+
+    async def wait_for_first(self, caller: Selection, kind: ComponentKind) -> None:
+        """Wait for what was never seen before a list, at the very start; see `Feature.wait_for_first`."""
+        await self.features.wait_for_first(caller, kind)
+
+    async def instructions_for(self, request: Request) -> str | None:
+        """Return what a caller is told of the server for models."""
+        return "\n\n".join(filter(None, (self.instructions, *await self.features.instructions(request)))) or None
+
+    def notify(self, event: Event) -> None:
+        """Tell features and observers of an event; returns at once."""
+        self.surface.observers.notify(event)
+
+    def start(self, work: Coroutine[None, None, None]) -> bool:
+        """Start bounded work that no request waits for; return whether it was started."""
+        return self.changes.beside.start(work)
+
+    async def own_tool(self, name: str) -> Tool | None:
+        """Return a feature's own tool of a name for the request in force, or None."""
+        request = request_in_force()
+        if request is None or request.verdict.surface is not self.surface or verdict_in_force() is not request.verdict:
+            return None
+        return await self.features.tool(name, request)
+
+    # -- lists -------------------------------------------------------------------------------------------------------
+
+    @property
+    def middleware(self) -> list[Middleware]:
+        """The author's FastMCP middleware; without a response cache where callers select, or tools are deferred.
+
+        Its keys know nothing of selections and sessions: it would answer one caller with another's list.
+        """
+        verdict = verdict_in_force()
+        if verdict is None or not (verdict.by_caller or verdict.preferences.deferral.over is not None):
+            return self._author_middleware
+        return [middleware for middleware in self._author_middleware if not is_response_cache(middleware)]
+
+    @middleware.setter
+    def middleware(self, value: list[Middleware]) -> None:
+        self._author_middleware = value
+
+    @property
+    def transforms(self) -> list[Transform]:
+        """All transforms, the visibility transform outermost: it judges the names that callers see."""
+        return [*super().transforms, self._visibility]
+
+    async def list_tools(self, *, run_middleware: bool = True) -> Sequence[Tool]:
+        """Return the visible tools, before them features' own; see `FastMCP.list_tools`."""
+        request = request_in_force()
+        components = super().list_tools(run_middleware=run_middleware)
+        if request is None or not request.lists_tools or verdict_in_force() is not request.verdict:
+            return await answers.listing(self, "tool", components, run_middleware)
+        with CollectingDecisions(request.verdict) as decisions:
+            listed = await answers.listing(self, "tool", components, run_middleware)
+        decision = decisions.get("tool")
+        if decision is None or any(isinstance(tool, OwnTool) for tool in listed):
+            return listed  # they were listed already, below the author's middleware, which may leave one of them out
+        head = await self.features.tools_at_head(request, decision)
+        return [*head, *listed] if head else listed
+
+    async def list_prompts(self, *, run_middleware: bool = True) -> Sequence[Prompt]:
+        """Return the permitted prompts; see `FastMCP.list_prompts`."""
+        prompts = super().list_prompts(run_middleware=run_middleware)
+        return await answers.listing(self, "prompt", prompts, run_middleware)
+
+    async def list_resources(self, *, run_middleware: bool = True) -> Sequence[Resource]:
+        """Return the permitted resources; see `FastMCP.list_resources`."""
+        with self.surface.under_verdict():
+            resources = super().list_resources(run_middleware=run_middleware)
+            listed = await answers.listing(self, "resource", resources, run_middleware)
+            return await answers.without_denied_pages(listed, super().list_tools)
+
+    async def list_resource_templates(self, *, run_middleware: bool = True) -> Sequence[ResourceTemplate]:
+        """Return the permitted resource templates; see `FastMCP.list_resource_templates`."""
+        templates = super().list_resource_templates(run_middleware=run_middleware)
+        return await answers.listing(self, "template", templates, run_middleware)
+
+    async def kept_tools(self, list_them: Callable[[], Awaitable[Sequence[Tool]]]) -> Sequence[Tool]:
+        """Return the providers' tools: those listed before, while every provider tells that nothing changed.
+
+        A tuple, so that who reads it again and again may know it by its identity; transforms of an author, who may
+        expect a list, are given one.
+        """
+        generations = [(provider, generation(provider)) for provider in self.providers]
+        if self._kept is None or self._kept[0] != generations:
+            tools = tuple(await list_them())
+            self._kept = (generations, tools) if all(number is not None for _, number in generations) else None
+        else:
+            tools = tuple(self._kept[1])
+        return list(tools) if super().transforms else tools
+
+    def note_listed(self, kind: ComponentKind, catalog: Catalog) -> None:
+        """Take note of the catalog of a whole listing: tools of a provider may have come without its telling."""
+        self.changes.note_listed(kind, catalog)
+        if kind == "tool":
+            self.notify(CatalogListed(catalog))
+
+    async def catalog(self, kind: ComponentKind) -> Catalog:
+        """Return what the present caller was last listed of a kind; they are listed it where that is not known."""
+        if (catalog := self.surface.catalogs.of_caller(kind)) is None:
+            await self.components(kind)
+            catalog = self.surface.catalogs.of_caller(kind)
+        return Catalog() if catalog is None else catalog
+
+    async def components(self, kind: ComponentKind) -> Sequence[FastMCPComponent]:
+        """Return the components of a kind under the verdict in force, without middleware."""
+        match kind:
+            case "tool":
+                return await self.list_tools(run_middleware=False)
+            case "prompt":
+                return await self.list_prompts(run_middleware=False)
+            case "resource":
+                return await self.list_resources(run_middleware=False)
+            case "template":
+                return await self.list_resource_templates(run_middleware=False)
+
+    # -- look-ups and calls ----------------------------------------------------------------------------------------
+
+    async def read_resource(
+        self, uri: str, *, version: VersionSpec | None = None, run_middleware: bool = True
+    ) -> ResourceResult:
+        """Read a permitted resource; see `FastMCP.read_resource`."""
+        with self.surface.under_verdict():
+            if await answers.is_denied_page(uri, super().list_tools):
+                raise NotFoundError(f"Unknown resource: {uri!r}")
+            answer = super().read_resource(uri, version=version, run_middleware=run_middleware)
+            return await answers.answer(self, "resource", uri, version, answer, run_middleware)
+
+    async def call_tool(
+        self,
+        name: str,
+        arguments: dict[str, Any] | None = None,
+        *,
+        version: VersionSpec | None = None,
+        run_middleware: bool = True,
+    ) -> ToolResult:
+        """Call a permitted tool; wrong arguments are told in one line. See `FastMCP.call_tool`."""
+        try:
+            answer = super().call_tool(name, arguments, version=version, run_middleware=run_middleware)
+            return await answers.answer(self, "tool", name, version, answer, run_middleware)
+        except ValidationError as error:
+            if not isinstance(wrong := error.__cause__, PydanticValidationError):
+                raise
+            tool = await self.get_tool(name, version=version)
+            parameters = tool.parameters.get("properties", {}) if tool is not None else {}
+            text = explain_arguments(name, wrong, parameters)
+        # Not from pydantic's, so that a server that this one is mounted in leaves it as it is.
+        raise ValidationError(text, log_level=logging.WARNING)
+
+    async def render_prompt(
+        self,
+        name: str,
+        arguments: dict[str, Any] | None = None,
+        *,
+        version: VersionSpec | None = None,
+        run_middleware: bool = True,
+    ) -> PromptResult:
+        """Render a permitted prompt; see `FastMCP.render_prompt`."""
+        answer = super().render_prompt(name, arguments, version=version, run_middleware=run_middleware)
+        return await answers.answer(self, "prompt", name, version, answer, run_middleware)
+
+    async def get_tasks(self) -> Sequence[FastMCPComponent]:
+        """Return the task-enabled components that the operator permits; see `FastMCP.get_tasks`."""
+        with self.surface.under_verdict():
+            return await super().get_tasks()
+
+    async def may_read(self, uri: str) -> bool:
+        """Whether the present caller may read a resource, listed or a template's."""
+        return await answers.may_read(self, uri)
+
+    def add_completion_handler(self, handler: CompletionHandler) -> None:
+        """Complete arguments of permitted prompts and resources; see `FastMCP.add_completion_handler`."""
+        super().add_completion_handler(handler)
+        self.completes = True
+
+    # -- changes of the catalog while the server runs ----------------------------------------------------------------
+
+    def add_provider(self, provider: Provider, *, namespace: str = "") -> None:
+        """Add a provider, under the same verdict as the server's own components; see `FastMCP.add_provider`."""
+        super().add_provider(provider, namespace=namespace)
+        self._watch.watch(provider)
+        self.changes.note()
+
+    def add_transform(self, transform: Transform) -> None:
+        """Add a transform inside the visibility transform; see `FastMCP.add_transform`."""
+        super().add_transform(transform)
+        self.changes.note()
+
+    def enable(self, **criteria: Any) -> Self:
+        """Enable components; the bounds still hold. See `FastMCP.enable`."""
+        super().enable(**criteria)
+        self.changes.note()
+        return self
+
+    def disable(self, **criteria: Any) -> Self:
+        """Disable components; see `FastMCP.disable`."""
+        super().disable(**criteria)
+        self.changes.note()
+        return self
+
+    def _knows_lists(self) -> bool:
+        """Whether to list everything at the start: not where nobody is served without a token.
+
+        Nor over stdio where it would start or ask other servers.
+        """
+        return self.auth is None and (self.transport not in (None, "stdio") or self._watch.is_in_process)
+
+    # -- what is told ------------------------------------------------------------------------------------------------
+
+    def health(self) -> dict[str, Any]:
+        """Return whether every lifespan has been entered, under `status`, what features tell everybody, warnings."""
+        health = {"status": "ready" if is_started(self) else "starting", **self.features.health()}
+        warnings = self.operator_bounds.warnings()
+        return {**health, "warnings": warnings} if warnings else health
+
+    def origin_of(self, tool: Tool) -> ToolOrigin:
+        """Return where a tool comes from; a server without a name for the server's own."""
+        origin = origin_of(tool, self)
+        return origin if origin.is_upstream or origin.server.name != self.name else ToolOrigin(ToolServer())
+
+    # -- serving -----------------------------------------------------------------------------------------------------
+
+    async def run_stdio_async(self, *args: Any, **options: Any) -> None:
+        """Serve over stdio until stopped; see `FastMCP.run_stdio_async`.
+
+        Raises:
+            SelectionError: a deny fits nothing; see `OperatorBounds.tell`.
+        """
+        self.transport = "stdio"
+        async with whole_lifespan(self):
+            await self.operator_bounds.tell(on_stderr=True, log_level=options.get("log_level"))
+            with self.stopping.heeding_signals():
+                await super().run_stdio_async(*args, **options)
+
+    async def run_http_async(self, *args: Any, **options: Any) -> None:
+        """Serve over HTTP until stopped; see `FastMCP.run_http_async`, and `run_stdio_async` for what it raises."""
+        given = http.run_options(inspect.signature(super().run_http_async).bind(*args, **options).arguments)
+        self.address = given.get("host") or fastmcp.settings.host
+        try:
+            async with whole_lifespan(self):
+                await self.operator_bounds.tell(on_stderr=True, log_level=given.get("log_level"))
+                await super().run_http_async(**given)
+        finally:
+            self.address = None
+
+    def http_app(self, *args: Any, **options: Any) -> StarletteWithLifespan:
+        """Return the ASGI application: MCP, `/sse` beside it, and the routes; see `FastMCP.http_app`.
+
+        Args:
+            args, options: as FastMCP takes them, but that only False as `host_origin_protection` turns our guard off,
+                see `HostGuard`; `allowed_hosts` and `allowed_origins` are let in beside those that the operator names.
+        """
+        given = inspect.signature(super().http_app).bind(*args, **options).arguments
+        app = http.application(self, self.features, super().http_app, given, self.address)
+        self.transport = given.get("transport", "http")
+        app.router.routes.extend([*json_routes(self, self.features, self._metrics()), *self.features.routes()])
+        http.tell_when_started(app, lambda: whole_lifespan(self), self.operator_bounds, self.stopping)
+        return app
+
+    def _metrics(self) -> Metrics:
+        """Return the server's metrics, which observe it from the first application on."""
+        if self._observing_metrics is None:
+            from agent_utilities.mcp.metrics import Metrics
+
+            self._observing_metrics = Metrics(self.operator_bounds, self.features)
+            self.surface.observers.add(self._observing_metrics)
+        return self._observing_metrics

@@ -1,0 +1,171 @@
+"""What a server answers, held to the verdict in force: lists as they go out, and whether a component may be used."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+from fastmcp.exceptions import NotFoundError
+from fastmcp.resources.base import Resource
+from fastmcp.tools.base import Tool
+from fastmcp.utilities.versions import VersionSpec
+
+from agent_utilities.catalog.model import ComponentKind, entry
+from agent_utilities.mcp.fastmcp_internals import as_over_stdio, look_up_resource, tool_of_task
+from agent_utilities.mcp.host import Host
+from agent_utilities.mcp.relayed_error import relayed
+from agent_utilities.mcp.surface.components import Component, entry_of, name_of
+from agent_utilities.mcp.surface.foreign_answers import Core, is_shown, may_answer_lists, reads_lists
+from agent_utilities.mcp.surface.verdict import CollectingDecisions, Verdict
+from agent_utilities.visibility.decision import Decision
+
+_A = TypeVar("_A")
+_C = TypeVar("_C", bound=Component)
+_PREFAB = "ui://prefab/tool/"
+
+ListTools = Callable[..., Awaitable[Sequence[Tool]]]
+
+
+async def listing(
+    server: Host, kind: ComponentKind, components: Awaitable[Sequence[_C]], run_middleware: bool
+) -> Sequence[_C]:
+    """Await a listing under the verdict in force, and take its catalog for what the caller is listed."""
+    surface = server.surface
+    with surface.under_verdict() as verdict:
+        with CollectingDecisions(own := surface.own(verdict)) as decisions:
+            listed = await components
+            if run_middleware and any(may_answer_lists(each, kind) for each in server.middleware):
+                listed = await _cut(server, kind, listed, decisions, own)
+    if own is verdict and (decision := decisions.get(kind)) is not None:
+        surface.catalogs.keep(kind, decision.catalog)
+        server.note_listed(kind, decision.catalog)
+    return listed
+
+
+async def _cut(
+    server: Host, kind: ComponentKind, listed: Sequence[_C], decisions: dict[ComponentKind, Decision], own: Verdict
+) -> Sequence[_C]:
+    """Return what of a list may be shown that the author's middleware may have answered or added to (law L1)."""
+    if is_foreign := kind not in decisions:
+        await server.components(kind)
+    shown: list[_C] = []
+    for component in listed:
+        may_be_shown = is_shown(kind, component, decisions[kind], is_foreign=is_foreign)
+        if may_be_shown is None and own.bounds.refusal(entry_of(kind, component)) is None:
+            may_be_shown = not await _exists(server, kind, name_of(kind, component))
+        if may_be_shown:
+            shown.append(component)
+    return listed if len(shown) == len(listed) else shown
+
+
+async def answer(
+    server: Host,
+    kind: ComponentKind,
+    name: str,
+    version: VersionSpec | None,
+    answering: Awaitable[_A],
+    run_middleware: bool,
+) -> _A:
+    """Await an answer, and pass it on where the server gave it, or may have: the rest is middleware's (law L1).
+
+    Raises:
+        NotFoundError: middleware answered for a component that is denied.
+    """
+    if not run_middleware:
+        result = await relayed(answering)
+        Core.answered()
+        return result
+    surface = server.surface
+    with surface.under_verdict() as verdict, Core() as core:
+        result = await relayed(answering)
+        if core.has_answered or await has(server, kind, name, version):
+            return result
+        refusal = surface.own(verdict).bounds.refusal(entry(kind, name))
+        if refusal is not None or await _exists(server, kind, name, version):
+            raise NotFoundError(f"Unknown {kind}: {name!r}")
+        return result  # Middleware alone has the name.
+
+
+async def has(server: Host, kind: ComponentKind, name: str, version: VersionSpec | None = None) -> bool:
+    """Whether the present caller may use a component."""
+    match kind:
+        case "tool":
+            return await server.get_tool(name, version) is not None
+        case "prompt":
+            return await server.get_prompt(name, version) is not None
+        case _:
+            return await may_read(server, name)
+
+
+async def _exists(server: Host, kind: ComponentKind, name: str, version: VersionSpec | None = None) -> bool:
+    """Whether a provider has a component, whoever may use it."""
+    with server.surface.under_verdict(server.surface.unbounded()), as_over_stdio():
+        return await has(server, kind, name, version)
+
+
+async def may_read(server: Host, uri: str) -> bool:
+    """Whether the present caller may read a resource, listed or a template's."""
+    with server.surface.under_verdict():
+        resource, exists = await look_up_resource(server, uri)
+        if resource is None and not exists:
+            return await server.get_resource_template(uri) is not None
+        return resource is not None
+
+
+async def may_use_task(server: Host, task_id: str) -> bool:
+    """Whether the present caller may use the tool that a task runs, or there is no such task of theirs to tell of."""
+    tool = await tool_of_task(server, task_id)
+    return tool is None or await has(server, "tool", *tool)
+
+
+async def may_complete(server: Host, reference: Any) -> bool:
+    """Whether a completion's reference is permitted; one that is not reads like one that never existed."""
+    if not server.completes or not isinstance(reference, dict):
+        return True
+    if reference.get("type") == "ref/prompt":
+        return await server.get_prompt(str(reference.get("name"))) is not None
+    uri = str(reference.get("uri"))
+    templates = await server.components("template")
+    if any(getattr(template, "uri_template", None) == uri for template in templates):
+        return True
+    return await may_read(server, uri)
+
+
+# -- lists as the author's middleware leaves them --------------------------------------------------------------------
+
+
+def cuts_lists(server: Host) -> bool:
+    """Whether any of the author's middleware is there to change lists of tools, not only to watch requests."""
+    return any(reads_lists(each, "tool") for each in server.middleware)
+
+
+async def past_middleware(server: Host) -> Sequence[Tool] | None:
+    """Return the tools as the author's middleware leaves them; None where none of it reads lists."""
+    return await server.list_tools() if any(may_answer_lists(each, "tool") for each in server.middleware) else None
+
+
+# -- the pages that FastMCP makes for tools' apps, beside the transforms ---------------------------------------------
+
+
+async def without_denied_pages(resources: Sequence[Resource], list_tools: ListTools) -> Sequence[Resource]:
+    """Return resources without the pages of tools that are denied.
+
+    Args:
+        resources: as they are listed.
+        list_tools: lists the tools of the verdict in force.
+    """
+    if not any(str(resource.uri).startswith(_PREFAB) for resource in resources):
+        return resources
+    pages = await _pages(list_tools)
+    uris = ((resource, str(resource.uri)) for resource in resources)
+    return [resource for resource, uri in uris if not uri.startswith(_PREFAB) or uri in pages]
+
+
+async def is_denied_page(uri: str, list_tools: ListTools) -> bool:
+    """Whether a URI is that of the page of a tool that is denied."""
+    return uri.startswith(_PREFAB) and uri not in await _pages(list_tools)
+
+
+async def _pages(list_tools: ListTools) -> frozenset[str]:
+    tools = await list_tools(run_middleware=False)
+    return frozenset(str(((tool.meta or {}).get("ui") or {}).get("resourceUri")) for tool in tools)

@@ -1,0 +1,113 @@
+"""Counts and times for Prometheus. Every label has a fixed set of values, so no caller can grow the series."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+from agent_utilities.mcp.events import Decided, Event, RequestServed
+from agent_utilities.mcp.feature_list import FeatureList
+from agent_utilities.mcp.operator_bounds import OperatorBounds
+from agent_utilities.mcp.request import ToolsListed
+from agent_utilities.selection.model import ANSWERED
+from agent_utilities.visibility.decision import Decision
+
+METHODS = frozenset(
+    {
+        "completion/complete",
+        "initialize",
+        "ping",
+        "prompts/get",
+        "prompts/list",
+        "resources/list",
+        "resources/read",
+        "resources/templates/list",
+        "server/discover",
+        "subscriptions/listen",
+        "tools/call",
+        "tools/list",
+    }
+)
+_COUNTS = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
+_SECONDS = (1e-5, 5e-5, 1e-4, 5e-4, 1e-3, 5e-3, 1e-2, 5e-2, 0.1)
+
+
+class Metrics:
+    """The metrics of one server, in registries of its own: what everybody may read, and what tells of denied tools.
+
+    Args:
+        names: counts the operator's names that fit nothing.
+        features: register metrics of their own.
+    """
+
+    content_type = CONTENT_TYPE_LATEST
+
+    def __init__(self, names: OperatorBounds, features: FeatureList) -> None:
+        self._registry, self._of_denied = CollectorRegistry(), CollectorRegistry()
+        self._requests = Counter("mcp_requests", "MCP requests served.", ["method", "outcome"], registry=self._registry)
+        self._decisions = Histogram(
+            "mcp_decision_seconds",
+            "Time to decide on a catalog, where no memo held the decision.",
+            buckets=_SECONDS,
+            registry=self._registry,
+        )
+        self._listed = {
+            name: Histogram(f"mcp_listed_tools_{name}", f"Tools {name}, a list.", buckets=_COUNTS, registry=registry)
+            for name, registry in (
+                ("permitted", self._registry),
+                ("visible", self._registry),
+                ("denied", self._of_denied),
+            )
+        }
+        self._queries = Counter(
+            "mcp_queried_lists", "Lists with a query, by how it was answered.", ["status"], registry=self._registry
+        )
+        self._fallbacks = Counter(
+            "mcp_fallbacks",
+            "Queried lists that showed all permitted tools.",
+            ["cause"],
+            registry=self._registry,
+        )
+        unfit = Gauge(
+            "mcp_operator_names_unfit",
+            "Names in the operator's bounds that have fitted no component since the start.",
+            ["bound"],
+            registry=self._registry,
+        )
+        unfit.labels("deny").set_function(partial(names.n_unfit, denies=True))
+        unfit.labels("allow").set_function(partial(names.n_unfit, denies=False))
+        for each in features:
+            each.register_metrics(self._registry)
+
+    def __call__(self, event: Event) -> None:
+        """Count an event."""
+        match event:
+            case RequestServed(method, outcome):
+                self._requests.labels(method if method in METHODS else "other", outcome).inc()
+            case Decided(seconds):
+                self._decisions.observe(seconds)
+            case ToolsListed():
+                self._listed_tools(event.decision)
+
+    def _listed_tools(self, decision: Decision) -> None:
+        """Record a tool list's size, and its fallback where a query did not narrow it."""
+        n_permitted = len(decision.permitted)
+        self._listed["permitted"].observe(n_permitted)
+        self._listed["visible"].observe(len(decision.visible))
+        self._listed["denied"].observe(len(decision.catalog) - n_permitted)
+        preferences = decision.preferences
+        if preferences.query is not None:
+            self._queries.labels(decision.status).inc()
+        if preferences.query is not None and decision.status not in ANSWERED:
+            cause = preferences.resolution.cause if decision.status == "unavailable" else ""
+            self._fallbacks.labels(cause or decision.status).inc()
+
+    def text(self, *, tells_denied: bool) -> bytes:
+        """Return the exposition in Prometheus' text format.
+
+        Args:
+            tells_denied: whether with the counts of denied tools, which are not everybody's to know.
+        """
+        return generate_latest(self._registry) + (generate_latest(self._of_denied) if tells_denied else b"")

@@ -1,0 +1,195 @@
+"""Sessions of the handshake era: what features keep of each, whose it is, and how its client is told of changes.
+
+What is kept is one plain value a feature, changed by pure steps: a step is applied to what there is at that moment, and
+again where another request of the session was faster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from secrets import token_hex
+from typing import Any, Protocol, TypeVar
+
+import mcp_types
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorization_context
+from mcp.server.connection import Connection
+from mcp.server.context import ServerRequestContext
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from starlette.requests import Request as HttpRequest
+
+from agent_utilities.mcp.fastmcp_internals import connection_of
+from agent_utilities.mcp.surface.verdict import Verdict
+
+logger = logging.getLogger("agent_utilities.wire")
+
+NOTICE_S = 10.0
+"""Seconds that a client may take to read a notice."""
+_HEADER = "mcp-session-id"
+_STATE = "agent-utilities/session"
+"""Where a connection's state has its session."""
+
+_V = TypeVar("_V")
+
+
+class SessionStore(Protocol):
+    """Where sessions' values are kept: a mapping of plain values each, with a version that every change raises."""
+
+    def load(self, session_id: str) -> tuple[Mapping[str, Any], int]:
+        """Return a session's values, by feature, and their version; none and 0 where nothing is kept."""
+        ...
+
+    def swap(self, session_id: str, version: int, values: Mapping[str, Any]) -> bool:
+        """Keep other values in place of those of a version; return False where there is another version by now."""
+        ...
+
+    def remove(self, session_id: str) -> None:
+        """Forget a session."""
+        ...
+
+
+class MemoryStore:
+    """Keeps sessions' values in this process."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[Mapping[str, Any], int]] = {}
+
+    def load(self, session_id: str) -> tuple[Mapping[str, Any], int]:
+        """Return a session's values and their version; see `SessionStore`."""
+        return self._kept.get(session_id, ({}, 0))
+
+    def swap(self, session_id: str, version: int, values: Mapping[str, Any]) -> bool:
+        """Keep other values; see `SessionStore`."""
+        if self.load(session_id)[1] != version:
+            return False
+        self._kept[session_id] = values, version + 1
+        return True
+
+    def remove(self, session_id: str) -> None:
+        """Forget a session; see `SessionStore`."""
+        self._kept.pop(session_id, None)
+
+
+class Session:
+    """One session, known by a name drawn at random, which tells nothing of the protocol's own session id.
+
+    Args:
+        store: keeps its values.
+    """
+
+    def __init__(self, store: SessionStore) -> None:
+        self.id = token_hex(8)
+        self.is_over = False
+        """Whether its connection has ended, so that nothing is started for it any more."""
+        self._store = store
+
+    def get(self, feature: str, default: _V) -> _V:
+        """Return what a feature keeps of the session; the default where it keeps nothing yet."""
+        value: _V = self._store.load(self.id)[0].get(feature, default)
+        return value
+
+    def update(self, feature: str, default: _V, step: Callable[[_V], _V]) -> _V:
+        """Apply a pure step to what a feature keeps, and return what it keeps from now on.
+
+        Args:
+            feature: its name.
+            default: what the step is applied to where nothing is kept yet.
+            step: returns the next value; it may be called again on a newer one.
+        """
+        while True:
+            values, version = self._store.load(self.id)
+            before: _V = values.get(feature, default)
+            after = step(before)
+            if after is before or self._store.swap(self.id, version, {**values, feature: after}):
+                return after
+
+    def as_it_stands(self) -> Session:
+        """Return a session with the same values, that changes nothing of this one: for reports."""
+        copied = MemoryStore()
+        other = Session(copied)
+        copied.swap(other.id, 0, self._store.load(self.id)[0])
+        other.is_over = True
+        return other
+
+
+class Client:
+    """The client of one request, on a connection that it can be told of changes on.
+
+    Args:
+        ctx: the request's.
+        tell_tools: tells the connection's client that its list of tools changed, beside any request.
+        heard: takes note of what holds for the client from now on.
+    """
+
+    def __init__(
+        self,
+        ctx: ServerRequestContext[Any, Any],
+        tell_tools: Callable[[Connection], None],
+        heard: Callable[[Connection, Verdict, None], None],
+    ) -> None:
+        self._ctx, self._tell_tools, self._heard = ctx, tell_tools, heard
+
+    def note(self, verdict: Verdict) -> None:
+        """Take note of what holds for it from now on, so that it is told of changes to what it is listed."""
+        self._heard(connection_of(self._ctx), verdict, None)
+
+    async def tell_changed(self) -> None:
+        """Tell that the list of tools changed, on the call's own stream where it has one: before the call's result."""
+        has_stream = self._ctx.session.can_send_request  # an answer in JSON holds nothing but the answer
+        related = self._ctx.request_id if has_stream else None
+        try:
+            async with asyncio.timeout(NOTICE_S):
+                await self._ctx.session.send_notification(mcp_types.ToolListChangedNotification(), related)
+        except TimeoutError:
+            logger.warning("a client read no notice for %s s; its list changed all the same", NOTICE_S)
+
+    def tell_later(self) -> None:
+        """Have it told that the list of tools changed, beside any request."""
+        self._tell_tools(connection_of(self._ctx))
+
+
+class Sessions:
+    """The sessions of one server, until their connections end.
+
+    Args:
+        on_end: called with the id of each that has ended.
+        store: keeps what features keep of them.
+    """
+
+    def __init__(self, on_end: Callable[[str], None], store: SessionStore | None = None) -> None:
+        self._on_end, self._store = on_end, store or MemoryStore()
+        self._by_header: dict[tuple[str, tuple[object, ...]], Session] = {}
+
+    def of(self, ctx: ServerRequestContext[Any, Any]) -> Session | None:
+        """Return the session of a request; None in 2026-07-28 or without sessions: no request knows of another."""
+        if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            return None
+        connection = connection_of(ctx)
+        if not connection.has_standalone_channel:  # `stateless_http`: it is there for this request alone
+            return None
+        session: Session | None = connection.state.get(_STATE)
+        if session is None:
+            session = connection.state.setdefault(_STATE, Session(self._store))
+            connection.exit_stack.callback(self._end, session)
+        if connection.session_id is not None and isinstance(ctx.request, HttpRequest):
+            key = connection.session_id, _owner(ctx.request)  # the SDK has seen to it that it is the one who began it
+            if key not in self._by_header:
+                self._by_header[key] = session
+                connection.exit_stack.callback(self._by_header.pop, key, None)
+        return session
+
+    def named_by(self, request: HttpRequest) -> Session | None:
+        """Return the live session that another HTTP request names; None where it is not, or is another caller's."""
+        session_id = request.headers.get(_HEADER)
+        return None if session_id is None else self._by_header.get((session_id, _owner(request)))
+
+    def _end(self, session: Session) -> None:
+        session.is_over = True
+        self._on_end(session.id)
+        self._store.remove(session.id)
+
+
+def _owner(request: HttpRequest) -> tuple[object, ...]:
+    user = request.scope.get("user")
+    return tuple(authorization_context(user).values()) if isinstance(user, AuthenticatedUser) else ()

@@ -1,0 +1,33 @@
+"""The one door to all tools of a server, past every bound: for what ranks them, and nothing that a caller is told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fastmcp import FastMCP
+from fastmcp.tools.base import Tool
+
+from agent_utilities.catalog.model import Catalog
+from agent_utilities.mcp.fastmcp_internals import as_over_stdio
+from agent_utilities.mcp.host import Host
+from agent_utilities.mcp.surface.verdict import CollectingDecisions
+
+
+async def everything(server: Host) -> tuple[Sequence[Tool], Catalog]:
+    """Return every tool, whoever may use it, as FastMCP lists them: it must not count as listed to a caller."""
+    verdict = server.surface.unbounded()
+    with server.surface.under_verdict(verdict), as_over_stdio(), CollectingDecisions(verdict) as decisions:
+        tools = await FastMCP.list_tools(server, run_middleware=False)  # type: ignore[arg-type]
+    return tools, decisions["tool"].catalog
+
+
+async def everybodys(server: Host) -> Sequence[Tool]:
+    """Return every tool that a caller without a token is admitted to by the tool's own check."""
+    with server.surface.under_verdict(server.surface.unbounded()):
+        return await FastMCP.list_tools(server, run_middleware=False)  # type: ignore[arg-type]
+
+
+async def admitted(server: Host) -> Sequence[Tool]:
+    """Return every tool that the present caller is admitted to by the tool's own check."""
+    with server.surface.under_verdict(server.surface.unbounded()):
+        return [tool for tool in await server.components("tool") if isinstance(tool, Tool)]

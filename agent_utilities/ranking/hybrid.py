@@ -1,0 +1,335 @@
+"""The hybrid ranker: words and vectors together, and the lexical ranker alone whenever vectors can't be had."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from agent_utilities.catalog.document import ToolDocument
+from agent_utilities.errors import RankerError
+from agent_utilities.ranking.answerability import Answerability, Nearness
+from agent_utilities.ranking.arrays import NDArray, Places, Scores, Vectors, np
+from agent_utilities.ranking.base import Index, Ranking
+from agent_utilities.ranking.embedding import (
+    Embedder,
+    FallbackNotice,
+    Provider,
+    RequestTexts,
+    SharedEmbedder,
+    document_vectors,
+    read_request,
+)
+from agent_utilities.ranking.examples import UNANSWERABLE
+from agent_utilities.ranking.lexical import LexicalIndex, LexicalRanker, LexicalView
+from agent_utilities.ranking.past_requests import PastRequests, PastVectors
+from agent_utilities.ranking.scoring import N_DECIMALS, ClaimRule, best_places, count_claimed, raise_best, round_scores
+from agent_utilities.ranking.terms import RequestTerms
+from agent_utilities.ranking.traits import LOSS, ToolVerbs
+from agent_utilities.ranking.views import Views
+
+if TYPE_CHECKING:
+    from agent_utilities.ranking.vector_store import VectorStore
+
+LEXICAL_WEIGHT = 0.095
+"""Of a BM25 score over the greatest idf, beside a cosine: about .3 to .7 where both are spread over the same range."""
+N_WHOLE_PARTS = 4
+"""So many parts the whole counts as, beside the best of the parts: the more there are, the less it says of each."""
+LEAD_SHARE = 0.3
+"""Of the best tool's score for a part, taken from all scores for it: or the part that fits some tool best fills all."""
+SERVER_WEIGHT = 0.2
+CLAIM_SHARE = 0.8
+PAST_SPREADS = 2.0
+"""How much more evidence past requests must give than a tool's own text does, in spreads of unanswerable requests."""
+_LEAST_IDF = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class EmbeddedRequest:
+    """A request and the parts of it that may each want a tool of its own.
+
+    Args:
+        query: as it came; names are looked for in it.
+        texts: what stands for the whole first, then its parts.
+        vectors: (n_texts, n_dimensions) aligned with `texts`.
+    """
+
+    query: str
+    texts: Sequence[str]
+    vectors: Vectors
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedVectors:
+    """What was asked of the tools of a catalog before.
+
+    Args:
+        requests: the requests.
+        vectors: theirs.
+    """
+
+    requests: PastRequests
+    vectors: PastVectors
+
+
+@dataclass(frozen=True, eq=False)
+class Gains:
+    """What past requests say for a request.
+
+    Args:
+        places: (n_learned,) of the permitted tools that have any, among the permitted ones.
+        scores: (n_learned,) how much better they make each of them fit.
+        nearest: the highest cosine of the request to any of them.
+    """
+
+    places: Places
+    scores: Scores
+    nearest: float
+
+
+@dataclass(frozen=True, eq=False)
+class HybridView:
+    """The permitted tools of a catalog.
+
+    Args:
+        lexical: by words.
+        answerability: by vectors, and whether a request is answered at all.
+        verbs: what kind of thing each does.
+        lexical_weight: what words count beside vectors; 0 for nothing.
+        claim_distance: how far behind the best a tool may lie and be claimed, on the model's scale; 0 where that was
+            never measured.
+        learned: what was asked before; None where nothing was learned.
+    """
+
+    lexical: LexicalView
+    answerability: Answerability
+    verbs: ToolVerbs
+    lexical_weight: float
+    claim_distance: float
+    learned: LearnedVectors | None = None
+
+    def rank(self, request: EmbeddedRequest, limit: int) -> Ranking:
+        """Return the tools nearest to a request. See `Index.rank`."""
+        lexical = self.lexical
+        terms = [lexical.terms(text) for text in request.texts]
+        word_scores = [lexical.scores(text_terms) for text_terms in terms]
+        cosines = self.answerability.nearness.to(request.vectors)
+        gains = self._gains(request, cosines.centred)
+        fused = self._fuse(request.texts, cosines.centred, word_scores)
+        scores = fused if gains is None else raise_best(fused, gains.places, gains.scores)
+        named = lexical.names.named_in(request.query)
+        lifted = scores.copy() if named else scores
+        lifted[named] += scores.max() - scores.min() + 1
+        best = best_places(lifted, None, limit)
+        if not len(best):
+            return Ranking()
+        evidence = self.answerability.evidence(request.vectors, cosines.plain, self._coverage(terms, word_scores))
+        if gains is not None:
+            of_past = gains.nearest - PAST_SPREADS * self.answerability.spread
+            evidence = max(evidence, self.answerability.gap(request.vectors[0], of_past))
+        first_score = round(evidence + bool(named), N_DECIMALS)
+        abstained = not named and first_score < self.answerability.cut
+        least_claimed = ClaimRule(self.claim_distance, CLAIM_SHARE).least_score(fused)
+        ranked_scores = round_scores(lifted[best])
+        return Ranking(
+            indexes=lexical.catalog_places(best),
+            scores=tuple((ranked_scores - ranked_scores[0] + first_score).round(N_DECIMALS).tolist()),
+            abstained=abstained,
+            matched=lexical.matched(terms[0], best),
+            n_claimed=0 if abstained else count_claimed(scores[best], least_claimed, best, named),
+            cut=self.answerability.cut,
+        )
+
+    def _coverage(self, terms: Sequence[RequestTerms], word_scores: Sequence[Scores]) -> Vectors:
+        """Return the share of each text's words that each tool has, by how rare they are: (n_texts, n_tools)."""
+        idf = np.array([[max(_LEAST_IDF, sum(text_terms.idf))] for text_terms in terms], dtype=np.float32)
+        coverage: Vectors = np.stack(word_scores) / idf
+        return coverage * (self.lexical_weight > 0)
+
+    def _fuse(self, texts: Sequence[str], cosines: Vectors, word_scores: Sequence[Scores]) -> Scores:
+        """Return how well each tool fits: the whole request, the best part of it, and the tool's server.
+
+        Args:
+            texts: the whole request first, then its parts.
+            cosines: (n_texts, n_tools) of them, which are overwritten.
+            word_scores: the same by words.
+        """
+        for text, text_cosines, text_scores in zip(texts, cosines, word_scores, strict=True):
+            text_cosines += self.lexical_weight / self.lexical.postings.max_idf * text_scores
+            text_cosines[self.verbs.of_another_kind(text)] -= LOSS
+        if len(cosines) > 1:
+            cosines[1:] -= LEAD_SHARE * cosines[1:].max(axis=1, keepdims=True)
+        fused = _with_best_part(cosines)
+        return fused + SERVER_WEIGHT * self.lexical.servers.mean_scores(fused)
+
+    def _gains(self, request: EmbeddedRequest, cosines: Vectors) -> Gains | None:
+        """Return what past requests of permitted tools say; None where there are none.
+
+        Args:
+            request: what is asked.
+            cosines: (n_texts, n_tools) as the tools' own texts make them.
+        """
+        if self.learned is None:
+            return None
+        learned, places = self.lexical.permitted(self.learned.requests.places)
+        if not len(learned):
+            return None
+        vectors = self.learned.vectors.within(learned)
+        nearness = vectors.cosines(request.vectors)
+        gains = vectors.gains(request.vectors, nearness, self.answerability.nearness)
+        return Gains(places, _with_best_part(gains - cosines[:, places]), float(nearness[0].max()))
+
+
+def _with_best_part(by_text: Vectors) -> Scores:
+    """Return what the whole request and the best part of it come to: (n_tools,).
+
+    Args:
+        by_text: (n_texts, n_tools) of the whole request first, then of its parts.
+    """
+    scores: Scores = by_text[0]
+    if n_parts := len(by_text) - 1:
+        scores = (N_WHOLE_PARTS * scores + n_parts * by_text[1:].max(axis=0)) / (N_WHOLE_PARTS + n_parts)
+    return scores
+
+
+class HybridRanker:
+    """Ranks by words and by meaning; one that can't embed ranks by words and says so once.
+
+    Args:
+        open_provider: makes the provider, on first use and in the thread that indexes.
+        store: where vectors are kept between processes, or None.
+        lexical_weight: 0 ranks by vectors alone.
+    """
+
+    def __init__(
+        self,
+        open_provider: Callable[[], Provider],
+        store: VectorStore | None = None,
+        lexical_weight: float = LEXICAL_WEIGHT,
+    ) -> None:
+        self.embedder = SharedEmbedder(open_provider, store)
+        """What embeds, for all in the server that embed."""
+        self._lexical_weight = lexical_weight
+        self._lexical = LexicalRanker()
+        self._vector_by_document: dict[ToolDocument, NDArray[np.float32]] = {}
+        self._notice = FallbackNotice()
+        self._learning_notice = FallbackNotice("past requests are learned by words alone")
+
+    def index(self, documents: Sequence[ToolDocument]) -> Index:
+        """Return a hybrid index, or the lexical one with the cause where vectors can't be had.
+
+        Documents that the last index had are not embedded again.
+        """
+        if not documents:
+            return self._lexical.index(documents)
+        try:
+            embedder = self.embedder()
+            unanswerable = embedder.embed(UNANSWERABLE, "query")
+            vectors = self._distinct_vectors(embedder, documents, unanswerable.shape[1])
+        except RankerError as error:
+            return self._lexical.index(documents, self._notice.failed(str(error)))
+        self._notice.worked()
+        answerability = Answerability.of(Nearness.of(vectors, documents), unanswerable)
+        return HybridIndex(
+            self._lexical.index(documents),
+            Views(answerability, len(documents), answerability.within),
+            ToolVerbs.of(documents),
+            embedder,
+            self._lexical_weight,
+            self._notice,
+            self._learning_notice,
+        )
+
+    def _distinct_vectors(self, embedder: Embedder, documents: Sequence[ToolDocument], n_dimensions: int) -> Vectors:
+        """Return a vector for each different document, in order of their first place.
+
+        Raises:
+            RankerError: the provider can't, or there are vectors of other dimensions than it gives now.
+        """
+        distinct = list(dict.fromkeys(documents))
+        known = dict(self._vector_by_document)
+        new = [document for document in distinct if document not in known]
+        if new:
+            known.update(zip(new, document_vectors(embedder, new), strict=True))
+        if any(vector.shape != (n_dimensions,) for vector in known.values()):
+            self._vector_by_document = {}
+            raise RankerError("the model's vectors have other dimensions than before; all are made anew the next time")
+        self._vector_by_document = {document: known[document] for document in distinct}
+        return np.stack(list(self._vector_by_document.values()))
+
+
+@dataclass(frozen=True, eq=False)
+class HybridIndex:
+    """A catalog to search by words and by meaning.
+
+    Args:
+        lexical: the same catalog by words.
+        views: vectors of all of its tools or of some, and whether a request is answered at all.
+        verbs: what kind of thing each of its tools does.
+        embedder: what embeds requests.
+        lexical_weight: what words count beside vectors.
+        notice: where failures are said.
+        learning_notice: where those of learning are.
+        learned: what was asked of its tools before; None where nothing was learned.
+    """
+
+    lexical: LexicalIndex
+    views: Views[Answerability]
+    verbs: ToolVerbs
+    embedder: Embedder
+    lexical_weight: float
+    notice: FallbackNotice
+    learning_notice: FallbackNotice
+    learned: LearnedVectors | None = None
+
+    @property
+    def cause(self) -> str:
+        """Nothing is missing."""
+        return ""
+
+    @property
+    def n_learned_bytes(self) -> int:
+        """What the past requests and their vectors take."""
+        return self.lexical.n_learned_bytes + (0 if self.learned is None else self.learned.vectors.n_bytes)
+
+    def rank(self, query: str, *, permitted: Sequence[int] | None = None, limit: int = 25) -> Ranking:
+        """Return the tools nearest to a request; by words alone, with the cause, where it can't be embedded."""
+        lexical = self.lexical.view(permitted)
+        if not lexical.n_tools:
+            return Ranking()
+        try:
+            request = self._embed(query, read_request(query, lexical.evidence))
+        except RankerError as error:
+            by_words = self.lexical.rank(query, permitted=permitted, limit=limit)
+            return replace(by_words, cause=self.notice.failed(str(error)))
+        self.notice.worked()
+        answerability = self.views.of(permitted)
+        verbs = self.verbs.within(lexical.places)
+        claim_distance = self.embedder.provider.claim_distance
+        view = HybridView(lexical, answerability, verbs, self.lexical_weight, claim_distance, self.learned)
+        return view.rank(request, limit)
+
+    def learn(self, past: PastRequests) -> HybridIndex:
+        """Return the same index that knows past requests too.
+
+        Raises:
+            RankerError: they can't be embedded; that is logged once.
+        """
+        lexical = self.lexical.learn(past)
+        if lexical.past is None:
+            return replace(self, lexical=lexical, learned=None)
+        whole = self.views.of(None)
+        texts = whole.nearness.of_tools(past.places)
+        try:
+            vectors = PastVectors.of(past, texts, self.embedder, whole.unanswerable)
+        except RankerError as error:
+            raise RankerError(self.learning_notice.failed(str(error))) from None
+        self.learning_notice.worked()
+        return replace(self, lexical=lexical, learned=LearnedVectors(past, vectors))
+
+    def _embed(self, query: str, texts: RequestTexts) -> EmbeddedRequest:
+        vectors = self.embedder.embed_request(texts.to_embed)
+        n_dimensions = self.views.of(None).unanswerable.shape[1]
+        if vectors.shape[1] != n_dimensions:
+            raise RankerError(f"{vectors.shape[1]} dimensions instead of {n_dimensions}")
+        return EmbeddedRequest(query, (texts.whole, *texts.parts), texts.vectors(vectors))

@@ -1,0 +1,294 @@
+"""The sentences that call for capabilities, and how well what a user says fits each capability that they may use."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from agent_utilities.errors import RankerError
+from agent_utilities.ranking.arrays import Places, Scores, Vectors, np, single_blas_thread
+from agent_utilities.ranking.examples import N_TALK, N_UNANSWERABLE
+from agent_utilities.ranking.scoring import N_DECIMALS
+from agent_utilities.ranking.trigger_words import GeneralTalk, TriggerWords
+from agent_utilities.runtime.caches import BoundedCache
+
+_RIDGE = 0.013
+"""Of a mean square of 1: how little one dimension may say. Three times it loses some points of hits."""
+
+
+@dataclass(frozen=True, eq=False)
+class RequestDirection:
+    """A line through the space of vectors, from talk to requests.
+
+    Args:
+        weights: (n_dimensions,)
+        offset: added to what they come to.
+    """
+
+    weights: Vectors
+    offset: float
+
+    @classmethod
+    def of(cls, examples: Vectors, triggers: Vectors) -> RequestDirection:
+        """Return the line that tells talk from requests best, each kind as a whole counting the same; processor work.
+
+        Least squares on 1 for requests and -1 for talk, with a ridge: the line of Fisher's discriminant.
+
+        Args:
+            examples: (n, n_dimensions) of `examples.EXAMPLES`.
+            triggers: (n_triggers, n_dimensions), which are put as requests are.
+        """
+        vectors = np.concatenate([examples, triggers]).astype(np.float64)
+        targets = np.ones(len(vectors))
+        targets[:N_TALK] = -1
+        n_requests = len(vectors) - N_TALK
+        shares = np.where(targets < 0, 0.5 / N_TALK, 0.5 / n_requests)
+        mean = shares @ vectors
+        centred = vectors - mean
+        with single_blas_thread():
+            weighted = (centred * shares[:, None]).T
+            ridge = _RIDGE * np.eye(vectors.shape[1])
+            weights = np.linalg.solve(weighted @ centred + ridge, weighted @ targets)
+        return cls(weights.astype(np.float32), -float(mean @ weights))
+
+    def score(self, query: Vectors) -> float:
+        """Return how much a message is put as requests are: about 1 for one, -1 for talk.
+
+        Args:
+            query: (n_dimensions,)
+        """
+        return float(query @ self.weights) + self.offset
+
+
+SOFTNESS = 0.15
+"""Of the soft maximum of a capability's cosines: the smaller, the less its other triggers count beside the nearest."""
+N_NEAREST_UNANSWERABLE = 16
+BACKGROUND_WEIGHT = 0.5
+"""Of how near what is said is to requests that call for nothing."""
+REQUEST_WEIGHT = 0.3
+"""Of how much it is put as requests are, not as talk is. 0.4 is as good, 0.2 loses five points of hits."""
+
+
+@dataclass(frozen=True, eq=False)
+class TriggerVectors:
+    """The triggers of some capabilities, and requests that call for nothing.
+
+    Args:
+        vectors: (n_triggers + n_unanswerable, n_dimensions), of unit length, capability after capability.
+        starts: (n_capabilities,) where each one's triggers start among them.
+        log_sizes: (n_capabilities,) of how many those are.
+        n_triggers: of all.
+        direction: from talk to requests.
+    """
+
+    vectors: Vectors
+    starts: Places
+    log_sizes: Scores
+    n_triggers: int
+    direction: RequestDirection
+
+    @classmethod
+    def of(cls, vectors: Vectors, sizes: Sequence[int], examples: Vectors) -> TriggerVectors:
+        """Return them; processor work.
+
+        Args:
+            vectors: (n_triggers, n_dimensions), capability after capability.
+            sizes: how many triggers each capability has, 1 or more.
+            examples: (n, n_dimensions) of `examples.EXAMPLES`.
+        """
+        n = np.array(sizes, dtype=np.intp)
+        return cls(
+            vectors=np.concatenate([vectors, examples[:N_UNANSWERABLE]]),
+            starts=np.concatenate([[0], np.cumsum(n)[:-1]]).astype(np.intp),
+            log_sizes=np.log(n).astype(np.float32),
+            n_triggers=len(vectors),
+            direction=RequestDirection.of(examples, vectors),
+        )
+
+    @property
+    def n_bytes(self) -> int:
+        """What the arrays take."""
+        arrays = (self.vectors, self.starts, self.log_sizes, self.direction.weights)
+        return sum(array.nbytes for array in arrays)
+
+    def scores(self, queries: Vectors) -> Scores:
+        """Return how near what is said is to each capability, and how much it calls for any at all.
+
+        Of several sentences the best counts as much as the whole, where that is more.
+
+        Args:
+            queries: (n_texts, n_dimensions) of the whole first, then of its parts.
+
+        Returns:
+            (n_capabilities,)
+
+        Raises:
+            RankerError: the queries are of another model.
+        """
+        if queries.shape[1] != self.vectors.shape[1]:
+            raise RankerError(f"{queries.shape[1]} dimensions instead of {self.vectors.shape[1]}")
+        with single_blas_thread():
+            cosines = queries @ self.vectors.T
+        by_text = self._nearness(cosines[:, : self.n_triggers])
+        whole, parts = by_text[0], by_text[1:]
+        scores: Scores = np.maximum(whole, (whole + parts.max(axis=0)) / 2) if len(parts) else whole
+        unanswerable = np.sort(cosines[0, self.n_triggers :])[-N_NEAREST_UNANSWERABLE:].mean()
+        calls_for_any = REQUEST_WEIGHT * self.direction.score(queries[0]) - BACKGROUND_WEIGHT * float(unanswerable)
+        scores += np.float32(calls_for_any)
+        return scores
+
+    def _nearness(self, cosines: Scores) -> Scores:
+        """Return the soft maximum of each capability's cosines: between their mean and the nearest one.
+
+        As it is of a mean, many triggers are no advantage over few.
+
+        Args:
+            cosines: (n_texts, n_triggers)
+
+        Returns:
+            (n_texts, n_capabilities)
+        """
+        sums = np.add.reduceat(np.exp(cosines / SOFTNESS), self.starts, axis=1)
+        nearness: Scores = SOFTNESS * (np.log(sums) - self.log_sizes)
+        return nearness
+
+
+WORDS_WEIGHT = 0.3
+"""Of the score by words, beside that by vectors."""
+TALK_WEIGHT = 0.2
+"""Of how much a message is put as general talk is, where vectors are compared."""
+TALK_WEIGHT_BY_WORDS = 0.25
+"""The same where words alone are."""
+
+Scored = tuple[tuple[str, float], ...]
+"""Name and score of each capability, best first; equal ones by name."""
+
+
+@dataclass(frozen=True, eq=False)
+class TriggerView:
+    """The triggers of the capabilities that may be used.
+
+    Args:
+        names: of the capabilities, ascending.
+        words: of their triggers.
+        talk: how messages are put that call for nothing.
+        vectors: of their triggers; None where words alone are compared.
+    """
+
+    names: tuple[str, ...]
+    words: TriggerWords
+    talk: GeneralTalk
+    vectors: TriggerVectors | None = None
+
+    @classmethod
+    def of(
+        cls, triggers: Mapping[str, Sequence[str]], vectors: Vectors | None = None, examples: Vectors | None = None
+    ) -> TriggerView:
+        """Return it; processor work.
+
+        Args:
+            triggers: by capability, ascending by name, each with one at least.
+            vectors: (n_triggers, n_dimensions), capability after capability; None for none.
+            examples: (n, n_dimensions) of `examples.EXAMPLES`; None without `vectors`.
+        """
+        by_meaning = None
+        if vectors is not None and examples is not None and triggers:
+            by_meaning = TriggerVectors.of(vectors, list(map(len, triggers.values())), examples)
+        talk = GeneralTalk.of(text for texts in triggers.values() for text in texts)
+        return cls(tuple(triggers), TriggerWords.of(triggers), talk, by_meaning)
+
+    @property
+    def n_bytes(self) -> int:
+        """About what it takes."""
+        return self.words.n_bytes + (0 if self.vectors is None else self.vectors.n_bytes)
+
+    def evidence(self, text: str) -> float:
+        """Return how well the best capability fits a text by words: quick, to choose parts of a long request by."""
+        return float(self.words.scores(text).max(initial=0.0))
+
+    def by_words(self, text: str) -> Scored:
+        """Return how well a text fits each capability by its words alone."""
+        return self._ranked(self.words.scores(text) - TALK_WEIGHT_BY_WORDS * self.talk.score(text))
+
+    def by_meaning(self, text: str, queries: Vectors) -> Scored:
+        """Return how well a text fits each capability by vectors and words; by words where there are no vectors.
+
+        Args:
+            text: what is said.
+            queries: (n_texts, n_dimensions) of all of it first, then of its parts.
+
+        Raises:
+            RankerError: the queries are of another model.
+        """
+        if self.vectors is None:
+            return self.by_words(text)
+        by_words = WORDS_WEIGHT * self.words.scores(text) - TALK_WEIGHT * self.talk.score(text)
+        return self._ranked(self.vectors.scores(queries) + by_words)
+
+    def _ranked(self, scores: Scores) -> Scored:
+        named = zip(self.names, scores.astype(float).round(N_DECIMALS).tolist(), strict=True)
+        return tuple(sorted(named, key=lambda item: (-item[1], item[0])))
+
+
+_VIEWS_BYTES = 32 << 20
+
+
+class TriggerIndex:
+    """Triggers by capability, and what of them callers may use.
+
+    What is common among triggers is a matter of those that a caller may use: a capability that he may not would
+    otherwise move the scores of those that he may.
+
+    Args:
+        triggers: by capability, each with one at least.
+        vectors: (n_distinct, n_dimensions) of the different triggers, in order of their first place; None for none.
+        examples: (n, n_dimensions) of `examples.EXAMPLES`; None without `vectors`.
+    """
+
+    def __init__(
+        self,
+        triggers: Mapping[str, Sequence[str]],
+        vectors: Vectors | None = None,
+        examples: Vectors | None = None,
+    ) -> None:
+        self.triggers = {name: tuple(dict.fromkeys(triggers[name])) for name in sorted(triggers) if triggers[name]}
+        self.names = frozenset(self.triggers)
+        self._vectors = vectors
+        self._examples = examples
+        rows = dict.fromkeys(text for texts in self.triggers.values() for text in texts)
+        self._row_of = {text: row for row, text in enumerate(rows)}
+        self._lock = threading.Lock()
+        self._views: BoundedCache[frozenset[str], TriggerView] = BoundedCache(_VIEWS_BYTES, _weigh)
+
+    @property
+    def has_vectors(self) -> bool:
+        """Whether meanings are compared, not words alone."""
+        return self._vectors is not None
+
+    def view(self, usable: frozenset[str]) -> TriggerView:
+        """Return what an index of the usable capabilities alone would have; processor work the first time."""
+        names = usable & self.names
+        with self._lock:
+            view = self._views.get(names)
+        if view is None:
+            view = self._view_of(names)
+            with self._lock:
+                self._views.keep(names, view)
+        return view
+
+    def _view_of(self, names: frozenset[str]) -> TriggerView:
+        triggers = {name: self.triggers[name] for name in sorted(names)}
+        if self._vectors is None:
+            return TriggerView.of(triggers)
+        rows = [self._row_of[text] for texts in triggers.values() for text in texts]
+        return TriggerView.of(triggers, self._vectors[rows], self._examples)
+
+
+def distinct_triggers(triggers: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the different triggers of capabilities, in the order in which `TriggerIndex` takes their vectors."""
+    return list(dict.fromkeys(text for name in sorted(triggers) for text in triggers[name]))
+
+
+def _weigh(names: frozenset[str], view: TriggerView) -> int:
+    return 4096 + 64 * len(names) + view.n_bytes

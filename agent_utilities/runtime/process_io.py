@@ -1,0 +1,124 @@
+"""What the process reads and writes: input that a signal ends, files swapped whole, log records of bounded length."""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import tempfile
+import threading
+import traceback
+from pathlib import Path
+from typing import Any
+
+_PIECE_BYTES = 64 * 1024
+
+
+class EndableStdin:
+    """Stands between the process's standard input and whoever reads that, from now on.
+
+    A thread that waits for input can't be cancelled: a server that is told to stop would wait with it until its client
+    closes the pipe. So the input comes through a pipe of our own, which is closed when it ends, or when it is to end:
+    the server then stops as it does where its client has gone.
+    """
+
+    def __init__(self) -> None:
+        self.ended_by: int | None = None
+        """The signal that ended it first, or None."""
+        self._source = os.dup(0)
+        reads, self._sink = os.pipe()
+        os.dup2(reads, 0)
+        os.close(reads)
+        os.set_blocking(self._sink, False)
+        self._woken, self._wake = os.pipe()
+        threading.Thread(target=self._hand_on, name="stdin", daemon=True).start()
+
+    def end(self, number: int) -> None:
+        """End it, whatever else comes; a signal handler may call it, and call it again.
+
+        Args:
+            number: the signal's.
+        """
+        self.ended_by = self.ended_by or number
+        os.write(self._wake, b".")
+
+    def _hand_on(self) -> None:
+        try:
+            while self._is_ready([self._source], []) and (piece := os.read(self._source, _PIECE_BYTES)):
+                while piece:
+                    if not self._is_ready([], [self._sink]):
+                        return
+                    piece = piece[os.write(self._sink, piece) :]
+        except OSError:
+            pass  # there is no input, or nobody reads it any more: that is its end
+        finally:
+            os.close(self._sink)
+
+    def _is_ready(self, reads: list[int], writes: list[int]) -> bool:
+        """Wait until a pipe can be read or written; False where all is to end."""
+        readable, _, _ = select.select([self._woken, *reads], writes, [])
+        return self._woken not in readable
+
+
+def write_whole(path: Path, content: bytes, *, mode: int = 0o600, partial_suffix: str = "") -> None:
+    """Put content in place of what a file held, on the disk by the time that it is seen.
+
+    Args:
+        path: the file; its folder must be there.
+        content: all of it.
+        mode: the file's permissions.
+        partial_suffix: how the name of an unfinished file ends, which a kill may leave behind.
+
+    Raises:
+        OSError: it can't be written; the file is as it was.
+    """
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=partial_suffix, dir=path.parent)  # mode 0600
+    try:
+        with open(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        if mode != 0o600:
+            os.chmod(name, mode)
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+_TEXT_CHARACTERS = 200
+"""The most of one text, such as a name that a caller made up."""
+_LINE_CHARACTERS = 4_000
+"""The most of a message, and of a traceback."""
+
+
+class ShortRecord(logging.LogRecord):
+    """A log record that no text fills: what a caller or an upstream gave is cut, at 200 characters, as is the message.
+
+    `logging.setLogRecordFactory` has every logger of the process make these, libraries' too.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        if isinstance(self.args, tuple):
+            self.args = tuple(_cut_text(arg) for arg in self.args)
+        elif self.args:
+            self.args = {name: _cut_text(arg) for name, arg in self.args.items()}
+        if self.exc_info and self.exc_info[0] is not None:
+            self.exc_text = _cut("".join(traceback.format_exception(*self.exc_info)).rstrip(), _LINE_CHARACTERS)
+
+    def getMessage(self) -> str:
+        """Return the message, at most 4,000 characters of it."""
+        return _cut(super().getMessage(), _LINE_CHARACTERS)
+
+
+def _cut_text(arg: object) -> object:
+    if isinstance(arg, str):
+        return _cut(arg, _TEXT_CHARACTERS)
+    if isinstance(arg, BaseException) and len(text := str(arg)) > _TEXT_CHARACTERS:
+        return _cut(text, _TEXT_CHARACTERS)
+    return arg
+
+
+def _cut(text: str, n_characters: int) -> str:
+    return text if len(text) <= n_characters else f"{text[:n_characters]}… ({len(text)} characters)"

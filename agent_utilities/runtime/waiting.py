@@ -1,0 +1,195 @@
+"""Waiting: up to a deadline, for one call that many share, in turns with the event loop, and in threads beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Generator, Hashable, Iterable
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from agent_utilities.errors import AgentUtilitiesError
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """When waiting ends; everything that is done for one caller shares it, so that waits never add up.
+
+    Args:
+        until: the event loop's time, in seconds.
+    """
+
+    until: float
+
+    @classmethod
+    def after(cls, seconds: float) -> Deadline:
+        """Return the deadline that lies so many seconds from now."""
+        return cls(asyncio.get_running_loop().time() + seconds)
+
+    @property
+    def left_s(self) -> float:
+        """The seconds that are left, never below 0."""
+        return max(0.0, self.until - asyncio.get_running_loop().time())
+
+    def share(self, fraction: float, *, least_s: float = 0.0) -> Deadline:
+        """Return the deadline of a step that may take a share of what is left.
+
+        Args:
+            fraction: of the time that is left, 0 to 1.
+            least_s: seconds that the step gets in any case, even past this deadline.
+        """
+        return Deadline.after(max(least_s, fraction * self.left_s))
+
+    def timeout(self) -> asyncio.Timeout:
+        """Return a context that raises `TimeoutError` at this deadline."""
+        return asyncio.timeout_at(self.until)
+
+
+_K = TypeVar("_K", bound=Hashable)
+_V = TypeVar("_V")
+
+
+class NotRunningError(AgentUtilitiesError, RuntimeError):
+    """Nothing can be asked: the service has not started, or is stopping."""
+
+
+class SingleFlight(Generic[_K, _V]):
+    """Runs one call a key at a time, and gives what it brings to all who wait for it.
+
+    A flight belongs to the task group, not to the one who asked first: it goes on when they stop waiting, and what it
+    brings may still be remembered. The calls must not raise, since that would end the whole group.
+    """
+
+    def __init__(self) -> None:
+        self.group: asyncio.TaskGroup | None = None
+        """What owns the flights; set while the service runs."""
+        self._flights: dict[_K, asyncio.Task[_V]] = {}
+
+    def __contains__(self, key: _K) -> bool:
+        """Whether a flight for a key is under way."""
+        return key in self._flights
+
+    async def join(self, key: _K, call: Callable[[], Coroutine[Any, Any, _V]], deadline: Deadline) -> _V:
+        """Return what the flight for a key brings; it is started where none is under way.
+
+        Args:
+            key: what is asked for.
+            call: makes the flight; not called where one is under way.
+            deadline: until when this caller waits.
+
+        Raises:
+            TimeoutError: the deadline passed; the flight goes on.
+            NotRunningError: there is no task group, or the flight was ended by its group.
+        """
+        flight = self._flights.get(key)
+        if flight is None:
+            if self.group is None:
+                raise NotRunningError("not running")
+            flight = self._flights[key] = self.group.create_task(call())
+            flight.add_done_callback(lambda _: self._flights.pop(key, None))
+        done, _ = await asyncio.wait([flight], timeout=deadline.left_s)
+        if not done:
+            raise TimeoutError
+        if flight.cancelled():
+            raise NotRunningError("stopping")
+        return flight.result()
+
+
+_T = TypeVar("_T")
+
+_TURN_S = 0.002
+
+
+async def in_turns(items: Iterable[_T] | AsyncIterable[_T]) -> AsyncIterator[_T]:
+    """Yield items, and let the event loop turn whenever 2 ms have gone; the work on one item must be short."""
+    until = time.perf_counter() + _TURN_S
+    async for item in items if isinstance(items, AsyncIterable) else _each(items):
+        yield item
+        if time.perf_counter() > until:
+            await asyncio.sleep(0)
+            until = time.perf_counter() + _TURN_S
+
+
+async def finish_in_turns(steps: Generator[None, None, _T]) -> _T:
+    """Return what comes of work that yields after each short step; the event loop turns whenever 2 ms have gone."""
+    results: list[_T] = []
+
+    def each_step() -> Generator[None]:
+        results.append((yield from steps))
+
+    async for _ in in_turns(each_step()):
+        pass
+    return results[0]
+
+
+async def _each(items: Iterable[_T]) -> AsyncIterator[_T]:
+    for item in items:
+        yield item
+
+
+async def ended(task: asyncio.Task[Any], within_s: float) -> bool:
+    """Wait until a task has ended, and say whether it has; a cancellation that comes meanwhile waits for it too.
+
+    What the task brought is left with it.
+
+    Args:
+        task: it is not cancelled by this.
+        within_s: seconds that are waited.
+
+    Raises:
+        CancelledError: the waiting task was cancelled; raised once the other has ended or the seconds have passed.
+    """
+    loop = asyncio.get_running_loop()
+    until_s = loop.time() + within_s
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done() and loop.time() < until_s:
+        try:
+            await asyncio.wait([task], timeout=until_s - loop.time())
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if task.done() and not task.cancelled():
+        task.exception()  # taken, so that nobody is told of an exception that was never looked at
+    if cancelled is not None:
+        raise cancelled
+    return task.done()
+
+
+async def in_daemon_thread(call: Callable[[], _T]) -> _T:
+    """Return what a call gives, made in a thread that does not keep the process from ending: a model may take long."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[_T] = loop.create_future()
+
+    def settle(give: Callable[[], None]) -> None:
+        if not done.done():
+            give()
+
+    def work() -> None:
+        give: Callable[[], None]
+        try:
+            give = partial(done.set_result, call())
+        except BaseException as error:
+            give = partial(done.set_exception, error)
+        with suppress(RuntimeError):  # the server has stopped meanwhile
+            loop.call_soon_threadsafe(settle, give)
+
+    threading.Thread(target=work, name="index", daemon=True).start()
+    return await done
+
+
+def start_in_daemon_thread(call: Callable[[], _T]) -> Future[_T]:
+    """Return the future of a call made in such a thread; it can't be cancelled, and belongs to no event loop."""
+    done: Future[_T] = Future()
+    done.set_running_or_notify_cancel()
+
+    def work() -> None:
+        try:
+            done.set_result(call())
+        except BaseException as error:
+            done.set_exception(error)
+
+    threading.Thread(target=work, name="open", daemon=True).start()
+    return done

@@ -1,0 +1,280 @@
+"""What a settings file says, read from its parsed table, and what the profiles in it come to for whoever names one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from agent_utilities.errors import SelectionError
+from agent_utilities.selection.channels import FIELDS, field_of, given_elsewhere, near_miss
+from agent_utilities.selection.merge import merge
+from agent_utilities.selection.model import (
+    CALLER_CHANNELS,
+    NOTHING,
+    OPERATOR_CHANNELS,
+    Channel,
+    Selection,
+    Setting,
+    fold,
+    nearest,
+)
+from agent_utilities.selection.parse import MAX_PROFILE_NAME, read_pairs, text_of
+
+FileChannel = Literal["file", "project"]
+"""Whose a file is: the user's, or the working folder's, which may be somebody else's work."""
+
+PROFILES = "profiles"
+"""The key of the table of profiles."""
+NO_PROFILE = "none"
+"""The name that stands for no profile."""
+
+_RESERVED = frozenset((NO_PROFILE, "all"))
+_STEMS = sorted(stem for row in FIELDS if "file" in row.channels for stem in row.stems)
+
+
+@dataclass(frozen=True, slots=True)
+class FileSetting:
+    """A setting that is no selection field, as a file has it.
+
+    Args:
+        value: as TOML has it.
+        source: the file and the key, as errors name them.
+    """
+
+    value: object
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileFields:
+    """What one file says.
+
+    Args:
+        name: the file, as people read it.
+        channel: whose it is.
+        selection: its selection fields, outside of profiles.
+        profiles: the selection of each profile, by folded name.
+        settings: its other settings, by name.
+    """
+
+    name: str
+    channel: FileChannel
+    selection: Selection = NOTHING
+    profiles: Mapping[str, Selection] = field(default_factory=dict)
+    settings: Mapping[str, FileSetting] = field(default_factory=dict)
+
+
+def read_fields(table: Mapping[str, Any], name: str, channel: FileChannel, settings: Collection[str]) -> FileFields:
+    """Return what a file says; nothing in it is passed over, for all of it is ours.
+
+    Args:
+        table: the file, parsed.
+        name: the file, as people read it.
+        channel: whose it is.
+        settings: the names of settings that are no selection fields.
+
+    Raises:
+        SelectionError: a key is unknown, or a value can't be read.
+    """
+    place = f"file {name}: "
+    fields = {key: value for key, value in table.items() if field_of(key, channel) is not None}
+    others: dict[str, FileSetting] = {}
+    for key, value in table.items():
+        plain = key.lower().replace("-", "_")
+        if key in fields or plain == PROFILES:
+            continue
+        if plain not in settings:
+            raise _unknown(key, channel, place, [*_STEMS, *settings, PROFILES])
+        if plain in others:
+            raise SelectionError("given twice", key, f"{place}{key}", "keep one of them")
+        others[plain] = FileSetting(value, f"{place}{key}")
+    others = {name: setting for name, setting in others.items() if not _is_blank(setting.value)}
+    profiles = [value for key, value in table.items() if key.lower() == PROFILES]
+    read = dict(_profiles(profiles[0], channel, place)) if profiles else {}
+    return FileFields(name, channel, _selection(fields, channel, place), read, others)
+
+
+def _is_blank(value: object) -> bool:
+    return isinstance(value, str) and not value.strip()
+
+
+def _profiles(given: object, channel: FileChannel, place: str) -> Iterator[tuple[str, Selection]]:
+    hint = 'write each as a table, such as [profiles.review] with tools = ["git_log"] in it'
+    if not isinstance(given, Mapping):
+        raise SelectionError("not a table", given, f"{place}{PROFILES}", hint)
+    taken: set[str] = set()
+    for name, table in given.items():
+        source = f"{place}{PROFILES}.{name}"
+        folded = _profile_name(name, source)
+        if folded in taken:
+            raise SelectionError("a profile of this name stands before it", name, source, "keep one of them")
+        taken.add(folded)
+        if not isinstance(table, Mapping):
+            raise SelectionError("not a table", table, source, hint)
+        for key in table:
+            row = field_of(key, channel)
+            if row is not None and row.name == "profile":
+                raise SelectionError("a profile in a profile", key, f"{source}.{key}", "write its fields here")
+            if row is None:
+                raise _unknown(key, channel, f"{source}.", [stem for stem in _STEMS if stem != "profile"])
+        yield folded, _selection(table, channel, f"{source}.")
+
+
+def _profile_name(name: str, source: str) -> str:
+    folded = fold(name)
+    if not name.isprintable() or name != name.strip() or not name or len(name) > MAX_PROFILE_NAME:
+        hint = f"use up to {MAX_PROFILE_NAME} characters that can be printed"
+        raise SelectionError("not a profile's name", name, source.encode("unicode_escape").decode(), hint)
+    if folded in _RESERVED or "," in name or "*" in name:
+        raise SelectionError("not a profile's name", name, source, "use another: no comma, no *, not all or none")
+    return folded
+
+
+def _selection(table: Mapping[str, Any], channel: FileChannel, place: str) -> Selection:
+    pairs: list[tuple[str, str]] = []
+    for key, value in table.items():
+        row = field_of(key, channel)
+        assert row is not None, "unknown keys are refused before"
+        pairs.append((key, text_of(value, row, f"{place}{key}")))
+    return read_pairs(pairs, channel, place=place)
+
+
+def _unknown(key: str, channel: FileChannel, place: str, known: Collection[str]) -> SelectionError:
+    source = f"{place}{key}"
+    if (elsewhere := given_elsewhere(key, channel)) is not None:
+        return SelectionError(f"{elsewhere.name} is for callers to give", key, source, elsewhere.hint)
+    meant = near_miss(key, channel) or nearest(key.lower().replace("-", "_"), known)
+    return SelectionError("unknown key", key, source, f"did you mean {meant}?" if meant else "remove it")
+
+
+_OF_CALLER: dict[FileChannel, Channel] = {"file": "profile", "project": "project_profile"}
+_ADDING_UP = frozenset(("deny_tools", "deny_tags", "pins"))
+"""Fields that add up over channels, so that none replaces another's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Profiles:
+    """The profiles that files define.
+
+    Of several that one side names, that of the highest channel holds; but the denies of every one named do, for no
+    channel lifts another's deny (law L2). Where the user's file and the project's define one of the same name, both
+    hold as the files themselves do: the project's bounds beside the user's.
+
+    Args:
+        files: the files, the user's before the project's.
+    """
+
+    files: tuple[FileFields, ...] = ()
+
+    def for_operator(self, given: Selection) -> Selection:
+        """Return what the operator gave, with the profiles that he named taken in over their files' other fields.
+
+        Args:
+            given: what files, environment and command line have.
+
+        Raises:
+            SelectionError: there is no such profile.
+        """
+        named = _named(given, OPERATOR_CHANNELS)
+        if not named:
+            return given
+        for setting in named.values():
+            if (name := _name(setting)) not in self._known:
+                raise self._unknown(name, setting)
+        launched = named.get("cli") or named.get("env")
+        own = launched or named.get("file")
+        of_project = named.get("project") if launched is None else None
+        taken = [
+            (file.profiles, own)
+            for file in self.files
+            if own is not None and (of_project is None or file.channel == "file")
+        ]
+        if of_project is not None:
+            taken += [(_in_channel(file.profiles, "project"), of_project) for file in self.files]
+        for profiles, setting in taken:
+            given = _over(given, profiles.get(_name(setting), NOTHING))
+        return merge(given, *self._denies(map(_name, named.values())))
+
+    def for_caller(self, caller: Selection) -> Selection:
+        """Return what a caller asked for, with the profiles that he named taken in, below all else that he gave.
+
+        Args:
+            caller: the caller's own selection.
+
+        Raises:
+            SelectionError: there is no such profile; which there are is not told.
+        """
+        named = _named(caller, CALLER_CHANNELS)
+        if not named:
+            return caller
+        self.check_caller(caller)
+        names = list(map(_name, named.values()))
+        held = [file.profiles.get(names[-1], NOTHING) for file in self.files]
+        return merge(caller, *map(_for_caller, (*held, *self._denies(names[:-1]))))
+
+    def check_caller(self, caller: Selection) -> None:
+        """Check that every profile which a caller names is there.
+
+        Raises:
+            SelectionError: one is not; which there are is not told.
+        """
+        for setting in _named(caller, CALLER_CHANNELS).values():
+            if (name := _name(setting)) not in self._known:
+                raise SelectionError("unknown profile", name, ", ".join(setting.origins), "ask who runs the server")
+
+    @property
+    def _known(self) -> frozenset[str]:
+        return frozenset((NO_PROFILE, *(name for file in self.files for name in file.profiles)))
+
+    def _denies(self, names: Iterable[str]) -> list[Selection]:
+        wanted = frozenset(names)
+        return [
+            Selection(tuple(entry for entry in profile.slots if entry[0][0] in ("deny_tools", "deny_tags")))
+            for file in self.files
+            for name, profile in file.profiles.items()
+            if name in wanted
+        ]
+
+    def _unknown(self, name: str, setting: Setting) -> SelectionError:
+        known = sorted(self._known - {NO_PROFILE})
+        if near := nearest(name, known):
+            hint = f"did you mean {near}?"
+        else:
+            hint = f"there are: {', '.join(known)}" if known else f"define it under [{PROFILES}.{name}] in a file"
+        return SelectionError("unknown profile", name, ", ".join(setting.origins), hint)
+
+
+def _in_channel(profiles: Mapping[str, Selection], channel: Channel) -> dict[str, Selection]:
+    """Return profiles as they hold in another channel."""
+    return {
+        name: Selection(tuple(((field, channel), setting) for (field, _), setting in profile.slots))
+        for name, profile in profiles.items()
+    }
+
+
+def _for_caller(profile: Selection) -> Selection:
+    """Return a profile as it holds for a caller: none of what the operator wrote is told him as his own."""
+    slots = tuple(
+        ((field, _OF_CALLER[channel]), replace(setting, side="profile"))
+        for (field, channel), setting in profile.slots
+        if channel in ("file", "project")
+    )
+    return Selection(slots)
+
+
+def _over(lower: Selection, upper: Selection) -> Selection:
+    """Return two selections with the upper's settings in place of the lower's in the same channel, or added to them."""
+    replaced = {slot for slot, _ in upper.slots if slot[0] not in _ADDING_UP}
+    return merge(Selection(tuple(entry for entry in lower.slots if entry[0] not in replaced)), upper)
+
+
+def _named(selection: Selection, channels: Sequence[Channel]) -> Mapping[Channel, Setting]:
+    """Return the setting that names a profile in each channel that does, lowest channel first."""
+    given = {channel: setting for (field, channel), setting in selection.slots if field == "profile"}
+    return {channel: given[channel] for channel in channels if channel in given} if given else {}
+
+
+def _name(setting: Setting) -> str:
+    assert isinstance(setting.value, tuple)
+    return setting.value[0]

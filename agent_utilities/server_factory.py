@@ -1,0 +1,158 @@
+"""`create_mcp_server()` and `create_gateway()`: what each server is made of. The one file that knows every feature."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent_utilities.features.context.feature import ContextReport
+from agent_utilities.features.query.feature import Query
+from agent_utilities.features.tool_search.feature import ToolSearch
+from agent_utilities.features.usage.feature import Usage
+from agent_utilities.graph.base import ToolGraph
+from agent_utilities.mcp.agent_server import AgentServer
+from agent_utilities.mcp.command_line import installed_version
+from agent_utilities.mcp.feature import Feature
+
+if TYPE_CHECKING:
+    from agent_utilities.capabilities.offering import Offer, Offering
+    from agent_utilities.upstream.config import GatewayConfig
+    from agent_utilities.upstream.operator.operator_rules import ConfigFiles
+
+    Config = GatewayConfig | Mapping[str, Any] | str | Path | Sequence[str | Path]
+
+
+def create_mcp_server(
+    name: str,
+    instructions: str | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    graph: ToolGraph | None = None,
+    features: Iterable[Feature] = (),
+    **options: Any,
+) -> AgentServer:
+    """Return a FastMCP server with a bounded tool surface, five channels, a command line and HTTP routes.
+
+    The surface that a caller sees is the operator's (environment and command line), cut down by the request's URL
+    query, headers and `_meta`; a caller can narrow it and never widen it.
+
+    Args:
+        name: the server's name, as clients see it; where a package of this name is installed, its version is the
+            server's unless `version` is given. Without either the server has none.
+        instructions: what the server is for, as models read it.
+        environ: the environment to read `MCP_*` variables from; the process's by default, read when first needed.
+        graph: the graph that queries are resolved on, instead of the one that the environment configures.
+        features: features of the author's own, asked after the server's; see `Feature`.
+        options: anything that `fastmcp.FastMCP` takes: `auth`, `lifespan`, `middleware`, `tools`, ...
+    """
+    if "version" not in options:
+        options["version"] = installed_version(name)
+    every = [*default_features(graph), *features]
+    return AgentServer(name, instructions, environ=environ, features=every, **options)
+
+
+def default_features(graph: ToolGraph | None = None) -> list[Feature]:
+    """Return the features of a server, in the order in which they are asked.
+
+    What defers tools comes before what answers a query: it may have answered it for a turn.
+
+    Args:
+        graph: the graph that queries are resolved on; the configured one where None.
+    """
+    usage = Usage()
+    query = Query(usage, graph)
+    return [usage, ToolSearch(query), query, ContextReport()]
+
+
+def create_gateway(
+    config: Config,
+    name: str = "gateway",
+    instructions: str | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    graph: ToolGraph | None = None,
+    features: Iterable[Feature] = (),
+    **options: Any,
+) -> AgentServer:
+    """Return a server that bounds every server of an `mcp.json`, and starts one when it is called.
+
+    Args:
+        config: a file, or several, later over earlier by server name; or the content of one, as a mapping.
+        name: the gateway's name, as clients see it.
+        instructions: what the gateway is for; what its upstreams say of themselves by default.
+        environ: the environment to read `MCP_*` variables, and the config's variables, from.
+        graph, features, options: as for `create_mcp_server`.
+
+    Raises:
+        ConfigError: no file can be read. A server that can't be taken is told in `config.problems`, and left out.
+    """
+    from agent_utilities.upstream.config import GatewayConfig
+    from agent_utilities.upstream.configuration.config_files import read_config, read_servers
+    from agent_utilities.upstream.operator.operator_rules import ConfigFiles
+
+    variables = os.environ if environ is None else environ
+    files = None
+    match config:
+        case GatewayConfig():
+            read = config
+        case Mapping():
+            read = read_servers(config, variables)
+        case _:
+            paths = [Path(config)] if isinstance(config, str | Path) else [Path(file) for file in config]
+            read = read_config(paths, variables)
+            files = ConfigFiles(paths, variables, read)
+    every = [*gateway_features(read, files, graph=graph), *features]
+    return gateway_of(every, name, instructions, environ=environ, **options)
+
+
+def gateway_features(
+    config: GatewayConfig,
+    files: ConfigFiles | None = None,
+    *,
+    offer: Offer | None = None,
+    offering: Offering | None = None,
+    started_s: float | None = None,
+    graph: ToolGraph | None = None,
+) -> list[Feature]:
+    """Return the features of a gateway, in the order in which they are asked.
+
+    Capabilities come before what defers tools: what they switch on is not deferred. Graph and index are not made before
+    a query: they weigh more than all else of a gateway.
+
+    Args:
+        config: the upstreams' configuration.
+        files: the files that it is read from again when they change; None where it stays as it is.
+        offer: the capabilities that callers may switch on; None for none.
+        offering: where they come from, and are read again when they change; None where they stay as they are.
+        started_s: the `time.monotonic()` of its start, from which on callers wait for it; when it is first served where
+            None.
+        graph: the graph that queries are resolved on; the configured one where None.
+    """
+    from agent_utilities.features.upstreams.feature import Upstreams
+
+    usage = Usage(counts_by_default=True)
+    query = Query(usage, graph, settles=False)
+    upstreams = Upstreams(config, files, started_s)
+    switched: list[Feature] = []
+    if offer is not None:
+        from agent_utilities.features.capabilities.feature import Capabilities
+
+        switched = [Capabilities(offer, upstreams, query, offering)]
+    return [usage, upstreams, *switched, ToolSearch(query), query, ContextReport()]
+
+
+def gateway_of(
+    features: Iterable[Feature],
+    name: str,
+    instructions: str | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    **options: Any,
+) -> AgentServer:
+    """Return a gateway of some features; see `create_gateway`."""
+    options.setdefault("version", installed_version("agent-utilities"))
+    # What an upstream lists is shown as it is, and not gone through for references at every list.
+    options.setdefault("dereference_schemas", False)
+    return AgentServer(name, instructions, environ=environ, features=features, **options)

@@ -1,0 +1,222 @@
+"""The program of an upstream: found as the user's own shell would, or why it can't be run, and its environment."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from agent_utilities.errors import AgentUtilitiesError
+from agent_utilities.selection.model import nearest
+from agent_utilities.upstream.config import UpstreamConfig
+
+USUAL_PLACES = (
+    "~/.local/bin",
+    "/usr/local/bin",
+    "/opt/homebrew/bin",
+    "/home/linuxbrew/.linuxbrew/bin",
+    "/opt/local/bin",
+    "~/.volta/bin",
+    "~/.asdf/shims",
+    "~/.local/share/mise/shims",
+    "~/.nodenv/shims",
+    "~/.pyenv/shims",
+    "~/.local/share/fnm/aliases/default/bin",
+    "~/.bun/bin",
+    "~/.deno/bin",
+    "~/.local/share/pnpm",
+    "~/Library/pnpm",
+    "~/.npm-global/bin",
+    "~/.cargo/bin",
+    "~/go/bin",
+    "~/.nix-profile/bin",
+    "/run/current-system/sw/bin",
+    "/snap/bin",
+    "~/bin",
+    "/usr/bin",
+    "/bin",
+)
+"""Folders that a login shell has in its PATH and a program started from a desktop often has not."""
+PASSED_ON = frozenset(
+    {
+        # Who and where one is, as in the SDK's own list.
+        *("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"),
+        # Language, time, and where files belong.
+        *("LANG", "LANGUAGE", "TZ", "TMPDIR"),
+        *("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME"),
+        # Whom to trust: paths of certificates, without which nothing is downloaded behind many a firewall.
+        *("CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE"),
+    }
+)
+"""Names of our variables that every upstream gets; of the locale, every `LC_` one too."""
+PROXIES = re.compile(r"(?:https?|all|no)_proxy", re.IGNORECASE)
+"""Names of variables that upstreams get too, where no password is in them."""
+_NO_SETTINGS = {"MCP_CONFIG_FILE": "none"}
+
+
+class CommandError(AgentUtilitiesError, LookupError):
+    """A program can't be run: which, why, and where it was looked for."""
+
+
+def find_program(command: str, *, path: str, folder: Path, home: Path) -> Path:
+    """Return the program that a command names.
+
+    Args:
+        command: a name, looked for in the folders of `path` and in `USUAL_PLACES`; or a path, relative to `folder`.
+        path: folders, as in `PATH`.
+        folder: where the program will run.
+        home: the user's home folder.
+
+    Raises:
+        CommandError: there is none, or it can't be run.
+    """
+    if not folder.is_dir():
+        what = "is no folder" if folder.exists() else "does not exist"
+        raise CommandError(f"its folder {str(folder)!r} {what}: set 'cwd' to one that exists")
+    if not command.strip():
+        raise CommandError("its command is empty")
+    if "/" in command or command.startswith("~"):
+        program = folder / with_home(command, home)
+        _check(program, command)
+        return program
+    folders = search_folders(path, home)
+    for place in folders:
+        program = folder / place / command
+        if program.is_file() and os.access(program, os.X_OK):
+            _check_interpreter(program)
+            return program
+    raise CommandError(_not_found(command, folder, folders))
+
+
+def search_folders(path: str, home: Path) -> list[Path]:
+    """Return the folders where commands are looked for, in order, each once: those of `PATH`, then the usual places.
+
+    Args:
+        path: the value of `PATH`.
+        home: the user's home folder.
+    """
+    folders = [Path(with_home(name, home)) for name in path.split(os.pathsep) if name]
+    usual = [Path(with_home(name, home)) for name in USUAL_PLACES]
+    return list(dict.fromkeys((*folders, *_of_nvm(home), *(place for place in usual if place.is_dir()))))
+
+
+def child_path(path: str, program: Path, home: Path, *, is_configured: bool) -> str:
+    """Return the `PATH` that a program is given: it starts others by their names, as `npx` starts `node`.
+
+    Args:
+        path: the value that it would have.
+        program: what is run; its own folder is added.
+        home: the user's home folder.
+        is_configured: whether the operator chose the value, so that the usual places are not added.
+    """
+    more = [program.parent] if is_configured else [program.parent, *search_folders("", home)]
+    return os.pathsep.join(dict.fromkeys((*filter(None, path.split(os.pathsep)), *map(str, more))))
+
+
+def with_home(name: str, home: Path) -> str:
+    """Return a path with the home folder in the place of a leading `~`."""
+    return f"{home}{name[1:]}" if name == "~" or name.startswith("~/") else name
+
+
+def _of_nvm(home: Path) -> Iterator[Path]:
+    """Yield the folder of nvm's default version of Node.js, or of its newest."""
+    versions = {
+        tuple(map(int, found.groups())): place
+        for place in (home / ".nvm/versions/node").glob("v*")
+        if (found := re.fullmatch(r"v(\d+)\.(\d+)\.(\d+)", place.name))
+    }
+    try:
+        default = (home / ".nvm/alias/default").read_text(encoding="utf-8").strip().removeprefix("v")
+    except (OSError, UnicodeError):
+        default = ""
+    wanted = [v for v in versions if ".".join(map(str, v)).startswith(f"{default}.")]
+    if versions:
+        yield versions[max(wanted or versions)] / "bin"
+
+
+def _check(program: Path, command: str) -> None:
+    """Raise where a program that was named by its path can't be run."""
+    if program.is_dir():
+        raise CommandError(f"{command!r} is a folder, not a program ({program})")
+    if not program.exists():
+        like = _nearest(program.name, [program.parent])
+        raise CommandError(f"no file {str(program)!r}{_did_you_mean(like and str(program.parent / like))}")
+    if not os.access(program, os.X_OK):
+        raise CommandError(f"{str(program)!r} is not executable: run it by its interpreter, or `chmod +x` it")
+    _check_interpreter(program)
+
+
+def _check_interpreter(program: Path) -> None:
+    """Raise where the first line of a script names an interpreter that is not there."""
+    try:
+        with program.open("rb") as file:
+            line = file.readline(512)
+    except OSError:
+        return  # readable by nobody, and yet it may be run
+    if not line.startswith(b"#!"):
+        return
+    words = line[2:].decode(errors="replace").rstrip("\n").split()
+    interpreter = words[0] if words else ""
+    if line.endswith(b"\r\n") and not Path(line[2:-1].decode(errors="replace")).exists():
+        raise CommandError(f"the first line of {str(program)!r} ends in a carriage return: save it with Unix line ends")
+    if not Path(interpreter).exists():
+        raise CommandError(f"{str(program)!r} wants the interpreter {interpreter!r} (its first line), which is missing")
+
+
+def _not_found(command: str, folder: Path, folders: list[Path]) -> str:
+    places = [folder / place for place in folders]
+    told = f"no command {command!r}; looked in {', '.join(map(str, folders))}"
+    if (found := next((place / command for place in places if (place / command).exists()), None)) is not None:
+        what = "is a folder" if found.is_dir() else "is not executable"
+        return f"{told}; {str(found)!r} {what}"
+    if re.search(r"\s", command):
+        return f"{told}; write the program alone into 'command', and the rest into 'args'"
+    if (folder / command).is_file():
+        return f"{told}; there is {str(folder / command)!r}: write './{command}' to run that"
+    return f"{told}{_did_you_mean(_nearest(command, places))}"
+
+
+def _nearest(name: str, folders: Iterable[Path]) -> str | None:
+    names: set[str] = set()
+    for folder in folders:
+        try:
+            names.update(os.listdir(folder))
+        except OSError:
+            continue
+    return nearest(name, names)
+
+
+def _did_you_mean(name: str | None) -> str:
+    return f"; did you mean {name!r}?" if name else ""
+
+
+def passed_on(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return those of our variables that an upstream gets.
+
+    Args:
+        environ: our environment.
+    """
+    return {name: value for name, value in environ.items() if _is_harmless(name, value)}
+
+
+def child_environment(config: UpstreamConfig, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of an upstream's process: its config's variables over ours that are passed on.
+
+    A settings file of ours is for the gateway, which holds what it says by the names that callers see: an upstream
+    made here that starts in the same folder would read it again, by its own names. One may be named for it.
+
+    Args:
+        config: the upstream's config.
+        environ: our environment.
+    """
+    return _NO_SETTINGS | passed_on(environ) | {name: value.get_secret_value() for name, value in config.env.items()}
+
+
+def _is_harmless(name: str, value: str) -> bool:
+    if value.startswith("()"):  # a shell function
+        return False
+    if PROXIES.fullmatch(name):
+        return "@" not in value or not urlsplit(value if "://" in value else f"//{value}").username
+    return name in PASSED_ON or name.startswith("LC_")

@@ -1,0 +1,248 @@
+"""Snapshots on disk, so that a gateway lists every tool before any upstream runs; what can't be kept delays none."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import re
+import stat
+import time
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent_utilities.runtime.process_io import write_whole
+from agent_utilities.upstream.secrets import secrets_of, without_secrets
+
+if TYPE_CHECKING:
+    from agent_utilities.upstream.config import UpstreamConfig
+    from agent_utilities.upstream.snapshot import Snapshot
+
+
+FORMAT = "agent-utilities snapshot 1"
+"""The first words of a file. Files of another format are for another version of this package."""
+SUFFIX = ".snapshot"
+LATE_SUFFIX = ".late"
+"""Of an empty file in place of a snapshot: its upstream failed, or came late, when lists waited for it."""
+PARTIAL_SUFFIX = ".partial"
+DAMAGED_SUFFIX = ".damaged"
+
+
+class DamagedSnapshotError(ValueError):
+    """A file that holds no snapshot that this version can read."""
+
+
+def stem_of(upstream: str) -> str:
+    """Return how the names of all files of an upstream begin: readable, and no two upstreams' alike."""
+    readable = re.sub(r"[^A-Za-z0-9_-]", "_", upstream)[:60]
+    return f"{readable}-{blake2b(upstream.encode('utf-8', 'surrogatepass'), digest_size=4).hexdigest()}."
+
+
+def file_name(upstream: str, config_digest: str, suffix: str = SUFFIX) -> str:
+    """Return the name of the file for an upstream with one config."""
+    return f"{stem_of(upstream)}{config_digest}{suffix}"
+
+
+def read(path: Path) -> Snapshot:
+    """Return the snapshot that a file holds.
+
+    The digest of what it lists is taken from the file, so that a start hashes nothing but the file's bytes.
+
+    Raises:
+        DamagedSnapshotError: the file is of another format, cut short, changed, or holds no snapshot.
+        OSError: it can't be read; `FileNotFoundError` where there is none.
+    """
+    from agent_utilities.upstream.snapshot import Snapshot
+
+    head, _, body = path.read_bytes().partition(b"\n")
+    form, _, sums = head.decode("ascii", "replace").rpartition(" ")
+    checksum, _, digest = sums.partition(":")
+    if form != FORMAT:
+        raise DamagedSnapshotError("it is of another version")
+    if _checksum(body + digest.encode()) != checksum:
+        raise DamagedSnapshotError("it was cut short or changed")
+    try:
+        snapshot = Snapshot.model_validate_json(body)
+    except ValueError as error:
+        raise DamagedSnapshotError("it holds no snapshot that this version can read") from error
+    snapshot.__dict__["digest"] = digest  # the value of its cached property, which the checksum vouches for
+    return snapshot
+
+
+def write(path: Path, snapshot: Snapshot) -> None:
+    """Put a snapshot in place of what a file held: a reader, or a kill, finds the old or the new one, whole.
+
+    Raises:
+        OSError: it can't be written; the file is as it was.
+    """
+    body = snapshot.model_dump_json(by_alias=True, exclude_unset=True).encode()
+    digest = snapshot.digest
+    head = f"{FORMAT} {_checksum(body + digest.encode())}:{digest}\n".encode()
+    write_whole(path, head + body, partial_suffix=PARTIAL_SUFFIX)
+
+
+def _checksum(content: bytes) -> str:
+    return blake2b(content, digest_size=16).hexdigest()
+
+
+logger = logging.getLogger(__name__)
+
+N_CONFIGS = 8
+"""How many configs of one upstream are remembered: gateways of several projects share a folder."""
+LONGEST_S = 90 * 24 * 3600.0
+"""Seconds after which a file that nobody renewed is removed."""
+PARTIAL_LONGEST_S = 3600.0
+"""Seconds after which a file that was never finished counts as a killed process's."""
+N_DAMAGED = 4
+"""How many files that were set aside are left to be looked at."""
+
+
+class SnapshotStore:
+    """One file for each upstream and config digest, shared by processes: each is swapped whole.
+
+    No secret of a config is written: `load` learns what is secret, so an upstream is loaded before it is first saved.
+    A file that can't be read is set aside, with a warning, and its upstream counts as never reached. Where nothing can
+    be written (a full disk, a folder of somebody else's) snapshots stay in memory: `problem` and one warning say so.
+
+    Args:
+        folder: where they are kept, in a folder `1` of its own (0700, files 0600); None for memory alone.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = None if folder is None else folder / "1"
+        self._problems: dict[str, str] = {}
+        self._in_memory: dict[str, Snapshot] = {}
+        self._late: set[tuple[str, str]] = set()
+        self._secrets: dict[tuple[str, str], tuple[str, ...]] = {}
+
+    @property
+    def problem(self) -> str:
+        """Why snapshots are in memory only; empty where all are on disk, or are meant to be in memory."""
+        return "; ".join(dict.fromkeys(self._problems.values()))
+
+    def load(self, config: UpstreamConfig) -> Snapshot | None:
+        """Return what an upstream last listed with this config; None where that is not known."""
+        own = config.name, config.digest
+        # The digest holds for any value of a variable: what was secret before may still come back from a process.
+        known = {*self._secrets.get(own, ()), *secrets_of(config)}
+        self._secrets[own] = tuple(sorted(known, key=lambda secret: (-len(secret), secret)))
+        in_memory = self._in_memory.get(config.name)
+        if in_memory is not None and in_memory.config_digest == config.digest:
+            return in_memory
+        if self.folder is None:
+            return None
+        path = self.folder / file_name(*own)
+        try:
+            self._check_owner(self.folder)
+            snapshot = read(path)
+            if (snapshot.upstream, snapshot.config_digest) != own:
+                raise DamagedSnapshotError("it is another upstream's")
+        except FileNotFoundError:
+            return None
+        except DamagedSnapshotError as error:
+            self._set_aside(path, str(error))
+            return None
+        except OSError as error:
+            logger.warning("the snapshot of upstream %r can't be read: %s", config.name, error)
+            return None
+        return snapshot
+
+    def save(self, snapshot: Snapshot) -> None:
+        """Keep a snapshot in place of the one before. It waits for the disk: call it in a thread."""
+        if self.folder is None:
+            self._in_memory[snapshot.upstream] = snapshot
+            return
+        try:
+            self._write(self.folder, snapshot)
+        except (OSError, ValueError) as error:  # ValueError: what can't be written as JSON
+            self._in_memory[snapshot.upstream] = snapshot
+            self._tell(snapshot.upstream, f"snapshots are kept in memory only: {error} ({self.folder})")
+            return
+        self._in_memory.pop(snapshot.upstream, None)
+        self._problems.pop(snapshot.upstream, None)
+        try:
+            _remove_old(self.folder, snapshot.upstream)
+        except OSError:  # another process removed what this one looked at, or nothing may be removed: not now, then
+            return
+
+    def is_late(self, config: UpstreamConfig) -> bool:
+        """Whether an upstream without a snapshot failed, or came late, when lists waited for it, and is not again."""
+        own = config.name, config.digest
+        if own in self._late or self.folder is None:
+            return own in self._late
+        try:
+            return (self.folder / file_name(*own, LATE_SUFFIX)).exists()
+        except OSError:
+            return False
+
+    def note_late(self, config: UpstreamConfig) -> None:
+        """Remember that an upstream failed, or came late, until it has a snapshot. Call it in a thread."""
+        own = config.name, config.digest
+        self._late.add(own)
+        if self.folder is None:
+            return
+        try:
+            self._make(self.folder)
+            (self.folder / file_name(*own, LATE_SUFFIX)).touch(mode=0o600)
+            _remove_old(self.folder, config.name)
+        except OSError as error:
+            self._tell(config.name, f"snapshots are kept in memory only: {error} ({self.folder})")
+
+    def _write(self, folder: Path, snapshot: Snapshot) -> None:
+        own = snapshot.upstream, snapshot.config_digest
+        secrets = self._secrets.get(own)
+        if secrets is None:
+            raise ValueError(f"it is not known what is secret of upstream {snapshot.upstream!r}: load it before")
+        self._make(folder)
+        write(folder / file_name(*own), without_secrets(snapshot, secrets))
+        (folder / file_name(*own, LATE_SUFFIX)).unlink(missing_ok=True)
+
+    def _make(self, folder: Path) -> None:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._check_owner(folder)
+        if stat.S_IMODE(folder.stat().st_mode) & 0o077:
+            folder.chmod(0o700)
+
+    def _check_owner(self, folder: Path) -> None:
+        """Raise where a folder is somebody else's, who could have a gateway list what they like."""
+        user, owner = (os.geteuid(), folder.lstat().st_uid) if hasattr(os, "geteuid") else (0, 0)
+        if user not in (0, owner):
+            raise PermissionError(f"the folder belongs to user {owner}, not to {user}")
+
+    def _tell(self, upstream: str, problem: str) -> None:
+        if problem not in self._problems.values():
+            logger.warning("%s", problem)
+        self._problems[upstream] = problem
+
+    def _set_aside(self, path: Path, why: str) -> None:
+        aside = path.with_name(f"{path.name}.{time.time_ns()}{DAMAGED_SUFFIX}")
+        try:
+            path.rename(aside)
+        except FileNotFoundError:  # another process has just done so
+            return
+        except OSError as error:
+            logger.warning("the snapshot %s is passed over: %s; it can't be set aside: %s", path, why, error)
+            return
+        logger.warning("the snapshot %s is set aside: %s (it is now %s)", path, why, aside.name)
+
+
+def _remove_old(folder: Path, upstream: str) -> None:
+    """Remove what the bounds leave no room for."""
+    stem, now = stem_of(upstream), time.time()
+    with os.scandir(folder) as entries:
+        ages = {Path(entry.path): now - entry.stat().st_mtime for entry in entries}
+    newest_first = sorted(ages, key=ages.__getitem__)
+
+    def those(suffix: str, longest_s: float, stem: str = "") -> list[Path]:
+        return [
+            path
+            for path in newest_first
+            if path.suffix == suffix and path.name.startswith(stem) and ages[path] > longest_s
+        ]
+
+    old = {*those(PARTIAL_SUFFIX, PARTIAL_LONGEST_S), *those(DAMAGED_SUFFIX, -math.inf)[N_DAMAGED:]}
+    for suffix in (SUFFIX, LATE_SUFFIX):
+        old.update(those(suffix, LONGEST_S), those(suffix, -math.inf, stem)[N_CONFIGS:])
+    for path in old:
+        path.unlink(missing_ok=True)

@@ -1,1 +1,0 @@
-"""Snapshots on disk, with no secret in them."""

@@ -1,0 +1,354 @@
+"""Keeps one connection for all who call: started when it is wanted, ended when nobody uses it, never two at once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from mcp import MCPError
+
+from agent_utilities.upstream.errors import UpstreamError
+from agent_utilities.upstream.supervision.opening import Opener, exit_text_of
+
+if TYPE_CHECKING:
+    from mcp_types import ClientCapabilities
+
+    from agent_utilities.upstream.connections.connection import Connection, Live
+    from agent_utilities.upstream.supervision.policy import Health, Policy
+    from agent_utilities.upstream.supervision.renewal import Renewal
+
+logger = logging.getLogger(__name__)
+
+Trouble = Callable[[], UpstreamError]
+"""Says what was wrong with a connection, once all of it has ended."""
+
+
+@dataclass(eq=False)
+class Up:
+    """One connection that is up, and how well it works.
+
+    Args:
+        connection: the connection.
+        live: what is up on it.
+        wake: set where there may be something to do about it.
+    """
+
+    connection: Connection
+    live: Live
+    wake: asyncio.Event
+    since_s: float = field(default_factory=lambda: asyncio.get_running_loop().time())
+    is_listed: bool = False
+    is_over: bool = False
+    is_doubted: bool = False
+    n_doubts: int = 0
+    n_unreachable: int = 0
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether calls may be sent on it."""
+        return not self.is_over and not self.live.ended.is_set()
+
+    @property
+    def up_s(self) -> float:
+        """Seconds that it has been up."""
+        return asyncio.get_running_loop().time() - self.since_s
+
+    def lose(self) -> None:
+        """Give it up, since the upstream has forgotten its session."""
+        self.is_over = True
+        self.wake.set()
+
+    def doubt(self) -> None:
+        """Find out whether it still answers: a call on it did not."""
+        self.is_doubted = True
+        self.n_doubts += 1
+        self.wake.set()
+
+    def reached(self, is_reached: bool) -> None:
+        """Take note of whether a message got through."""
+        if is_reached:
+            self.n_unreachable = self.n_doubts = 0
+        else:
+            self.n_unreachable += 1
+            self.wake.set()
+
+
+class ConnectionManager:
+    """Keeps one connection of an upstream: `waiting` until one is wanted, `starting`, `up`, and at the end `over`.
+
+    Args:
+        opener: opens it.
+        health: the upstream's, which all of its connections share.
+        renewal: keeps its snapshot up to date.
+        policy: how long things may take.
+        is_for_all: whether snapshots are taken on it, for callers of any kind. Another ends when it is not used.
+        offered: what its callers' clients can be asked in the middle of a call; None where they are of any kind.
+        on_change: called where the upstream tells on it that its lists changed, if no snapshots are taken on it.
+    """
+
+    def __init__(
+        self,
+        opener: Opener,
+        health: Health,
+        renewal: Renewal,
+        policy: Policy,
+        *,
+        is_for_all: bool,
+        offered: ClientCapabilities | None = None,
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._opener, self._health, self._renewal, self._policy = opener, health, renewal, policy
+        self._is_for_all, self._offered, self._on_change = is_for_all, offered, on_change
+        self.state: Literal["waiting", "starting", "up", "over"] = "waiting"
+        """`up` lasts until all of the connection is gone."""
+        self.is_stopping = False
+        """Whether it is ended whoever uses it."""
+        self.n_users = 0
+        """The calls that want the connection, from before it is up until they have ended."""
+        self._used_s: float | None = None  # when the last of them went; None where there was none since the start
+        self._is_leaving = False
+        self._wake = asyncio.Event()
+        self._up: Up | None = None
+        self._outcome: asyncio.Future[Live] | None = None
+        self._is_retried = False
+
+    @property
+    def live(self) -> Live | None:
+        """The connection, where calls may be sent on it."""
+        return self._up.live if self._up is not None and self._up.is_usable else None
+
+    @contextmanager
+    def using(self) -> Iterator[None]:
+        """Keep it for as long as the block takes."""
+        self.n_users += 1
+        try:
+            yield
+        finally:
+            self.n_users -= 1
+            self._used_s = asyncio.get_running_loop().time()
+            if self._is_leaving and not self.n_users:
+                self._wake.set()
+
+    async def connected(self, *, is_retry: bool = False) -> Live:
+        """Return the connection that is up, once there is one.
+
+        Args:
+            is_retry: whether it is for a call that found its connection ended before it was sent: such a one waits for
+                no backoff, where it is the first failure.
+
+        Raises:
+            UpstreamError: the last try has failed and the next is not due, or the one that is under way fails.
+        """
+        if self._is_leaving or self.state == "over":
+            raise self._opener.errors.error("stopping", "it is being ended, or has been")
+        if (live := self.live) is not None:
+            return live
+        if is_retry:
+            self._is_retried = True
+            self._health.allow_one()
+        if self.state != "starting" and (refusal := self._health.refusal()) is not None:
+            raise refusal
+        if self._outcome is None:
+            self._outcome = asyncio.get_running_loop().create_future()
+            self._outcome.add_done_callback(lambda outcome: outcome.cancelled() or outcome.exception())
+            self._wake.set()
+        self._opener.hurry()
+        return await asyncio.shield(self._outcome)
+
+    def up(self, live: Live) -> Up | None:
+        """Return what is known of a connection; None where it has ended."""
+        return self._up if self._up is not None and self._up.live is live else None
+
+    def wake(self) -> None:
+        """Have it look again whether there is anything to do."""
+        self._wake.set()
+
+    def leave(self) -> None:
+        """Take no new users, and end once the present ones have gone."""
+        self._is_leaving = True
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Keep it until cancelled, or until it has nobody to serve any more; its processes are gone then."""
+        try:
+            while await self._is_wanted():
+                try:
+                    await self._one_connection()
+                except Exception as error:
+                    logger.exception("upstream %r", self._opener.errors.config.name)
+                    self._failed(self._opener.errors.of_start(error, ""), 0.0)
+        finally:
+            self.state = "over"
+            self._was_tried()
+            self._answer(self._opener.errors.error("stopping", "it is being ended"))
+
+    async def _is_wanted(self) -> bool:
+        """Wait until a connection is wanted; False where none will be."""
+        while not self._is_leaving:
+            if self._outcome is not None:
+                return True
+            if not self._is_for_all and self._used_s is not None and not self.n_users:
+                return False
+            wait_s = max(self._renewal.due_in_s, self._health.wait_s) if self._is_for_all else None
+            if wait_s is not None and wait_s <= 0:
+                return True
+            self._wake.clear()
+            try:
+                async with asyncio.timeout(wait_s):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+        return False
+
+    async def _one_connection(self) -> None:
+        counts, started_s = self._health.counts, asyncio.get_running_loop().time()
+        counts.n_starts += 1
+        self.state, self._is_retried, self._used_s = "starting", False, None
+        known = self._renewal.snapshot.protocol_version if self._renewal.snapshot is not None else None
+        try:
+            connection, live = await self._opener.open(known, lambda: self.n_users > 0, self._offered)
+        except UpstreamError as error:
+            self.state = "waiting"
+            self._failed(error, 0.0)
+            return
+        except BaseException:
+            self.state = "waiting"
+            raise
+        counts.starts_s += asyncio.get_running_loop().time() - started_s
+        self.state, self._up = "up", (up := Up(connection, live, self._wake, is_listed=not self._is_for_all))
+        self._answer(live)
+        try:
+            trouble = await self._until_over(up)
+        except asyncio.CancelledError:
+            self._is_leaving = self.is_stopping = True
+            raise
+        finally:
+            self._up, up_s = None, up.up_s
+            try:
+                await connection.close()
+            finally:
+                self.state = "waiting"
+        if trouble is None:
+            self._health.is_well()
+        else:
+            self._failed(trouble(), up_s)
+
+    async def _until_over(self, up: Up) -> Trouble | None:
+        """Wait until nobody has used it for long, or until something is wrong: then return what says so."""
+        if self._is_for_all:
+            self._renewal.trouble = None
+        async with _beside(self._hear_changes(up), self._wake), _beside(up.live.ended.wait(), self._wake):
+            while True:
+                trouble = await self._what_is_wrong(up)
+                if trouble is not None or not up.is_usable or self._unused_in_s(up) == 0:
+                    up.is_over = True  # At once: a call that comes while all ends is given the next connection.
+                    return trouble
+                self._wake.clear()
+                try:
+                    async with asyncio.timeout(self._unused_in_s(up)):
+                        await self._wake.wait()
+                except TimeoutError:
+                    continue
+
+    async def _what_is_wrong(self, up: Up) -> Trouble | None:
+        errors, limit = self._opener.errors, self._policy.n_unreachable
+        if up.live.ended.is_set():
+            if not self.n_users and up.up_s >= self._policy.backoff.sustained_s:
+                return None  # it went by itself, as some do that nobody uses
+            return lambda: errors.died(exit_text_of(up.connection), in_call=False)
+        if up.n_unreachable >= limit:
+            return lambda: errors.error("unreachable", f"{limit} calls in a row did not get through")
+        # Others' calls may be why it does not answer: it is ended under them only where it answers none of many.
+        if up.is_doubted and (not self.n_users or up.n_doubts >= limit):
+            up.is_doubted = False
+            if not await _answers(up.live, self._policy.ping_s):
+                return errors.no_progress
+        trouble = self._renewal.trouble if self._is_for_all else None
+        if trouble is not None and not self.n_users and self._used_s is None:
+            return lambda: trouble
+        return None
+
+    async def _hear_changes(self, up: Up) -> None:
+        """Take snapshots on the connection for all; on another, hand on that the upstream tells of changes."""
+        if self._is_for_all:
+            await self._renewal.run(up.live, lambda: self._listed(up))
+        settle_s = self._policy.settle_s
+        while True:
+            await up.live.changed.wait()
+            await asyncio.sleep(settle_s)
+            settle_s = min(2 * settle_s, self._policy.settle_limit_s)
+            up.live.changed.clear()
+            self._on_change()
+
+    def _listed(self, up: Up) -> None:
+        up.is_listed = True
+        if self._renewal.trouble is None or self.n_users or self._used_s is not None:
+            self._renewal.was_listed()
+        self._wake.set()
+
+    def _unused_in_s(self, up: Up) -> float | None:
+        """Seconds until it counts as unused; None where that is for a listing to say, for which alone it was made."""
+        idle_s = self._opener.errors.config.idle_s
+        if self.n_users:
+            return idle_s
+        if self._is_leaving:
+            return 0.0
+        if self._used_s is None:
+            return 0.0 if up.is_listed else None
+        return max(0.0, self._used_s + idle_s - asyncio.get_running_loop().time())
+
+    def _failed(self, trouble: UpstreamError, up_s: float) -> None:
+        is_news = self._health.trouble is None or self._health.trouble.cause != trouble.cause
+        self._health.failed(trouble, up_s)
+        if up_s and self._is_retried:
+            self._health.allow_one()
+        refusal = self._health.refusal()
+        is_told = is_news and not self._policy.is_once
+        logger.log(logging.WARNING if is_told else logging.INFO, "%s", refusal or trouble)
+        self._was_tried()
+        if not up_s or refusal is not None:
+            self._answer(refusal or trouble)
+
+    def _was_tried(self) -> None:
+        if self._is_for_all:
+            self._renewal.tried()
+
+    def _answer(self, outcome: Live | UpstreamError) -> None:
+        waiting, self._outcome = self._outcome, None
+        if waiting is None or waiting.done():
+            return
+        if isinstance(outcome, UpstreamError):
+            waiting.set_exception(outcome)
+        else:
+            waiting.set_result(outcome)
+
+
+async def _answers(live: Live, within_s: float) -> bool:
+    """Whether an upstream answers the least of questions; an error is an answer."""
+    try:
+        async with asyncio.timeout(within_s):
+            if live.is_modern:
+                await live.session.send_discover(live.protocol_version)
+            else:
+                await live.session.send_ping()
+    except MCPError:
+        return not live.ended.is_set()
+    except TimeoutError:
+        return False
+    return True
+
+
+@asynccontextmanager
+async def _beside(work: Coroutine[Any, Any, Any], wake: asyncio.Event) -> AsyncIterator[None]:
+    """Run something beside the block; its end sets an event, and the end of the block is its own."""
+    task = asyncio.create_task(work)
+    task.add_done_callback(lambda _: wake.set())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

@@ -1,0 +1,212 @@
+"""The file of a usage log: its tables, and opening it, to write it or to read it while servers write it."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+from agent_utilities.usage.errors import UsageError, usage_error
+
+APPLICATION_ID = 0x61677574
+"""In the file's header: `agut`. A file of another application is left alone."""
+
+VERSION = 1
+"""`PRAGMA user_version`; a file of a later one is read by nobody older."""
+
+TABLES = (
+    """CREATE TABLE IF NOT EXISTS calls (
+        id INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL, server TEXT NOT NULL, tool TEXT NOT NULL,
+        upstream TEXT NOT NULL, version TEXT NOT NULL, session TEXT NOT NULL, turn INTEGER NOT NULL,
+        ok INTEGER NOT NULL, ms REAL NOT NULL, revision TEXT NOT NULL, subject TEXT NOT NULL, request TEXT NOT NULL)""",
+    """CREATE TABLE IF NOT EXISTS searches (
+        id INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL, server TEXT NOT NULL, n_found INTEGER NOT NULL,
+        session TEXT NOT NULL, subject TEXT NOT NULL, request TEXT NOT NULL)""",
+    """CREATE TABLE IF NOT EXISTS lists (
+        server TEXT NOT NULL, tool TEXT NOT NULL, upstream TEXT NOT NULL, day INTEGER NOT NULL,
+        n_lists INTEGER NOT NULL, n_tokens INTEGER NOT NULL, PRIMARY KEY (server, tool, day)) WITHOUT ROWID""",
+    "CREATE INDEX IF NOT EXISTS calls_by_time ON calls (server, at_ms)",
+    """CREATE TABLE IF NOT EXISTS clock (
+        id INTEGER PRIMARY KEY CHECK (id = 1), since_ms INTEGER NOT NULL, last_ms INTEGER NOT NULL)""",
+)
+"""Columns are the fields of the events; `day` is `at_ms` in whole days of UTC since the epoch.
+
+`clock` is what `agent_utilities.usage.pruning` knows of the machine's. A later version brings its tables over from
+this one where `_make_tables` finds an older `user_version`.
+"""
+
+_MAGIC = b"SQLite format 3\0"
+_APPLICATION = slice(68, 72)  # of the header, big-endian
+_WRITER_BUSY_S = 5.0
+"""Seconds that a writer's statement waits for other processes."""
+_READER_BUSY_S = 2.0
+"""Seconds that a reader waits for a process that keeps the file to itself; servers never do so for long."""
+_WAL_BYTES = 1 << 20
+"""What may be written beside the file before it is worked in, unless somebody reads the older state."""
+_CAN_NOT_BE_SHARED = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Raise what SQLite and the system raise as an error of a usage log.
+
+    Raises:
+        UsageError: in the place of another error.
+    """
+    try:
+        yield
+    except UsageError:
+        raise
+    except (sqlite3.Error, OSError) as error:
+        raise usage_error(error, path) from error
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
+    """Have what is executed done as a whole, or not at all."""
+    connection.execute(begin)
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        with suppress(sqlite3.Error):
+            connection.execute("ROLLBACK")
+        raise
+
+
+def check_header(path: Path) -> None:
+    """Check by a file's first bytes that it is a usage log, or empty; SQLite might write to one that it opens.
+
+    Raises:
+        OSError: it can't be read.
+        UsageError: `foreign`: it is something else.
+    """
+    with open(path, "rb") as file:
+        header = file.read(_APPLICATION.stop)
+    application = int.from_bytes(header[_APPLICATION], "big")
+    if header and (not header.startswith(_MAGIC) or application != APPLICATION_ID):
+        raise UsageError("foreign", path)
+
+
+def _table_version(connection: sqlite3.Connection, path: Path) -> int:
+    """Return the version of a log's tables; 0 where it has none yet.
+
+    Raises:
+        UsageError: `newer`: it is of a later version than this one knows.
+    """
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    if version > VERSION:
+        raise UsageError("newer", path, f"version {version}, not {VERSION}")
+    return version
+
+
+def open_log(path: Path) -> sqlite3.Connection:
+    """Return a connection to a log, which is made where there is none, with a folder of its user's own.
+
+    Only the thread that calls this may use it.
+
+    Raises:
+        UsageError: it can't be opened, or is not ours to write.
+    """
+    with explained(path):
+        _make(path)
+        check_header(path)
+        connection = sqlite3.connect(path, timeout=_WRITER_BUSY_S, isolation_level=None)
+        try:
+            connection.execute("PRAGMA secure_delete = ON")
+            _make_tables(connection, path)
+            _switch_to_wal(connection)
+            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute(f"PRAGMA wal_autocheckpoint = {_WAL_BYTES // 4096}")
+            connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES}")
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def _make(path: Path) -> None:
+    """Make an empty file that only its user can read, as what SQLite puts beside it then is too."""
+    if not path.exists():
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+
+def _make_tables(connection: sqlite3.Connection, path: Path) -> None:
+    """Make the tables where there are none: of several processes one does, and the others find it done."""
+    if _table_version(connection, path):
+        return
+    # Not IMMEDIATE, which begins an empty file: how it is vacuumed can't be chosen any more. Nor may that be chosen in
+    # a transaction of its own: it begins the file too, and who finds it so takes it for another application's.
+    with transaction(connection, "BEGIN"):
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        if _table_version(connection, path):
+            return
+        for statement in TABLES:
+            connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def _switch_to_wal(connection: sqlite3.Connection) -> None:
+    """Have writes go to a file beside the log; SQLite does not wait by itself for others that are about to do so."""
+    until_s = time.monotonic() + _WRITER_BUSY_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until_s:
+                raise
+        time.sleep(0.01)
+
+
+@contextmanager
+def snapshot(path: Path) -> Iterator[sqlite3.Connection | None]:
+    """Yield a connection that sees a log as it was when the first row was read; None where nothing was logged yet.
+
+    Nothing of the log is changed or made. Only the thread that asks for it may use it.
+
+    Raises:
+        UsageError: there is a file and it can't be read: it is damaged, locked, of a later version, or no usage log.
+    """
+    if not os.path.lexists(path):
+        yield None
+        return
+    with explained(path):
+        check_header(path)
+        with closing(_open_to_read(path)) as connection:
+            # A file without tables is about to get them.
+            has_tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+            yield connection if has_tables and _table_version(connection, path) else None
+
+
+def _open_to_read(path: Path) -> sqlite3.Connection:
+    """Open a log for reading.
+
+    One in a folder that can't be written is read as it stands, where nothing waits beside it to be worked in.
+    """
+    uri = path.absolute().as_uri()
+    try:
+        return _begun(f"{uri}?mode=ro")
+    except sqlite3.OperationalError as error:
+        wal = path.with_name(f"{path.name}-wal")
+        if error.sqlite_errorcode & 0xFF not in _CAN_NOT_BE_SHARED or (wal.exists() and wal.stat().st_size):
+            raise
+        return _begun(f"{uri}?mode=ro&immutable=1")
+
+
+def _begun(uri: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(uri, uri=True, timeout=_READER_BUSY_S, isolation_level=None)
+    try:
+        connection.execute("PRAGMA query_only = ON")
+        connection.execute("BEGIN")
+        connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+    except BaseException:
+        connection.close()
+        raise
+    return connection

@@ -1,0 +1,157 @@
+"""What a usage log keeps, how much of it and where, and what it teaches: plain values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+
+_ROW_BYTES = 512
+"""What a row takes at most by and large: some 150 bytes by measurement, and the words that led to a call."""
+_LEAST_BYTES = 1 << 20
+_BESIDE_BYTES = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a tool that the caller was permitted, over.
+
+    Args:
+        at_ms: when it was over, in UTC epoch milliseconds.
+        server: the server or gateway that was called.
+        tool: the name that callers see.
+        upstream: the server behind a gateway that the tool comes from; empty for a server's own.
+        version: the tool's, where it has one.
+        session: drawn at random for each connection; empty where the request stood alone.
+        turn: which turn of its session it was made in, from 1; 0 where there was none.
+        ok: whether the tool answered without an error.
+        ms: how many milliseconds it took.
+        revision: of the surface it was made under.
+        subject: a salted hash of who called, where the log is kept for each subject; else empty.
+        request: the words that led to it, without what looks like a secret; empty unless words are kept.
+    """
+
+    at_ms: int
+    server: str
+    tool: str
+    upstream: str = ""
+    version: str = ""
+    session: str = ""
+    turn: int = 0
+    ok: bool = True
+    ms: float = 0.0
+    revision: str = ""
+    subject: str = ""
+    request: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A search by `tool_search`, or a query of a list.
+
+    Args:
+        at_ms: when, in UTC epoch milliseconds.
+        server: the server or gateway that was asked.
+        n_found: how many tools it found.
+        session, subject, request: as for `Call`.
+    """
+
+    at_ms: int
+    server: str
+    n_found: int
+    session: str = ""
+    subject: str = ""
+    request: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """How often a tool was listed in a while.
+
+    Args:
+        at_ms: the end of that while, in UTC epoch milliseconds.
+        server: the server or gateway that listed it.
+        tool: the name that callers see.
+        upstream: as for `Call`.
+        n_lists: how many lists it stood in.
+        n_tokens: what its definition takes in a prompt.
+    """
+
+    at_ms: int
+    server: str
+    tool: str
+    upstream: str = ""
+    n_lists: int = 1
+    n_tokens: int = 0
+
+
+Event = Call | Search | Listed
+"""What the log keeps: never arguments, results, tokens or addresses."""
+
+
+@dataclass(frozen=True, slots=True)
+class UsageBounds:
+    """The bounds of one log.
+
+    Args:
+        days: the age at which what was logged goes.
+        rows: the most calls, and as many searches.
+        free_bytes: what a log leaves free on its disk.
+    """
+
+    days: int = 30
+    rows: int = 200_000
+    free_bytes: int = 64 << 20
+
+    @property
+    def file_bytes(self) -> int:
+        """What the file may take once it is pruned."""
+        return max(_LEAST_BYTES, self.rows * _ROW_BYTES)
+
+    @property
+    def disk_bytes(self) -> int:
+        """What it may ever take on the disk, with what was written beside it: then nothing more is written."""
+        return 2 * self.file_bytes + _BESIDE_BYTES
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What the calls of everybody, or of one subject, teach.
+
+    Args:
+        version: differs where anything below does; empty where nothing was learned.
+        uses: how much each tool was used of late, by name: calls that count half after each half-life, many calls of
+            one session hardly more than a few.
+        past_requests: the requests that each tool answered, by name, oldest first; at most 20 each.
+        used_with: how many sessions called both tools of a pair, the names in order of the alphabet.
+        followed_by: how often the second tool of a pair was the next one called in a session after the first.
+    """
+
+    version: str = ""
+    uses: Mapping[str, float] = field(default_factory=dict)
+    past_requests: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    used_with: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    followed_by: Mapping[tuple[str, str], int] = field(default_factory=dict)
+
+
+NOTHING_LEARNED = Learned()
+"""Of an empty log, or none."""
+
+
+def usage_file(server: str, given: str = "") -> Path:
+    """Return the file of a server's log.
+
+    Args:
+        server: the server's name; it names the file.
+        given: the file that the operator names, `MCP_USAGE_FILE`; one in the user's state folder where blank.
+    """
+    if given:
+        return Path(given).expanduser()
+    import platformdirs
+
+    base = Path(platformdirs.user_state_dir("agent-utilities")) / "usage"
+    return base / f"{re.sub(r'[^A-Za-z0-9._-]', '_', server)[:100] or 'server'}.db"

@@ -1,0 +1,31 @@
+"""A process that runs the installer of `a/thing` in a tap, and prints what it is told until it is ended.
+
+Argument: the tap.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from functools import partial
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[3]))
+
+from agent_utilities.capabilities.model import Capability
+from agent_utilities.capabilities.toolchains import Toolchains
+
+
+async def main() -> None:
+    toolchains = Toolchains(environ=os.environ, allow_install=True)
+    capability = Capability("thing", "thing/default.toml", Path("thing"), require=("a/thing",))
+    started = asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(toolchains.run(started))
+        await started.wait()
+        await toolchains.satisfy(capability, Path(sys.argv[1]), partial(print, flush=True))
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

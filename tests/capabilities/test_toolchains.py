@@ -1,0 +1,372 @@
+"""Installers run where the operator allows it, one at a time, and leave no process behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_utilities.capabilities import toolchains as module
+from agent_utilities.capabilities.installers import KEPT_LINES, MAX_LINE_CHARACTERS, MAX_TOLD_LINES
+from agent_utilities.capabilities.model import Capability
+from agent_utilities.capabilities.requirements import Requirement, read_requirement
+from agent_utilities.capabilities.toolchains import CACHED_S, RETRY_S, Toolchains
+from agent_utilities.testing import Clock
+from tests.upstream.processes import wait_until_gone
+
+pytestmark = [pytest.mark.outside, pytest.mark.anyio]
+
+INSTALLS = (
+    'mkdir -p "$HOME/.local/bin"; printf "#!/bin/sh\\n" >"$HOME/.local/bin/thing"; chmod +x "$HOME/.local/bin/thing"\n'
+)
+"""Installs the command `thing` where a user's own commands are."""
+
+
+class Tap:
+    """A tap with one requirement, `a/thing`, and a home folder to install it in."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.home = folder / "tap", folder / "home"
+        self.home.mkdir()
+        self.environ = {"HOME": str(self.home), "PATH": os.environ["PATH"], "MY_API_KEY": "sesame"}
+        self.lines: asyncio.Queue[str] = asyncio.Queue()
+        self.capability = Capability("thing", "thing/default.toml", Path("thing"), require=("a/thing",))
+
+    def script(self, body: str, check: str = "# check: thing\n", name: str = "a/thing") -> Path:
+        file = self.folder / "deps" / f"{name}.sh"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"#!/usr/bin/env bash\n{check}\nset -e\n{body}")
+        return file
+
+    def told(self) -> list[str]:
+        """Return the lines that were told till now."""
+        return [self.lines.get_nowait() for _ in range(self.lines.qsize())]
+
+    async def until_told(self, words: str) -> str:
+        """Return the next line that has these words."""
+        while words not in (line := await self.lines.get()):
+            pass
+        return line
+
+    @asynccontextmanager
+    async def serving(self, **options: Any) -> AsyncIterator[Toolchains]:
+        """Give toolchains that may install, while they run."""
+        toolchains = Toolchains(environ=self.environ, allow_install=True, **options)
+        started = asyncio.Event()
+        running = asyncio.create_task(toolchains.run(started))
+        await started.wait()
+        try:
+            yield toolchains
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    async def satisfied(self, toolchains: Toolchains) -> tuple[bool, str]:
+        """Return whether `a/thing` is there once it was installed, and why not."""
+        (one,) = await toolchains.satisfy(self.capability, self.folder, self.lines.put_nowait)
+        return one.is_there, one.why
+
+
+@pytest.fixture
+def tap(tmp_path: Path) -> Tap:
+    return Tap(tmp_path)
+
+
+class TestWithoutPermission:
+    async def test_no_installer_runs(self, tap: Tap) -> None:
+        tap.script(INSTALLS)
+        toolchains = Toolchains(environ=tap.environ, allow_install=False)
+        assert await tap.satisfied(toolchains) == (False, "'thing' is not installed")
+        assert (list(tap.home.iterdir()), tap.told()) == ([], [])
+
+    async def test_models_are_told_what_would_do(self, tap: Tap) -> None:
+        tap.script(INSTALLS)
+        toolchains = Toolchains(environ=tap.environ, allow_install=False)
+        assert toolchains.told(await toolchains.check(tap.capability, tap.folder)) == [
+            "a/thing: 'thing' is not installed; an operator may start the gateway with --allow-install, "
+            "or run 'bash deps/a/thing.sh' in the folder that it is from"
+        ]
+
+    async def test_nothing_is_said_of_what_is_there(self, tap: Tap) -> None:
+        tap.script(INSTALLS, "# check: sh")
+        toolchains = Toolchains(environ=tap.environ, allow_install=False)
+        assert toolchains.told(await toolchains.check(tap.capability, tap.folder)) == []
+
+    async def test_a_missing_script_is_told_without_an_offer(self, tap: Tap) -> None:
+        toolchains = Toolchains(environ=tap.environ, allow_install=False)
+        assert toolchains.told(await toolchains.check(tap.capability, tap.folder)) == [
+            "there is no deps/a/thing.sh beside capabilities/: add it, or drop it there"
+        ]
+
+
+class TestChecks:
+    async def test_one_holds_for_a_while(self, tap: Tap) -> None:
+        now = [0.0]
+        tap.script("", "# check: no-such-thing")
+        toolchains = Toolchains(environ=tap.environ, allow_install=False, clock=lambda: now[0])
+
+        async def is_there() -> bool:
+            (one,) = await toolchains.check(tap.capability, tap.folder)
+            return one.is_there
+
+        assert not await is_there()
+        tap.script("", "# check: sh")
+        now[0] = CACHED_S - 1
+        assert not await is_there()
+        now[0] = CACHED_S
+        assert await is_there()
+
+
+class TestInstalling:
+    async def test_what_is_missing_is_installed_and_found(self, tap: Tap) -> None:
+        tap.script("echo one; echo two >&2\n" + INSTALLS)
+        async with tap.serving() as toolchains:
+            assert await tap.satisfied(toolchains) == (True, "")
+        assert tap.told() == ["a/thing: 'thing' is not installed; installing it", "a/thing: one", "a/thing: two"]
+
+    async def test_what_is_there_is_not_installed(self, tap: Tap) -> None:
+        tap.script("touch ~/ran", "# check: sh")
+        async with tap.serving() as toolchains:
+            assert await tap.satisfied(toolchains) == (True, "")
+        assert not (tap.home / "ran").exists()
+
+    async def test_one_that_fails_is_told_with_its_last_word(self, tap: Tap) -> None:
+        tap.script("echo first; echo no network >&2; exit 3")
+        async with tap.serving() as toolchains:
+            told = "'thing' is not installed; its installer exited with status 3: no network"
+            assert await tap.satisfied(toolchains) == (False, told)
+
+    async def test_one_that_installs_something_else_is_told(self, tap: Tap) -> None:
+        tap.script("")
+        async with tap.serving() as toolchains:
+            assert await tap.satisfied(toolchains) == (False, "'thing' is not installed; its installer ended well")
+
+    async def test_one_that_says_no_check_is_believed(self, tap: Tap) -> None:
+        tap.script("touch ~/ran", "")
+        async with tap.serving() as toolchains:
+            assert await tap.satisfied(toolchains) == (True, "")
+        assert (tap.home / "ran").exists()
+
+    async def test_one_that_says_no_check_runs_once(self, tap: Tap) -> None:
+        tap.script("echo ran >>~/runs", "")
+        now = [0.0]
+        async with tap.serving(clock=lambda: now[0]) as toolchains:
+            await tap.satisfied(toolchains)
+            now[0] = 2 * CACHED_S
+            assert await tap.satisfied(toolchains) == (True, "")
+        assert (tap.home / "runs").read_text() == "ran\n"
+
+    async def test_one_that_failed_is_not_run_again_at_once(self, tap: Tap) -> None:
+        tap.script("echo ran >>~/runs; exit 1")
+        now = [0.0]
+        async with tap.serving(clock=lambda: now[0]) as toolchains:
+            await tap.satisfied(toolchains)
+            now[0] = RETRY_S - 1
+            _, why = await tap.satisfied(toolchains)
+            assert why.endswith("its installer exited with status 1; it is not run again for 1 s")
+            assert (tap.home / "runs").read_text() == "ran\n"
+            now[0] = RETRY_S
+            await tap.satisfied(toolchains)
+        assert (tap.home / "runs").read_text() == "ran\nran\n"
+
+    async def test_it_can_ask_nothing_and_has_none_of_our_secrets(self, tap: Tap) -> None:
+        tap.script('read -r answer || echo "nobody answers"; (: </dev/tty) 2>/dev/null || echo "no terminal"; env')
+        async with tap.serving() as toolchains:
+            await tap.satisfied(toolchains)
+        told = tap.told()
+        assert {"a/thing: nobody answers", "a/thing: no terminal"} <= set(told)
+        assert not any("sesame" in line for line in told)
+
+    async def test_no_more_than_so_much_of_a_flood_is_told(self, tap: Tap) -> None:
+        tap.script("head -c 4000000 /dev/zero | tr '\\0' x; echo; yes | head -n 500000; printf '\\033[31mlast'")
+        async with tap.serving() as toolchains:
+            _, why = await tap.satisfied(toolchains)
+        told = tap.told()
+        assert why.endswith(": last")
+        assert len(told) <= MAX_TOLD_LINES + 1
+        assert max(map(len, told)) <= MAX_LINE_CHARACTERS + len("a/thing: ")
+        assert KEPT_LINES < len(told)
+
+    async def test_a_script_finds_what_lies_beside_it_and_runs_others(self, tap: Tap) -> None:
+        tap.script("say() { echo said $1; }", "", name="lib/platform")
+        tap.script("echo other", "", name="b/other")
+        tap.script(
+            'here="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"; . "$here/lib/platform.sh"\n'
+            'say one; bash "$here/b/other.sh"'
+        )
+        async with tap.serving() as toolchains:
+            await tap.satisfied(toolchains)
+        assert tap.told()[1:] == ["a/thing: said one", "a/thing: other"]
+
+    async def test_a_script_is_an_argument_whatever_its_folder_is_called(self, tmp_path: Path) -> None:
+        folder = tmp_path / "a $(touch ran) `touch ran` ; touch ran"
+        folder.mkdir()
+        tap = Tap(folder)
+        tap.script(INSTALLS)
+        async with tap.serving() as toolchains:
+            assert await tap.satisfied(toolchains) == (True, "")
+        assert await asyncio.to_thread(lambda: [*tmp_path.rglob("ran")]) == []
+
+
+HANGS = "setsid sleep 1000 &\necho pids $$ $!; wait"
+"""Hangs, with a child in a session of its own."""
+IGNORES = "(trap '' TERM; while :; do sleep 1000; done) &\nsetsid sleep 1000 &\necho pids $$ $(jobs -p); wait"
+"""Hangs, with a child in a session of its own, and one that no SIGTERM ends, which starts others."""
+
+
+async def pids(tap: Tap) -> list[int]:
+    """Return the processes of an installer that hangs, once it has told them."""
+    return [int(word) for word in (await tap.until_told("pids")).split() if word.isdigit()]
+
+
+class TestADiskThatHangs:
+    async def test_is_looked_at_by_one_thread_however_many_ask_and_however_often(
+        self, tap: Tap, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        tap.script("true", check="# check: sh\n")
+        tap.script("true", check="# check: sh\n", name="a/other")
+        goes_on, looks = threading.Event(), list[str]()
+
+        def hang(name: str, folder: Path) -> Requirement:
+            looks.append(name)
+            assert goes_on.wait(60)
+            return read_requirement(name, folder)
+
+        monkeypatch.setattr(module, "read_requirement", hang)
+        monkeypatch.setattr(module, "CHECK_S", 0.05)
+        clock = Clock()
+        toolchains = Toolchains(environ=tap.environ, allow_install=False, clock=clock)
+        askers = [replace(tap.capability, require=(f"a/{name}",)) for name in ("thing", "other") * 10]
+        try:
+            for _ in range(3):
+                told = await asyncio.gather(*(toolchains.check(asker, tap.folder) for asker in askers))
+                assert all("could not be looked for" in checked.why for (checked,) in told)
+                clock.advance(CACHED_S)
+            assert looks == ["a/thing"]
+        finally:
+            goes_on.set()
+        monkeypatch.setattr(module, "CHECK_S", 60)
+        told = await asyncio.gather(*(toolchains.check(asker, tap.folder) for asker in askers))
+        assert all(checked.is_there for (checked,) in told)
+        # What the first one saw in the end may have been in time.
+        assert sorted(looks) in (["a/other", "a/thing"], ["a/other", "a/thing", "a/thing"])
+
+
+class TestEnding:
+    async def test_cancelled_it_is_gone_with_all_that_it_started(self, tap: Tap) -> None:
+        tap.script(IGNORES)
+        async with tap.serving() as toolchains:
+            asked = asyncio.create_task(tap.satisfied(toolchains))
+            started = await pids(tap)
+            asked.cancel()
+            await asyncio.gather(asked, return_exceptions=True)
+            await asyncio.to_thread(lambda: [wait_until_gone(pid) for pid in started])
+        assert len(started) == 3
+
+    async def test_a_gateway_that_stops_ends_it(self, tap: Tap) -> None:
+        tap.script(HANGS)
+        async with tap.serving() as toolchains:
+            asked = asyncio.create_task(tap.satisfied(toolchains))
+            started = await pids(tap)
+        _, why = await asked
+        assert why == "'thing' is not installed; its installer can't be run: the gateway is not serving"
+        for pid in started:
+            wait_until_gone(pid)
+
+    async def test_one_that_takes_too_long_is_ended(self, tap: Tap) -> None:
+        tap.script("echo going; sleep 1000")
+        async with tap.serving(limit_s=0.2) as toolchains:
+            told = "'thing' is not installed; its installer was ended after 0.2 s"
+            assert (await tap.satisfied(toolchains))[1].startswith(told)
+            assert "it is not run again for" in (await tap.satisfied(toolchains))[1]
+
+
+class TestTwoAtOnce:
+    async def test_who_asks_for_the_same_waits_for_the_same(self, tap: Tap) -> None:
+        tap.script(f"echo ran >>~/runs; echo waiting; while [ ! -e ~/go ]; do sleep 0.02; done\n{INSTALLS}")
+        async with tap.serving() as toolchains:
+            first = asyncio.create_task(tap.satisfied(toolchains))
+            await tap.until_told("waiting")
+            second = asyncio.create_task(tap.satisfied(toolchains))
+            await tap.until_told("installing it")
+            first.cancel()
+            await asyncio.gather(first, return_exceptions=True)
+            (tap.home / "go").touch()
+            assert await second == (True, "")
+        assert (tap.home / "runs").read_text() == "ran\n"
+
+    async def test_who_asks_while_an_abandoned_one_ends_has_one_of_his_own(self, tap: Tap) -> None:
+        tap.script(f"if mkdir ~/first; then echo waiting; sleep 1000; fi\n{INSTALLS}")
+        async with tap.serving() as toolchains:
+            first = asyncio.create_task(tap.satisfied(toolchains))
+            await tap.until_told("waiting")
+            first.cancel()
+            assert await tap.satisfied(toolchains) == (True, "")
+
+    async def test_others_wait_for_their_turn(self, tap: Tap) -> None:
+        tap.script(f"mkdir ~/turn; echo begins; while [ ! -e ~/go ]; do sleep 0.02; done; rmdir ~/turn\n{INSTALLS}")
+        tap.script("mkdir ~/turn", "", name="b/other")
+        other = Capability("other", "other/default.toml", Path("other"), require=("b/other",))
+        async with tap.serving() as toolchains:
+            first = asyncio.create_task(tap.satisfied(toolchains))
+            await tap.until_told("begins")
+            second = asyncio.create_task(toolchains.satisfy(other, tap.folder, tap.lines.put_nowait))
+            await tap.until_told("b/other: waiting for another installer to end")
+            (tap.home / "go").touch()
+            assert (await first, (await second)[0].is_there) == ((True, ""), True)
+
+    @pytest.mark.nightly
+    async def test_callers_who_come_and_go_are_all_answered_and_no_two_installers_run_at_once(self, tap: Tap) -> None:
+        capabilities = [Capability(f"c{n}", "x", Path("x"), require=(f"a/c{n}",)) for n in range(3)]
+        for n in range(3):
+            takes_turn = "mkdir ~/turn || touch ~/clash; trap 'rmdir ~/turn' EXIT"
+            tap.script(f"{takes_turn}\nsetsid sleep 1000 &\necho pid $!; sleep 0.0{n}5 & wait $!", name=f"a/c{n}")
+        chance, started = random.Random(5), set[int]()
+
+        def note(line: str) -> None:
+            started.update([int(word) for word in line.split() if word.isdigit()] if " pid " in line else [])
+
+        async def caller(toolchains: Toolchains) -> bool:
+            asked = asyncio.create_task(toolchains.satisfy(chance.choice(capabilities), tap.folder, note))
+            if chance.random() < 0.6:
+                await asyncio.sleep(0.3 * chance.random())
+                asked.cancel()
+            (answer,) = await asyncio.gather(asked, return_exceptions=True)
+            return isinstance(answer, tuple | asyncio.CancelledError)
+
+        now = count(step=2 * RETRY_S)
+        async with tap.serving(clock=lambda: next(now)) as toolchains:
+            for _ in range(12):
+                assert all(await asyncio.gather(*[caller(toolchains) for _ in range(12)]))
+        assert started
+        for pid in started:
+            wait_until_gone(pid)
+        assert not (tap.home / "clash").exists()
+
+
+class TestAGatewayThatIsKilled:
+    def test_leaves_no_process_of_an_installer(self, tap: Tap) -> None:
+        tap.script(HANGS)
+        command = [sys.executable, str(Path(__file__).with_name("installing_gateway.py")), str(tap.folder)]
+        gateway = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=tap.environ, start_new_session=True)
+        try:
+            assert gateway.stdout is not None
+            started = [int(word) for word in next(line for line in gateway.stdout if "pids" in line).split()[2:]]
+        finally:
+            gateway.kill()
+            gateway.wait()
+        assert len(started) == 2
+        for pid in started:
+            wait_until_gone(pid)
+        gateway.stdout.close()

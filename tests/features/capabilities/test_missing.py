@@ -1,0 +1,89 @@
+"""What capabilities require and is not there is told, and nothing is installed that a caller did not enable."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_utilities import AgentServer
+from agent_utilities.capabilities import toolchains
+from agent_utilities.capabilities.model import Capabilities
+from tests.features.capabilities.capable import gateway, listed, offer, session
+from tests.parts import query_of
+
+pytestmark = [pytest.mark.outside, pytest.mark.anyio]
+
+MISSING = "'no-such-program' is not installed"
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> AgentServer:
+    script = tmp_path / "tap" / "deps" / "a" / "thing.sh"
+    script.parent.mkdir(parents=True)
+    script.write_text(f"# check: no-such-program\ntouch {tmp_path}/installed\n")
+    offered = offer()
+    known = dict(offered.capabilities.by_name)
+    known["versioning"] = replace(known["versioning"], require=("a/thing",))
+    return gateway(tmp_path, replace(offered, capabilities=Capabilities(known, taps={"versioning": tmp_path / "tap"})))
+
+
+async def test_a_list_says_what_is_missing_of_which(served: AgentServer) -> None:
+    async with session(served) as client:
+        answer = await client.call_tool("capability", {"action": "list"})
+    rows = {row["name"]: row for row in (answer.structured_content or {})["capabilities"]}
+    (line,) = rows["versioning"]["missing"]
+    assert MISSING in line
+    assert "missing" not in rows["mail"]
+
+
+async def test_on_a_disk_that_hangs_a_list_waits_once_for_all_that_are_required(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goes_on, looks = threading.Event(), []
+
+    def hang(name: str, tap: Path) -> Any:
+        looks.append(name)
+        goes_on.wait(60)
+        raise OSError
+
+    monkeypatch.setattr(toolchains, "read_requirement", hang)
+    monkeypatch.setattr(toolchains, "CHECK_S", 0.01)
+    offered = offer()
+    known = {name: replace(each, require=(f"a/{name}",)) for name, each in offered.capabilities.by_name.items()}
+    taps = dict.fromkeys(known, tmp_path / "tap")
+    try:
+        async with session(gateway(tmp_path, replace(offered, capabilities=Capabilities(known, taps=taps)))) as client:
+            answer = await client.call_tool("capability", {"action": "list"})
+    finally:
+        goes_on.set()
+    assert len(looks) == 1
+    rows = (answer.structured_content or {})["capabilities"]
+    assert len(rows) == len(known)
+    assert all("could not be looked for" in row["missing"][0] for row in rows)
+
+
+async def test_what_words_switch_on_is_checked_behind_and_not_installed(served: AgentServer, tmp_path: Path) -> None:
+    told = asyncio.Event()
+
+    class Heard(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if MISSING in record.getMessage():
+                told.set()
+
+    logger, heard = logging.getLogger("agent_utilities.capabilities"), Heard()
+    logger.addHandler(heard)
+    try:
+        async with session(served) as client:
+            await query_of(served).resolver.capability_router.wait_until_ready()
+            _, summary = await listed(client, q="please show the git log of this project")
+            assert summary["capabilities"]["activated"] == ["versioning"]
+            await asyncio.wait_for(told.wait(), 60)
+    finally:
+        logger.removeHandler(heard)
+    assert not (tmp_path / "installed").exists()
