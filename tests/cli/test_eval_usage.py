@@ -13,7 +13,7 @@ import pytest
 
 from agent_utilities.cli.app import main
 from agent_utilities.cli.evaluation.learned import Session, SessionCounts
-from agent_utilities.usage import schema
+from agent_utilities.usage import database
 
 WORDS = ("apple", "pear", "plum", "fig", "kiwi", "lime", "nut", "oat", "pea", "rye", "yam", "leek")
 TOOLS = [{"id": f"s/{word}", "name": f"tool_{word}", "description": f"Cook {word} soup"} for word in WORDS]
@@ -53,10 +53,10 @@ def log(tmp_path: Path) -> Path:
     """A server's log: `tool_yam` answered two requests, the last of them three times."""
     path = tmp_path / "usage.sqlite"
     with sqlite3.connect(path) as connection:
-        for statement in schema.TABLES:
+        for statement in database.TABLES:
             connection.execute(statement)
-        connection.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {schema.VERSION}")
+        connection.execute(f"PRAGMA application_id = {database.APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {database.VERSION}")
         for n, request in enumerate(["frobnicate it", "zap the gizmo", "zap the gizmo"]):
             values = (1_700_000_000_000 + n, "kitchen", "tool_yam", f"session {n}", request)
             connection.execute(

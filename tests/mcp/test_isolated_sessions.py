@@ -41,7 +41,7 @@ async def reload(gateway: Served, config: GatewayConfig) -> None:
     changed = asyncio.Event()
     gateway.provider.on_change(lambda lists: changed.set())
     await upstreams_of(gateway.gateway).reload(config)
-    while any(upstream.snapshot is None for upstream in upstreams_of(gateway).upstreams):
+    while any(upstream.snapshot is None for upstream in upstreams_of(gateway.gateway).upstreams):
         await changed.wait()
         changed.clear()
 

@@ -38,6 +38,8 @@ PARENT_CHECK_S = 1.0
 READ_BYTES = 16 * 1024
 """Bytes that are read at once. Little is ahead of what waits in the pipe, so that garbage before an answer is counted
 while the process still writes it, and a process that floods waits for us."""
+STDERR_READ_BYTES = 64 * 1024
+"""The same of stderr, where nobody waits for an answer: less would slow a process that says much."""
 _PIPE_BYTES = 1024 * 1024
 """Bytes that a pipe holds at most: more than that was not written before its process exited."""
 
@@ -122,15 +124,15 @@ class UpstreamProcess:
         transport.set_write_buffer_limits(MAX_QUEUED_BYTES)
         self.stdin = asyncio.StreamWriter(transport, protocol, None, loop)
         self.stdout = await self._reader(process.stdout)
-        self.stderr = await self._reader(process.stderr)
+        self.stderr = await self._reader(process.stderr, STDERR_READ_BYTES)
         self._watch()
 
-    async def _reader(self, pipe: IO[bytes]) -> asyncio.StreamReader:
-        reader = asyncio.StreamReader(limit=READ_BYTES // 2)
+    async def _reader(self, pipe: IO[bytes], n_bytes: int = READ_BYTES) -> asyncio.StreamReader:
+        reader = asyncio.StreamReader(limit=n_bytes // 2)
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(reader), pipe
         )
-        transport.max_size = READ_BYTES  # type: ignore[attr-defined]  # it would take 256 KiB at once
+        transport.max_size = n_bytes  # type: ignore[attr-defined]  # it would take 256 KiB at once
         self._outputs[reader] = transport, pipe
         return reader
 
@@ -269,7 +271,7 @@ class StderrPump:
         loop = asyncio.get_running_loop()
         n_read = second = 0
         with suppress(OSError):
-            while data := await stderr.read(READ_BYTES):
+            while data := await stderr.read(STDERR_READ_BYTES):
                 take(data)
                 if (now := int(loop.time())) != second:
                     n_read, second = 0, now
