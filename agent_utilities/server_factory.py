@@ -7,17 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_utilities.features.context.feature import ContextReport
-from agent_utilities.features.query.feature import Query
-from agent_utilities.features.tool_search.feature import ToolSearch
-from agent_utilities.features.usage.feature import Usage
-from agent_utilities.graph.base import ToolGraph
 from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.command_line import installed_version
-from agent_utilities.mcp.feature import Feature
 
 if TYPE_CHECKING:
     from agent_utilities.capabilities.offering import Offer, Offering
+    from agent_utilities.graph.base import ToolGraph
+    from agent_utilities.mcp.feature import Feature
     from agent_utilities.upstream.config import GatewayConfig
     from agent_utilities.upstream.operator.operator_rules import ConfigFiles
 
@@ -61,6 +57,11 @@ def default_features(graph: ToolGraph | None = None) -> list[Feature]:
     Args:
         graph: the graph that queries are resolved on; the configured one where None.
     """
+    from agent_utilities.features.context.feature import ContextReport  # a server of the author's own features has none
+    from agent_utilities.features.query.feature import Query
+    from agent_utilities.features.tool_search.feature import ToolSearch
+    from agent_utilities.features.usage.feature import Usage
+
     usage = Usage()
     query = Query(usage, graph)
     return [usage, ToolSearch(query), query, ContextReport()]
@@ -130,7 +131,11 @@ def gateway_features(
             None.
         graph: the graph that queries are resolved on; the configured one where None.
     """
+    from agent_utilities.features.context.feature import ContextReport  # what is no gateway imports none of it
+    from agent_utilities.features.query.feature import Query
+    from agent_utilities.features.tool_search.feature import ToolSearch
     from agent_utilities.features.upstreams.feature import Upstreams
+    from agent_utilities.features.usage.feature import Usage
 
     usage = Usage(counts_by_default=True)
     query = Query(usage, graph, settles=False)

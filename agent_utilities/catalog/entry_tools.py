@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from agent_utilities.catalog.search_result import MAX_RESULTS, n_results, nearest_names
 from agent_utilities.errors import InputError
 
 TOOL_SEARCH, CALL_TOOL = "tool_search", "call_tool"
 ALIASES = ("mcp_load", "ToolSearch", "search_tools")
 """Names by which other hosts know `tool_search`: calls of them are answered, and they are never listed."""
 EVERY_NAME = (TOOL_SEARCH, CALL_TOOL, *ALIASES)
+MAX_RESULTS = 25
+"""The most tools that one search gives or names."""
+DEFAULT_RESULTS = 10
+"""How many of them where nobody says."""
 """What a deny may name without a tool of that name."""
 _OTHERWISE = "mcp_"
 """What the name begins with where another tool has it."""
@@ -192,21 +195,23 @@ def _read_max_results(most: object) -> int | None:
     return most
 
 
+def n_results(max_results: int | None) -> int:
+    """Return the most tools that a search gives or names.
+
+    Raises:
+        InputError: it is less than 1 or more than 25.
+    """
+    if max_results is None:
+        return DEFAULT_RESULTS
+    if not 1 <= max_results <= MAX_RESULTS:
+        hint = f"give a whole number from 1 to {MAX_RESULTS}"
+        raise InputError("not a number of tools that one search gives", max_results, "tool_search: max_results", hint)
+    return max_results
+
+
 def _check_unicode(key: str, text: str) -> None:
     if any("\ud800" <= character <= "\udfff" for character in text):
         raise InputError("not Unicode text", text, f"tool_search: {key}", "leave lone surrogates out")
-
-
-def no_such_server(server: str, servers: Iterable[str]) -> InputError:
-    """Return the error for a server that is not there.
-
-    Args:
-        server: what was asked for.
-        servers: the servers and tags of the tools that the caller may use, and of no others.
-    """
-    near = " or ".join(nearest_names(server, servers))
-    hint = f"did you mean {near}?" if near else "leave it out to search all"
-    return InputError("no such server", server, "tool_search: server", hint)
 
 
 def call_arguments(arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

@@ -8,14 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent_utilities.catalog.document import first_sentence
+from agent_utilities.catalog.entry_tools import MAX_RESULTS, n_results
 from agent_utilities.catalog.tokens import n_tokens
 from agent_utilities.errors import InputError
 from agent_utilities.selection.model import RankedTool
 
-MAX_RESULTS = 25
-"""The most tools that one search gives or names."""
-DEFAULT_RESULTS = 10
-"""How many of them where nobody says."""
 FULL_TOKENS = 1_200
 """About how many tokens of definitions a search gives where nobody says how many tools."""
 N_LONG, LONG_TOKENS = 5, 2_000
@@ -27,7 +24,7 @@ _N_NEAREST = 3
 _LEAST_LIKENESS_OF_ALL, _LEAST_LIKENESS_OF_PARTS = 70, 60
 _N_COMPARED = 100
 """Characters of what was asked for that are compared with names."""
-_FROM_QUERY, _FROM_MAX_RESULTS = "tool_search: query", "tool_search: max_results"
+_FROM_QUERY = "tool_search: query"
 _QUERY_HINT = "say in a few words what the tool should do, or name tools as select:a,b"
 
 
@@ -67,18 +64,16 @@ def parse_query(query: str) -> Words | Select:
     return Select(names)
 
 
-def n_results(max_results: int | None) -> int:
-    """Return the most tools that a search gives or names.
+def no_such_server(server: str, servers: Iterable[str]) -> InputError:
+    """Return the error for a server that is not there.
 
-    Raises:
-        InputError: it is less than 1 or more than 25.
+    Args:
+        server: what was asked for.
+        servers: the servers and tags of the tools that the caller may use, and of no others.
     """
-    if max_results is None:
-        return DEFAULT_RESULTS
-    if not 1 <= max_results <= MAX_RESULTS:
-        hint = f"give a whole number from 1 to {MAX_RESULTS}"
-        raise InputError("not a number of tools that one search gives", max_results, _FROM_MAX_RESULTS, hint)
-    return max_results
+    near = " or ".join(nearest_names(server, servers))
+    hint = f"did you mean {near}?" if near else "leave it out to search all"
+    return InputError("no such server", server, "tool_search: server", hint)
 
 
 def chosen(

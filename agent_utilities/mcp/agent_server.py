@@ -28,7 +28,6 @@ from pydantic import ValidationError as PydanticValidationError
 
 from agent_utilities.catalog.document import ToolServer
 from agent_utilities.catalog.model import Catalog, ComponentKind
-from agent_utilities.graph.base import ToolGraph
 from agent_utilities.mcp import answers
 from agent_utilities.mcp.changes.changes import Changes
 from agent_utilities.mcp.changes.watching import Watch
@@ -47,11 +46,8 @@ from agent_utilities.mcp.lifespan import with_background
 from agent_utilities.mcp.operator_bounds import OperatorBounds
 from agent_utilities.mcp.own_tool import OwnTool
 from agent_utilities.mcp.request import Request, request_in_force
-from agent_utilities.mcp.routes import http
-from agent_utilities.mcp.routes.json_routes import json_routes
 from agent_utilities.mcp.sessions import Client, Session, Sessions
 from agent_utilities.mcp.stopping import Stopping
-from agent_utilities.mcp.surface.argument_errors import explain_arguments
 from agent_utilities.mcp.surface.foreign_answers import is_response_cache
 from agent_utilities.mcp.surface.surface import Surface
 from agent_utilities.mcp.surface.verdict import CollectingDecisions, verdict_in_force
@@ -62,6 +58,7 @@ from agent_utilities.mcp.wire.parameter_headers import header_schema
 from agent_utilities.selection.model import Selection
 
 if TYPE_CHECKING:
+    from agent_utilities.graph.base import ToolGraph
     from agent_utilities.mcp.metrics import Metrics
 
 _T = TypeVar("_T")
@@ -329,6 +326,8 @@ class AgentServer(FastMCP[Any]):
         except ValidationError as error:
             if not isinstance(wrong := error.__cause__, PydanticValidationError):
                 raise
+            from agent_utilities.mcp.surface.argument_errors import explain_arguments  # for wrong calls alone
+
             tool = await self.get_tool(name, version=version)
             parameters = tool.parameters.get("properties", {}) if tool is not None else {}
             text = explain_arguments(name, wrong, parameters)
@@ -422,6 +421,8 @@ class AgentServer(FastMCP[Any]):
 
     async def run_http_async(self, *args: Any, **options: Any) -> None:
         """Serve over HTTP until stopped; see `FastMCP.run_http_async`, and `run_stdio_async` for what it raises."""
+        from agent_utilities.mcp.routes import http  # over stdio there are no routes
+
         given = http.run_options(inspect.signature(super().run_http_async).bind(*args, **options).arguments)
         self.address = given.get("host") or fastmcp.settings.host
         try:
@@ -438,6 +439,9 @@ class AgentServer(FastMCP[Any]):
             args, options: as FastMCP takes them, but that only False as `host_origin_protection` turns our guard off,
                 see `HostGuard`; `allowed_hosts` and `allowed_origins` are let in beside those that the operator names.
         """
+        from agent_utilities.mcp.routes import http  # over stdio there are no routes
+        from agent_utilities.mcp.routes.json_routes import json_routes
+
         given = inspect.signature(super().http_app).bind(*args, **options).arguments
         app = http.application(self, self.features, super().http_app, given, self.address)
         self.transport = given.get("transport", "http")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fastmcp.exceptions import NotFoundError
 from fastmcp.resources.base import Resource
@@ -12,12 +12,14 @@ from fastmcp.utilities.versions import VersionSpec
 
 from agent_utilities.catalog.model import ComponentKind, entry
 from agent_utilities.mcp.fastmcp_internals import as_over_stdio, look_up_resource, tool_of_task
-from agent_utilities.mcp.host import Host
 from agent_utilities.mcp.relayed_error import relayed
 from agent_utilities.mcp.surface.components import Component, entry_of, name_of
 from agent_utilities.mcp.surface.foreign_answers import Core, is_shown, may_answer_lists, reads_lists
 from agent_utilities.mcp.surface.verdict import CollectingDecisions, Verdict
 from agent_utilities.visibility.decision import Decision
+
+if TYPE_CHECKING:
+    from agent_utilities.mcp.host import Host
 
 _A = TypeVar("_A")
 _C = TypeVar("_C", bound=Component)

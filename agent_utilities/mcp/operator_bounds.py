@@ -11,7 +11,8 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any, cast
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
 
 from fastmcp.server.providers import Provider
 from fastmcp.server.providers.aggregate import AggregateProvider
@@ -25,17 +26,19 @@ from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind, Entry, 
 from agent_utilities.errors import SelectionError
 from agent_utilities.mcp.fastmcp_internals import as_over_stdio, inner_provider, whole_lifespan
 from agent_utilities.mcp.feature_list import FeatureList
-from agent_utilities.mcp.host import Host
 from agent_utilities.mcp.kept_provider import KeptProvider
 from agent_utilities.mcp.surface.components import entry_of
 from agent_utilities.mcp.surface.surface import Surface
 from agent_utilities.mcp.surface.visibility_transform import DynamicVisibilityTransform
-from agent_utilities.mcp.surface_size import SurfaceSize
 from agent_utilities.selection.channels import spelled
 from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import NOTHING, Channel, NameSet, Setting
 from agent_utilities.visibility.decision import Decision, decide
 from agent_utilities.visibility.unfit import UnfitName, unfit_names
+
+if TYPE_CHECKING:
+    from agent_utilities.mcp.host import Host
+    from agent_utilities.mcp.surface_size import SurfaceSize
 
 logger = logging.getLogger("agent_utilities.start")
 
@@ -57,7 +60,13 @@ class OperatorBounds:
         self._unfit: tuple[UnfitName, ...] = ()
         self._seen: set[str] = set()
         self._is_told = False
-        self.size = SurfaceSize(lambda: server.surface)
+
+    @cached_property
+    def size(self) -> SurfaceSize:
+        """Warns where much is listed."""
+        from agent_utilities.mcp.surface_size import SurfaceSize  # nothing is judged before the server starts
+
+        return SurfaceSize(lambda: self._server.surface)
 
     async def tell(self, *, on_stderr: bool, log_level: str | None = None) -> None:
         """Say what holds, once a server; called when its lifespan has been entered and nothing is served yet.

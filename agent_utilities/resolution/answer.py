@@ -26,10 +26,6 @@ class CallerScope:
     names: Callable[[], frozenset[str]]
 
 
-N_NEAR = 8
-"""The most tools that a request stands near to."""
-
-
 @dataclass(frozen=True, slots=True)
 class Trail:
     """What one caller did before.

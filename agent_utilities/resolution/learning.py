@@ -17,7 +17,7 @@ from agent_utilities.graph.sync import ToolEdge
 from agent_utilities.resolution.catalog_ranker import CatalogRanker
 from agent_utilities.resolution.prior import NO_PRIOR, Prior, tool_edges
 from agent_utilities.runtime.waiting import in_daemon_thread
-from agent_utilities.usage.model import NOTHING_LEARNED, Learned
+from agent_utilities.usage.model import EVERYBODY, NOBODY, NOTHING_LEARNED, Learned, UsageSource
 
 logger = logging.getLogger("agent_utilities.usage")
 
@@ -25,29 +25,6 @@ _N_SCOPES = 64
 _OTHERS_S = 60.0
 _REST = 20.0
 """How many times as long as a reading took nothing is read: a log of 200,000 calls takes a second of a processor."""
-
-NOBODY = "-"
-"""The scope of a caller who did not authenticate, where usage counts for each subject: nothing is learned for him."""
-
-
-ReadLearned = Callable[[str], Learned]
-"""Returns what the log teaches in a scope; it may take long, and fail."""
-
-EVERYBODY = ""
-"""The scope of what everybody's calls on a server teach."""
-
-
-@dataclass(frozen=True, slots=True)
-class UsageSource:
-    """Where it is known from what was called.
-
-    Args:
-        read: reads the log.
-        is_shared: whether everybody's calls teach everybody; else each subject's teach him alone.
-    """
-
-    read: ReadLearned
-    is_shared: bool = True
 
 
 @dataclass(frozen=True, slots=True)

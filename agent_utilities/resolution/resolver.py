@@ -32,13 +32,14 @@ from agent_utilities.resolution.answer import (
 )
 from agent_utilities.resolution.capability_router import CapabilityRouter
 from agent_utilities.resolution.catalog_ranker import CatalogRanker, CatalogSearch
-from agent_utilities.resolution.learning import Teaching, UsageSource
+from agent_utilities.resolution.learning import Teaching
 from agent_utilities.resolution.orchestrator import DynamicToolOrchestrator
 from agent_utilities.resolution.prior import with_prior
 from agent_utilities.runtime.caches import cache_bytes
 from agent_utilities.runtime.waiting import Deadline
 from agent_utilities.selection.model import UNRESOLVED, Resolution
 from agent_utilities.settings import Settings
+from agent_utilities.usage.model import UsageSource
 
 if TYPE_CHECKING:
     from agent_utilities.ranking.hybrid import HybridRanker
@@ -249,23 +250,29 @@ class Resolver:
         self._graph()
         open_rankers(self._settings())
 
+    def begin(self) -> None:
+        """Let queries wait from now on for what `run` opens."""
+        if self._opened is None:
+            self._asked, self._opened = asyncio.Event(), asyncio.Event()
+
     async def run(self, first: Awaitable[None] | None = None) -> None:
         """Keep graph and ranker until cancelled; returns at once where they are off.
 
         Args:
             first: what is to be done before they are made; a query that comes meanwhile waits as it does for them.
         """
-        self._asked, self._opened = asyncio.Event(), asyncio.Event()
+        self.begin()
         try:
             if first is not None:
                 await first
-            if self.settle_s is None:
+            if self.settle_s is None and self._asked is not None:
                 await self._asked.wait()
-            if self._open():
+            if self._open() and self._opened is not None:
                 self._opened.set()
                 await self._keep()
         finally:
-            self._opened.set()
+            if self._opened is not None:
+                self._opened.set()
             self._asked = self._opened = None
 
     async def run_once(self, resolve: Callable[[], Awaitable[_T]]) -> _T:

@@ -21,11 +21,10 @@ from agent_utilities.activation.active import (
 from agent_utilities.activation.active_text import written
 from agent_utilities.catalog.argument_fit import explained
 from agent_utilities.catalog.context import ContextReport
-from agent_utilities.catalog.entry_tools import CALL_TOOL, call_arguments, search_arguments
+from agent_utilities.catalog.entry_tools import CALL_TOOL, call_arguments, n_results, search_arguments
 from agent_utilities.catalog.search_result import (
     SearchResult,
     Select,
-    n_results,
     nearest_names,
     parse_query,
     search_result,

@@ -24,10 +24,10 @@ from agent_utilities.catalog.entry_tools import (
     EntryNames,
     call_definition,
     entry_names,
-    no_such_server,
     search_definition,
 )
 from agent_utilities.catalog.model import Entry, entry
+from agent_utilities.catalog.search_result import no_such_server
 from agent_utilities.catalog.topics import DeferredTool, deferred_text
 from agent_utilities.errors import InputError
 from agent_utilities.router.formats import LegalNames

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -140,6 +140,26 @@ class Learned:
 
 NOTHING_LEARNED = Learned()
 """Of an empty log, or none."""
+
+EVERYBODY = ""
+"""The scope of what everybody's calls on a server teach."""
+NOBODY = "-"
+"""The scope of callers who did not authenticate, where usage counts for each subject: nothing is learned for them."""
+N_NEAR = 8
+"""The most tools that a request stands near to."""
+
+
+@dataclass(frozen=True, slots=True)
+class UsageSource:
+    """Where it is known from what was called.
+
+    Args:
+        read: returns what the log teaches in a scope; it may take long, and fail.
+        is_shared: whether everybody's calls teach everybody; else each subject's teach them alone.
+    """
+
+    read: Callable[[str], Learned]
+    is_shared: bool = True
 
 
 def usage_file(server: str, given: str = "") -> Path:

@@ -7,7 +7,6 @@ from functools import cached_property
 from hashlib import blake2b
 
 from agent_utilities.activation.active import Active
-from agent_utilities.catalog.context import ACTIVE, ATTACHED, DEFERRED, LISTED, PINS
 from agent_utilities.catalog.model import Catalog, Entry
 from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import UNANSWERED, Side, Status
@@ -201,6 +200,8 @@ def sections_of(decision: Decision) -> dict[str, str]:
     Args:
         decision: what a caller is listed.
     """
+    from agent_utilities.catalog.context import ACTIVE, ATTACHED, DEFERRED, LISTED, PINS  # for reports alone
+
     entries, visible = decision.catalog.entries, decision.visible_names
     sections = {name: LISTED if name in visible else DEFERRED for name in decision.permitted_names}
     if decision.defers:

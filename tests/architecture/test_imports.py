@@ -36,6 +36,22 @@ def test_the_factory_loads_nothing_that_fastmcp_does_not_and_few_servers_use():
     assert (loaded - modules("import fastmcp.server.http, fastmcp")) & SELDOM_USED == set()
 
 
+def test_a_server_over_stdio_loads_no_graph_and_no_ranker_before_a_query_comes():
+    program = """
+import asyncio, sys
+from fastmcp import Client
+from agent_utilities import create_mcp_server
+server = create_mcp_server("s", environ={})
+server.tool(lambda: "", name="kite")
+async def main():
+    async with Client(server) as client:
+        await client.list_tools()
+        rooms = ("resolution", "graph", "ranking", "features.tool_search.search")
+        assert not [m for m in sys.modules if m.startswith(tuple(f"agent_utilities.{room}" for room in rooms))]
+asyncio.run(main())"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -5,10 +5,10 @@ from __future__ import annotations
 from agent_utilities.catalog.entry_tools import (
     CALL_TOOL_DESCRIPTION,
     CALL_TOOL_SCHEMA,
+    MAX_RESULTS,
     TOOL_SEARCH_DESCRIPTION,
     TOOL_SEARCH_SCHEMA,
 )
-from agent_utilities.catalog.search_result import MAX_RESULTS
 from agent_utilities.catalog.tokens import n_tokens
 from agent_utilities.catalog.topics import MAX_TOKENS
 

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_utilities.catalog.entry_tools import DEFAULT_RESULTS, MAX_RESULTS
 from agent_utilities.catalog.search_result import (
-    DEFAULT_RESULTS,
     FULL_TOKENS,
     LONG_TOKENS,
-    MAX_RESULTS,
     N_LONG,
     Select,
     Words,

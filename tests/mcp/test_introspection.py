@@ -10,9 +10,12 @@ import pytest
 from fastmcp import FastMCP
 
 from agent_utilities import create_mcp_server
+from agent_utilities.catalog.model import Catalog, entry
 from agent_utilities.cli.evaluation.data import read_tools
-from agent_utilities.features.query.introspection import Introspection
+from agent_utilities.features.query.introspection import Introspection, caller_scope
+from agent_utilities.mcp.surface.surface import Surface
 from agent_utilities.mcp.tool_origin import given_name
+from agent_utilities.selection.model import NOTHING
 
 pytestmark = pytest.mark.anyio
 ROWS = [
@@ -35,6 +38,15 @@ async def test_the_index_served_is_the_index_measured(tmp_path: Path) -> None:
     measured = {tool.document for tool in read_tools(tmp_path / "tools.jsonl")}
     served = await Introspection(server, lambda: None).live_tools()
     assert set(served.documents) == measured
+
+
+def test_scopes_that_hold_different_tools_are_told_apart_whatever_the_names() -> None:
+    surface = Surface({})
+    catalog = Catalog(tuple(entry("tool", name) for name in ("a, b", "a,b", "a", "b", "c")))
+    refusals = [frozenset({"a,b"}), frozenset({"a, b"}), frozenset({"a", "b"}), frozenset({"a"}), frozenset[str]()]
+    verdict = surface.verdict(NOTHING, shapes_lists=False)
+    scopes = [caller_scope(surface, verdict, catalog, refused) for refused in refusals]
+    assert len({each.names() for each in scopes}) == len({each.digest for each in scopes}) == len(refusals)
 
 
 @pytest.mark.parametrize(

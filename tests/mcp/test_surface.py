@@ -7,7 +7,6 @@ from fastmcp.tools.base import Tool
 
 from agent_utilities import create_mcp_server
 from agent_utilities.activation.active import AUTO
-from agent_utilities.catalog.model import Catalog, entry
 from agent_utilities.mcp.fastmcp_internals import as_over_stdio
 from agent_utilities.mcp.surface.operator import Operator
 from agent_utilities.mcp.surface.surface import Surface
@@ -19,16 +18,6 @@ pytestmark = pytest.mark.anyio
 
 def launch() -> str:
     return "gone"
-
-
-class TestScope:
-    def test_two_that_hold_different_tools_are_told_apart_whatever_the_names(self) -> None:
-        surface = Surface({})
-        catalog = Catalog(tuple(entry("tool", name) for name in ("a, b", "a,b", "a", "b", "c")))
-        refusals = [frozenset({"a,b"}), frozenset({"a, b"}), frozenset({"a", "b"}), frozenset({"a"}), frozenset[str]()]
-        verdict = surface.verdict(NOTHING, shapes_lists=False)
-        scopes = [surface.scope(verdict, catalog, refused) for refused in refusals]
-        assert len({each.names() for each in scopes}) == len({each.digest for each in scopes}) == len(refusals)
 
 
 class TestKnown:

@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from agent_utilities.resolution.learning import NOBODY, Learning, UsageSource
-from agent_utilities.usage.model import NOTHING_LEARNED, Learned
+from agent_utilities.resolution.learning import Learning
+from agent_utilities.usage.model import NOBODY, NOTHING_LEARNED, Learned, UsageSource
 
 pytestmark = pytest.mark.anyio
 

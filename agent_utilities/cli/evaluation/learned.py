@@ -11,11 +11,10 @@ from typing import Any, Literal, TypeVar, get_args
 from agent_utilities.cli.evaluation.data import Tool, past_requests, read_requests, rows
 from agent_utilities.errors import InputError
 from agent_utilities.graph.matching import Neighbour
-from agent_utilities.resolution.answer import N_NEAR
 from agent_utilities.resolution.prior import Prior, neighbour_shares, with_prior
 from agent_utilities.selection.model import Resolution, nearest
 from agent_utilities.usage.learning import Step, sequences
-from agent_utilities.usage.model import NOTHING_LEARNED, Learned
+from agent_utilities.usage.model import N_NEAR, NOTHING_LEARNED, Learned
 
 Part = Literal["past_requests", "recency", "used_with", "followed_by"]
 """`past_requests`: requests that each tool answered · `recency`: how much each was used of late · `used_with`: tools

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from fastmcp.tools.base import Tool
 from fastmcp.utilities.versions import dedupe_with_versions
@@ -12,17 +12,18 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute
 
-from agent_utilities.catalog.context import ENTRY_TOOLS, LISTED, PINS, SectionTool, context_report
 from agent_utilities.features.tool_search.feature import n_evicted
 from agent_utilities.mcp.feature import Feature
 from agent_utilities.mcp.own_tool import OwnTool
 from agent_utilities.mcp.request import Request, serving
-from agent_utilities.mcp.routes.json_routes import guarded
 from agent_utilities.mcp.surface.verdict import CollectingDecisions
 from agent_utilities.mcp.tool_origin import origin_of
 from agent_utilities.mcp.wire.request import selection_of
 from agent_utilities.runtime.waiting import in_turns
 from agent_utilities.visibility.decision import Decision, sections_of
+
+if TYPE_CHECKING:
+    from agent_utilities.catalog.context import SectionTool
 
 PATH = "/context"
 _FOR_MODELS = ("name", "description", "inputSchema")
@@ -35,6 +36,8 @@ class ContextReport(Feature):
 
     def routes(self) -> Sequence[BaseRoute]:
         """Return the route; behind the server's auth, and under the caller's selection, as `/tools` is."""
+        from agent_utilities.mcp.routes.json_routes import guarded  # over stdio there are no routes
+
         return [guarded(self.host, PATH, self._context)]
 
     async def _context(self, request: HttpRequest) -> Response:
@@ -43,6 +46,8 @@ class ContextReport(Feature):
         With the header `Mcp-Session-Id` of a live session of the same caller, it is of what that session's next list
         would have; the session stays as it is. Another's session reads like one that never was.
         """
+        from agent_utilities.catalog.context import context_report  # for whoever asks for it
+
         session = self.host.sessions.named_by(request)
         selection = selection_of(request)
         await self.host.wait_for_first(selection, "tool")
@@ -74,6 +79,8 @@ class ContextReport(Feature):
 
     async def _section_tools(self, request: Request) -> tuple[list[SectionTool], Decision]:
         """Return all that the caller may use: what they are listed, in order, and then what is not visible to them."""
+        from agent_utilities.catalog.context import ENTRY_TOOLS, LISTED, PINS  # as above
+
         host, verdict = self.host, request.verdict
         with serving(request), CollectingDecisions(verdict) as decisions:
             listed = _newest(await host.list_tools())

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from functools import cached_property, partial
 from hashlib import blake2b
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from agent_utilities.catalog.model import ComponentKind
-from agent_utilities.features.query.introspection import Introspection
 from agent_utilities.features.usage.feature import Usage
-from agent_utilities.graph.base import ToolGraph
 from agent_utilities.mcp.events import CatalogListed, Event, ToolsChanged
 from agent_utilities.mcp.feature import Feature
-from agent_utilities.mcp.host import Host
 from agent_utilities.mcp.request import Request
-from agent_utilities.resolution.answer import N_NEAR, NO_TRAIL, CallerScope, Trail
-from agent_utilities.resolution.resolver import Resolver
 from agent_utilities.runtime.waiting import Deadline, in_daemon_thread
 from agent_utilities.selection.merge import effective
 from agent_utilities.selection.model import ANSWERED, UNRESOLVED, Resolution, Selection, load_comparison
+from agent_utilities.usage.model import N_NEAR
 from agent_utilities.visibility.curation import Preferences
 from agent_utilities.visibility.decision import Decision
+
+if TYPE_CHECKING:
+    from agent_utilities.features.query.introspection import Introspection
+    from agent_utilities.graph.base import ToolGraph
+    from agent_utilities.resolution.answer import CallerScope, Trail
+    from agent_utilities.resolution.resolver import Resolver
 
 _SEARCH_S = 10.0
 """Seconds that a search waits at most: a model waits for its result, and the first one makes the index."""
@@ -41,13 +46,23 @@ class Query(Feature):
 
     def __init__(self, usage: Usage, graph: ToolGraph | None = None, *, settles: bool = True) -> None:
         self._usage, self._graph, self._settles = usage, graph, settles
+        self._needed: asyncio.Event | None = None
+        """Set once there is a resolver; there while the server runs."""
 
-    def attach(self, host: Host) -> None:
-        """Make what resolves queries on the server's tools; nothing is loaded before it runs."""
-        super().attach(host)
-        operator = host.surface.operator
-        self.introspection = Introspection(host, on_news=lambda: self.resolver.refresh())
-        self.resolver = Resolver(
+    @cached_property
+    def introspection(self) -> Introspection:
+        """Lists the server's tools for graph and ranker."""
+        from agent_utilities.features.query.introspection import Introspection  # not before a query needs it
+
+        return Introspection(self.host, on_news=lambda: self.resolver.refresh())
+
+    @cached_property
+    def resolver(self) -> Resolver:
+        """Resolves queries; made, and graph and ranking imported, when it is first needed."""
+        from agent_utilities.resolution.resolver import Resolver
+
+        host, operator = self.host, self.host.surface.operator
+        resolver = Resolver(
             lambda: host.name,
             self.introspection.live_tools,
             lambda: operator.settings,
@@ -55,20 +70,48 @@ class Query(Feature):
             self._graph,
             self._usage.source,
         )
-        self._usage.on_news = self.resolver.learn_news
+        self._usage.on_news = resolver.learn_news
+        if self._needed is not None:
+            resolver.begin()
+            self._needed.set()
+        return resolver
+
+    async def _loaded(self) -> Resolver:
+        """Return the resolver; its rooms are imported in a thread, since that takes a tenth of a second (law L7)."""
+        if not self._is_made:
+            await in_daemon_thread(partial(import_module, "agent_utilities.resolution.resolver"))
+        return self.resolver
+
+    @property
+    def _is_made(self) -> bool:
+        return "resolver" in vars(self)
 
     def check(self) -> None:
-        """Refuse settings of graph and ranker that can't be."""
-        self.resolver.check()
+        """Refuse settings of graph and ranker that can't be; there are none of others."""
+        if self._is_asked_for or self.host.surface.operator.settings.embeddings:
+            self.resolver.check()
 
     async def run(self) -> None:
         """Keep graph and ranker while the server runs."""
-        self.resolver.settle_s = self.settle_s()
+        self._needed = asyncio.Event()
         try:
+            settle_s = self.settle_s()
+            if settle_s is None and not self._is_made:
+                await self._needed.wait()
+            resolver = await self._loaded()
+            resolver.settle_s = settle_s
             is_http = self.host.transport not in (None, "stdio")
-            await self.resolver.run(in_daemon_thread(load_comparison) if is_http else None)
+            await resolver.run(in_daemon_thread(load_comparison) if is_http else None)
         finally:
-            self.introspection.forget()
+            self._needed = None
+            if self._is_made:
+                self.introspection.forget()
+
+    @property
+    def _is_asked_for(self) -> bool:
+        """Whether the operator asks for a graph."""
+        operator = self.host.surface.operator
+        return operator.settings.graph not in ("auto", "off") or bool(operator.environ.get("NEO4J_URI", "").strip())
 
     def settle_s(self) -> float | None:
         """Return how many seconds after the start graph and index are made where no query comes; None for never.
@@ -78,12 +121,13 @@ class Query(Feature):
         operator = self.host.surface.operator
         if effective(operator.selection).query is not None:
             return 0.0
-        is_asked_for = operator.settings.graph not in ("auto", "off") or operator.environ.get("NEO4J_URI", "").strip()
         settles = self._settles and self.host.transport not in (None, "stdio")
-        return _SETTLE_S if settles or self._graph is not None or is_asked_for else None
+        return _SETTLE_S if settles or self._graph is not None or self._is_asked_for else None
 
     def notify(self, event: Event) -> None:
-        """Take note of tools that have come or changed."""
+        """Take note of tools that have come or changed, where they were ever listed for a query."""
+        if not self._is_made:
+            return
         match event:
             case CatalogListed(catalog):
                 self.introspection.listed(catalog)
@@ -111,13 +155,16 @@ class Query(Feature):
             return UNRESOLVED
         if self.host.surface.operator.settings.curation == "off":
             return Resolution(cause="curation is off")
-        if (deadline := await self.resolver.wait_for_tools()) is None:
+        resolver = await self._loaded()
+        if (deadline := await resolver.wait_for_tools()) is None:
             return UNRESOLVED
         scope = await self.introspection.scope(request.verdict)
-        return await self.resolver.resolve(query, scope, limit, deadline, self._trail(request, scope))
+        return await resolver.resolve(query, scope, limit, deadline, self._trail(request, scope))
 
     def _trail(self, request: Request, scope: CallerScope | None) -> Trail:
         """Return what the caller did before, as far as they may use those tools now (law L1)."""
+        from agent_utilities.resolution.answer import NO_TRAIL, Trail  # its room is loaded by now
+
         if self.resolver.teaching is None or scope is None:
             return NO_TRAIL
         called = self._usage.called(request)
@@ -127,7 +174,8 @@ class Query(Feature):
 
     async def wait_to_search(self) -> None:
         """Wait for the index where one is being made, some seconds at most."""
-        await self.resolver.wait_to_search(Deadline.after(_SEARCH_S))
+        resolver = await self._loaded()
+        await resolver.wait_to_search(Deadline.after(_SEARCH_S))
 
     async def search(self, request: Request, words: str, names: frozenset[str], limit: int) -> Resolution:
         """Return the best of some tools for words, whether or not they answer them; never fails.
@@ -139,18 +187,21 @@ class Query(Feature):
             limit: the most to name.
         """
         deadline = Deadline.after(_SEARCH_S)
-        await self.resolver.wait_to_search(deadline)
+        resolver = await self._loaded()
+        await resolver.wait_to_search(deadline)
         scope = await self.introspection.scope(request.verdict)
+        from agent_utilities.resolution.answer import CallerScope  # its room is loaded by now
+
         if scope is not None and len(names) != len(permitted := scope.names()):
             digest = blake2b("\n".join(sorted(names)).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
             scope = CallerScope(f"{scope.digest}:{digest}", lambda: permitted & names)
-        return await self.resolver.search(words, scope, limit, deadline, self._trail(request, scope))
+        return await resolver.search(words, scope, limit, deadline, self._trail(request, scope))
 
     async def report(self, selection: Selection, make: Callable[[], Awaitable[Request]]) -> Request:
         """Return a request for a report, after graph and index were made for its query where no server runs."""
         if self.host.surface.settled(selection).preferences.query is None:
             return await make()
-        return await self.resolver.run_once(make)
+        return await (await self._loaded()).run_once(make)
 
     # -- what is told ------------------------------------------------------------------------------------------------
 
@@ -185,6 +236,8 @@ class Query(Feature):
 
     def health(self) -> Mapping[str, Any]:
         """Return the state of graph and ranker, and what was learned from usage."""
+        if not self._is_made:
+            return {"graph": {"status": "off"}, "ranker": {"status": "off"}}
         teaching = self.resolver.teaching
         learned = {} if teaching is None else {"usage": {**self._usage.told(), "learned": teaching.health()}}
         return {**self.resolver.health(), **learned}

@@ -18,6 +18,7 @@ from agent_utilities.catalog.model import Catalog
 from agent_utilities.graph.base import ToolRecord, UpstreamRecord, record_of, upstream_record
 from agent_utilities.mcp.host import Host
 from agent_utilities.mcp.surface.introspecting import introspecting
+from agent_utilities.mcp.surface.surface import Surface
 from agent_utilities.mcp.surface.verdict import Verdict
 from agent_utilities.mcp.tool_origin import origin_of
 from agent_utilities.mcp.whole_catalog import admitted, everybodys, everything
@@ -82,8 +83,9 @@ class Introspection:
         if refused:
             with introspecting():
                 refused -= last.names_in(await admitted(self._server))
-        await self._surface.judge("tool", last.catalog, replace(verdict, shapes_lists=False))
-        return self._surface.scope(verdict, last.catalog, refused)
+        bounds_alone = replace(verdict, shapes_lists=False)
+        await self._surface.judge("tool", last.catalog, bounds_alone)
+        return caller_scope(self._surface, bounds_alone, last.catalog, refused)
 
     def listed(self, catalog: Catalog) -> None:
         """Take note of what a caller was listed: tools of a provider may have come or changed without its telling."""
@@ -146,6 +148,16 @@ class Introspection:
             listed = introspected.names_in(await everybodys(self._server))
             introspected = replace(introspected, guarded=guarded | (versions.keys() - listed))
         return introspected
+
+
+def caller_scope(surface: Surface, verdict: Verdict, catalog: Catalog, refused: frozenset[str]) -> CallerScope:
+    """Return the tools that a verdict permits, without those whose own `auth` check refuses the caller."""
+
+    def names() -> frozenset[str]:
+        decision = surface.decision("tool", catalog, verdict)
+        return frozenset(catalog.entries[i].name for i in decision.permitted) - refused
+
+    return CallerScope(f"{catalog.digest}:{verdict.effective.bounds_digest}:{sorted(refused)}", names)
 
 
 def _upstream_record(server: ToolServer) -> UpstreamRecord:

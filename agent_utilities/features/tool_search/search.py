@@ -10,14 +10,14 @@ from fastmcp.exceptions import ToolError
 from fastmcp.tools.base import Tool, ToolResult
 
 from agent_utilities.activation.active_text import written
-from agent_utilities.catalog.entry_tools import EntryNames, SearchArguments, no_such_server, search_arguments
+from agent_utilities.catalog.entry_tools import EntryNames, SearchArguments, n_results, search_arguments
 from agent_utilities.catalog.search_result import (
     SearchResult,
     Select,
     chosen,
     found_tools,
-    n_results,
     nearest_names,
+    no_such_server,
     parse_query,
 )
 from agent_utilities.errors import InputError

@@ -13,19 +13,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from agent_utilities.catalog.model import Catalog
-from agent_utilities.catalog.tokens import n_tokens
 from agent_utilities.features.usage.subject import subject_of_request
 from agent_utilities.features.usage.trail import NOT_USED, SessionUse
 from agent_utilities.mcp.events import Event
 from agent_utilities.mcp.feature import Feature
 from agent_utilities.mcp.request import Request, RequestBegan, ToolCalled, ToolsListed
-from agent_utilities.resolution.learning import EVERYBODY, NOBODY, UsageSource
 from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.selection.model import ANSWERED
-from agent_utilities.settings import Settings
+from agent_utilities.usage.model import EVERYBODY, NOBODY, UsageBounds, UsageSource, usage_file
 
 if TYPE_CHECKING:
     from agent_utilities.features.usage.recorder import Recorder, ToolSource
+    from agent_utilities.settings import Settings
     from agent_utilities.usage.keys import Keys
     from agent_utilities.usage.log import UsageLog
     from agent_utilities.usage.model import Learned
@@ -84,8 +83,6 @@ class Usage(Feature):
     @property
     def path(self) -> Path:
         """The log's file."""
-        from agent_utilities.usage.model import usage_file
-
         return usage_file(self.host.name, self._settings.usage_file)
 
     def start_lines(self) -> Sequence[str]:
@@ -173,7 +170,6 @@ class Usage(Feature):
             return
         from agent_utilities.features.usage.recorder import Recorder
         from agent_utilities.usage.log import UsageLog
-        from agent_utilities.usage.model import UsageBounds
 
         settings = self._settings
         log = self._log = UsageLog(self.path, UsageBounds(settings.usage_days, settings.usage_rows))
@@ -219,6 +215,8 @@ class Usage(Feature):
         tool = self._component(catalog, place)
         if tool is None:
             return 0
+        from agent_utilities.catalog.tokens import n_tokens  # where calls are logged
+
         described = {"description": tool.description} if tool.description is not None else {}
         return n_tokens({"name": tool.name, **described, "inputSchema": tool.parameters})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from agent_utilities.resolution.answer import N_NEAR
+from agent_utilities.usage.model import N_NEAR
 
 LONGEST = 5_000
 """Characters of words that are remembered: more than are ever looked through for secrets before they are written, so

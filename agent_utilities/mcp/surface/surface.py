@@ -18,7 +18,6 @@ from agent_utilities.mcp.surface.components import entry_of
 from agent_utilities.mcp.surface.operator import Operator
 from agent_utilities.mcp.surface.settled import DecisionKey, Settled, SettledKey, weigh_decision, weigh_settled
 from agent_utilities.mcp.surface.verdict import UnderVerdict, Verdict, hand_back, verdict_in_force
-from agent_utilities.resolution.answer import CallerScope
 from agent_utilities.runtime.caches import LONGEST_KEPT, BoundedCache, Memo, cache_bytes
 from agent_utilities.runtime.waiting import finish_in_turns
 from agent_utilities.selection.merge import Effective, asked_digest
@@ -250,21 +249,6 @@ class Surface:
     async def permitted_digest(self, kind: ComponentKind, catalog: Catalog, bounds: Effective) -> str:
         """Return a hash over what bounds permit of a catalog."""
         return (await self.decide_in_turns(kind, catalog, Verdict(self, bounds, Bounds(bounds)))).permitted_digest
-
-    def scope(self, verdict: Verdict, catalog: Catalog, refused: frozenset[str] = frozenset()) -> CallerScope:
-        """Return the tools that a verdict permits, as a query is resolved on them.
-
-        Args:
-            verdict: the caller's.
-            catalog: every tool of the server, whoever may use it.
-            refused: names of those whose own `auth` check does not admit the caller.
-        """
-
-        def names() -> frozenset[str]:
-            decision = self.decision("tool", catalog, replace(verdict, shapes_lists=False))
-            return frozenset(catalog.entries[i].name for i in decision.permitted) - refused
-
-        return CallerScope(f"{catalog.digest}:{verdict.effective.bounds_digest}:{sorted(refused)}", names)
 
     # -- listings ----------------------------------------------------------------------------------------------------
 

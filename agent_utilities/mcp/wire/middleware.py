@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mcp_types
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
@@ -22,7 +22,6 @@ from agent_utilities.mcp.events import RequestServed
 from agent_utilities.mcp.fastmcp_internals import cache_hint, connection_of
 from agent_utilities.mcp.feature import BoundError
 from agent_utilities.mcp.feature_list import FeatureList
-from agent_utilities.mcp.host import Host
 from agent_utilities.mcp.request import Call, Request, RequestBegan, ToolCalled, ToolsListed, serving
 from agent_utilities.mcp.sessions import Client
 from agent_utilities.mcp.surface.verdict import CollectingDecisions, Verdict
@@ -35,6 +34,9 @@ from agent_utilities.selection.merge import merge
 from agent_utilities.selection.model import Selection
 from agent_utilities.selection.parse import read_meta
 from agent_utilities.visibility.decision import revision
+
+if TYPE_CHECKING:
+    from agent_utilities.mcp.host import Host
 
 logger = logging.getLogger("agent_utilities.wire")
 

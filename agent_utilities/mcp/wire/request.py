@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode
 
 from starlette.requests import Request
@@ -13,14 +13,16 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent_utilities.errors import SelectionError
-from agent_utilities.mcp.wire.known_paths import KnownPaths
-from agent_utilities.mcp.wire.paths import Endpoints
 from agent_utilities.runtime.caches import LONGEST_KEPT, BoundedCache
 from agent_utilities.selection.caller import NO_PATH, PathError, PathSelection, parse_path, read_path
 from agent_utilities.selection.channels import field_of, is_selection_header
 from agent_utilities.selection.merge import merge
 from agent_utilities.selection.model import NOTHING, Selection
 from agent_utilities.selection.parse import read_request
+
+if TYPE_CHECKING:
+    from agent_utilities.mcp.wire.known_paths import KnownPaths
+    from agent_utilities.mcp.wire.paths import Endpoints
 
 STATE = "agent_utilities.selection"
 """The key of `scope["state"]` that holds the caller's `Selection`."""

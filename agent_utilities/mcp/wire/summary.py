@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent_utilities.activation.active import Active
 from agent_utilities.catalog.model import KINDS, ComponentKind
 from agent_utilities.mcp.feature_list import FeatureList
-from agent_utilities.mcp.host import Host
 from agent_utilities.mcp.request import Request
 from agent_utilities.mcp.surface.verdict import Verdict
 from agent_utilities.runtime.waiting import finish_in_turns
@@ -17,6 +16,9 @@ from agent_utilities.selection.model import NOTHING, NameSet, Setting, fold
 from agent_utilities.visibility.bounds import fitting_any
 from agent_utilities.visibility.decision import Decision, revision
 from agent_utilities.visibility.unfit import unknown_in
+
+if TYPE_CHECKING:
+    from agent_utilities.mcp.host import Host
 
 
 async def summarise(
