@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from fastmcp.exceptions import ToolError
 
+from tests.every import every
+
 Call = Callable[..., dict[str, Any]]
 
 
@@ -157,7 +159,7 @@ class TestEncodings:
         call("edit_file", path="a.txt", old_text="Grüße", new_text="Größe", encoding="cp1252")
         assert (root / "a.txt").read_bytes() == "Größe\n".encode("cp1252")
 
-    @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-be", "utf-32"])
+    @every("encoding", ["utf-8-sig", "utf-16", "utf-16-be", "utf-32"])
     def test_a_byte_order_mark_is_obeyed_and_kept(self, call: Call, root: Path, encoding: str) -> None:
         mark = "\ufeff" if encoding == "utf-16-be" else ""
         (root / "a.txt").write_bytes((mark + "one\n").encode(encoding))

@@ -19,6 +19,7 @@ from filesystem_agent.globbing import parse_glob
 from filesystem_agent.matching import block_bytes, compile_pattern, match_lines
 from filesystem_agent.searching import FoundLines, search_files
 from filesystem_agent.workspace import Workspace
+from tests.every import every
 
 Call = Callable[..., dict[str, Any]]
 
@@ -112,7 +113,7 @@ class TestInfo:
 
 
 class TestFinding:
-    @pytest.mark.parametrize(
+    @every(
         ("pattern", "expected"),
         [
             ("*.py", ["src/main.py", "src/pkg/deep/more.py", "src/pkg/units.py"]),
@@ -160,12 +161,12 @@ class TestFinding:
         found = call("find_files", pattern="**", kind="directory")
         assert (len(found["paths"]), found["stopped_at"]) == (101, "depth of 100 directories")
 
-    @pytest.mark.parametrize("pattern", ["/etc/*", "../*", "a/../*", "/"])
+    @every("pattern", ["/etc/*", "../*", "a/../*", "/"])
     def test_a_pattern_that_leaves_is_refused(self, call: Call, pattern: str) -> None:
         with pytest.raises(ToolError, match=r"pattern must be relative to path"):
             call("find_files", pattern=pattern)
 
-    @pytest.mark.parametrize("pattern", ["*a" * 100 + "b", "**/" * 200 + "b", "[a-z]*" * 100 + "!"])
+    @every("pattern", ["*a" * 100 + "b", "**/" * 200 + "b", "[a-z]*" * 100 + "!"])
     def test_a_hostile_pattern_costs_little(self, make_call: Callable[..., Call], root: Path, pattern: str) -> None:
         (root / ("a" * 250)).write_text("")
         call = make_call(roots=(root,), time_limit_s=30)
@@ -232,7 +233,7 @@ class TestSearching:
         (root / "a.txt").write_text("a\nb\n")
         assert call("search_files", pattern=r"a\s+b", is_regex=True)["matches"] == []
 
-    @pytest.mark.parametrize("pattern", ["(", r"(a)\1", "(?=a)", "a{1001}", "*"])
+    @every("pattern", ["(", r"(a)\1", "(?=a)", "a{1001}", "*"])
     def test_an_expression_that_is_not_valid_is_refused(self, call: Call, pattern: str) -> None:
         with pytest.raises(ToolError, match=r"not a valid RE2 regular expression"):
             call("search_files", pattern=pattern, is_regex=True)
@@ -241,7 +242,7 @@ class TestSearching:
         with pytest.raises(ToolError, match=r"too large once its repetitions are counted out"):
             call("search_files", pattern="[ab]{1000}" * 50, is_regex=True)
 
-    @pytest.mark.parametrize("pattern", ["(.*){1000}", "(a?){1000}a{1000}b", "(a?){1000}(a?){1000}(a?){1000}b"])
+    @every("pattern", ["(.*){1000}", "(a?){1000}a{1000}b", "(a?){1000}(a?){1000}(a?){1000}b"])
     def test_one_block_is_matched_in_a_short_time_however_large_the_pattern(self, pattern: str) -> None:
         compiled = compile_pattern(pattern, is_regex=True, ignore_case=True)
         start = time.thread_time()
@@ -270,7 +271,7 @@ class TestSearching:
         anyio.run(leave_early)
         assert found == []
 
-    @pytest.mark.parametrize("pattern", ["(a+)+$", "(a|aa)+$", "(a*)*b", "(.*a){25}b", "^(([a-z])+.)+[A-Z]([a-z])+$"])
+    @every("pattern", ["(a+)+$", "(a|aa)+$", "(a*)*b", "(.*a){25}b", "^(([a-z])+.)+[A-Z]([a-z])+$"])
     def test_an_expression_that_stalls_others_costs_little(
         self, make_call: Callable[..., Call], root: Path, pattern: str
     ) -> None:

@@ -20,6 +20,7 @@ from fastmcp.tools import Tool
 
 from filesystem_agent.server import mcp
 from filesystem_agent.settings import Settings
+from tests.every import every
 
 README = Path(__file__).parents[1] / "README.md"
 NAMES = [
@@ -53,14 +54,14 @@ class TestSurface:
     def test_the_tools_are_the_twelve(self, tools: dict[str, Tool]) -> None:
         assert list(tools) == NAMES
 
-    @pytest.mark.parametrize("name", NAMES)
+    @every("name", NAMES)
     def test_a_tool_is_tagged_with_its_domain_and_one_of_read_and_write(
         self, tools: dict[str, Tool], name: str
     ) -> None:
         assert "filesystem" in tools[name].tags
         assert len(tools[name].tags & {"read", "write"}) == 1
 
-    @pytest.mark.parametrize("name", NAMES)
+    @every("name", NAMES)
     def test_the_hints_are_all_given_and_agree_with_the_tags(self, tools: dict[str, Tool], name: str) -> None:
         hints = tools[name].annotations
         assert hints is not None
@@ -72,7 +73,7 @@ class TestSurface:
     def test_only_deleting_is_tagged_delete(self, tools: dict[str, Tool]) -> None:
         assert [name for name, tool in tools.items() if "delete" in tool.tags] == ["delete_file"]
 
-    @pytest.mark.parametrize("name", NAMES)
+    @every("name", NAMES)
     def test_every_parameter_is_described(self, tools: dict[str, Tool], name: str) -> None:
         properties = tools[name].parameters["properties"]
         assert [key for key, schema in properties.items() if not schema.get("description")] == []

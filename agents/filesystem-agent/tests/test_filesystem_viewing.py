@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from filesystem_agent.contents import read_last_lines
 from filesystem_agent.text import split_lines
+from tests.every import every
 
 Call = Callable[..., dict[str, Any]]
 
@@ -60,7 +61,7 @@ class TestLines:
         with pytest.raises(ToolError, match=r"it is a directory, not a file: 'x'"):
             call("view_file", path="x")
 
-    @pytest.mark.parametrize("arguments", [{"start_line": 0}, {"n_lines": 0}, {"n_lines": 10**9}])
+    @every("arguments", [{"start_line": 0}, {"n_lines": 0}, {"n_lines": 10**9}])
     def test_numbers_out_of_range_are_refused(self, call: Call, root: Path, arguments: dict[str, int]) -> None:
         (root / "a.txt").write_text("1\n")
         with pytest.raises(ToolError, match=r"wrong arguments for view_file"):
@@ -78,7 +79,7 @@ class TestBounds:
         view = make_call(roots=(root,), max_result_chars=1_000)("view_file", path="a.txt")
         assert (view["text"], view["truncated"]) == ("x" * 1_000, True)
 
-    @pytest.mark.parametrize("start", [1, 2, 4_000, 10_000])
+    @every("start", [1, 2, 4_000, 10_000])
     def test_a_file_too_large_to_hold_is_still_shown_by_line(
         self, make_call: Callable[..., Call], root: Path, start: int
     ) -> None:
@@ -123,12 +124,12 @@ class TestEncodings:
         view = call("view_file", path="a.txt")
         assert (view["text"], view["line_ending"]) == ("one\r\ntwo\n", "mixed")
 
-    @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+    @every("encoding", ["utf-8-sig", "utf-16", "utf-32"])
     def test_a_byte_order_mark_is_obeyed_and_not_shown(self, call: Call, root: Path, encoding: str) -> None:
         (root / "a.txt").write_bytes("Grüße, 日本\n".encode(encoding))
         assert call("view_file", path="a.txt")["text"] == "Grüße, 日本\n"
 
-    @pytest.mark.parametrize("encoding", ["cp1252", "CP1252", "latin1", "iso8859-15"])
+    @every("encoding", ["cp1252", "CP1252", "latin1", "iso8859-15"])
     def test_another_encoding_can_be_named(self, call: Call, root: Path, encoding: str) -> None:
         (root / "a.txt").write_bytes("Grüße".encode("latin-1"))
         assert call("view_file", path="a.txt", encoding=encoding)["text"] == "Grüße"
@@ -138,9 +139,7 @@ class TestEncodings:
         view = call("view_file", path="a.txt")
         assert (view["text"], view["n_undecodable_bytes"]) == ("caf\\xe9 \\xff\n", 2)
 
-    @pytest.mark.parametrize(
-        "data", [b"\x7fELF\0\0\0", b"text\0", b"\x91\xbc\xfe\0\0", bytes(range(256)), b"\x1f\x8b\x08\x01" * 50]
-    )
+    @every("data", [b"\x7fELF\0\0\0", b"text\0", b"\x91\xbc\xfe\0\0", bytes(range(256)), b"\x1f\x8b\x08\x01" * 50])
     def test_a_binary_file_is_refused_and_base64_offered(self, call: Call, root: Path, data: bytes) -> None:
         (root / "a.bin").write_bytes(data)
         with pytest.raises(ToolError, match=r"file is binary: 'a.bin'; use view_file with as_base64"):

@@ -24,6 +24,7 @@ from filesystem_agent.editing import edit_file, write_file
 from filesystem_agent.listing import list_directories
 from filesystem_agent.viewing import view_file
 from filesystem_agent.workspace import Workspace
+from tests.every import every
 
 Call = Callable[..., dict[str, Any]]
 Unprivileged = Callable[[], AbstractContextManager[None]]
@@ -71,7 +72,7 @@ class TestContent:
         call("write_file", path="a.bin", content=base64.b64encode(data).decode(), as_base64=True)
         assert (root / "a.bin").read_bytes() == data
 
-    @pytest.mark.parametrize("content", ["not base64!", "abc", "héé="])
+    @every("content", ["not base64!", "abc", "héé="])
     def test_what_is_no_base64_is_refused(self, call: Call, root: Path, content: str) -> None:
         with pytest.raises(ToolError, match=r"content is not base64"):
             call("write_file", path="a.bin", content=content, as_base64=True)
@@ -90,7 +91,7 @@ class TestContent:
             call("write_file", path="a.txt", content="日本", encoding="latin-1")
         assert not (root / "a.txt").exists()
 
-    @pytest.mark.parametrize("encoding", ["zlib", "rot13", "idna", "punycode", "unicode_escape", "utf-7", ""])
+    @every("encoding", ["zlib", "rot13", "idna", "punycode", "unicode_escape", "utf-7", ""])
     def test_a_codec_that_is_no_text_encoding_is_refused(self, call: Call, encoding: str) -> None:
         with pytest.raises(ToolError, match=r"unknown text encoding"):
             call("write_file", path="a.txt", content="x", encoding=encoding)
@@ -166,7 +167,7 @@ class TestGuards:
 
 
 class TestAccess:
-    @pytest.mark.parametrize("mode", [0o600, 0o640, 0o755])
+    @every("mode", [0o600, 0o640, 0o755])
     def test_permission_bits_are_kept(self, call: Call, root: Path, mode: int) -> None:
         (root / "a.sh").write_text("old")
         (root / "a.sh").chmod(mode)
@@ -244,7 +245,7 @@ class TestRefusedBySystem:
             write_file(workspace, "a.txt", content="new")
         assert (root / "a.txt").read_text() == "old"
 
-    @pytest.mark.parametrize(
+    @every(
         ("tool", "arguments"),
         [
             (write_file, {"path": "shut/new.txt", "content": "x"}),
@@ -264,7 +265,8 @@ class TestRefusedBySystem:
         tool: Callable[..., Any],
         arguments: dict[str, Any],
     ) -> None:
-        (root / "shut").mkdir()
+        (root / "shut").mkdir(exist_ok=True)
+        (root / "shut").chmod(0o755)
         (root / "shut/a.txt").write_text("old")
         (root / "shut/a.txt").chmod(0o666)
         (root / "shut").chmod(0o555)
@@ -289,7 +291,7 @@ class TestRefusedBySystem:
             assert list_directories(workspace, depth=2).n_unreadable == 1
 
     @pytest.mark.outside
-    @pytest.mark.parametrize("tool", ["write", "edit"])
+    @every("tool", ["write", "edit"])
     def test_a_full_disk_loses_nothing(self, root: Path, tool: str) -> None:
         unshare = shutil.which("unshare")
         if unshare is None:

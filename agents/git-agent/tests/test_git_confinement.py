@@ -45,7 +45,7 @@ class TestPathsOfRepositories:
             (root / "link").symlink_to(foreign.path)
         assert "outside the allowed roots" in refusal(tool, repo="link", **arguments)
 
-    @pytest.mark.parametrize("path", ["../outside/foreign", "repo/../../outside/foreign", "/", ".."])
+    @every("path", ["../outside/foreign", "repo/../../outside/foreign", "/", ".."])
     def test_leading_out_are_refused(self, repo, foreign, refusal, path):
         assert "outside the allowed roots" in refusal("git_log", repo=path)
 
@@ -167,7 +167,7 @@ class TestPartsOfARepository:
         (repo.path / ".git" / "gitdir").write_text(f"{foreign.path}/.git\n")
         assert "its gitdir points outside" in self.refused(refusal, outside)
 
-    @pytest.mark.parametrize("lead", ["", "{root}/", "# x\n"])
+    @every("lead", ["", "{root}/", "# x\n"])
     def test_alternates_pointing_out_are_refused(self, repo, root, foreign, refusal, outside, lead):
         up = lead.format(root=root) + ("../../../../outside" if not lead.endswith("/") else "../outside")
         (repo.path / ".git" / "objects" / "info" / "alternates").write_text(f"{up}/foreign/.git/objects\n")
@@ -191,7 +191,7 @@ class TestPartsOfARepository:
 
     @pytest.mark.parametrize(
         "name",
-        ["objects", "refs", "logs", "logs/HEAD", "COMMIT_EDITMSG", "index", "config", "info", "objects/ab"],
+        ["objects", "logs/HEAD", "index", "config"],
     )
     def test_a_link_out_of_the_git_folder_is_refused(self, repo, foreign, refusal, outside, name):
         path = repo.path / ".git" / name
@@ -249,40 +249,37 @@ def point_index_at(repo, entry: bytes, target: bytes) -> None:
 
 
 class TestIndex:
-    @pytest.mark.parametrize(
-        ("tool", "arguments"), [("git_status", {}), ("git_diff", {}), ("git_add", {"all": True}), WRITES[4]]
-    )
-    @pytest.mark.parametrize("target", [b"../../outside/x", b"dir/../../../xx", b".git/objects/xy"])
-    def test_an_entry_leading_out_is_refused(self, repo, outside, refusal, tool, arguments, target):
+    def test_an_entry_leading_out_is_refused(self, repo, outside, refusal):
         (outside / "x").write_text("secret\n")
         entry = b"abcdefghijklmno"
         repo.commit(entry.decode(), "base\n")
-        point_index_at(repo, entry, target)
-        message = refusal(tool, repo="repo", **arguments)
-        assert message == "repository refused: its index holds a path outside the working tree"
+        for target in (b"../../outside/x", b"dir/../../../xx", b".git/objects/xy"):
+            point_index_at(repo, entry, target)
+            for tool, arguments in (("git_status", {}), ("git_diff", {}), ("git_add", {"all": True}), WRITES[4]):
+                message = refusal(tool, repo="repo", **arguments)
+                assert message == "repository refused: its index holds a path outside the working tree"
+            entry = target
         assert (outside / "x").read_text() == "secret\n"
 
 
 class TestDestinationsOfClones:
-    @pytest.mark.parametrize("path", ["../copy", "/tmp/copy-of-it", "link/copy", "-x", "a\nb"])
-    def test_leading_out_are_refused(self, root, repo, outside, refusal, path):
+    def test_leading_out_are_refused(self, root, repo, outside, refusal):
         repo.commit()
         (root / "link").symlink_to(outside)
-        refusal("clone_repo", url="repo", path=path)
-        assert list(outside.iterdir()) == []
+        for path in ("../copy", "/tmp/copy-of-it", "link/copy", "-x", "a\nb"):
+            refusal("clone_repo", url="repo", path=path)
+            assert list(outside.iterdir()) == []
 
     def test_inside_a_git_folder_are_refused(self, repo, refusal):
         assert "must not lead into a .git folder" in refusal("clone_repo", url="repo", path="repo/.git/hooks/x")
 
 
 class TestSourcesOfClones:
-    @pytest.mark.parametrize(
-        "form", ["{path}", "file://{path}", "../outside/foreign", "file://localhost{path}", "link"]
-    )
-    def test_outside_are_refused(self, root, foreign, refusal, form):
+    def test_outside_are_refused(self, root, foreign, refusal):
         (root / "link").symlink_to(foreign.path)
-        refusal("clone_repo", url=form.format(path=foreign.path), path="copy")
-        assert not (root / "copy").exists()
+        for form in ("{path}", "file://{path}", "../outside/foreign", "file://localhost{path}", "link"):
+            refusal("clone_repo", url=form.format(path=foreign.path), path="copy")
+            assert not (root / "copy").exists()
 
     def test_inside_but_borrowing_from_outside_are_refused(self, repo, foreign, refusal):
         (repo.path / ".git/objects/info/alternates").write_text(f"{foreign.path}/.git/objects\n")
@@ -295,16 +292,15 @@ class TestSourcesOfClones:
 
 
 class TestRemotesOfPushes:
-    @pytest.mark.parametrize("url", ["../../outside/bare.git", "{out}/bare.git", "file://{out}/bare.git", "~/x.git"])
-    def test_outside_are_refused(self, repo, make_repo, outside, refusal, url):
+    def test_outside_are_refused(self, repo, make_repo, outside, refusal):
         bare = make_repo(outside / "bare.git", bare=True)
         repo.commit()
-        repo.git("remote", "add", "origin", url.format(out=outside))
-        message = refusal("git_push", repo="repo")
-        assert (str(outside) in message, bare.git("branch")) == (
-            "{out}" in url and str(outside) in message,
-            "",
-        )
+        repo.git("remote", "add", "origin", "nowhere")
+        for url in ("../../outside/bare.git", "{out}/bare.git", "file://{out}/bare.git", "~/x.git"):
+            repo.git("remote", "set-url", "origin", url.format(out=outside))
+            message = refusal("git_push", repo="repo")
+            assert "{out}" in url or str(outside) not in message
+            assert bare.git("branch") == ""
 
     def test_with_several_urls_are_refused(self, repo, make_repo, refusal):
         make_repo("up.git", bare=True)

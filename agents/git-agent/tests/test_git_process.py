@@ -15,6 +15,7 @@ import pytest
 from git_agent.command import explained
 from git_agent.process import run_bounded
 from git_agent.settings import Settings
+from tests.every import every
 
 
 def python(code: str, tmp_path, **limits):
@@ -101,7 +102,7 @@ class TestInput:
 
 
 class TestComplaints:
-    @pytest.mark.parametrize(
+    @every(
         ("said", "told"),
         [
             ("fatal: bad thing\nhint: try this\n", "bad thing"),

@@ -14,6 +14,7 @@ from logs_agent.durations import Spread, timing_of
 from logs_agent.formats import PARSERS, Format
 from logs_agent.tally import MAX_TEMPLATES
 from logs_agent.templates import MAX_TEMPLATE_CHARS, template_of
+from tests.every import every
 
 Call = Callable[..., dict[str, Any]]
 
@@ -28,7 +29,7 @@ def at(minute: int, level: str, message: str) -> str:
 
 
 class TestTemplates:
-    @pytest.mark.parametrize(
+    @every(
         ("message", "template"),
         [
             ("user 17 logged in", "user <num> logged in"),
@@ -165,7 +166,7 @@ class TestHistogram:
         assert len(found["buckets"]) <= 60
         assert sum(bucket["total"] for bucket in found["buckets"]) == 3000
 
-    @pytest.mark.parametrize("bucket", ["0s", "5", "m", "-5m", "1y", "1.5h"])
+    @every("bucket", ["0s", "5", "m", "-5m", "1y", "1.5h"])
     def test_a_length_that_is_none_is_refused(self, log: Path, refusal: Callable[..., str], bucket: str) -> None:
         log.write_text("x\n")
         assert refusal("log_histogram", path="app.log", bucket=bucket).startswith("not a length of time")
@@ -175,7 +176,7 @@ ACCESS = '10.0.0.1 - - [02/Jan/2025:10:00:00 +0000] "GET /users/{} HTTP/1.1" 200
 
 
 class TestDurations:
-    @pytest.mark.parametrize(
+    @every(
         ("format", "line", "ms"),
         [
             ("plain", "2025-01-02T10:00:00Z INFO GET /a took 12ms", 12),

@@ -16,6 +16,7 @@ from logs_agent.formats import PARSERS, Format, detect, parse_access, parse_json
 from logs_agent.records import Record, continues
 from logs_agent.templates import template_of_record
 from logs_agent.timestamps import LATEST, parse_iso, shown
+from tests.every import every
 
 TEN, TEN_AND_A_HALF = "2025-01-02T10:00:00Z", "2025-01-02T10:00:00.500Z"
 WRITTEN = datetime(2025, 3, 1, 12, 0, tzinfo=UTC).timestamp()
@@ -28,7 +29,7 @@ def seen(line: str, parser: Any = parse_plain) -> tuple[str | None, str | None, 
 
 
 class TestPlain:
-    @pytest.mark.parametrize(
+    @every(
         ("line", "time", "level", "message"),
         [
             ("2025-01-02T10:00:00Z ERROR disk full", TEN, "ERROR", "disk full"),
@@ -70,7 +71,7 @@ class TestPlain:
     ) -> None:
         assert seen(line) == (time, level, message)
 
-    @pytest.mark.parametrize(
+    @every(
         "line",
         [
             "",
@@ -101,7 +102,7 @@ class TestPlain:
 
 
 class TestJson:
-    @pytest.mark.parametrize(
+    @every(
         ("line", "time", "level", "message"),
         [
             ('{"time":"2025-01-02T10:00:00Z","level":"error","msg":"x"}', TEN, "ERROR", "x"),
@@ -138,7 +139,7 @@ class TestJson:
     def test_a_lone_surrogate_in_a_message_can_be_encoded(self) -> None:
         assert (seen('{"msg":"a\\ud800b"}', parse_json) or ("", "", ""))[2].encode()
 
-    @pytest.mark.parametrize("line", ["[" * 30_000, '{"a":' * 10_000, '{"a":' + "1" * 5_000 + "}", "{}x", "{", "7"])
+    @every("line", ["[" * 30_000, '{"a":' * 10_000, '{"a":' + "1" * 5_000 + "}", "{}x", "{", "7"])
     def test_broken_or_hostile_json_is_no_record(self, line: str) -> None:
         assert seen(line, parse_json) is None
 
@@ -156,7 +157,7 @@ class TestLogfmt:
 class TestAccess:
     COMMON = '10.0.0.1 - bob [02/Jan/2025:10:00:00 +0100] "GET /a?b=1 HTTP/1.1" 404 12'
 
-    @pytest.mark.parametrize(
+    @every(
         "line",
         [
             COMMON,
@@ -182,7 +183,7 @@ class TestDetection:
         "plain": "2025-01-02 10:00:00 INFO x",
     }
 
-    @pytest.mark.parametrize("name", LINES)
+    @every("name", LINES)
     def test_each_format_is_told(self, name: Format) -> None:
         assert detect([self.LINES[name]] * 3) == name
 

@@ -8,15 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from logs_agent.naming import looks_like_log, siblings
+from tests.every import every
 
 Call = Callable[..., dict[str, Any]]
 
 
 class TestNames:
-    @pytest.mark.parametrize(
+    @every(
         "name",
         [
             "app.log",
@@ -39,7 +38,7 @@ class TestNames:
     def test_a_logs_name_is_known(self, name: str) -> None:
         assert looks_like_log(name)
 
-    @pytest.mark.parametrize(
+    @every(
         "name",
         [
             "main.py",

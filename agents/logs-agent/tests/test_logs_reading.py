@@ -17,6 +17,7 @@ from logs_agent.counting import count_by_level
 from logs_agent.reading import MAX_LINE_BYTES, Budget, Flaws, lines
 from logs_agent.slowness import find_slow_requests
 from logs_agent.summarizing import summarize_errors
+from tests.every import every
 
 Call = Callable[..., dict[str, Any]]
 LINE = "2025-01-02T10:00:00Z INFO hello number {}\n"
@@ -37,7 +38,7 @@ def log(logs: Path) -> Path:
 
 
 class TestBytes:
-    @pytest.mark.parametrize(
+    @every(
         ("data", "expected"),
         [
             (b"", []),
@@ -65,17 +66,15 @@ class TestBytes:
         found, flaws = read(log)
         assert ([len(line) for line in found], flaws.clipped_lines) == ([MAX_LINE_BYTES, 4], 1)
 
-    @pytest.mark.parametrize("length", [MAX_LINE_BYTES - 1, MAX_LINE_BYTES])
-    @pytest.mark.parametrize("end", [b"\n", b"\r\n", b""])
+    @every("length", [MAX_LINE_BYTES - 1, MAX_LINE_BYTES])
+    @every("end", [b"\n", b"\r\n", b""])
     def test_a_line_of_just_the_limit_is_not_cut(self, log: Path, length: int, end: bytes) -> None:
         log.write_bytes(b"x" * length + end)
         found, flaws = read(log)
         assert ([len(line) for line in found], flaws.clipped_lines) == ([length], 0)
 
-    @pytest.mark.parametrize(
-        "tool", ["tail_log", "count_by_level", "summarize_errors", "log_histogram", "find_slow_requests"]
-    )
-    @pytest.mark.parametrize("data", [b"", b"\n\n\n", b"\0" * 100, bytes(range(256)) * 50, b"\x1f\x8b", b"\xff\xfe"])
+    @every("tool", ["tail_log", "count_by_level", "summarize_errors", "log_histogram", "find_slow_requests"])
+    @every("data", [b"", b"\n\n\n", b"\0" * 100, bytes(range(256)) * 50, b"\x1f\x8b", b"\xff\xfe"])
     def test_every_reading_tool_survives_any_bytes(self, log: Path, call: Call, tool: str, data: bytes) -> None:
         log.write_bytes(data)
         assert call(tool, path="app.log")
@@ -92,7 +91,7 @@ class TestGzip:
         log.write_bytes(gzip.compress(b""))
         assert read(log) == ([], Flaws())
 
-    @pytest.mark.parametrize("keep", [0.25, 0.5, 0.99])
+    @every("keep", [0.25, 0.5, 0.99])
     def test_a_cut_off_file_yields_all_that_can_be_unpacked(self, log: Path, keep: float) -> None:
         packed = gzip.compress(self.DATA)
         cut = packed[: int(len(packed) * keep)]
@@ -146,7 +145,7 @@ class TestBudget:
         account = call("count_by_level", path="app.log")["read"]
         assert (account["records"], account["truncated"]) == (0, True)
 
-    @pytest.mark.parametrize("value", ["-1", "many", "nan", "0", "inf"])
+    @every("value", ["-1", "many", "nan", "0", "inf"])
     def test_a_malformed_setting_is_refused_by_name(
         self, log: Path, refusal: Callable[..., str], monkeypatch: pytest.MonkeyPatch, value: str
     ) -> None:
@@ -188,7 +187,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.outside
 class TestMemory:
-    @pytest.mark.parametrize("tool", [count_by_level, summarize_errors, find_slow_requests])
+    @every("tool", [count_by_level, summarize_errors, find_slow_requests])
     def test_a_large_file_is_analysed_in_a_few_megabytes(
         self, large: Path, tool: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -12,6 +12,7 @@ import pytest
 from logs_agent.records import MAX_RECORD_LINES
 from logs_agent.roots import Roots
 from logs_agent.scan import Scan
+from tests.every import every
 
 Call = Callable[..., dict[str, Any]]
 
@@ -42,8 +43,8 @@ def records(logs: Path, text: str, **options: Any) -> list[tuple[int, str | None
 
 
 class TestJoining:
-    @pytest.mark.parametrize(("trace", "n_lines"), [(PYTHON, 8), (JAVA, 5)])
-    @pytest.mark.parametrize("head", ["2025-01-02 10:00:00 ERROR failed", "ERROR:root:failed", "[error] failed"])
+    @every(("trace", "n_lines"), [(PYTHON, 8), (JAVA, 5)])
+    @every("head", ["2025-01-02 10:00:00 ERROR failed", "ERROR:root:failed", "[error] failed"])
     def test_a_stack_trace_belongs_to_its_record(self, logs: Path, head: str, trace: str, n_lines: int) -> None:
         found = records(logs, f"{head}\n{trace}{head}\n")
         assert [(level, more) for _, level, more in found] == [("ERROR", n_lines), ("ERROR", 0)]
@@ -124,7 +125,7 @@ class TestWindows:
         hours = "".join(f"2025-01-02T{hour:02}:00:00Z INFO hour {hour}\n" for hour in range(24))
         (logs / "app.log").write_text("no time here\n" + hours)
 
-    @pytest.mark.parametrize(
+    @every(
         ("since", "until", "expected"),
         [
             ("2025-01-02T10:00:00Z", "2025-01-02T12:00:00Z", 2),
@@ -152,7 +153,7 @@ class TestWindows:
         message = refusal("count_by_level", path="app.log", since="2025-01-03", until="2025-01-02")
         assert message.startswith("not a window")
 
-    @pytest.mark.parametrize("since", ["yesterday", "2025-13-01", "-1h", "1y", "10:00", "٣h"])
+    @every("since", ["yesterday", "2025-13-01", "-1h", "1y", "10:00", "٣h"])
     def test_a_time_that_is_none_is_refused_with_examples(self, refusal: Callable[..., str], since: str) -> None:
         message = refusal("count_by_level", path="app.log", since=since)
         assert message.startswith(f"not a time: {since!r} in 'since'")

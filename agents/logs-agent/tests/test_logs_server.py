@@ -13,6 +13,7 @@ from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 
 from logs_agent.server import mcp
+from tests.every import every
 
 README = Path(__file__).parents[1] / "README.md"
 READING = {
@@ -89,7 +90,7 @@ class TestHints:
 
 
 class TestRetrieval:
-    @pytest.mark.parametrize(
+    @every(
         ("query", "name"),
         [
             ("slow requests", "find_slow_requests"),

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from logs_agent.tailing import MAX_CHARS, MAX_LINE_CHARS
+from tests.every import every
 
 Call = Callable[..., dict[str, Any]]
 
@@ -21,8 +22,8 @@ def log(logs: Path) -> Path:
 
 
 class TestLines:
-    @pytest.mark.parametrize("n_lines", [1, 2, 50, 999, 1000, 1001, 2000])
-    @pytest.mark.parametrize("end", ["\n", ""])
+    @every("n_lines", [1, 2, 50, 999, 1000, 1001, 2000])
+    @every("end", ["\n", ""])
     def test_the_last_lines_come_oldest_first(self, log: Path, call: Call, n_lines: int, end: str) -> None:
         every = [f"line {number} {'x' * (number % 300)}" for number in range(1000)]
         log.write_text("\n".join(every) + end)
