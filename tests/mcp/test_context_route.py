@@ -9,6 +9,7 @@ from fastmcp import FastMCP
 from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
 
 from agent_utilities.catalog.tokens import n_tokens
+from tests.every import every
 from tests.mcp.in_process import web_of
 from tests.mcp.servers import log_server
 
@@ -68,7 +69,7 @@ class TestWithoutToolSearch:
 
 
 class TestSelection:
-    @pytest.mark.parametrize(
+    @every(
         ("url", "headers"),
         [
             ("/context?disabled_tags=write", {}),

@@ -15,6 +15,7 @@ from agent_utilities.catalog.tokens import n_tokens
 from agent_utilities.errors import SelectionError
 from agent_utilities.mcp.command_line.listing import print_listing
 from agent_utilities.selection.parse import read_cli
+from tests.every import every
 from tests.graph.agents import PATIENT
 from tests.mcp.in_process import ask, listed, web_of
 
@@ -56,7 +57,7 @@ def shown(told: dict[str, Any]) -> list[str]:
 
 
 class TestWhatEndsALaunch:
-    @pytest.mark.parametrize("option", [("--disabled-tools", "raed_photo"), ("--tools", "photo")])
+    @every("option", [("--disabled-tools", "raed_photo"), ("--tools", "photo")])
     async def test_ends_the_listing(self, option):
         with pytest.raises(SelectionError):
             await printed(shop(option))
@@ -158,7 +159,7 @@ class TestAnOffThatIsFinal:
         gateway.surface.launch(read_cli([("--tool-search", "auto:9")]))
         assert gateway.surface.operator.notices[0] == FINAL.replace("search on", "search auto:9")
 
-    @pytest.mark.parametrize(
+    @every(
         ("options", "environ"),
         [
             ((), {"MCP_TOOL_SEARCH": "off"}),

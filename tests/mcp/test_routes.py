@@ -8,6 +8,7 @@ from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
+from tests.every import every
 from tests.mcp.servers import log_server
 
 pytestmark = pytest.mark.anyio
@@ -53,7 +54,7 @@ class TestTools:
         server = log_server(environ={"MCP_ENABLED_TOOLS": "tail_log"})
         assert (await get(server, "/tools?tools=search_logs")).json()["tools"] == []
 
-    @pytest.mark.parametrize(
+    @every(
         ("url", "headers", "what"),
         [
             ("/tools?top_k=0", {}, "not a positive integer"),

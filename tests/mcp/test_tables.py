@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
@@ -14,6 +13,7 @@ from rich.text import Text
 
 import agent_utilities
 from agent_utilities.mcp.command_line.tables import NamesTable
+from tests.every import every
 
 WORDS = st.text(st.sampled_from("ab_-.,=/ 7語"), max_size=40)
 NAME = "kubernetes_list_namespaced_pods"
@@ -44,7 +44,7 @@ class TestNames:
         lines = [line.split()[0] for line in listed(60) if line.startswith(("kuber", "list", "names", "pods"))]
         assert lines == ["kubernetes_", "list_", "namespaced_", "pods"]
 
-    @pytest.mark.parametrize("cell", ["create_invoice,get_invoice;used=1.0", "--tools tail_log,search_logs"])
+    @every("cell", ["create_invoice,get_invoice;used=1.0", "--tools tail_log,search_logs"])
     def test_in_a_list_are_parted_at_its_commas(self, cell: str) -> None:
         table = NamesTable("", "a", "b")
         table.add_row("x" * 14, cell)
@@ -55,7 +55,7 @@ def test_numbers_are_flush_right() -> None:
     assert [line[-8:] for line in listed(120)[1:] if line.startswith((NAME, "git_log"))] == ["   1,234", "      12"]
 
 
-@pytest.mark.parametrize(("width", "is_drawn"), [(20, True), (12, False)])
+@every(("width", "is_drawn"), [(20, True), (12, False)])
 def test_charts_are_left_out_before_a_name_is_broken(width: int, is_drawn: bool) -> None:
     table = NamesTable("", "name", "")
     table.add_row("read_files", Text("████"))

@@ -12,6 +12,7 @@ from agent_utilities.usage.database import VERSION, open_log
 from agent_utilities.usage.errors import UsageError
 from agent_utilities.usage.learning import read_learned
 from agent_utilities.usage.model import HOUR_MS, NOTHING_LEARNED
+from tests.every import every
 from tests.usage.written_logs import NOW_MS, call, log_of, write
 
 
@@ -156,7 +157,7 @@ class TestFile:
         finally:
             path.parent.chmod(0o700)
 
-    @pytest.mark.parametrize("name", ["100%.db", "a?mode=rwc#b.db", "ü ö.db"])
+    @every("name", ["100%.db", "a?mode=rwc#b.db", "ü ö.db"])
     def test_of_any_name_is_read(self, tmp_path, name):
         assert learned(tmp_path / name, [call("a")]).uses.keys() == {"a"}
 

@@ -7,18 +7,18 @@ import random
 import string
 import time
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_utilities.usage.redaction import LONGEST_REQUEST, without_secrets
+from tests.every import every
 
 BASE62 = string.ascii_letters + string.digits
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA\nabc=\n-----END RSA PRIVATE KEY-----"
 
 
 class TestIsDropped:
-    @pytest.mark.parametrize(
+    @every(
         "secret",
         [
             "sk-proj-abcdefghijkl",
@@ -61,7 +61,7 @@ class TestIsDropped:
     def test_a_word_that_is_one(self, secret):
         assert without_secrets(f"please use {secret} today") == "please use today"
 
-    @pytest.mark.parametrize(
+    @every(
         ("text", "left"),
         [
             ("my password is hunter2 now", "my password is now"),
@@ -93,7 +93,7 @@ class TestIsDropped:
     def test_what_several_words_make_one(self, text, left):
         assert without_secrets(text) == left
 
-    @pytest.mark.parametrize(
+    @every(
         "secret",
         [
             "４１１１１１１１１１１１１１１１",
@@ -122,7 +122,7 @@ class TestIsDropped:
 
 
 class TestStays:
-    @pytest.mark.parametrize(
+    @every(
         "text",
         [
             "What changed last week?",
@@ -209,15 +209,40 @@ class TestBounds:
         left = without_secrets("\u200b" * 4_090 + " " + token)
         assert left == ""
 
-    @pytest.mark.parametrize("place", range(1, 20))
+    @every("place", range(1, 20))
     def test_no_group_of_a_number_is_left_where_reading_ends(self, place):
         assert without_secrets("\u200b" * (4_096 - place) + "4111 1111 1111 1111 and more") == ""
 
-    @pytest.mark.parametrize(
+    @every(
         "unit",
-        ["a", "1", "-", "a@", "1-", "1 ", ": ", "password ", "password: ", '"', "-----BEGIN ", "aA1", "::",
-         "1.1.", "%40", "sk-", "xoxb-", "\u200b", "\u0301", "\ufdfa", "密", "https://", "(1", "/a", "is "],
-    )  # fmt: skip
+        [
+            "a",
+            "1",
+            "-",
+            "a@",
+            "1-",
+            "1 ",
+            ": ",
+            "password ",
+            "password: ",
+            '"',
+            "-----BEGIN ",
+            "aA1",
+            "::",
+            "1.1.",
+            "%40",
+            "sk-",
+            "xoxb-",
+            "\u200b",
+            "\u0301",
+            "\ufdfa",
+            "密",
+            "https://",
+            "(1",
+            "/a",
+            "is ",
+        ],
+    )
     def test_a_megabyte_of_anything_is_read_at_once(self, unit):
         text = unit * (1_000_000 // len(unit))
         started = time.process_time()

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from agent_utilities.usage.redaction import without_secrets
+from tests.every import every
 
 LEAST_FOUND, MOST_HARMED = 0.98, 0.02
 HALVES = pytest.mark.parametrize("half", [slice(0, None, 2), slice(1, None, 2)], ids=["seen", "held back"])
@@ -48,7 +49,7 @@ def test_ordinary_requests_stay(half: slice) -> None:
     assert len(harmed) / len(requests[half]) <= MOST_HARMED, harmed
 
 
-@pytest.mark.parametrize(
+@every(
     ("request_text", "left"),
     [
         ("show it, mot de passe : secret1234", "show it, mot de passe :"),

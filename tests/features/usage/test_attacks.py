@@ -13,6 +13,7 @@ from agent_utilities import AgentServer
 from agent_utilities.usage.forgetting import Forget, delete_files, forget
 from agent_utilities.usage.model import Call, UsageBounds
 from agent_utilities.usage.store import UsageStore
+from tests.every import every
 from tests.features.usage.test_learning_server import QUERY, learned, office, serving, told, use
 from tests.parts import usage_of
 
@@ -67,7 +68,7 @@ class TestFlood:
 
 
 class TestPoison:
-    @pytest.mark.parametrize("query", ["delete everything", "delete_everything", "please delete everything now"])
+    @every("query", ["delete everything", "delete_everything", "please delete everything now"])
     async def test_what_words_name_is_first_whatever_was_made_of_them_before(self, tmp_path: Path, query: str) -> None:
         logged(tmp_path, *(call("post", f"{query} {'x' * number}", str(number)) for number in range(1, 21)))
         server = with_deletion(office(tmp_path))

@@ -16,6 +16,7 @@ from mcp_types import PaginatedRequestParams
 from agent_utilities import AgentServer, create_gateway, create_mcp_server, selection_meta
 from agent_utilities.resolution.answer import Limits
 from agent_utilities.selection.channels import META_KEY
+from tests.every import every
 from tests.mcp.servers import over_http
 from tests.parts import query_of, usage_of
 
@@ -114,7 +115,7 @@ class TestLists:
             await learned(server)
             assert (await told(client, "round the corner to the mailbox"))["ranked"][0] == "post"
 
-    @pytest.mark.parametrize("curation", ["words", "off"])
+    @every("curation", ["words", "off"])
     async def test_usage_moves_nothing_where_the_operator_says_so(self, tmp_path: Path, curation: str) -> None:
         server = office(tmp_path, environ={"MCP_CURATION": curation})
         async with serving(server) as client:

@@ -14,6 +14,7 @@ from agent_utilities import AgentServer, selection_headers, selection_meta
 from agent_utilities.features.usage import recorder as recorder_module
 from agent_utilities.features.usage.recorder import Recorder
 from agent_utilities.usage.model import Call, Event, Listed, Search
+from tests.every import every
 from tests.mcp.servers import log_server, over_http
 from tests.parts import usage_of
 
@@ -76,7 +77,7 @@ async def test_a_call_that_fails_is_recorded_as_such() -> None:
     assert "sk-secret" not in repr(events)
 
 
-@pytest.mark.parametrize("name", ["delete_log", "sk-live-51H8xXyZ", "tool_search"])
+@every("name", ["delete_log", "sk-live-51H8xXyZ", "tool_search"])
 async def test_a_name_that_the_caller_may_not_use_or_that_is_none_is_not_recorded(name: str) -> None:
     async with recorded(log_server(), selection_headers(disabled_tools=["delete_log"])) as (client, events, _):
         await client.call_tool(name, raise_on_error=False)

@@ -8,6 +8,7 @@ import pytest
 from fastmcp.server.auth import AccessToken
 
 from agent_utilities.features.usage import subject
+from tests.every import every
 
 
 def key(monkeypatch: pytest.MonkeyPatch, client_id: str = "app", **claims: Any) -> str | None:
@@ -16,7 +17,7 @@ def key(monkeypatch: pytest.MonkeyPatch, client_id: str = "app", **claims: Any) 
     return subject.subject_of_request()
 
 
-@pytest.mark.parametrize(
+@every(
     ("one", "other"),
     [
         ({"iss": "a\0b", "sub": "c"}, {"iss": "a", "sub": "b\0c"}),

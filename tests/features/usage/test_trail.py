@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
-
 from agent_utilities.features.usage.trail import NOT_USED
 from agent_utilities.usage.redaction import without_secrets
+from tests.every import every
 
 BLOB = "q7Xv2" * 2_000
 
 
-@pytest.mark.parametrize("secret", ["anna.private@corp.example", "AKIAIOSFODNN7EXAMPLE", "https://bob:hunter2@host/"])
-@pytest.mark.parametrize("end", [2_000, 4_096, 5_000])
-@pytest.mark.parametrize("is_search", [False, True])
+@every("secret", ["anna.private@corp.example", "AKIAIOSFODNN7EXAMPLE", "https://bob:hunter2@host/"])
+@every("end", [2_000, 4_096, 5_000])
+@every("is_search", [False, True])
 def test_no_part_of_a_secret_is_left_of_words_too_long_to_remember(secret: str, end: int, is_search: bool) -> None:
     left = set()
     for n_before_end in range(1, len(secret)):
