@@ -78,11 +78,7 @@ class SettingsFiles:
         return Profiles(self.files)
 
     def settings(self, environ: Mapping[str, str]) -> Settings:
-        """Return the other settings in them, those of an environment over them.
-
-        Raises:
-            SettingsError: a value can't be read.
-        """
+        """Return the other settings in them, those of an environment over them."""
         return read_settings(environ, [file.settings for file in self.files])
 
 
@@ -123,15 +119,7 @@ def settings_of(environ: Mapping[str, str]) -> Settings:
 
 
 def found_files(folder: Path | None, config_folder: Path) -> tuple[FileFields, ...]:
-    """Return what the user's file and a folder's say, those that are there.
-
-    Args:
-        folder: the working folder; None where there is none.
-        config_folder: the folder that applications keep the user's settings in.
-
-    Raises:
-        InputError: a file can't be read, or says what it may not.
-    """
+    """Return what the user's file and a folder's say, those that are there."""
     own, project = config_folder / "agent-utilities" / FILE, folder / FILE if folder is not None else None
     files: list[FileFields] = []
     if (content := _content(own)) is not None:
@@ -214,15 +202,7 @@ def _table(content: bytes, name: str) -> dict[str, Any]:
 
 
 def _check_project(file: FileFields, own: FileFields | None) -> FileFields:
-    """Return a project's file as it holds over the user's.
-
-    Args:
-        file: what the project's says.
-        own: what the user's says; None where there is none.
-
-    Raises:
-        SettingsError: it says what only the user may.
-    """
+    """Return a project's file as it holds over the user's."""
     for name, setting in file.settings.items():
         if reason := _refused(name, setting):
             raise SettingsError(reason, setting.value, setting.source, _ELSEWHERE)

@@ -37,14 +37,7 @@ class ServerUrl:
 
 
 def server_url(url: str) -> ServerUrl:
-    """Return a URL taken apart.
-
-    Args:
-        url: the server's base, `/mcp`, `/sse`, `/tools` or `/context` URL.
-
-    Raises:
-        InputError: it is no HTTP URL.
-    """
+    """Return a URL taken apart."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.netloc:
         raise InputError("not an HTTP URL", url, "argument URL", "give one such as http://127.0.0.1:8001/mcp")
@@ -58,14 +51,7 @@ def server_url(url: str) -> ServerUrl:
 
 
 def mcp_url(url: str) -> str:
-    """Return where a client connects, of every URL that the routes are asked by.
-
-    Args:
-        url: a server's base, `/mcp`, `/sse`, `/tools` or `/context` URL; any other path is a foreign server's own.
-
-    Raises:
-        InputError: it is no HTTP URL.
-    """
+    """Return where a client connects, of every URL that the routes are asked by."""
     server, parts = server_url(url), urlsplit(url)
     asked = parts.path.rstrip("/").removesuffix(server.tail)
     if asked and not asked.endswith(("/tools", "/context")):
@@ -74,19 +60,7 @@ def mcp_url(url: str) -> str:
 
 
 def ask(url: str, query: Pairs, headers: Pairs, key: str, what: str) -> dict[str, Any]:
-    """Return the JSON that a route answers.
-
-    Args:
-        url: the route's.
-        query: items of the query.
-        headers: headers to send.
-        key: what is in the answer of a server of ours.
-        what: what that is, in words.
-
-    Raises:
-        InputError: the server refused the selection.
-        ServerError: it could not be asked, or is none of ours.
-    """
+    """Return the JSON that a route answers."""
     try:
         asked = f"{url}?{urlencode(query)}" if query else url
         response = httpx2.get(asked, headers=[(k, v) for k, v in headers], timeout=_TIMEOUT_S)

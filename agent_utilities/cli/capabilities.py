@@ -74,16 +74,7 @@ class FoldersReport:
 
 
 def read_folders(given: Sequence[Path], providers: Sequence[str], config: Path | None) -> FoldersReport:
-    """Return what folders come to.
-
-    Args:
-        given: the folders; the user's own where none is named, be it that he has none yet.
-        providers: each `NAME=PROVIDER`, over those that the settings choose.
-        config: a gateway's config file, whose servers bundles may refer to.
-
-    Raises:
-        InputError: a folder or the config file can't be read, or a provider is not `NAME=PROVIDER`.
-    """
+    """Return what folders come to."""
     own = user_capabilities(os.environ)
     folders = tuple(given) or ((own,) if own.is_dir() else ())
     upstreams = read_config([config], os.environ).upstreams if config is not None else ()
@@ -139,11 +130,7 @@ _LONGEST_TITLE = 40
 
 
 def check_capabilities(folders: Sequence[Path], providers: Sequence[str], config: Path | None, *, as_json: bool) -> int:
-    """Print what each bundle brings and lacks, and what is wrong; return how many problems leave bundles out.
-
-    Raises:
-        InputError: a folder or the config file can't be read, or a provider is not `NAME=PROVIDER`.
-    """
+    """Print what each bundle brings and lacks, and what is wrong; return how many problems leave bundles out."""
     report = read_folders(folders, providers, config)
     if as_json:
         _print_json(report)
@@ -160,11 +147,7 @@ def check_capabilities(folders: Sequence[Path], providers: Sequence[str], config
 
 
 def list_capabilities(folders: Sequence[Path], providers: Sequence[str], config: Path | None, *, as_json: bool) -> None:
-    """Print a table of the bundles.
-
-    Raises:
-        InputError: a folder or the config file can't be read, or a provider is not `NAME=PROVIDER`.
-    """
+    """Print a table of the bundles."""
     report = read_folders(folders, providers, config)
     if as_json:
         _print_json(report)

@@ -126,22 +126,14 @@ class Place:
 
     @property
     def path(self) -> Path:
-        """The client's file.
-
-        Raises:
-            InputError: the client has none of a project.
-        """
+        """The client's file."""
         try:
             return config_path(self.client, self.project, os.environ)
         except LookupError as error:
             raise InputError(str(error), str(self.project), "option --project", "leave it out") from None
 
     def put(self, entry: Entry) -> None:
-        """Write an entry to the client's file, or print it.
-
-        Raises:
-            InputError: the file can't be added to.
-        """
+        """Write an entry to the client's file, or print it."""
         shown, key = entry.as_json(self.client), servers_key(self.client)
         if self.write:
             copy = add_entry(self.path, key, entry.name, shown, replace=self.replace)
@@ -155,18 +147,7 @@ class Place:
 
 
 def connect_server(place: Place, name: str, options: Sequence[str]) -> None:
-    """Print what a client's configuration needs for a server, or write it there.
-
-    Args:
-        place: where it goes.
-        name: the server's, such as `git-agent`; its command is `git-agent-mcp`. Or a Python file that `fastmcp run`
-            serves, such as `server.py` or `server.py:mcp`.
-        options: of the server's own command line, which a file has none of.
-
-    Raises:
-        InputError: no such server is installed, no such file is there, a file is given options, a variable is not set,
-            or the client's file can't be added to.
-    """
+    """Print what a client's configuration needs for a server, or write it there."""
     file = _FILE.fullmatch(name)
     server = Path(file[1]).stem if file else name.removesuffix(_SUFFIX)
     chosen = _environ(place.env, os.environ)
@@ -189,18 +170,7 @@ def _run_file(file: str, server: str, options: Sequence[str]) -> tuple[str, ...]
 
 
 def connect_gateway(place: Place, file: Path, name: str | None, options: Sequence[str]) -> None:
-    """Print what a client's configuration needs for a gateway of a config file, or write it there.
-
-    Args:
-        place: where it goes.
-        file: the gateway's config file; the client is given its absolute path.
-        name: what the client calls the gateway; `gateway` where None.
-        options: of the gateway's own command line.
-
-    Raises:
-        InputError: the config file can't be read or is the client's own, a variable is not set, or the client's file
-            can't be added to.
-    """
+    """Print what a client's configuration needs for a gateway of a config file, or write it there."""
     from agent_utilities.upstream.configuration.config_files import read_config
 
     if os.path.realpath(file) == os.path.realpath(place.path):

@@ -37,14 +37,7 @@ class Tokenizer:
 
 
 def tokenizer_of(model: str) -> Tokenizer:
-    """Return the tokenizer of a model, or the estimate, whose name then says why it is no better.
-
-    Args:
-        model: a model's name, which `tiktoken` may know, or a `tokenizer.json`, or the folder that it is in.
-
-    Raises:
-        InputError: the file is not there, or can't be read as a tokenizer.
-    """
+    """Return the tokenizer of a model, or the estimate, whose name then says why it is no better."""
     path = Path(model).expanduser()
     if path.suffix == ".json" or path.is_dir():
         return _from_file(path / _FILE if path.is_dir() else path)
@@ -104,19 +97,7 @@ _LONGEST_NAME = 30
 
 
 def print_context(url: str, headers: Pairs, query: Pairs, model: str | None, as_json: bool) -> None:
-    """Print what of a server is in a caller's prompt.
-
-    Args:
-        url: the server's base, `/mcp`, `/sse`, `/tools` or `/context` URL; a selection in its path or query counts.
-        headers: headers to send; with `mcp-session-id` the report is that session's.
-        query: further query items.
-        model: count with the tokenizer of this model, or of this file, in place of the server's estimate.
-        as_json: print JSON.
-
-    Raises:
-        InputError: the server refused the selection, or the URL or the tokenizer's file can't be used.
-        ServerError: the server could not be asked.
-    """
+    """Print what of a server is in a caller's prompt."""
     server = server_url(url)
     tokenizer = tokenizer_of(model) if model is not None else None
     items = [*server.query, *query, *([("definitions", "true")] if tokenizer else [])]
@@ -146,11 +127,7 @@ def print_context(url: str, headers: Pairs, query: Pairs, model: str | None, as_
 
 
 def _report(body: dict[str, Any]) -> ContextReport:
-    """Return the report that a server answered with.
-
-    Raises:
-        KeyError, TypeError, ValueError: it is none.
-    """
+    """Return the report that a server answered with."""
     return ContextReport(
         rows=tuple(
             ContextRow(str(row["section"]), str(row["server"]), int(row["n_tools"]), int(row["tokens"]))

@@ -70,11 +70,7 @@ class Demo:
 
 
 async def run_demo(demo: Demo) -> None:
-    """Run a demo, print what it shows, and stop everything that was started.
-
-    Raises:
-        DemoError: an agent is not installed, or a server does not start.
-    """
+    """Run a demo, print what it shows, and stop everything that was started."""
     console = Console()
     for program in demo.programs:
         installed(program)
@@ -120,11 +116,7 @@ def _usage() -> tuple[str, str]:
 
 
 def installed(program: str) -> str:
-    """Return the path of an agent's program, that beside this interpreter first.
-
-    Raises:
-        DemoError: it is not installed.
-    """
+    """Return the path of an agent's program, that beside this interpreter first."""
     beside = Path(sys.executable).parent / program
     found = str(beside) if beside.exists() else shutil.which(program)
     if found is None:
@@ -180,11 +172,7 @@ async def _serves(url: str, process: subprocess.Popen[bytes], start_s: float) ->
 
 
 async def indexed(web: httpx2.AsyncClient) -> None:
-    """Wait until a server's graph and index are ready, as long as a start may take; a query has them made at once.
-
-    Args:
-        web: a client whose base URL is the server's.
-    """
+    """Wait until a server's graph and index are ready, as long as a start may take; a query has them made at once."""
     with anyio.move_on_after(START_S):
         await web.get("/tools", params={"q": "logs"})
         while True:

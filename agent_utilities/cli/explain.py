@@ -33,19 +33,7 @@ _FOUND_BY_SEARCH = "permitted and can be called; tool_search finds it"
 
 
 def explain_url(url: str, headers: Pairs, query: Pairs, tool: str | None, as_json: bool) -> None:
-    """Print what a caller sees of a server and why.
-
-    Args:
-        url: the server's base, `/mcp`, `/sse`, `/tools` or `/context` URL; a selection in its path or query counts.
-        headers: headers to send; those that are no selection (authorization) are sent with every question.
-        query: further query items.
-        tool: say why this one is or isn't there, instead of the table.
-        as_json: print JSON.
-
-    Raises:
-        InputError: the server refused the selection, or the URL can't be used.
-        ServerError: the server could not be asked.
-    """
+    """Print what a caller sees of a server and why."""
     server = server_url(url)
     tools, tail, items = f"{server.base}/tools", server.tail, [*server.query, *query]
     seen = _ask(tools + tail, items, headers)

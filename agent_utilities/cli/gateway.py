@@ -32,11 +32,7 @@ _MOST_WHYS = 5
 
 
 def launch_gateway(options: GatewayOptions) -> None:
-    """Serve the upstreams of a config, or print what would be visible.
-
-    Raises:
-        InputError: there is no config, it can't be read, or was not agreed to.
-    """
+    """Serve the upstreams of a config, or print what would be visible."""
     started_s = time.monotonic()  # before all that is imported to serve, which its host waits for too
     launch(lambda: _gateway(options, started_s), options)
 
@@ -64,14 +60,7 @@ def _gateway(options: GatewayOptions, started_s: float) -> AgentServer:
 
 
 def offering_of(options: GatewayOptions) -> Offering | None:
-    """Return where capabilities come from: the option's folders or the setting's, and the user's own over them.
-
-    Returns:
-        None where there is no folder.
-
-    Raises:
-        InputError: a setting can't be read, or a capability is to be on where there is no folder.
-    """
+    """Return where capabilities come from: the option's folders or the setting's, and the user's own over them."""
     from agent_utilities.capabilities.offering import Offering, folders_in, names_in
     from agent_utilities.capabilities.tap import folder_named
 
@@ -175,11 +164,7 @@ def _folder(part: Part) -> Path:
 
 
 def show_logs(name: str | None, n_lines: int) -> None:
-    """Print the last lines that an upstream wrote to stderr, or of every one whose log is there.
-
-    Raises:
-        InputError: there is no log of that name.
-    """
+    """Print the last lines that an upstream wrote to stderr, or of every one whose log is there."""
     folder = _folder("logs")
     there = logged(folder)
     if name is not None and name not in there:
@@ -200,16 +185,7 @@ def tell(config: GatewayConfig) -> None:
 
 
 def lock(files: Sequence[Path], *, yes: bool, accepted: Sequence[str], accept_all: bool) -> int:
-    """Lock what upstreams tell models, or show and accept what has changed since; return the exit code.
-
-    Args:
-        files, yes: as for `chosen_config`.
-        accepted: names of changes to accept.
-        accept_all: accept every change.
-
-    Raises:
-        InputError: as for `chosen_config`; or a lock can't be read or written, or nothing of a name has changed.
-    """
+    """Lock what upstreams tell models, or show and accept what has changed since; return the exit code."""
     import anyio
 
     from agent_utilities.cli.gateway_servers import lock_gateway, take_snapshots

@@ -78,10 +78,6 @@ async def check(config: GatewayConfig, *, as_json: bool) -> int:
     """Reach every upstream, print what each did, and return how many failed.
 
     What they list is kept, so that the next gateway lists it at once.
-
-    Args:
-        config: the upstreams.
-        as_json: print one JSON object instead of a table.
     """
     given = settings_of(os.environ).gateway_folder
     upstreams = Upstreams(
@@ -152,16 +148,7 @@ def _print(rows: list[Checked], config: GatewayConfig) -> None:
 
 
 def login_at(name: str, config: GatewayConfig) -> None:
-    """Have the user log in at an upstream, in a browser, and keep what it gives.
-
-    Args:
-        name: the upstream's.
-        config: what the files say.
-
-    Raises:
-        InputError: there is no upstream of that name, or none that one logs in at.
-        UpstreamError: the login failed.
-    """
+    """Have the user log in at an upstream, in a browser, and keep what it gives."""
     from agent_utilities.upstream.http.login import log_in
 
     upstream = _named(name, config)
@@ -213,18 +200,7 @@ def lock_gateway(
 ) -> int:
     """Write the lock of a config where there is none; else show what has changed, and accept what is named.
 
-    Args:
-        config: the upstreams.
-        store: what they last listed; taken anew before this, what is accepted is what they list now.
-        file: the config file that the lock stands beside.
-        accepted: names of changes to accept.
-        accept_all: accept every change.
-
-    Returns:
-        The exit code: 1 where changes wait to be accepted, else 0.
-
-    Raises:
-        LockError: the lock can't be read or written, or nothing of a name has changed.
+    Return the exit code: 1 where changes wait to be accepted.
     """
     path = lock_path(file)
     enabled = [upstream for upstream in config.upstreams if upstream.enabled]

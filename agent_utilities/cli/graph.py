@@ -77,12 +77,7 @@ def _age(age_s: float) -> str:
 
 
 async def sync_server(url: str, name: str | None) -> None:
-    """Bring a live server's tools into the graph.
-
-    Raises:
-        InputError: the URL is none, or the graph knows the server as a gateway.
-        ListingError: the server could not be listed.
-    """
+    """Bring a live server's tools into the graph."""
     from fastmcp import Client
 
     place = mcp_url(url)
@@ -110,11 +105,7 @@ async def sync_server(url: str, name: str | None) -> None:
 
 
 async def show_matches(words: str, server: str) -> None:
-    """Print which of a server's tools a query resolves to, best first.
-
-    Raises:
-        InputError: there are no words, or no such server.
-    """
+    """Print which of a server's tools a query resolves to, best first."""
     if not normalise(words):
         raise InputError("no words", words, "argument WORDS", "give some, such as 'slow requests'")
     async with _open_holding(server) as (graph, state):
@@ -123,11 +114,7 @@ async def show_matches(words: str, server: str) -> None:
 
 
 async def forget_server(server: str) -> None:
-    """Remove a server and its tools from the graph; with a gateway its upstreams go too.
-
-    Raises:
-        InputError: there is no such server.
-    """
+    """Remove a server and its tools from the graph; with a gateway its upstreams go too."""
     async with _open_holding(server) as (graph, state):
         await forget(graph, server)
     n_upstreams = len(state.nodes) - 1
@@ -161,11 +148,7 @@ def _graph_of(server: str, settings: Settings) -> ToolGraph:
 
 @asynccontextmanager
 async def _open_holding(server: str) -> AsyncIterator[tuple[ToolGraph, ServerState]]:
-    """Yield the open graph that holds a server, or one behind a gateway, and the server's state.
-
-    Raises:
-        InputError: there is none.
-    """
+    """Yield the open graph that holds a server, or one behind a gateway, and the server's state."""
     settings = _settings()
     for keeper in filter(None, (server, gateway_of(server))):
         graph = _graph_of(keeper, settings)

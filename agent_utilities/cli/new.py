@@ -26,15 +26,7 @@ _LAYOUT = {
 
 
 def make_package(name: str, directory: Path) -> Path:
-    """Write a new package's files and return its folder.
-
-    Args:
-        name: the package's name: lower-case words joined by `-`.
-        directory: the folder to make it in.
-
-    Raises:
-        InputError: the name can't be one, or the folder is there already; nothing is overwritten.
-    """
+    """Write a new package's files and return its folder."""
     module = name.replace("-", "_")
     if not _NAME.fullmatch(name) or keyword.iskeyword(module) or len(name) > 64:
         raise InputError("not a package name", name, "argument NAME", "use lower-case words, such as weather-agent")
@@ -54,15 +46,7 @@ _TEMPLATES = {"config.toml": "capability_config.toml", "{name}.toml": "capabilit
 
 
 def make_capability(name: str, folder: Path | None) -> Path:
-    """Write a new bundle's files and return its folder.
-
-    Args:
-        name: the capability's.
-        folder: a tap, or the folder of its bundles; the user's own where None.
-
-    Raises:
-        InputError: the name can't be one, the bundle is there already, or it can't be written; nothing is overwritten.
-    """
+    """Write a new bundle's files and return its folder."""
     if not is_capability_name(name) or name in ("config", "default"):
         hint = "use up to 128 letters, digits, `-`, `_` or `.`, such as websearch"
         raise InputError("not a capability's name", name, "argument NAME", hint)

@@ -35,14 +35,7 @@ _T = TypeVar("_T")
 
 
 def print_report(report: UsageReport, today: int, days: int, console: Console) -> None:
-    """Print a report.
-
-    Args:
-        report: of one log or several.
-        today: counted in days from the epoch.
-        days: how many the report is of.
-        console: where to print it.
-    """
+    """Print a report; `today` is counted in days from the epoch."""
     n_calls = sum(row.n_calls for row in report.servers)
     n_errors = sum(row.n_errors for row in report.servers)
     console.print(
@@ -157,12 +150,7 @@ class Asked:
 
 
 def show_usage(file: Path | None, *, server: str | None, days: int, as_json: bool) -> None:
-    """Print what logs tell; one that can't be read is named on stderr where there are others.
-
-    Raises:
-        InputError: the file that was named is not there.
-        UsageError: there is a log, and none could be read.
-    """
+    """Print what logs tell; one that can't be read is named on stderr where there are others."""
     now_ms = int(time.time() * 1000)
     paths = _logs(file)
     reports: list[UsageReport] = []
@@ -196,12 +184,7 @@ def _print_nothing(console: Console, paths: list[Path], server: str | None, days
 
 
 def forget_usage(file: Path | None, asked: Asked, *, yes: bool) -> None:
-    """Delete from logs what is asked for, once the user has agreed, and say what it was.
-
-    Raises:
-        InputError: nothing is named, or what contradicts itself; or there is nobody to ask.
-        UsageError: a log can't be read or written.
-    """
+    """Delete from logs what is asked for, once the user has agreed, and say what it was."""
     what = _what(asked)
     paths = _logs(file)
     meant = {path: found for path in paths if (found := _count(path, what, or_delete=asked.everything)) is not None}
@@ -224,11 +207,7 @@ def forget_usage(file: Path | None, asked: Asked, *, yes: bool) -> None:
 
 
 def _what(asked: Asked) -> Forget:
-    """Return what to delete.
-
-    Raises:
-        InputError: nothing is named, or too much.
-    """
+    """Return what to delete."""
     option = "options of usage forget"
     named = [value for value in (asked.server, asked.tool, asked.before, asked.older_than) if value is not None]
     if asked.everything and (named or asked.words):
@@ -263,12 +242,7 @@ def _described(found: Forgotten, what: Forget) -> str:
 
 
 def _agree(texts: list[str], damaged: list[Path]) -> None:
-    """Have the user agree.
-
-    Raises:
-        InputError: nobody is there to ask.
-        typer.Abort: the user does not.
-    """
+    """Have the user agree."""
     whole = " and ".join([*texts, *(f"all of {path}, which is damaged" for path in damaged)])
     if not sys.stdin.isatty():
         raise InputError(f"would forget {whole}", "", "options of usage forget", "say --yes, or run it on a terminal")
@@ -276,11 +250,7 @@ def _agree(texts: list[str], damaged: list[Path]) -> None:
 
 
 def _logs(file: Path | None) -> list[Path]:
-    """Return the logs that are meant.
-
-    Raises:
-        InputError: the one that was named is not there.
-    """
+    """Return the logs that are meant."""
     given = settings_of(os.environ).usage_file
     if file is None and not given:
         return sorted(_folder().glob("*.db"))

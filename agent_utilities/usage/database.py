@@ -51,11 +51,7 @@ _CAN_NOT_BE_SHARED = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Raise what SQLite and the system raise as an error of a usage log.
-
-    Raises:
-        UsageError: in the place of another error.
-    """
+    """Raise what SQLite and the system raise as an error of a usage log."""
     try:
         yield
     except UsageError:
@@ -92,11 +88,7 @@ def check_header(path: Path) -> None:
 
 
 def _table_version(connection: sqlite3.Connection, path: Path) -> int:
-    """Return the version of a log's tables; 0 where it has none yet.
-
-    Raises:
-        UsageError: `newer`: it is of a later version than this one knows.
-    """
+    """Return the version of a log's tables; 0 where it has none yet."""
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     if version > VERSION:
         raise UsageError("newer", path, f"version {version}, not {VERSION}")
@@ -107,9 +99,6 @@ def open_log(path: Path) -> sqlite3.Connection:
     """Return a connection to a log, which is made where there is none, with a folder of its user's own.
 
     Only the thread that calls this may use it.
-
-    Raises:
-        UsageError: it can't be opened, or is not ours to write.
     """
     with explained(path):
         _make(path)
@@ -170,9 +159,6 @@ def snapshot(path: Path) -> Iterator[sqlite3.Connection | None]:
     """Yield a connection that sees a log as it was when the first row was read; None where nothing was logged yet.
 
     Nothing of the log is changed or made. Only the thread that asks for it may use it.
-
-    Raises:
-        UsageError: there is a file and it can't be read: it is damaged, locked, of a later version, or no usage log.
     """
     if not os.path.lexists(path):
         yield None

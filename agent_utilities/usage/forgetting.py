@@ -51,11 +51,7 @@ class Forgotten:
 
 
 def count(path: Path, what: Forget) -> Forgotten:
-    """Return what would be deleted.
-
-    Raises:
-        UsageError: the log can't be read.
-    """
+    """Return what would be deleted."""
     with snapshot(path) as connection:
         if connection is None:
             return Forgotten(0, 0, 0)
@@ -67,11 +63,7 @@ def count(path: Path, what: Forget) -> Forgotten:
 
 
 def forget(path: Path, what: Forget) -> Forgotten:
-    """Delete from a log, and return what was deleted; servers may write it all the while.
-
-    Raises:
-        UsageError: the log can't be written, or is none.
-    """
+    """Delete from a log, and return what was deleted; servers may write it all the while."""
     with snapshot(path) as connection:  # refuses a file that is no log, before anything is written to it
         if connection is None:
             return Forgotten(0, 0, 0)
@@ -84,11 +76,7 @@ def forget(path: Path, what: Forget) -> Forgotten:
 
 
 def delete_files(path: Path) -> None:
-    """Delete a log with what stands beside it, such as one that is damaged; a server that writes it begins it anew.
-
-    Raises:
-        UsageError: it can't be deleted.
-    """
+    """Delete a log with what stands beside it, such as one that is damaged; a server that writes it begins it anew."""
     with explained(path):
         for suffix in _SUFFIXES:
             with suppress(FileNotFoundError):

@@ -35,11 +35,7 @@ class Keys:
 
 
 def open_keys(log: Path) -> Keys:
-    """Return the keys of a log; their salt is drawn once, and is a file beside it that only its user can read.
-
-    Raises:
-        UsageError: the salt can't be read or written, or is not whole.
-    """
+    """Return the keys of a log; their salt is drawn once, and is a file beside it that only its user can read."""
     path = log.with_name(f"{log.name}.salt")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

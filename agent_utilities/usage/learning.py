@@ -250,10 +250,6 @@ def different_requests(newest_first: Iterable[str], most: int = MOST_OF_A_TOOL) 
     The newest is kept, then again and again the one that has least in common with all that are kept; of two that are
     equally far from them, the newer one. Blank ones, ones of less than three letters, and ones that say what a newer
     one says are dropped.
-
-    Args:
-        newest_first: the requests, in the order of their last use.
-        most: how many to keep.
     """
     candidates = _distinct(newest_first)
     places = _farthest_first([words for _, words in candidates], most)

@@ -119,12 +119,7 @@ class EventQueue:
             self._changed.notify()
 
     def wait(self, for_more_s: float, for_any_s: float) -> None:
-        """Wait for an event, and then for a batch.
-
-        Args:
-            for_more_s: seconds that an event may wait for others.
-            for_any_s: seconds to wait for the first one.
-        """
+        """Wait for an event, and then for a batch."""
         with self._changed:
             if self._changed.wait_for(lambda: self._in_haste or bool(self._events), for_any_s):
                 self._changed.wait_for(lambda: self._in_haste or len(self._events) >= self._batch, for_more_s)

@@ -43,13 +43,7 @@ class ClockSeen:
     last_ms: int
 
     def seen_at(self, now_ms: int, days: int) -> ClockSeen:
-        """Return what is known once the clock was looked at again.
-
-        Args:
-            now_ms: what it shows.
-            days: how long the log keeps rows. Nobody looks while no server runs, so that only a step of half of that
-                is a jump: one that is less can't cost more than the older half of the log.
-        """
+        """Return what is known once the clock was looked at again."""
         is_steady = self.last_ms - HOUR_MS <= now_ms <= self.last_ms + days * DAY_MS // 2
         return ClockSeen(self.since_ms if is_steady else now_ms, now_ms)
 
@@ -61,11 +55,7 @@ class ClockSeen:
 
 
 def prune(connection: sqlite3.Connection, bounds: UsageBounds, now_ms: int) -> None:
-    """Delete rows until a log keeps its bounds, and give back what the file no longer needs.
-
-    Raises:
-        sqlite3.Error: it can't be done, or not be finished.
-    """
+    """Delete rows until a log keeps its bounds, and give back what the file no longer needs."""
     oldest_ms = _look_at_clock(connection, bounds, now_ms)
     if oldest_ms is not None:
         for table in ("calls", "searches"):
@@ -156,11 +146,6 @@ def rows_to_take(counts: Mapping[_K, int], n_over: int, share: int) -> dict[_K, 
     """Return how many rows to take from each, the greediest first, until enough are gone or nobody has too many.
 
     Those who have most are brought down to one level, and none below the share: up to that nobody is greedy.
-
-    Args:
-        counts: how many rows each has.
-        n_over: how many rows must go in all; fewer go where only shares are left.
-        share: how many rows anybody may have.
     """
     level = _level(sorted((n for n in counts.values() if n > share), reverse=True), n_over, share)
     taken: dict[_K, int] = {}

@@ -45,11 +45,7 @@ def without_secrets(text: str) -> str:
     the like; mail and network addresses; of URLs that hold one of these all but the host; numbers of nine digits or
     more, in groups too. A password that is an ordinary word, and that nothing announces, can't be told from one.
 
-    Args:
-        text: of any length; the first 4,096 characters are read.
-
-    Returns:
-        Words with one space between them, in Unicode's compatibility form, without invisible characters.
+    What is left is in Unicode's compatibility form, one space between words. The first 4,096 characters are read.
     """
     words = _words(text)
     dropped = _values(words) | _numbers(words) | announced(words) | grouped(words)

@@ -97,17 +97,7 @@ class UsageReport:
 
 
 def read_report(path: Path, now_ms: int, *, server: str | None = None, days: int = 30) -> UsageReport:
-    """Return what a log tells of the last days; nothing where there is no log.
-
-    Args:
-        path: the log.
-        now_ms: until when, in UTC epoch milliseconds.
-        server: only of this one.
-        days: how far back, whole days of UTC with today.
-
-    Raises:
-        UsageError: the file can't be read.
-    """
+    """Return what a log tells of the last days, whole ones of UTC with today; nothing where there is no log."""
     first_day = now_ms // DAY_MS - days + 1
     of = {"server": server, "day": first_day, "ms": first_day * DAY_MS}
     with snapshot(path) as connection:

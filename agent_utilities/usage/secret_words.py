@@ -52,11 +52,7 @@ _PAIRS = frozenset(
 
 
 def looks_secret(word: str) -> bool:
-    """Return whether a word looks like a key, a token, an address, or a number that is somebody's.
-
-    Args:
-        word: without whitespace, in Unicode's compatibility form (NFKC).
-    """
+    """Return whether a word looks like a key, a token, an address, or a number that is somebody's."""
     if len(word) > LONGEST_WORD:
         return True
     spelt = _without_marks(word)

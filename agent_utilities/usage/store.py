@@ -64,11 +64,7 @@ class UsageStore:
         self._n_unchecked = 0
 
     def write(self, events: Sequence[Event]) -> None:
-        """Add events, all or none.
-
-        Raises:
-            UsageError: they can't be written.
-        """
+        """Add events, all or none."""
         with explained(self._path):
             self._follow()
             self._check_room()
@@ -82,14 +78,7 @@ class UsageStore:
         return self._n_unchecked * _CHECKS_PER_FILL >= self._bounds.rows
 
     def prune(self, now_ms: int) -> None:
-        """Delete what is too old or too much; other processes write in between.
-
-        Args:
-            now_ms: what the clock shows, in UTC epoch milliseconds; see `ClockSeen` for when it is believed.
-
-        Raises:
-            UsageError: it can't be done, or not be finished.
-        """
+        """Delete what is too old or too much; other processes write in between."""
         self._n_unchecked = 0
         with explained(self._path):
             prune(self._connection, self._bounds, now_ms)
@@ -128,11 +117,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def insert(connection: sqlite3.Connection, events: Sequence[Event]) -> None:
-    """Add events to the tables, in their order; what was listed on one day is one row a tool.
-
-    Raises:
-        sqlite3.Error: they can't be written.
-    """
+    """Add events to the tables, in their order; what was listed on one day is one row a tool."""
     for kind, (table, columns) in _COLUMNS.items():
         rows: list[_Row] = list(map(attrgetter(*columns), [event for event in events if type(event) is kind]))
         for start in range(0, len(rows), _AT_ONCE):

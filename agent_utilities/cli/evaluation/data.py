@@ -44,11 +44,7 @@ class Request:
 
 
 def read_tools(path: Path) -> list[Tool]:
-    """Return the tools of a JSON lines file, or those that a server's `--list --json` says may be called.
-
-    Raises:
-        InputError: it can't be read.
-    """
+    """Return the tools of a JSON lines file, or those that a server's `--list --json` says may be called."""
     if (listing := _listing(path)) is not None:
         callable_rows = [
             row
@@ -76,12 +72,7 @@ def _listing(path: Path) -> dict[str, Any] | None:
 
 
 def listed_tools(definitions: Iterable[dict[str, Any]], server: str = "") -> list[Tool]:
-    """Return the tools that a server lists; their names are their ids.
-
-    Args:
-        definitions: as they came.
-        server: its name. What it has mounted under other names, a listing does not tell.
-    """
+    """Return the tools that a server lists; their names are their ids."""
     return [_tool(definition["name"], definition, server, ()) for definition in definitions]
 
 
@@ -90,15 +81,7 @@ def _tool(tool_id: str, definition: dict[str, Any], server: str, tags: Iterable[
 
 
 def read_requests(path: Path, tools: Sequence[Tool] | None = None) -> list[Request]:
-    """Return the requests of a JSON lines file.
-
-    Args:
-        path: the file.
-        tools: the tools that may be relevant, of which each request needs one; None takes any tools, and none.
-
-    Raises:
-        InputError: it can't be read, names a tool that is not there, or needs none.
-    """
+    """Return the requests of a JSON lines file; each needs one of `tools`, and where these are None any, or none."""
     known = None if tools is None else {tool.id for tool in tools}
     requests = []
     for where, row in rows(path, ("id", "query")):

@@ -24,14 +24,7 @@ PARTS: tuple[Part, ...] = get_args(Part)
 
 
 def read_parts(without: Iterable[str]) -> frozenset[Part]:
-    """Return the parts that are left over.
-
-    Args:
-        without: names of those to leave out.
-
-    Raises:
-        InputError: no part has such a name.
-    """
+    """Return the parts that are left over."""
     left_out = tuple(without)
     for name in left_out:
         if name not in PARTS:
@@ -95,11 +88,7 @@ def read_usage(path: Path | None, tools: Sequence[Tool]) -> Learned:
 
 
 def read_log(path: Path) -> Learned:
-    """Return what a usage log teaches of all servers in it, as of its last call.
-
-    Raises:
-        UsageError: it can't be read.
-    """
+    """Return what a usage log teaches of all servers in it, as of its last call."""
     from agent_utilities.usage.database import snapshot
     from agent_utilities.usage.learning import read_learned
 
@@ -191,15 +180,7 @@ class Session:
 
 
 def read_sessions(path: Path, tools: Sequence[Tool]) -> list[Session]:
-    """Return the sessions of a JSON lines file.
-
-    Args:
-        path: the file.
-        tools: those that can have been called.
-
-    Raises:
-        InputError: it can't be read, or names a tool that is not there.
-    """
+    """Return the sessions of a JSON lines file."""
     known = frozenset(tool.id for tool in tools)
     return [_session(row, where, known) for where, row in rows(path, ("id",))]
 

@@ -59,11 +59,7 @@ def _format(name: str, value: float) -> str:
 
 
 def write_ranks(path: Path, requests: Sequence[RankedRequest]) -> None:
-    """Write a JSON line for each request.
-
-    Raises:
-        InputError: the file can't be written.
-    """
+    """Write a JSON line for each request."""
     lines = [
         json.dumps(
             {
@@ -90,11 +86,7 @@ def plot(
     unanswerable: Sequence[RankedRequest],
     n_ranked: int,
 ) -> None:
-    """Draw recall by how many tools are shown, and what each cut keeps and rejects; the suffix decides the format.
-
-    Raises:
-        PlotError: matplotlib is absent, or the file can't be written.
-    """
+    """Draw recall by how many tools are shown, and what each cut keeps and rejects; the suffix decides the format."""
     try:
         figure = import_module("matplotlib.figure").Figure(figsize=(11, 4.5), layout="constrained")
     except ImportError:

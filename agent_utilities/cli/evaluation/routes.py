@@ -41,14 +41,8 @@ class Message:
 def route_messages(folder: Path, rows_file: Path, out: Path | None, *, by_words: bool = False) -> None:
     """Write where each message leads, and print how often that is right where it is known.
 
-    Args:
-        folder: a tap, or the folder of its bundles.
-        rows_file: JSON lines, each with `intent` and perhaps `label`: a capability's name, or null for none.
-        out: where to write; it is written whole, or not at all. None writes nothing.
-        by_words: compare words alone, whatever the settings say.
-
-    Raises:
-        InputError: a file can't be read or written, a row is malformed, or no capability has triggers.
+    Of `rows_file` each line has `intent` and perhaps `label`: a capability's name, or null for none. `out` is written
+    whole, or not at all.
     """
     triggers = read_capabilities([folder]).triggers
     if not triggers:
@@ -70,11 +64,7 @@ def route_messages(folder: Path, rows_file: Path, out: Path | None, *, by_words:
 
 
 def evaluate_routes(folder: Path, rows_file: Path | None, out: Path | None, *, by_words: bool) -> None:
-    """Print how often messages are routed to what they call for: what `eval --capabilities` does.
-
-    Raises:
-        InputError: no file of messages is named, or as for `route_messages`.
-    """
+    """Print how often messages are routed to what they call for: what `eval --capabilities` does."""
     if rows_file is None:
         hint = 'name JSON lines such as {"intent": "list my pods", "label": "kubernetes"}'
         raise InputError("no messages", str(folder), "option --capabilities", f"{hint} under --queries")
@@ -82,11 +72,7 @@ def evaluate_routes(folder: Path, rows_file: Path | None, out: Path | None, *, b
 
 
 def read_messages(path: Path) -> list[Message]:
-    """Return the messages of a JSON lines file.
-
-    Raises:
-        InputError: it can't be read, or a row is malformed.
-    """
+    """Return the messages of a JSON lines file."""
     messages = []
     for where, row in rows(path, ()):
         if not isinstance(row.get("intent"), str):

@@ -80,22 +80,7 @@ def evaluate(
     plot_to: Path | None = None,
     as_json: bool = False,
 ) -> None:
-    """Rank every request, ask every session for its next tools, and print how well.
-
-    Args:
-        files: what is read.
-        without: names of parts of what usage and sessions teach that are left out.
-        ranker, provider, cache: as for `open_ranker`.
-        top_k: how many tools an agent would be shown at most, for what is claimed and the tokens saved.
-        ranks_out: where to write the rankings.
-        plot_to: where to draw a plot.
-        as_json: print JSON in place of a table.
-
-    Raises:
-        InputError: a file can't be read, nothing is asked, or not exactly one of tools and server is given.
-        ServerError: the server could not be asked.
-        UsageError: the usage log can't be read.
-    """
+    """Rank every request, ask every session for its next tools, and print how well."""
     parts = read_parts(without)
     tools = _read_catalog(files.tools, files.server)
     asked = _read_asked(files, tools)

@@ -67,14 +67,7 @@ class Recorder:
         """How many lists were not counted, since too many different ones came at once."""
 
     def called(self, call: ToolCalled, session: str, n_turns: int, words: str) -> None:
-        """Record a call of a tool that its caller may use; a name of anything else is nobody's to keep.
-
-        Args:
-            call: the call.
-            session: the name of its caller's session; empty where the request stood alone.
-            n_turns: how many turns that had.
-            words: those that led to it.
-        """
+        """Record a call of a tool that its caller may use; a name of anything else is nobody's to keep."""
         if call.name not in call.decision.permitted_names:
             return
         upstream, version = self._source(call.decision.catalog, call.name)

@@ -34,17 +34,7 @@ _STYLE = {"visible": "green", "deferred": "yellow", "denied": "red"}
 
 
 async def print_listing(host: Host, features: FeatureList, bounds: OperatorBounds, as_json: bool) -> None:
-    """Print the operator's view of a server: nothing is held back from the one who launches it.
-
-    Args:
-        host: the server, its selection set.
-        features: those that it has.
-        bounds: what its operator gave.
-        as_json: print one JSON object instead of a table.
-
-    Raises:
-        SelectionError: what the operator gave would end a launch.
-    """
+    """Print the operator's view of a server: nothing is held back from the one who launches it."""
     await features.know_everything()
     await bounds.check()
     request = await features.report(NOTHING, partial(host.request, NOTHING, is_dry=True))

@@ -119,16 +119,7 @@ class BriefHelp(TyperCommand):
 
 
 def option(*names: str, help: str, env: str = "", panel: str | None = None, few: bool = False, **more: Any) -> Any:
-    """Return what typer makes an option of.
-
-    Args:
-        names: its spellings; none for that of the field.
-        help: a sentence, with the default where there is one.
-        env: the variable that says the same.
-        panel: where `--help` shows it; with what every server has where None.
-        few: whether few set it, so that `--help-all` alone shows it.
-        more: as `typer.Option` takes it.
-    """
+    """Return what typer makes an option of; one that `few` set is shown by `--help-all` alone."""
     text = f"{help} [dim]\\[env: {env}][/dim]" if env else help
     return typer.Option(*names, help=text, rich_help_panel=panel, hidden=few, show_default=False, **more)
 
@@ -270,11 +261,7 @@ def message_of(error: typer.TyperException) -> str:
 
 
 def selection_of(options: Options) -> Selection:
-    """Return the selection in parsed options.
-
-    Raises:
-        SelectionError: a value can't be read.
-    """
+    """Return the selection in parsed options."""
     values = ((spelling, getattr(options, _attribute(spelling))) for spelling, _ in spellings("cli"))
     return read_cli((spelling, text) for spelling, value in values for text in _texts(value))
 

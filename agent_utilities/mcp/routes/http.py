@@ -74,14 +74,7 @@ def tell_when_started(
     bounds: OperatorBounds,
     stopping: Stopping,
 ) -> None:
-    """Have an application log what the operator's bounds come to when it starts, where nothing has said it.
-
-    Args:
-        app: the application.
-        whole: returns a block within which every lifespan of the server has been entered.
-        bounds: what is told.
-        stopping: heeds signals while it is served.
-    """
+    """Have an application log what the operator's bounds come to when it starts, where nothing has said it."""
     lifespan = app.router.lifespan_context
 
     @asynccontextmanager
@@ -96,14 +89,7 @@ def tell_when_started(
 
 
 def selection_middleware(path: str | None, transport: str, reader: RequestReader, known: KnownPaths) -> Middleware:
-    """Return the middleware that reads the selection of requests to the MCP paths, `/tools` and `/context`.
-
-    Args:
-        path: the MCP endpoint's path, or None for FastMCP's own setting.
-        transport: the transport that `path` belongs to.
-        reader: reads the selections.
-        known: says which paths name something.
-    """
+    """Return the middleware that reads the selection of requests to the MCP paths, `/tools` and `/context`."""
     sse = path if transport == "sse" and path is not None else fastmcp.settings.sse_path
     streamable = path if transport != "sse" and path is not None else fastmcp.settings.streamable_http_path
     endpoints = Endpoints([fastmcp.settings.message_path], [sse, streamable, "/tools", "/context"])
