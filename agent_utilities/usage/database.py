@@ -29,13 +29,10 @@ TABLES = (
         server TEXT NOT NULL, tool TEXT NOT NULL, upstream TEXT NOT NULL, day INTEGER NOT NULL,
         n_lists INTEGER NOT NULL, n_tokens INTEGER NOT NULL, PRIMARY KEY (server, tool, day)) WITHOUT ROWID""",
     "CREATE INDEX IF NOT EXISTS calls_by_time ON calls (server, at_ms)",
-    """CREATE TABLE IF NOT EXISTS clock (
-        id INTEGER PRIMARY KEY CHECK (id = 1), since_ms INTEGER NOT NULL, last_ms INTEGER NOT NULL)""",
 )
 """Columns are the fields of the events; `day` is `at_ms` in whole days of UTC since the epoch.
 
-`clock` is what `agent_utilities.usage.pruning` knows of the machine's. A later version brings its tables over from
-this one where `_make_tables` finds an older `user_version`.
+A later version brings its tables over from this one where `_make_tables` finds an older `user_version`.
 """
 
 _MAGIC = b"SQLite format 3\0"

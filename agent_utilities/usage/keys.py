@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import secrets
-import shutil
-import tempfile
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 
+from agent_utilities.runtime.process_io import write_whole
 from agent_utilities.usage.errors import UsageError, usage_error
 
 _SALT_BYTES = 32
@@ -40,35 +38,10 @@ def open_keys(log: Path) -> Keys:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not path.exists():
-            _make_salt(path)
+            write_whole(path, secrets.token_bytes(_SALT_BYTES))
         salt = path.read_bytes()
     except OSError as error:
         raise usage_error(error, path) from error
     if len(salt) != _SALT_BYTES:
         raise UsageError("corrupt", path, f"{len(salt)} bytes of salt, not {_SALT_BYTES}")
     return Keys(salt)
-
-
-def _make_salt(path: Path) -> None:
-    """Put a salt in place, whole, unless another process was first: then that one stands."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mode 0600
-    try:
-        with open(handle, "wb") as file:
-            file.write(secrets.token_bytes(_SALT_BYTES))
-            file.flush()
-            os.fsync(file.fileno())
-        _put_in_place(Path(name), path)
-    finally:
-        os.unlink(name)
-
-
-def _put_in_place(whole: Path, path: Path) -> None:
-    try:
-        os.link(whole, path)
-    except FileExistsError:
-        return
-    except OSError:
-        # No hard links here; the first of two that are this quick is overwritten, and neither is ever half there.
-        shutil.copyfile(whole, partial := whole.with_suffix(".copy"))
-        os.chmod(partial, 0o600)
-        os.replace(partial, path)

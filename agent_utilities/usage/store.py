@@ -1,4 +1,4 @@
-"""A usage log that is open: rows in, old rows out. Synchronous, and for one thread; see `agent_utilities.usage.log`."""
+"""A usage log that is open: rows in, and out what is too old or too much. Synchronous, and for one thread."""
 
 from __future__ import annotations
 
@@ -15,10 +15,20 @@ from types import MappingProxyType
 from agent_utilities.usage.database import explained, open_log, transaction
 from agent_utilities.usage.errors import UsageError
 from agent_utilities.usage.model import DAY_MS, Call, Event, Listed, Search, UsageBounds
-from agent_utilities.usage.pruning import prune
 
 _CHECKS_PER_FILL = 50
 """How often the rows are counted while a log fills: it may have a fiftieth too many for each process that writes it."""
+
+_DELETED_AT_ONCE = 900
+"""Rows of one transaction; older SQLites take 999 values at once."""
+_KEPT = 0.95
+"""How much of what is allowed stays, so that not every batch finds the log full again."""
+_TOO_MANY = 0.25
+"""How much of the file may be empty pages before it shrinks; what is written next fills them."""
+_SHARES: Mapping[str, float] = MappingProxyType({"session": 0.01, "subject": 0.1, "server, tool": 0.25})
+"""Which part of a full log's rows one session, one subject or one tool may have before it is thinned: those who have
+most first, and only as far as room is needed. Requests that stand alone have no session, and are thinned by their tool.
+"""
 
 _Value = str | int | float
 _Row = tuple[_Value, ...]
@@ -147,3 +157,67 @@ def _clean(value: _Value) -> _Value:
     if isinstance(value, int):
         return max(-_LARGEST, min(_LARGEST, value))
     return value if math.isfinite(value) else 0.0
+
+
+def prune(connection: sqlite3.Connection, bounds: UsageBounds, now_ms: int) -> None:
+    """Delete rows until a log keeps its bounds, and give back what the file no longer needs."""
+    oldest_ms = now_ms - bounds.days * DAY_MS
+    for table in ("calls", "searches"):
+        _delete(connection, table, "WHERE at_ms < ?", oldest_ms)
+    connection.execute("DELETE FROM lists WHERE day < ?", (oldest_ms // DAY_MS,))
+    rows = bounds.rows
+    while True:
+        for table in ("calls", "searches"):
+            _prune_rows(connection, table, rows)
+        connection.execute(
+            "DELETE FROM lists WHERE day <= (SELECT day FROM lists ORDER BY day DESC LIMIT 1 OFFSET ?)", (rows,)
+        )
+        if _used_bytes(connection) <= bounds.file_bytes or rows == 0:
+            break
+        rows //= 2  # rows much longer than most: the bound in bytes holds all the same
+    _shrink(connection, bounds)
+
+
+def _prune_rows(connection: sqlite3.Connection, table: str, most: int) -> None:
+    """Delete the rows of a table that are too many: of those who have most first, then those written first."""
+    n_rows = int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+    if n_rows <= most:
+        return
+    n_over = n_rows - int(most * _KEPT)
+    for columns, share in _SHARES.items():
+        if table == "searches" and columns == "server, tool":
+            continue
+        ranked = f"""SELECT id, row_number() OVER (PARTITION BY {columns} ORDER BY id DESC) AS n
+            FROM {table} WHERE ({columns}) <> ({", ".join("''" for _ in columns.split(","))})"""
+        at_most = max(1, int(most * share))
+        # Whose newest rows are many has the oldest ones with the highest numbers: all come down to one level.
+        n_over -= _delete(connection, table, f"FROM ({ranked}) WHERE n > ? ORDER BY n DESC LIMIT ?", at_most, n_over)
+    _delete(connection, table, "ORDER BY id LIMIT ?", n_over)
+
+
+def _delete(connection: sqlite3.Connection, table: str, which: str, *values: int) -> int:
+    """Delete the rows that are meant, in pieces that keep nobody waiting; return how many they were."""
+    source = "" if which.startswith("FROM") else f"FROM {table}"
+    ids = [key for (key,) in connection.execute(f"SELECT id {source} {which}", values)]
+    for start in range(0, len(ids), _DELETED_AT_ONCE):
+        piece = ids[start : start + _DELETED_AT_ONCE]
+        connection.execute(f"DELETE FROM {table} WHERE id IN ({', '.join('?' * len(piece))})", piece)
+    return len(ids)
+
+
+def _used_bytes(connection: sqlite3.Connection) -> int:
+    n_pages = _pragma(connection, "page_count") - _pragma(connection, "freelist_count")
+    return n_pages * _pragma(connection, "page_size")
+
+
+def _shrink(connection: sqlite3.Connection, bounds: UsageBounds) -> None:
+    """Give empty pages back to the system, where they are many or the file is larger than it may be."""
+    n_pages, n_empty = _pragma(connection, "page_count"), _pragma(connection, "freelist_count")
+    if n_empty > _TOO_MANY * n_pages or n_pages * _pragma(connection, "page_size") > bounds.file_bytes:
+        # A page at a time, each a row without columns, of which `execute` takes the first alone.
+        connection.executescript("PRAGMA incremental_vacuum")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
+def _pragma(connection: sqlite3.Connection, name: str) -> int:
+    return int(connection.execute(f"PRAGMA {name}").fetchone()[0])

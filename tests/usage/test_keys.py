@@ -50,24 +50,6 @@ class TestSalt:
         with pytest.raises(UsageError, match="5 bytes of salt, not 32"):
             open_keys(tmp_path / "usage.db")
 
-    def test_of_processes_that_start_at_once_the_first_ones_stands(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        first = open_keys(tmp_path / "usage.db")
-        monkeypatch.setattr(Path, "exists", lambda self: False)
-        assert open_keys(tmp_path / "usage.db") == first
-        assert len(list(tmp_path.iterdir())) == 1
-
-    def test_is_made_where_there_are_no_hard_links(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        def refuse(source: object, target: object) -> None:
-            raise OSError(95, "not supported")
-
-        monkeypatch.setattr("os.link", refuse)
-        keys = open_keys(tmp_path / "usage.db")
-        assert open_keys(tmp_path / "usage.db") == keys
-        assert stat.S_IMODE((tmp_path / "usage.db.salt").stat().st_mode) == 0o600
-        assert len(list(tmp_path.iterdir())) == 1
-
 
 class TestLocation:
     def test_the_operators_file_is_taken(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -183,10 +183,10 @@ from agent_utilities.usage.model import Call
 from agent_utilities.usage.log import UsageLog
 
 async def main():
-    log = UsageLog(Path(sys.argv[1]), UsageBounds(free_bytes=0))
+    log = UsageLog(Path(sys.argv[1]), UsageBounds(days=3650, free_bytes=0))
     task = asyncio.create_task(log.run())
     for number in range(300):
-        log.record(Call(number, "demo", "ping", session=sys.argv[2], turn=number))
+        log.record(Call(1_780_000_000_000 + number, "demo", "ping", session=sys.argv[2], turn=number))
         if number % 30 == 0:
             await log.flushed()
     await log.flushed()
