@@ -1,4 +1,4 @@
-"""What a usage log teaches of one server, read in one pass over its calls.
+"""What a usage log teaches of one server.
 
 Three things: how much each tool was used of late, which tools go together or follow one another, and which requests a
 tool answered.
@@ -12,16 +12,16 @@ import math
 import re
 import sqlite3
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import combinations
+from collections.abc import Iterable, Iterator
+from itertools import combinations, groupby, pairwise
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
 from agent_utilities.usage.database import snapshot
 from agent_utilities.usage.model import HOUR_MS, NOTHING_LEARNED, Learned
 
-HALF_LIFE_HOURS = 24.0
+_HALF_LIFE_MS = 24 * HOUR_MS
 """The age at which a call counts half."""
 
 _STEPS = 32
@@ -45,19 +45,13 @@ MOST_OF_A_TOOL = 20
 LONGEST_REQUEST = 500
 """Characters of one."""
 
-_MOST_COMPARED = 30
-"""Requests of a tool that are compared with one another, the newest: what it costs grows with their square."""
 _SAME = 0.8
 """The share of words from which two requests are one."""
 _LEAST_LETTERS = 3
-_Words = int
-"""The words of a request, each a bit: a set that is compared at once."""
 _WORD = re.compile(r"\w+")
 
 
-def read_learned(
-    path: Path, server: str, subject: str, now_ms: int, *, half_life_hours: float = HALF_LIFE_HOURS
-) -> Learned:
+def read_learned(path: Path, server: str, subject: str, now_ms: int) -> Learned:
     """Return what the calls of a server that succeeded teach, those of one subject or of everybody.
 
     It takes up to a second, and belongs in a thread.
@@ -67,7 +61,6 @@ def read_learned(
         server: whose calls.
         subject: who made them, as the salted hash that the log has; everybody where blank.
         now_ms: the time from which calls are dated back, in UTC epoch milliseconds.
-        half_life_hours: the age at which a call counts half, > 0.
 
     Raises:
         UsageError: the file can't be read. What was learned before is then still the best there is.
@@ -76,13 +69,24 @@ def read_learned(
         if connection is None:
             return NOTHING_LEARNED
         whose = {"server": server, "subject": subject}
-        uses, counter = _Uses(now_ms, half_life_hours), SequenceCounter()
-        for step in _steps(connection, whose):
-            uses.add(step)
-            counter.add(step)
+        uses = _recent_uses(_steps(connection, whose), now_ms)
+        pairs = sequences(_steps(connection, whose))
         requests = {tool: kept for tool, found in _requests(connection, whose) if (kept := different_requests(found))}
-    pairs = counter.counted()
-    return _versioned(uses.summed(), requests, pairs.used_with, pairs.followed_by)
+    return _versioned(uses, requests, pairs)
+
+
+class Step(NamedTuple):
+    """A call that succeeded, of a session.
+
+    Args:
+        session: whose; calls without one stand alone.
+        at_ms: when, in UTC epoch milliseconds.
+        tool: which tool.
+    """
+
+    session: str
+    at_ms: int
+    tool: str
 
 
 def _steps(connection: sqlite3.Connection, whose: dict[str, str]) -> Iterator[Step]:
@@ -91,45 +95,62 @@ def _steps(connection: sqlite3.Connection, whose: dict[str, str]) -> Iterator[St
     return map(Step._make, connection.execute(statement, whose))
 
 
-class _Uses:
-    """Sums up how much tools were used of late.
+def _recent_uses(steps: Iterable[Step], now_ms: int) -> dict[str, float]:
+    """Return how much tools were used of late, to four digits, those that still count.
 
     A call counts half after each half-life; of the calls of one session each tool's sum counts by its logarithm, so
     that a loop of a million calls weighs as fourteen sessions with one each, and not as a million. Requests that stand
     alone are taken for one session each hour.
     """
+    now_ms -= now_ms % (_HALF_LIFE_MS // _STEPS)
+    sums: dict[str, float] = defaultdict(float)
+    for session, of_session in groupby(steps, key=attrgetter("session")):
+        weights: dict[tuple[str, int], float] = defaultdict(float)
+        for step in of_session:
+            age_ms = now_ms - step.at_ms
+            if age_ms < -HOUR_MS:
+                age_ms = -age_ms  # one that is dated far ahead is as old as it is ahead, or it never grew old
+            hour = 0 if session else step.at_ms // HOUR_MS
+            weights[step.tool, hour] += math.exp2(-max(0, age_ms) / _HALF_LIFE_MS)
+        for (tool, _), weight in weights.items():
+            sums[tool] += math.log1p(weight)
+    rounded = {tool: float(f"{value:.4g}") for tool, value in sorted(sums.items())}
+    return {tool: value for tool, value in rounded.items() if value >= 1e-6}
 
-    def __init__(self, now_ms: int, half_life_hours: float) -> None:
-        self._half_life_ms = half_life_hours * HOUR_MS
-        self._now_ms = now_ms - now_ms % max(1, int(self._half_life_ms / _STEPS))
-        self._session = ""
-        self._weights: dict[tuple[str, int], float] = defaultdict(float)
-        self._sums: dict[str, float] = defaultdict(float)
 
-    def add(self, step: Step) -> None:
-        """Count a step; those of a session come one after another."""
-        session, at_ms, tool = step
-        if session != self._session:
-            self._end_session()
-            self._session = session
-        hour = 0 if session else at_ms // HOUR_MS
-        self._weights[tool, hour] += math.exp2(-self._age_ms(at_ms) / self._half_life_ms)
+def sequences(steps: Iterable[Step]) -> Learned:
+    """Return which tools go together; a session's steps come one after another, in the order of their calls.
 
-    def _age_ms(self, at_ms: int) -> int:
-        """Return how old a call is; one that is dated far ahead is as old as it is ahead, or it never grew old."""
-        age_ms = self._now_ms - at_ms
-        return -age_ms if age_ms < -HOUR_MS else max(0, age_ms)
+    However many calls a session makes, it adds 1 to a pair of tools used together, 3 to one that follows, and 20 tools.
+    """
+    used_with: Counter[tuple[str, str]] = Counter()
+    followed_by: Counter[tuple[str, str]] = Counter()
+    for sitting in _sittings(steps):
+        tools = sorted(list(dict.fromkeys(step.tool for step in sitting))[:MOST_TOOLS])
+        used_with.update(combinations(tools, 2))
+        follows = Counter((a.tool, b.tool) for a, b in pairwise(sitting) if a.tool != b.tool)
+        for (first, second), n in follows.items():
+            if first in tools and second in tools:
+                followed_by[first, second] += min(n, MOST_STEPS)
+    return Learned(used_with=_most_counted(used_with), followed_by=_most_counted(followed_by))
 
-    def summed(self) -> dict[str, float]:
-        """Return the sum of each tool that still counts, to four digits."""
-        self._end_session()
-        rounded = {tool: float(f"{value:.4g}") for tool, value in sorted(self._sums.items())}
-        return {tool: value for tool, value in rounded.items() if value >= 1e-6}
 
-    def _end_session(self) -> None:
-        for (tool, _), weight in self._weights.items():
-            self._sums[tool] += math.log1p(weight)
-        self._weights.clear()
+def _sittings(steps: Iterable[Step]) -> Iterator[list[Step]]:
+    """Yield the steps of each session that has a name, apart where a long pause is between them."""
+    for session, of_session in groupby(steps, key=attrgetter("session")):
+        sitting: list[Step] = []
+        for step in of_session if session else ():
+            if sitting and step.at_ms - sitting[-1].at_ms > GAP_MS:
+                yield sitting
+                sitting = []
+            sitting.append(step)
+        yield sitting
+
+
+def _most_counted(pairs: Counter[tuple[str, str]]) -> dict[tuple[str, str], int]:
+    """Return the pairs that count most, in order of the alphabet."""
+    counted = sorted(pairs.items(), key=lambda item: (-item[1], item[0]))
+    return dict(sorted(counted[:MOST_PAIRS]))
 
 
 def _requests(connection: sqlite3.Connection, whose: dict[str, str]) -> Iterator[tuple[str, list[str]]]:
@@ -148,148 +169,33 @@ def _requests(connection: sqlite3.Connection, whose: dict[str, str]) -> Iterator
         yield tool, list(found[tool])
 
 
-def _versioned(
-    uses: dict[str, float],
-    past_requests: dict[str, tuple[str, ...]],
-    used_with: dict[tuple[str, str], int],
-    followed_by: dict[tuple[str, str], int],
-) -> Learned:
-    if not uses and not past_requests and not used_with and not followed_by:
+def _versioned(uses: dict[str, float], past_requests: dict[str, tuple[str, ...]], pairs: Learned) -> Learned:
+    parts = (uses, past_requests, pairs.used_with, pairs.followed_by)
+    if not any(parts):
         return NOTHING_LEARNED
-    content = [list(part.items()) for part in (uses, past_requests, used_with, followed_by)]
-    version = hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
-    return Learned(version, uses, past_requests, used_with, followed_by)
+    content = json.dumps([list(part.items()) for part in parts])
+    return Learned(hashlib.sha256(content.encode()).hexdigest()[:16], *parts)
 
 
-class Step(NamedTuple):
-    """A call that succeeded, of a session.
+def different_requests(newest_first: Iterable[str]) -> tuple[str, ...]:
+    """Return the requests to keep of those that led to a tool, the newest ones that differ, oldest first.
 
-    Args:
-        session: whose; calls without one stand alone and teach nothing here.
-        at_ms: when, in UTC epoch milliseconds.
-        tool: which tool.
+    Blank ones, ones of less than three letters, and ones that say what a newer one says are dropped.
     """
-
-    session: str
-    at_ms: int
-    tool: str
-
-
-@dataclass(frozen=True)
-class Sequences:
-    """What goes together.
-
-    Args:
-        used_with: how many sessions called both tools of a pair, the names in order of the alphabet.
-        followed_by: how often the second tool of a pair was called next after the first, at most thrice a session.
-    """
-
-    used_with: dict[tuple[str, str], int]
-    followed_by: dict[tuple[str, str], int]
-
-
-class SequenceCounter:
-    """Counts pairs while steps go by, so that no log need be in memory.
-
-    However many calls a session makes, it adds 1 to a pair of tools used together, 3 to one that follows, and 20 tools.
-    """
-
-    def __init__(self) -> None:
-        self._used_with: Counter[tuple[str, str]] = Counter()
-        self._followed_by: Counter[tuple[str, str]] = Counter()
-        self._last: Step | None = None
-        self._tools: dict[str, None] = {}
-        self._steps: Counter[tuple[str, str]] = Counter()
-
-    def add(self, step: Step) -> None:
-        """Count a step; those of a session come one after another, in the order of their calls."""
-        last, self._last = self._last, step
-        session, at_ms, tool = step
-        if last is None or last.session != session or at_ms - last.at_ms > GAP_MS or not session:
-            self._end_session()
-        elif last.tool != tool:
-            self._steps[last.tool, tool] += 1
-        tools = self._tools
-        if tool not in tools and len(tools) < MOST_TOOLS:
-            tools[tool] = None
-
-    def counted(self) -> Sequences:
-        """Return the counts of all steps so far."""
-        self._end_session()
-        self._last = None
-        return Sequences(_most_counted(self._used_with), _most_counted(self._followed_by))
-
-    def _end_session(self) -> None:
-        tools, steps = self._tools, self._steps
-        if len(tools) > 1:
-            self._used_with.update(combinations(sorted(tools), 2))
-            for (first, second), n in steps.items():
-                if first in tools and second in tools:
-                    self._followed_by[first, second] += min(n, MOST_STEPS)
-            steps.clear()
-        tools.clear()
-
-
-def _most_counted(pairs: Counter[tuple[str, str]]) -> dict[tuple[str, str], int]:
-    """Return the pairs that count most, in order of the alphabet."""
-    counted = sorted(pairs.items(), key=lambda item: (-item[1], item[0]))
-    return dict(sorted(counted[:MOST_PAIRS]))
-
-
-def sequences(steps: Iterable[Step]) -> Sequences:
-    """Return what goes together in steps; those of a session come one after another, in the order of their calls."""
-    counter = SequenceCounter()
-    for step in steps:
-        counter.add(step)
-    return counter.counted()
-
-
-def different_requests(newest_first: Iterable[str], most: int = MOST_OF_A_TOOL) -> tuple[str, ...]:
-    """Return the requests to keep of those that led to a tool, oldest first; the same ones for the same input.
-
-    The newest is kept, then again and again the one that has least in common with all that are kept; of two that are
-    equally far from them, the newer one. Blank ones, ones of less than three letters, and ones that say what a newer
-    one says are dropped.
-    """
-    candidates = _distinct(newest_first)
-    places = _farthest_first([words for _, words in candidates], most)
-    return tuple(candidates[place][0] for place in sorted(places, reverse=True))
-
-
-def _distinct(newest_first: Iterable[str]) -> list[tuple[str, _Words]]:
-    """Return the newest requests that differ, each with its words."""
-    bits: dict[str, int] = {}
-    found: list[tuple[str, _Words]] = []
+    found: list[tuple[str, frozenset[str]]] = []
     for request in newest_first:
         text = " ".join(request[: 2 * LONGEST_REQUEST].split())[:LONGEST_REQUEST].rstrip()
         if sum(map(str.isalpha, text)) < _LEAST_LETTERS:
             continue
-        words = 0
-        for word in _WORD.findall(text.casefold()):
-            words |= 1 << bits.setdefault(word, len(bits))
+        words = frozenset(_WORD.findall(text.casefold()))
         if all(_shared(words, others) < _SAME for _, others in found):
             found.append((text, words))
-        if len(found) == _MOST_COMPARED:
+        if len(found) == MOST_OF_A_TOOL:
             break
-    return found
+    return tuple(text for text, _ in reversed(found))
 
 
-def _farthest_first(words: Sequence[_Words], most: int) -> list[int]:
-    """Return the places of the requests to keep: the first, then each time the one farthest from those."""
-    if len(words) <= most:
-        return list(range(len(words)))
-    chosen = [0]
-    shared = {place: _shared(words[0], words[place]) for place in range(1, len(words))}
-    while len(chosen) < most:
-        farthest = min(shared, key=shared.__getitem__)
-        del shared[farthest]
-        chosen.append(farthest)
-        for place, value in shared.items():
-            shared[place] = max(value, _shared(words[farthest], words[place]))
-    return chosen
-
-
-def _shared(first: _Words, second: _Words) -> float:
+def _shared(first: frozenset[str], second: frozenset[str]) -> float:
     """Return how many of the words of two requests are in both, from 0 to 1 (Jaccard's index)."""
-    n_any = (first | second).bit_count()
-    return (first & second).bit_count() / n_any if n_any else 1.0
+    n_any = len(first | second)
+    return len(first & second) / n_any if n_any else 1.0

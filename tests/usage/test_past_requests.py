@@ -1,4 +1,4 @@
-"""Few requests of a tool are kept, the newest and most different."""
+"""Few requests of a tool are kept, the newest that differ."""
 
 from __future__ import annotations
 
@@ -21,15 +21,7 @@ class TestKept:
         newer, older = "Show me the log of today, please", "please show me the log of today"
         assert different_requests([newer, older]) == (newer,)
 
-    def test_the_newest_however_much_the_others_differ(self):
-        requests = ["one two"] + [f"a{i} b{i}" for i in range(30)]
-        assert different_requests(requests)[-1] == "one two"
-
-    def test_the_most_different_ones_of_many(self):
-        alike = [f"list all files of folder number {name}" for name in "abcdefghijklmnopqrstuvwxyz"]
-        assert "weather in Paris tomorrow" in different_requests([*alike, "weather in Paris tomorrow"])
-
-    def test_of_equally_different_ones_the_newer(self):
+    def test_the_newest_of_many(self):
         requests = [f"word{i} other{i}" for i in range(30)]
         assert different_requests(requests) == tuple(reversed(requests[:20]))
 

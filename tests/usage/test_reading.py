@@ -21,13 +21,13 @@ def path(tmp_path):
     return tmp_path / "hub.db"
 
 
-def learned(path, events, subject="", server="hub", **more):
-    return read_learned(log_of(path, events), server, subject, NOW_MS, **more)
+def learned(path, events, subject="", server="hub"):
+    return read_learned(log_of(path, events), server, subject, NOW_MS)
 
 
 class TestUses:
     def test_count_half_after_each_half_life(self, path):
-        uses = learned(path, [call("a"), call("b", 12), call("c", 24)], half_life_hours=12).uses
+        uses = learned(path, [call("a"), call("b", 24), call("c", 48)]).uses
         assert uses == pytest.approx({"a": math.log(2), "b": math.log(1.5), "c": math.log(1.25)}, rel=2e-2)
 
     def test_add_up_over_sessions_and_hardly_within_one(self, path):
@@ -37,8 +37,8 @@ class TestUses:
         assert uses["spread"] > uses["loop"] == pytest.approx(math.log1p(2_000), rel=1e-3)
 
     def test_of_requests_without_a_session_count_as_one_each_hour(self, path):
-        uses = learned(path, [call("a", n % 2, session="") for n in range(1_000)], half_life_hours=1e6).uses
-        assert uses["a"] == pytest.approx(2 * math.log1p(500), rel=1e-3)
+        uses = learned(path, [call("a", n % 2, session="") for n in range(1_000)]).uses
+        assert uses["a"] == pytest.approx(math.log1p(500) + math.log1p(500 * 2 ** (-1 / 24)), rel=1e-2)
 
     def test_are_of_calls_that_succeeded(self, path):
         assert learned(path, [call("a", ok=False)]) == NOTHING_LEARNED
@@ -50,11 +50,11 @@ class TestUses:
         assert learned(path, [call("a", -0.5)]).uses["a"] == pytest.approx(math.log(2), rel=1e-3)
 
     def test_of_a_clock_that_was_far_ahead_count_the_less_the_farther(self, path):
-        uses = learned(path, [call("a", -24), call("b", -48), call("c", -1_000)], half_life_hours=24).uses
+        uses = learned(path, [call("a", -24), call("b", -48), call("c", -1_000)]).uses
         assert uses == pytest.approx({"a": math.log1p(0.5), "b": math.log1p(0.25)}, rel=0.05)
 
     def test_long_past_are_forgotten(self, path):
-        assert learned(path, [call("a", 24 * 30)], half_life_hours=24).uses == {}
+        assert learned(path, [call("a", 24 * 30)]).uses == {}
 
 
 class TestSubjects:
