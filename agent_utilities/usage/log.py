@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,7 +48,6 @@ class Pace:
         most_bytes: what waiting events may weigh; the oldest go first.
         pause_s: seconds until a failed write is tried again; twice as many after each failure.
         longest_pause_s: where that ends.
-        hung_s: seconds after which a write that does not end is told of.
         end_s: seconds that a stop waits for what is not yet written.
     """
 
@@ -58,7 +57,6 @@ class Pace:
     most_bytes: int = 8 << 20
     pause_s: float = 1.0
     longest_pause_s: float = 60.0
-    hung_s: float = 30.0
     end_s: float = 2.0
 
 
@@ -134,38 +132,28 @@ def _weight(event: Event) -> int:
     return _EVENT_BYTES if isinstance(event, Listed) else _EVENT_BYTES + _CHARACTER_BYTES * len(event.request)
 
 
-@dataclass(frozen=True, slots=True)
-class _Tried:
-    """What came of a try to write or prune a log.
-
-    Args:
-        n_written: how many events were written.
-        n_refused: how many will not be tried again.
-        is_well: whether there is a file, and it could be written.
-        error: why it could not.
-    """
-
-    n_written: int = 0
-    n_refused: int = 0
-    is_well: bool = False
-    error: UsageError | None = None
-
-
 class _Writer:
     """Writes a log's events in a daemon thread, for which the process need not wait.
 
     Args:
         path, bounds, pace: as for `UsageLog`.
         queue: where the events come from; nobody else takes any while the thread works.
-        tell: told what came of each try, and None once the thread is over; called in the thread.
+        tell: told of each try how many events were written, how many never will be, and why, if it failed.
+        end: called when the thread is over.
     """
 
     def __init__(
-        self, path: Path, bounds: UsageBounds, pace: Pace, queue: EventQueue, tell: Callable[[_Tried | None], None]
+        self,
+        path: Path,
+        bounds: UsageBounds,
+        pace: Pace,
+        queue: EventQueue,
+        *,
+        tell: Callable[[int, int, UsageError | None], None],
+        end: Callable[[], None],
     ) -> None:
-        self.busy_since_s: float | None = None
-        """When it began with what it is doing at its file, if anything."""
-        self._path, self._bounds, self._pace, self._queue, self._tell = path, bounds, pace, queue, tell
+        self._path, self._bounds, self._pace, self._queue = path, bounds, pace, queue
+        self._tell, self._end = tell, end
         self._store: UsageStore | None = None
         self._prune_at_s = 0.0
         self._stopping = threading.Event()
@@ -194,46 +182,43 @@ class _Writer:
                 pass
             self._close()
         finally:
-            self._tell(None)
+            self._end()
 
     def _try(self, events: list[Event]) -> UsageError | None:
         """Write events, and prune where that is due; return why that can't be done."""
-        self.busy_since_s = time.monotonic()
         try:
-            tried = _Tried(len(events), is_well=self._write(events) if events else self._prune())
+            if events:
+                self._opened().write([self._redacted(event) for event in events])
         except Exception as why:
             self._close()
             error = usage_error(why, self._path)
             is_lost = error.cause not in _WORTH_ANOTHER_TRY
             if not is_lost:
                 self._queue.put_back(events)
-            tried = _Tried(n_refused=len(events) if is_lost else 0, error=error)
-        self.busy_since_s = None
-        self._tell(tried)
-        return tried.error
-
-    def _write(self, events: Sequence[Event]) -> bool:
-        """Add events, all or none, their words without what looks like a secret."""
-        self._opened().write([self._redacted(event) for event in events])
-        try:
-            self._prune()
-        except UsageError:  # the events are written; the next ones fail where this is worth telling
-            self._close()
-        return True
+            self._tell(0, len(events) if is_lost else 0, error)
+            return error
+        error = self._prune()
+        # Events that are written are not failed by that: the next ones are, where this is worth telling.
+        error = None if events else error
+        self._tell(len(events), 0, error)
+        return error
 
     def _redacted(self, event: Event) -> Event:
         if isinstance(event, Listed) or not event.request:
             return event
         return replace(event, request=self._without_secrets(event.request))
 
-    def _prune(self) -> bool:
-        """Delete what is too old or too much, where that is due, and say whether there is a file."""
-        if self._store is None and not self._path.exists():
-            return False
-        store = self._opened()
-        if store.is_due or time.monotonic() >= self._prune_at_s:
-            self._prune_now(store)
-        return True
+    def _prune(self) -> UsageError | None:
+        """Delete what is too old or too much, where there is a file and that is due; return why it can't be done."""
+        try:
+            if self._store is not None or self._path.exists():
+                store = self._opened()
+                if store.is_due or time.monotonic() >= self._prune_at_s:
+                    self._prune_now(store)
+        except Exception as why:
+            self._close()
+            return usage_error(why, self._path)
+        return None
 
     def _prune_now(self, store: UsageStore) -> None:
         store.prune(int(time.time() * 1000))
@@ -277,6 +262,7 @@ class UsageLog:
         self._queue = EventQueue(pace.most_bytes, pace.batch)
         self._n_recorded = 0
         self._n_refused = 0
+        self._is_over = False
         self._waiters: list[asyncio.Future[None]] = []
 
     @property
@@ -315,26 +301,16 @@ class UsageLog:
         """Write what is recorded, until cancelled; then what is left, within a bound."""
         loop, over = asyncio.get_running_loop(), asyncio.Event()
 
-        def told(tried: _Tried | None) -> None:
-            if queue is not self._queue:  # it hung for so long that what it has was given up
-                return
-            if tried is None:
-                over.set()
-            else:
-                self._settle(tried)
-
-        def tell(tried: _Tried | None) -> None:
+        def in_loop(heard: Callable[..., object], *what: object) -> None:
             with suppress(RuntimeError):  # the loop was closed meanwhile
-                loop.call_soon_threadsafe(told, tried)
+                loop.call_soon_threadsafe(heard, *what)
 
-        self.problem = None
-        queue = self._queue
-        writer = _Writer(self.path, self._bounds, self._pace, queue, tell)
+        tell, end = partial(in_loop, self._settle), partial(in_loop, over.set)
+        writer = _Writer(self.path, self._bounds, self._pace, self._queue, tell=tell, end=end)
         writer.start()
         ending = asyncio.create_task(over.wait())
         try:
-            while not (await asyncio.wait([ending], timeout=self._pace.hung_s / 2))[0]:
-                self._look_at(writer)
+            await asyncio.wait([ending])
         finally:
             writer.stop()
             try:
@@ -343,37 +319,30 @@ class UsageLog:
                 ending.cancel()
                 self._give_up_all()
 
-    def _look_at(self, writer: _Writer) -> None:
-        """Tell of a write that does not end."""
-        since_s = writer.busy_since_s
-        if since_s is not None and time.monotonic() - since_s > self._pace.hung_s:
-            error = UsageError("failing", self.path, f"a write takes over {self._pace.hung_s:g} s")
-            self._settle(_Tried(error=error))
-
-    def _settle(self, tried: _Tried) -> None:
+    def _settle(self, n_written: int, n_refused: int, error: UsageError | None) -> None:
         """Note what came of a try, and have those look who wait for something."""
-        if tried.n_written:
-            self.n_written += tried.n_written
+        if self._is_over:  # it hung for so long that what it has was given up
+            return
+        if n_written:
+            self.n_written += n_written
             self.generation += 1
-        self._n_refused += tried.n_refused
-        if tried.error is not None:
-            if self.problem is None:
-                until = "that is done; it is tried again" if tried.error.is_temporary else "the server is started again"
-                logger.warning("%s; calls are answered and not logged until %s", tried.error, until)
-            self.problem = tried.error
-        elif tried.is_well and self.problem is not None:
+        self._n_refused += n_refused
+        if error is not None and self.problem is None:
+            until = "that is done; it is tried again" if error.is_temporary else "the server is started again"
+            logger.warning("%s; calls are answered and not logged until %s", error, until)
+        elif error is None and self.problem is not None:
             logger.info("the usage log is written again; %d events are lost", self.n_lost)
-            self.problem = None
-        self._tell()
+        self.problem = error
+        self._wake_waiters()
 
     def _give_up_all(self) -> None:
         """Count what was not written as lost: nobody writes it any more."""
+        self._is_over = True
         self._queue.take(len(self._queue))
-        self._queue = EventQueue(self._pace.most_bytes, self._pace.batch)
-        self._n_refused = self._n_recorded - self.n_written
-        self._tell()
+        self._n_refused = self._n_recorded - self.n_written - self._queue.n_dropped
+        self._wake_waiters()
 
-    def _tell(self) -> None:
+    def _wake_waiters(self) -> None:
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if not waiter.done():

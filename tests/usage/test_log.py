@@ -128,19 +128,7 @@ class TestStopping:
         await asyncio.wait([task])
         assert turns(path) == [1]
 
-    async def test_a_log_can_be_run_again(self, path: Path) -> None:
-        async with running(path) as log:
-            log.record(call(1))
-        log.record(call(2))
-        task = asyncio.create_task(log.run())
-        await log.flushed()
-        task.cancel()
-        await asyncio.wait([task])
-        assert turns(path) == [1, 2]
-
-    async def test_a_disk_that_hangs_does_not_hold_the_stop(
-        self, path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    async def test_a_disk_that_hangs_does_not_hold_the_stop(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         hangs, may_go_on = threading.Event(), threading.Event()
 
         def hang(self: UsageStore, events: object) -> None:
@@ -148,13 +136,12 @@ class TestStopping:
             may_go_on.wait(60)
 
         monkeypatch.setattr(UsageStore, "write", hang)
-        async with running(path, pace=Pace(batch_s=0.01, hung_s=0.01, end_s=0.05)) as log:
+        async with running(path, pace=Pace(batch_s=0.01, end_s=0.05)) as log:
             log.record(call())
-            await log.until(lambda: log.problem is not None and hangs.is_set())
+            await asyncio.to_thread(hangs.wait, 60)
             log.record(call())
         may_go_on.set()
         assert log.n_lost == 2
-        assert [text.partition(":")[0] for text in warnings(caplog)] == ["the disk of the usage log fails"]
 
     async def test_a_second_cancellation_still_stops_it(self, path: Path) -> None:
         log = UsageLog(path, BOUNDS, QUICK)
