@@ -197,11 +197,11 @@ class _Writer:
                 self._queue.put_back(events)
             self._tell(0, len(events) if is_lost else 0, error)
             return error
-        error = self._prune()
-        # Events that are written are not failed by that: the next ones are, where this is worth telling.
-        error = None if events else error
-        self._tell(len(events), 0, error)
-        return error
+        trouble = self._prune()
+        if events:  # they are written; the next ones fail where this is worth telling
+            trouble = None
+        self._tell(len(events), 0, trouble)
+        return trouble
 
     def _redacted(self, event: Event) -> Event:
         if isinstance(event, Listed) or not event.request:
