@@ -93,7 +93,7 @@ async def measured(gateway: AgentServer, n: int) -> dict[str, list[float]]:
     assert capabilities is not None
     await router.wait_until_ready()
     numbers = count()
-    embedder = Embedder(MiniLM())
+    embedder = Embedder(MiniLM)
     session = Session(MemoryStore())
 
     async def request(selection: Selection) -> None:

@@ -125,7 +125,7 @@ def main() -> None:
     catalog = json.loads(options.data.read_text())["capabilities"]
     triggers = {name: tuple(each["triggers"]) for name, each in catalog.items() if each["triggers"]}
     try:
-        embedder = Embedder(open_provider("minilm"))
+        embedder = Embedder(lambda: open_provider("minilm"))
     except RankerError as error:
         sys.exit(f"no model: {error}")
     texts = distinct_triggers(triggers)

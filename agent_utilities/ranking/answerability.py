@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.ranking.arrays import NDArray, Places, Scores, Vectors, np, single_blas_thread
@@ -16,18 +15,6 @@ from agent_utilities.ranking.scoring import N_DECIMALS
 
 CENTRING = 0.5
 _LEAST_LENGTH = 1e-3
-
-
-class Cosines(NamedTuple):
-    """How near tools are to a request.
-
-    Args:
-        plain: (n_texts, n_tools) the cosines of the whole request first, then of its parts, as they are.
-        centred: (n_texts, n_tools) the same less what all tools have in common.
-    """
-
-    plain: Vectors
-    centred: Vectors
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,12 +36,7 @@ class Nearness:
 
     @classmethod
     def of(cls, vectors: Vectors, documents: Sequence[ToolDocument]) -> Nearness:
-        """Return it for a catalog.
-
-        Args:
-            vectors: (n_documents, n_dimensions) of the different documents, in order of their first place.
-            documents: the catalog.
-        """
+        """Return it for a catalog, from the vectors of its different documents, in order of their first place."""
         if len(vectors) == len(documents):
             return cls._centred(vectors, None)
         row_of = {document: row for row, document in enumerate(dict.fromkeys(documents))}
@@ -77,11 +59,7 @@ class Nearness:
         return self.vectors[places if self.rows is None else self.rows[places]]
 
     def within(self, places: Places) -> Nearness:
-        """Return it for some of the tools, as a catalog of them alone would have it.
-
-        Args:
-            places: where they stand, ascending.
-        """
+        """Return it for the tools at some places, ascending, as a catalog of them alone would have it."""
         if self.rows is None:
             return self._centred(self.vectors[places], None)
         old_rows, firsts, rows = np.unique(self.rows[places], return_index=True, return_inverse=True)
@@ -89,17 +67,20 @@ class Nearness:
         vectors = self.vectors[old_rows[order]]
         return self._centred(vectors, None if len(old_rows) == len(places) else np.argsort(order)[rows])
 
-    def to(self, queries: Vectors) -> Cosines:
-        """Return how near the tools are to a request.
+    def to(self, queries: Vectors) -> tuple[Vectors, Vectors]:
+        """Return the cosines of texts to the tools, as they are, and less what all tools have in common.
 
         Args:
-            queries: (n_texts, n_dimensions) of the whole request first, then of its parts.
+            queries: (n_texts, n_dimensions)
+
+        Returns:
+            Twice (n_texts, n_tools).
         """
         with single_blas_thread():
             cosines = queries @ self.vectors.T
         centred = cosines - (queries @ self.mean)[:, None]
         centred *= self.scale
-        return Cosines(cosines, centred) if self.rows is None else Cosines(cosines[:, self.rows], centred[:, self.rows])
+        return (cosines, centred) if self.rows is None else (cosines[:, self.rows], centred[:, self.rows])
 
 
 N_NEIGHBOURS = 8
@@ -161,11 +142,7 @@ class Answerability:
         return self.nearness.n_bytes
 
     def within(self, places: Places) -> Answerability:
-        """Return it for some of the tools, as a catalog of them alone would have it.
-
-        Args:
-            places: where they stand, ascending.
-        """
+        """Return it for the tools at some places, ascending, as a catalog of them alone would have it."""
         return Answerability.of(self.nearness.within(places), self.unanswerable)
 
     def evidence(self, queries: Vectors, cosines: Vectors, coverage: Vectors | float) -> float:
@@ -186,21 +163,12 @@ class Answerability:
         return float(np.max(gaps))
 
     def gap(self, query: NDArray[np.float32], best: float) -> float:
-        """Return how much nearer a request is to what answers it than to requests that no tool need answer.
-
-        Args:
-            query: (n_dimensions,) of the whole request.
-            best: how near it is to what answers it best.
-        """
+        """Return how much nearer a request is to what answers it best than to requests that no tool need answer."""
         return best - float(_mean_of_nearest((self.unanswerable @ query)[None, :])[0])
 
 
 def _mean_of_nearest(cosines: Vectors) -> Scores:
-    """Return the mean cosine to the nearest unanswerable requests: what a text shares with those, and with any text.
-
-    Args:
-        cosines: (n_texts, n_unanswerable)
-    """
+    """Return the mean cosine to the nearest unanswerable requests: what a text shares with those, and with any text."""
     means: Scores = np.sort(cosines, axis=1)[:, -_N_NEAREST_UNANSWERABLE:].mean(axis=1)
     return means
 

@@ -69,24 +69,17 @@ class Index(Protocol):
         ...
 
 
-class LearnedIndex(Index, Protocol):
-    """An index that also knows what was asked before."""
+@runtime_checkable
+class LearningIndex(Index, Protocol):
+    """An index that can learn what was asked before."""
 
     @property
     def n_learned_bytes(self) -> int:
         """What it takes beyond the index that it was made from."""
         ...
 
-
-@runtime_checkable
-class LearningIndex(Protocol):
-    """An index that can learn what was asked before."""
-
-    def learn(self, past: PastRequests) -> LearnedIndex:
-        """Return the same index that knows past requests too; this one stays as it is. For a thread.
-
-        Args:
-            past: of this catalog's tools.
+    def learn(self, past: PastRequests) -> LearningIndex:
+        """Return the same index that knows past requests of its tools too; this one stays as it is. For a thread.
 
         Raises:
             RankerError: the requests can't be embedded.

@@ -71,16 +71,33 @@ class RequestProvider(Protocol):
 class Embedder:
     """A provider whose answers are checked, made unit length and kept.
 
+    All in a server that embed share one: a request that is ranked and routed is embedded once.
+
     Args:
-        provider: the model.
+        open_provider: makes the provider on first use, in the thread that asks; asked again the next time where it
+            can't.
         store: where vectors are kept between processes, or None.
     """
 
-    def __init__(self, provider: Provider, store: VectorStore | None = None) -> None:
-        self.provider = provider
+    def __init__(self, open_provider: Callable[[], Provider], store: VectorStore | None = None) -> None:
+        self._open_provider = open_provider
+        self._provider: Provider | None = None
+        self._opening = threading.Lock()
         self._store = store
         self._lock = threading.Lock()
         self._requests: BoundedCache[bytes, Vectors] = BoundedCache(_REQUESTS_BYTES, _weigh)
+
+    @property
+    def provider(self) -> Provider:
+        """The model; loading it takes long.
+
+        Raises:
+            RankerError: it can't be had.
+        """
+        with self._opening:
+            if self._provider is None:
+                self._provider = self._open_provider()
+            return self._provider
 
     def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
         """Return one vector of unit length a text: (n_texts, n_dimensions); equal texts are embedded once.
@@ -92,7 +109,7 @@ class Embedder:
         known = self._store.get(self.provider.name, role, distinct) if self._store else {}
         missing = [text for text in distinct if text not in known]
         if missing:
-            new = dict(zip(missing, self._ask_provider(missing, role), strict=True))
+            new = dict(zip(missing, self._checked(self.provider.embed(missing, role), missing), strict=True))
             if self._store:
                 self._store.put(self.provider.name, role, new)
             known.update(new)
@@ -114,18 +131,14 @@ class Embedder:
         with self._lock:
             vectors = self._requests.get(key)
         if vectors is None:
-            vectors = self._ask_for_request(texts)
+            provider = self.provider
+            if isinstance(provider, RequestProvider):
+                vectors = self._checked(provider.embed_request(texts), texts)
+            else:
+                vectors = self._checked(provider.embed(texts, "query"), texts)
             with self._lock:
                 self._requests.keep(key, vectors)
         return vectors
-
-    def _ask_for_request(self, texts: Sequence[str]) -> Vectors:
-        if isinstance(self.provider, RequestProvider):
-            return self._checked(self.provider.embed_request(texts), texts)
-        return self._ask_provider(texts, "query")
-
-    def _ask_provider(self, texts: Sequence[str], role: TextRole) -> Vectors:
-        return self._checked(self.provider.embed(texts, role), texts)
 
     def _checked(self, given: Vectors, texts: Sequence[str]) -> Vectors:
         vectors = np.asarray(given, dtype=np.float32)
@@ -138,34 +151,6 @@ class Embedder:
 
 def _weigh(key: bytes, vectors: Vectors) -> int:
     return _ENTRY_BYTES + vectors.nbytes
-
-
-class SharedEmbedder:
-    """An embedder that is opened on first use, in the thread that asks, and once for everybody.
-
-    So a request that is ranked and routed is embedded once: its vectors are remembered by one and the same embedder.
-
-    Args:
-        open_provider: makes the provider; asked again the next time where it can't.
-        store: where vectors are kept between processes, or None.
-    """
-
-    def __init__(self, open_provider: Callable[[], Provider], store: VectorStore | None = None) -> None:
-        self._open_provider = open_provider
-        self._store = store
-        self._embedder: Embedder | None = None
-        self._lock = threading.Lock()
-
-    def __call__(self) -> Embedder:
-        """Return the embedder; loading a model takes long.
-
-        Raises:
-            RankerError: the provider can't be had.
-        """
-        with self._lock:
-            if self._embedder is None:
-                self._embedder = Embedder(self._open_provider(), self._store)
-            return self._embedder
 
 
 logger = logging.getLogger(__name__)
@@ -266,11 +251,7 @@ class RequestTexts:
         return self.parts if self.is_chosen else (self.whole, *self.parts)
 
     def vectors(self, embedded: Vectors) -> Vectors:
-        """Return the vectors of the whole and of the parts: (1 + n_parts, n_dimensions).
-
-        Args:
-            embedded: those of `to_embed`, of unit length.
-        """
+        """Return the vectors of the whole and of the parts, from those of `to_embed`: (1 + n_parts, n_dimensions)."""
         if not self.is_chosen:
             return embedded
         weights = np.array([[n_pieces(part)] for part in self.parts], dtype=np.float32)
@@ -328,13 +309,7 @@ def _windows(text: str) -> Iterator[str]:
 
 
 def _choose(parts: Sequence[str], evidences: Sequence[float], room: int) -> tuple[str, ...]:
-    """Return the parts of the most evidence for which there is room, in order; of equals the first.
-
-    Args:
-        parts: in the order of the request.
-        evidences: aligned with them.
-        room: in word pieces.
-    """
+    """Return the parts of the most evidence for which there is room, in word pieces, in order; of equals the first."""
     chosen: list[int] = []
     for place in sorted(range(len(parts)), key=lambda place: -evidences[place]):
         if (n := n_pieces(parts[place])) <= room:

@@ -15,17 +15,22 @@ from agent_utilities.ranking.embedding import (
     Embedder,
     FallbackNotice,
     Provider,
-    RequestTexts,
-    SharedEmbedder,
     document_vectors,
     read_request,
 )
 from agent_utilities.ranking.examples import UNANSWERABLE
 from agent_utilities.ranking.lexical import LexicalIndex, LexicalRanker, LexicalView
 from agent_utilities.ranking.past_requests import PastRequests, PastVectors
-from agent_utilities.ranking.scoring import N_DECIMALS, ClaimRule, best_places, count_claimed, raise_best, round_scores
+from agent_utilities.ranking.scoring import (
+    N_DECIMALS,
+    best_places,
+    count_claimed,
+    least_claimed,
+    raise_best,
+    round_scores,
+)
 from agent_utilities.ranking.terms import RequestTerms
-from agent_utilities.ranking.traits import LOSS, ToolVerbs
+from agent_utilities.ranking.traits import LOSS, kinds_of_tools, of_another_kind
 from agent_utilities.ranking.views import Views
 
 if TYPE_CHECKING:
@@ -45,56 +50,13 @@ _LEAST_IDF = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class EmbeddedRequest:
-    """A request and the parts of it that may each want a tool of its own.
-
-    Args:
-        query: as it came; names are looked for in it.
-        texts: what stands for the whole first, then its parts.
-        vectors: (n_texts, n_dimensions) aligned with `texts`.
-    """
-
-    query: str
-    texts: Sequence[str]
-    vectors: Vectors
-
-
-@dataclass(frozen=True, eq=False)
-class LearnedVectors:
-    """What was asked of the tools of a catalog before.
-
-    Args:
-        requests: the requests.
-        vectors: theirs.
-    """
-
-    requests: PastRequests
-    vectors: PastVectors
-
-
-@dataclass(frozen=True, eq=False)
-class Gains:
-    """What past requests say for a request.
-
-    Args:
-        places: (n_learned,) of the permitted tools that have any, among the permitted ones.
-        scores: (n_learned,) how much better they make each of them fit.
-        nearest: the highest cosine of the request to any of them.
-    """
-
-    places: Places
-    scores: Scores
-    nearest: float
-
-
-@dataclass(frozen=True, eq=False)
 class HybridView:
     """The permitted tools of a catalog.
 
     Args:
         lexical: by words.
         answerability: by vectors, and whether a request is answered at all.
-        verbs: what kind of thing each does.
+        kinds: (n_tools,) of what each does.
         lexical_weight: what words count beside vectors; 0 for nothing.
         claim_distance: how far behind the best a tool may lie and be claimed, on the model's scale; 0 where that was
             never measured.
@@ -103,40 +65,49 @@ class HybridView:
 
     lexical: LexicalView
     answerability: Answerability
-    verbs: ToolVerbs
+    kinds: NDArray[np.uint8]
     lexical_weight: float
     claim_distance: float
-    learned: LearnedVectors | None = None
+    learned: PastVectors | None = None
 
-    def rank(self, request: EmbeddedRequest, limit: int) -> Ranking:
-        """Return the tools nearest to a request. See `Index.rank`."""
+    def rank(self, query: str, texts: Sequence[str], vectors: Vectors, limit: int) -> Ranking:
+        """Return the tools nearest to a request. See `Index.rank`.
+
+        Args:
+            query: as it came; names are looked for in it.
+            texts: what stands for the whole first, then the parts that may each want a tool of their own.
+            vectors: (n_texts, n_dimensions) of those.
+            limit: the most to return.
+        """
         lexical = self.lexical
-        terms = [lexical.terms(text) for text in request.texts]
+        terms = [lexical.terms(text) for text in texts]
         word_scores = [lexical.scores(text_terms) for text_terms in terms]
-        cosines = self.answerability.nearness.to(request.vectors)
-        gains = self._gains(request, cosines.centred)
-        fused = self._fuse(request.texts, cosines.centred, word_scores)
-        scores = fused if gains is None else raise_best(fused, gains.places, gains.scores)
-        named = lexical.names.named_in(request.query)
+        plain, centred = self.answerability.nearness.to(vectors)
+        evidence = self.answerability.evidence(vectors, plain, self._coverage(terms, word_scores))
+        gains = self._gains(vectors, centred)
+        fused = self._fuse(texts, centred, word_scores)
+        scores = fused
+        if gains is not None:
+            places, of_past, nearest = gains
+            scores = raise_best(fused, places, of_past)
+            least = nearest - PAST_SPREADS * self.answerability.spread
+            evidence = max(evidence, self.answerability.gap(vectors[0], least))
+        named = lexical.names.named_in(query)
         lifted = scores.copy() if named else scores
         lifted[named] += scores.max() - scores.min() + 1
         best = best_places(lifted, None, limit)
         if not len(best):
             return Ranking()
-        evidence = self.answerability.evidence(request.vectors, cosines.plain, self._coverage(terms, word_scores))
-        if gains is not None:
-            of_past = gains.nearest - PAST_SPREADS * self.answerability.spread
-            evidence = max(evidence, self.answerability.gap(request.vectors[0], of_past))
         first_score = round(evidence + bool(named), N_DECIMALS)
         abstained = not named and first_score < self.answerability.cut
-        least_claimed = ClaimRule(self.claim_distance, CLAIM_SHARE).least_score(fused)
+        least = least_claimed(fused, self.claim_distance, CLAIM_SHARE)
         ranked_scores = round_scores(lifted[best])
         return Ranking(
             indexes=lexical.catalog_places(best),
             scores=tuple((ranked_scores - ranked_scores[0] + first_score).round(N_DECIMALS).tolist()),
             abstained=abstained,
             matched=lexical.matched(terms[0], best),
-            n_claimed=0 if abstained else count_claimed(scores[best], least_claimed, best, named),
+            n_claimed=0 if abstained else count_claimed(scores[best], least, best, named),
             cut=self.answerability.cut,
         )
 
@@ -156,36 +127,36 @@ class HybridView:
         """
         for text, text_cosines, text_scores in zip(texts, cosines, word_scores, strict=True):
             text_cosines += self.lexical_weight / self.lexical.postings.max_idf * text_scores
-            text_cosines[self.verbs.of_another_kind(text)] -= LOSS
+            text_cosines[of_another_kind(self.kinds, text)] -= LOSS
         if len(cosines) > 1:
             cosines[1:] -= LEAD_SHARE * cosines[1:].max(axis=1, keepdims=True)
         fused = _with_best_part(cosines)
         return fused + SERVER_WEIGHT * self.lexical.servers.mean_scores(fused)
 
-    def _gains(self, request: EmbeddedRequest, cosines: Vectors) -> Gains | None:
+    def _gains(self, vectors: Vectors, cosines: Vectors) -> tuple[Places, Scores, float] | None:
         """Return what past requests of permitted tools say; None where there are none.
 
         Args:
-            request: what is asked.
+            vectors: (n_texts, n_dimensions) of a request.
             cosines: (n_texts, n_tools) as the tools' own texts make them.
+
+        Returns:
+            The places among the permitted tools of those that have any, how much better each of them fits for it, and
+            the highest cosine of the request to any past one.
         """
         if self.learned is None:
             return None
-        learned, places = self.lexical.permitted(self.learned.requests.places)
+        learned, places = self.lexical.permitted(self.learned.places)
         if not len(learned):
             return None
-        vectors = self.learned.vectors.within(learned)
-        nearness = vectors.cosines(request.vectors)
-        gains = vectors.gains(request.vectors, nearness, self.answerability.nearness)
-        return Gains(places, _with_best_part(gains - cosines[:, places]), float(nearness[0].max()))
+        past = self.learned.within(learned)
+        nearness = past.cosines(vectors)
+        gains = past.gains(vectors, nearness, self.answerability.nearness)
+        return places, _with_best_part(gains - cosines[:, places]), float(nearness[0].max())
 
 
 def _with_best_part(by_text: Vectors) -> Scores:
-    """Return what the whole request and the best part of it come to: (n_tools,).
-
-    Args:
-        by_text: (n_texts, n_tools) of the whole request first, then of its parts.
-    """
+    """Return what the whole request, which stands first, and the best part of it come to: (n_tools,)."""
     scores: Scores = by_text[0]
     if n_parts := len(by_text) - 1:
         scores = (N_WHOLE_PARTS * scores + n_parts * by_text[1:].max(axis=0)) / (N_WHOLE_PARTS + n_parts)
@@ -207,7 +178,7 @@ class HybridRanker:
         store: VectorStore | None = None,
         lexical_weight: float = LEXICAL_WEIGHT,
     ) -> None:
-        self.embedder = SharedEmbedder(open_provider, store)
+        self.embedder = Embedder(open_provider, store)
         """What embeds, for all in the server that embed."""
         self._lexical_weight = lexical_weight
         self._lexical = LexicalRanker()
@@ -223,9 +194,8 @@ class HybridRanker:
         if not documents:
             return self._lexical.index(documents)
         try:
-            embedder = self.embedder()
-            unanswerable = embedder.embed(UNANSWERABLE, "query")
-            vectors = self._distinct_vectors(embedder, documents, unanswerable.shape[1])
+            unanswerable = self.embedder.embed(UNANSWERABLE, "query")
+            vectors = self._distinct_vectors(documents, unanswerable.shape[1])
         except RankerError as error:
             return self._lexical.index(documents, self._notice.failed(str(error)))
         self._notice.worked()
@@ -233,14 +203,14 @@ class HybridRanker:
         return HybridIndex(
             self._lexical.index(documents),
             Views(answerability, len(documents), answerability.within),
-            ToolVerbs.of(documents),
-            embedder,
+            kinds_of_tools(documents),
+            self.embedder,
             self._lexical_weight,
             self._notice,
             self._learning_notice,
         )
 
-    def _distinct_vectors(self, embedder: Embedder, documents: Sequence[ToolDocument], n_dimensions: int) -> Vectors:
+    def _distinct_vectors(self, documents: Sequence[ToolDocument], n_dimensions: int) -> Vectors:
         """Return a vector for each different document, in order of their first place.
 
         Raises:
@@ -250,7 +220,7 @@ class HybridRanker:
         known = dict(self._vector_by_document)
         new = [document for document in distinct if document not in known]
         if new:
-            known.update(zip(new, document_vectors(embedder, new), strict=True))
+            known.update(zip(new, document_vectors(self.embedder, new), strict=True))
         if any(vector.shape != (n_dimensions,) for vector in known.values()):
             self._vector_by_document = {}
             raise RankerError("the model's vectors have other dimensions than before; all are made anew the next time")
@@ -265,7 +235,7 @@ class HybridIndex:
     Args:
         lexical: the same catalog by words.
         views: vectors of all of its tools or of some, and whether a request is answered at all.
-        verbs: what kind of thing each of its tools does.
+        kinds: (n_tools,) of what each of its tools does.
         embedder: what embeds requests.
         lexical_weight: what words count beside vectors.
         notice: where failures are said.
@@ -275,12 +245,12 @@ class HybridIndex:
 
     lexical: LexicalIndex
     views: Views[Answerability]
-    verbs: ToolVerbs
+    kinds: NDArray[np.uint8]
     embedder: Embedder
     lexical_weight: float
     notice: FallbackNotice
     learning_notice: FallbackNotice
-    learned: LearnedVectors | None = None
+    learned: PastVectors | None = None
 
     @property
     def cause(self) -> str:
@@ -290,7 +260,7 @@ class HybridIndex:
     @property
     def n_learned_bytes(self) -> int:
         """What the past requests and their vectors take."""
-        return self.lexical.n_learned_bytes + (0 if self.learned is None else self.learned.vectors.n_bytes)
+        return self.lexical.n_learned_bytes + (0 if self.learned is None else self.learned.n_bytes)
 
     def rank(self, query: str, *, permitted: Sequence[int] | None = None, limit: int = 25) -> Ranking:
         """Return the tools nearest to a request; by words alone, with the cause, where it can't be embedded."""
@@ -298,16 +268,16 @@ class HybridIndex:
         if not lexical.n_tools:
             return Ranking()
         try:
-            request = self._embed(query, read_request(query, lexical.evidence))
+            texts = read_request(query, lexical.evidence)
+            vectors = texts.vectors(self._embed(texts.to_embed))
         except RankerError as error:
             by_words = self.lexical.rank(query, permitted=permitted, limit=limit)
             return replace(by_words, cause=self.notice.failed(str(error)))
         self.notice.worked()
-        answerability = self.views.of(permitted)
-        verbs = self.verbs.within(lexical.places)
-        claim_distance = self.embedder.provider.claim_distance
-        view = HybridView(lexical, answerability, verbs, self.lexical_weight, claim_distance, self.learned)
-        return view.rank(request, limit)
+        kinds = self.kinds if lexical.places is None else self.kinds[lexical.places]
+        distance = self.embedder.provider.claim_distance
+        view = HybridView(lexical, self.views.of(permitted), kinds, self.lexical_weight, distance, self.learned)
+        return view.rank(query, (texts.whole, *texts.parts), vectors, limit)
 
     def learn(self, past: PastRequests) -> HybridIndex:
         """Return the same index that knows past requests too.
@@ -325,11 +295,11 @@ class HybridIndex:
         except RankerError as error:
             raise RankerError(self.learning_notice.failed(str(error))) from None
         self.learning_notice.worked()
-        return replace(self, lexical=lexical, learned=LearnedVectors(past, vectors))
+        return replace(self, lexical=lexical, learned=vectors)
 
-    def _embed(self, query: str, texts: RequestTexts) -> EmbeddedRequest:
-        vectors = self.embedder.embed_request(texts.to_embed)
+    def _embed(self, texts: Sequence[str]) -> Vectors:
+        vectors = self.embedder.embed_request(texts)
         n_dimensions = self.views.of(None).unanswerable.shape[1]
         if vectors.shape[1] != n_dimensions:
             raise RankerError(f"{vectors.shape[1]} dimensions instead of {n_dimensions}")
-        return EmbeddedRequest(query, (texts.whole, *texts.parts), texts.vectors(vectors))
+        return vectors

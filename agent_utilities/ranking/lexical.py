@@ -12,7 +12,14 @@ from agent_utilities.ranking.answerability import N_NEIGHBOURS, OWN_QUANTILE
 from agent_utilities.ranking.arrays import Places, Scores, np
 from agent_utilities.ranking.base import Ranking
 from agent_utilities.ranking.past_requests import PastRequests
-from agent_utilities.ranking.scoring import N_DECIMALS, ClaimRule, best_places, count_claimed, raise_best, round_scores
+from agent_utilities.ranking.scoring import (
+    N_DECIMALS,
+    best_places,
+    count_claimed,
+    least_claimed,
+    raise_best,
+    round_scores,
+)
 from agent_utilities.ranking.terms import DocumentTerms, Postings, RequestTerms, TermCounts, read_document
 from agent_utilities.ranking.traits import NameIndex, Servers
 from agent_utilities.ranking.views import Views
@@ -31,10 +38,6 @@ def cut_of(postings: Postings, n_tools: int) -> float:
     """Return the least evidence by words that claims anything.
 
     As for vectors it follows what 19 of 20 tools' own words reach against the eighth nearest other tool.
-
-    Args:
-        postings: the words of the permitted tools.
-        n_tools: how many those are.
     """
     if n_tools <= N_NEIGHBOURS:
         return LEAST_CUT
@@ -67,7 +70,7 @@ def _evidence_of_own(postings: Postings, n_tools: int) -> Scores:
     return evidence
 
 
-CLAIM = ClaimRule(distance=0.5, share=0.85)
+CLAIM_DISTANCE, CLAIM_SHARE = 0.5, 0.85
 SERVER_WEIGHT = 0.4
 PAST_EVIDENCE = 0.5
 """Of the words of past requests where it is asked whether a request is answered at all."""
@@ -114,11 +117,6 @@ class LexicalView:
 
         The words that no tool has count against what the others find, twice: a request of many of them is about
         something else.
-
-        Args:
-            query: the request.
-            limit: the most to return.
-            past: what was asked before; None where nothing was learned.
         """
         if not self.n_tools:
             return Ranking(cause=self.cause)
@@ -129,7 +127,7 @@ class LexicalView:
         norm = max(_LEAST_NORM, float(np.linalg.norm(terms.idf)))
         scores /= norm
         scores *= terms.known_share
-        least_claimed = CLAIM.least_score(scores * eligible)
+        least = least_claimed(scores * eligible, CLAIM_DISTANCE, CLAIM_SHARE)
         evidence = None
         if past is not None:
             learned, places = self.permitted(past.places)
@@ -152,16 +150,12 @@ class LexicalView:
             abstained=abstained,
             matched=self.matched(terms, best),
             cause=self.cause,
-            n_claimed=0 if abstained else count_claimed(scores[best], least_claimed, best, named),
+            n_claimed=0 if abstained else count_claimed(scores[best], least, best, named),
             cut=self.cut,
         )
 
     def permitted(self, places: Places) -> tuple[Places, Places]:
-        """Return which of some tools of the catalog are permitted, and where those stand among the permitted ones.
-
-        Args:
-            places: (n,) in the catalog.
-        """
+        """Return which of some tools of the catalog are permitted, and where those stand among the permitted ones."""
         if self.names.view_places is None:
             return np.arange(len(places)), places
         positions = self.names.view_places[places]
@@ -222,9 +216,7 @@ class LexicalRanker:
     def index(self, documents: Sequence[ToolDocument], cause: str = "") -> LexicalIndex:
         """Return an index of documents in catalog order; only documents that the last one had not are read.
 
-        Args:
-            documents: the catalog.
-            cause: why there is no more than a lexical index, where more was asked for.
+        `cause` says why there is no more than a lexical index, where more was asked for.
         """
         with self._lock:
             if len(self._term_numbers) > self._n_terms_limit:
@@ -256,14 +248,7 @@ class LexicalIndex:
 
     @classmethod
     def of(cls, counts: TermCounts, names: NameIndex, servers: Servers, cause: str = "") -> LexicalIndex:
-        """Return that of a catalog.
-
-        Args:
-            counts: how often its tools have which terms.
-            names: which tools bear which names.
-            servers: which tools come from which server.
-            cause: why there is no more than this.
-        """
+        """Return that of a catalog."""
         whole = LexicalView(Postings.of(counts), names, servers, cause)
         views = Views(whole, servers.n_tools, partial(_view, counts, names, servers, cause))
         return cls(views, servers.n_tools, cause)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from agent_utilities.errors import RankerError
 from agent_utilities.ranking.arrays import NDArray, Places, Scores, Vectors, np, single_blas_thread, unit_vectors
 from agent_utilities.ranking.embedding import Embedder
-from agent_utilities.ranking.terms import Postings, count_terms
+from agent_utilities.ranking.terms import Postings, TermWeights, count_terms
 
 if TYPE_CHECKING:
     from agent_utilities.ranking.answerability import Nearness
@@ -27,7 +26,6 @@ _N_CHARACTERS = 500
 _N_QUERY_CHARACTERS = 8_000
 _N_QUERY_TERMS = 512
 _TEXT_BYTES = 8
-_TERM_BYTES = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,70 +36,41 @@ class PastRequests:
         places: (n_learned,) of the tools that have any, ascending.
         texts: of each, oldest first.
         confidence: (n_learned,) what they count, 0 to 1: the more of them, the more.
-        slices: of each term of theirs, where in `owners` and `shares` its tools are.
-        owners: (n_entries,) positions in `places`.
-        shares: (n_entries,) how much of the tool's requests have the term, 0 to 1, rising fast at first.
+        shares: how much of each tool's requests have a term, 0 to 1, rising fast at first.
     """
 
     places: Places
     texts: tuple[tuple[str, ...], ...]
     confidence: Scores
-    slices: Mapping[str, tuple[int, int]]
-    owners: NDArray[np.int32]
-    shares: NDArray[np.float32]
+    shares: TermWeights
 
     @classmethod
     def of(cls, requests: Mapping[int, Sequence[str]]) -> PastRequests:
-        """Return those of a catalog; processor work, for a thread.
-
-        Args:
-            requests: by the tool's place, oldest first.
-        """
+        """Return those of a catalog, given by the tool's place, oldest first; processor work, for a thread."""
         places = sorted(place for place, texts in requests.items() if texts)
         texts = tuple(newest(requests[place]) for place in places)
         n_requests = np.array(list(map(len, texts)), dtype=np.float32)
-        entries: dict[str, list[tuple[int, float]]] = {}
-        for owner, owned in enumerate(texts):
-            for term, share in _shares(owned).items():
-                entries.setdefault(term, []).append((owner, share))
-        slices, end = {}, 0
-        for term, having in entries.items():
-            slices[term] = end, end + len(having)
-            end += len(having)
-        flat = list(chain.from_iterable(entries.values()))
         return cls(
             places=np.array(places, dtype=np.intp),
             texts=texts,
             confidence=n_requests / (n_requests + N_HALF),
-            slices=slices,
-            owners=np.array([owner for owner, _ in flat], dtype=np.int32),
-            shares=np.array([share for _, share in flat], dtype=np.float32),
+            shares=TermWeights.of(list(map(_shares, texts))),
         )
 
     @property
     def n_bytes(self) -> int:
         """About what it takes, without the texts themselves, which whoever gave them holds too."""
-        arrays = (self.places, self.confidence, self.owners, self.shares)
         n_texts = sum(map(len, self.texts))
-        return _TEXT_BYTES * n_texts + _TERM_BYTES * len(self.slices) + sum(array.nbytes for array in arrays)
+        return _TEXT_BYTES * n_texts + self.shares.n_bytes + self.places.nbytes + self.confidence.nbytes
 
     def word_scores(self, query: str, postings: Postings) -> Scores:
         """Return what a request's words are worth to each of the tools: (n_learned,), on the scale of BM25.
 
-        How rare a word is, is a matter of the permitted tools' own texts.
-
-        Args:
-            query: the request.
-            postings: the words of the permitted tools.
+        How rare a word is, is a matter of the permitted tools' own texts: of their `postings`.
         """
         terms = list(count_terms(query[:_N_QUERY_CHARACTERS]))[:_N_QUERY_TERMS]
-        known = [(term, slice(*self.slices[term])) for term in terms if term in self.slices]
-        if not known:
-            return np.zeros(len(self.places), dtype=np.float32)
-        owners = np.concatenate([self.owners[entries] for _, entries in known])
-        weights = np.concatenate([_idf(term, postings) * self.shares[entries] for term, entries in known])
-        scores = np.bincount(owners, weights=weights, minlength=len(self.places)).astype(np.float32)
-        word_scores: Scores = WORD_WEIGHT * self.confidence * scores
+        rarities = {term: _idf(term, postings) for term in terms if term in self.shares.slices}
+        word_scores: Scores = WORD_WEIGHT * self.confidence * self.shares.scores(rarities)
         return word_scores
 
 
@@ -138,11 +107,13 @@ class PastVectors:
     """The vectors of the past requests of some tools: two for each tool, however many requests it has.
 
     Args:
+        places: (n_learned,) of the tools in the catalog, ascending.
         blended: (n_learned, n_dimensions) of the tool's text and its past requests together, of unit length.
         subjects: (n_learned, n_dimensions) of what is particular to the past requests, times what they count.
         common: (n_dimensions,) what requests have in common.
     """
 
+    places: Places
     blended: Vectors
     subjects: Vectors
     common: NDArray[np.float32]
@@ -171,7 +142,7 @@ class PastVectors:
         n_requests = np.array([[len(owned)] for owned in past.texts], dtype=np.float32)
         confidence = past.confidence[:, None]
         blended = unit_vectors(texts + BLEND_WEIGHT * confidence / n_requests * sums)
-        return cls(blended, SUBJECT_WEIGHT * confidence * unit_vectors(subjects), common)
+        return cls(past.places, blended, SUBJECT_WEIGHT * confidence * unit_vectors(subjects), common)
 
     def within(self, learned: Places) -> PastVectors:
         """Return those of some tools alone.
@@ -180,11 +151,11 @@ class PastVectors:
         not use must not be among them.
 
         Args:
-            learned: (n,) positions of the tools among those that learned, ascending.
+            learned: (n,) positions of the tools among these, ascending.
         """
         if len(learned) == len(self.blended):
             return self
-        return PastVectors(self.blended[learned], self.subjects[learned], self.common)
+        return PastVectors(self.places[learned], self.blended[learned], self.subjects[learned], self.common)
 
     @property
     def n_bytes(self) -> int:
@@ -192,11 +163,7 @@ class PastVectors:
         return self.blended.nbytes + self.subjects.nbytes + self.common.nbytes
 
     def cosines(self, queries: Vectors) -> Vectors:
-        """Return how near requests are to each tool's text and past requests together: (n_texts, n_learned).
-
-        Args:
-            queries: (n_texts, n_dimensions)
-        """
+        """Return how near requests are to each tool's text and past requests together: (n_texts, n_learned)."""
         with single_blas_thread():
             return queries @ self.blended.T
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from agent_utilities.ranking.arrays import NDArray, Places, Scores, np
 
@@ -14,13 +13,7 @@ _ROUNDING = 1e-5
 
 
 def best_places(scores: Scores, eligible: NDArray[np.bool_] | None, limit: int) -> Places:
-    """Return the places of the highest scores, best first; ties in catalog order.
-
-    Args:
-        scores: (n_tools,)
-        eligible: (n_tools,) which may be returned, or None for all.
-        limit: the most to return.
-    """
+    """Return the places of the highest scores, best first; ties in catalog order. `eligible` is None for all."""
     places = np.arange(len(scores)) if eligible is None else np.flatnonzero(eligible)
     candidates = scores if eligible is None else scores[places]
     if 0 < limit < len(candidates):
@@ -61,32 +54,22 @@ def raise_best(scores: Scores, places: Places, gains: Scores, eligible: NDArray[
     return raised
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimRule:
-    """How far behind the best a tool may lie and still be claimed.
+def least_claimed(scores: Scores, distance: float, share: float) -> float:
+    """Return the score from which on a tool is claimed: how far behind the best it may lie.
 
     The further of two distances counts: a fixed one, or a share of the way from the best down to the mean. A request
     for several tools scores far over the mean, and each of them lies somewhere below the first. Neither depends on how
     many tools there are.
 
     Args:
+        scores: (n_permitted,) before what names add.
         distance: the fixed one; 0 leaves the share alone.
         share: of the way down to the mean, 0 to 1.
     """
-
-    distance: float
-    share: float
-
-    def least_score(self, scores: Scores) -> float:
-        """Return the score from which on a tool is claimed.
-
-        Args:
-            scores: (n_permitted,) before what names add.
-        """
-        if not len(scores):
-            return 0.0
-        best, mean = float(scores.max()), float(scores.mean())
-        return round(best - max(self.distance, self.share * (best - mean)), N_DECIMALS)
+    if not len(scores):
+        return 0.0
+    best, mean = float(scores.max()), float(scores.mean())
+    return round(best - max(distance, share * (best - mean)), N_DECIMALS)
 
 
 def count_claimed(scores: Scores, least: float, places: Places, named: Sequence[int]) -> int:
@@ -94,7 +77,7 @@ def count_claimed(scores: Scores, least: float, places: Places, named: Sequence[
 
     Args:
         scores: (n_ranked,) before what names add.
-        least: as `ClaimRule.least_score` gives it.
+        least: as `least_claimed` gives it.
         places: (n_ranked,) best first, and those named before all others.
         named: the places of the tools that the request names.
     """

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from agent_utilities.catalog.document import ToolDocument
-from agent_utilities.ranking.arrays import NDArray, Places, np
+from agent_utilities.ranking.arrays import NDArray, Places, Scores, np
 from agent_utilities.ranking.text import content_words, humped, humped_words, is_content_word, stem, words
 
 SURFACE_WEIGHT = 0.3
@@ -65,12 +65,7 @@ class DocumentTerms(NamedTuple):
 
 
 def read_document(document: ToolDocument, term_numbers: dict[str, int]) -> DocumentTerms:
-    """Return how often a tool has each term.
-
-    Args:
-        document: the tool.
-        term_numbers: of the terms known so far; new ones are added.
-    """
+    """Return how often a tool has each term; new terms are added to the numbers of those known so far."""
     texts = document.fields()
     terms, amounts, n_by_field = array("i"), array("f"), array("i")
     for name in FIELD_WEIGHTS:
@@ -106,12 +101,7 @@ class TermCounts:
 
     @classmethod
     def of(cls, documents: Sequence[DocumentTerms], term_numbers: Mapping[str, int]) -> TermCounts:
-        """Return those of a catalog.
-
-        Args:
-            documents: the terms of each tool, in catalog order.
-            term_numbers: the number of each term.
-        """
+        """Return those of a catalog."""
         n_cells = len(documents) * _N_FIELDS
         terms = np.frombuffer(b"".join(document.terms for document in documents), dtype=np.int32)
         amounts = np.frombuffer(b"".join(document.amounts for document in documents), dtype=np.float32)
@@ -131,11 +121,7 @@ class TermCounts:
         )
 
     def within(self, places: Places) -> TermCounts:
-        """Return those of some of the tools, whose places are then those among them.
-
-        Args:
-            places: where they stand, ascending.
-        """
+        """Return those of the tools at some places, ascending, whose places are then those among them."""
         new_places = np.full(len(self.lengths), -1, dtype=np.int32)
         new_places[places] = np.arange(len(places))
         entry_places = new_places[self.places]
@@ -220,14 +206,7 @@ class Postings:
         return slice(int(self.starts[row]), int(self.starts[row + 1]))
 
     def rows_of(self, places: Places) -> tuple[Places, Places]:
-        """Return the terms that some tools have: the position of a tool in `places`, and the row of a term of it.
-
-        Args:
-            places: (n,) of the tools.
-
-        Returns:
-            Two arrays of the same length, ordered by the tools.
-        """
+        """Return the terms that some tools have, ordered by the tools: the position of one in `places`, and a row."""
         positions = np.full(int(self.places.max(initial=-1)) + 1, -1, dtype=np.intp)
         present = places[places < len(positions)]
         positions[present] = np.arange(len(present))
@@ -236,6 +215,54 @@ class Postings:
         rows = np.searchsorted(self.starts, entries, side="right") - 1
         order = np.argsort(tools, kind="stable")
         return tools[order], rows[order]
+
+
+_TERM_BYTES = 200
+
+
+@dataclass(frozen=True, eq=False)
+class TermWeights:
+    """What each term is worth to each of some owners, such as tools or capabilities.
+
+    Args:
+        n_owners: how many those are.
+        slices: of each term that an owner has, where in `owners` and `weights` it stands.
+        owners, weights: (n_entries,) who has it, and what it is worth to each.
+    """
+
+    n_owners: int
+    slices: Mapping[str, tuple[int, int]]
+    owners: NDArray[np.int32]
+    weights: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, by_owner: Sequence[Mapping[str, float]]) -> TermWeights:
+        """Return those of owners, each of which has weights by term."""
+        entries: dict[str, list[tuple[int, float]]] = {}
+        for owner, weights in enumerate(by_owner):
+            for term, weight in weights.items():
+                entries.setdefault(term, []).append((owner, weight))
+        slices, end = {}, 0
+        for term, having in entries.items():
+            slices[term] = end, end + len(having)
+            end += len(having)
+        flat = [entry for having in entries.values() for entry in having]
+        owners = np.array([owner for owner, _ in flat], dtype=np.int32)
+        return cls(len(by_owner), slices, owners, np.array([weight for _, weight in flat], dtype=np.float32))
+
+    @property
+    def n_bytes(self) -> int:
+        """About what it takes."""
+        return self.owners.nbytes + self.weights.nbytes + _TERM_BYTES * len(self.slices)
+
+    def scores(self, rarities: Mapping[str, float]) -> Scores:
+        """Return the sum of some terms' weights for each owner, each times how rare the term is: (n_owners,)."""
+        known = [(rarity, slice(*self.slices[term])) for term, rarity in rarities.items() if term in self.slices]
+        if not known:
+            return np.zeros(self.n_owners, dtype=np.float32)
+        owners = np.concatenate([self.owners[entries] for _, entries in known])
+        weights = np.concatenate([rarity * self.weights[entries] for rarity, entries in known])
+        return np.bincount(owners, weights=weights, minlength=self.n_owners).astype(np.float32)
 
 
 _N_QUERY_WORDS = 256

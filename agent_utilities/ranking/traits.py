@@ -41,12 +41,7 @@ class NameIndex:
         return cls(places_by_name)
 
     def within(self, places: Places, n_tools: int) -> NameIndex:
-        """Return the names of some of the tools, whose places are then those among them.
-
-        Args:
-            places: where they stand in the catalog, ascending.
-            n_tools: of the catalog.
-        """
+        """Return the names of the tools at some places, ascending, whose places are then those among them."""
         view_places = np.full(n_tools, -1, dtype=np.int32)
         view_places[places] = np.arange(len(places))
         return NameIndex(self.places_by_name, view_places)
@@ -97,11 +92,7 @@ class Servers:
         return Servers(self._server_of_tool[places])
 
     def mean_scores(self, scores: Scores) -> Scores:
-        """Return for each tool the mean score of its server's tools: (n_tools,); 0 where there is one server only.
-
-        Args:
-            scores: (n_tools,)
-        """
+        """Return for each tool the mean score of its server's tools: (n_tools,); 0 where there is one server only."""
         n_servers = len(self._n_tools_of_server)
         if n_servers < 2:
             return np.zeros(self.n_tools, dtype=np.float32)
@@ -154,27 +145,13 @@ def kind_of_tool(document: ToolDocument) -> int:
     return _KIND_OF_FORM.get(first.group(), 0) if first else 0
 
 
-class ToolVerbs:
-    """The kinds of what some tools do.
+def kinds_of_tools(documents: Sequence[ToolDocument]) -> NDArray[np.uint8]:
+    """Return the kinds of what tools do, as `kind_of_tool` gives them: (n_tools,)."""
+    return np.array([kind_of_tool(document) for document in documents], dtype=np.uint8)
 
-    Args:
-        kinds: (n_tools,) as `kind_of_tool` gives them.
-    """
 
-    def __init__(self, kinds: NDArray[np.uint8]) -> None:
-        self._kinds = kinds
-
-    @classmethod
-    def of(cls, documents: Sequence[ToolDocument]) -> ToolVerbs:
-        """Return those of a catalog."""
-        return cls(np.array([kind_of_tool(document) for document in documents], dtype=np.uint8))
-
-    def within(self, places: Places | None) -> ToolVerbs:
-        """Return those of the tools at some places; None for all."""
-        return self if places is None else ToolVerbs(self._kinds[places])
-
-    def of_another_kind(self, text: str) -> NDArray[np.bool_]:
-        """Return which tools do something of another kind than all that a text asks for: (n_tools,)."""
-        asked = kinds_of_request(text)
-        other: NDArray[np.bool_] = (self._kinds > 0) & (self._kinds & asked == 0) & (asked > 0)
-        return other
+def of_another_kind(kinds: NDArray[np.uint8], text: str) -> NDArray[np.bool_]:
+    """Return which tools do something of another kind than all that a text asks for: (n_tools,)."""
+    asked = kinds_of_request(text)
+    other: NDArray[np.bool_] = (kinds > 0) & (kinds & asked == 0) & (asked > 0)
+    return other

@@ -7,15 +7,16 @@ it is put tells them apart.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from math import log
 
-from agent_utilities.ranking.arrays import NDArray, Scores, np
+from agent_utilities.ranking.arrays import Scores
 from agent_utilities.ranking.examples import PATTERNS, REQUESTS, TALK, UNANSWERABLE
-from agent_utilities.ranking.terms import SURFACE_WEIGHT
+from agent_utilities.ranking.terms import SURFACE_WEIGHT, TermWeights
 from agent_utilities.ranking.text import is_content_word, stem, words
 
 STOPWORD_WEIGHT = 0.25
@@ -44,52 +45,38 @@ class TriggerWords:
     """What each word is worth to each of some capabilities.
 
     Args:
-        n_capabilities: how many those are.
+        weights: of each term that a capability has, 0 to about 1.
         idf: how rare each known term is among them.
         max_idf: of a term that none has.
-        slices: of each term that a capability has, where in `owners` and `weights` it stands.
-        owners, weights: (n_entries,) the capabilities that have it, and what it is worth to each, 0 to about 1.
         vocabulary: their words of four letters and more, ascending.
+        talk_idf: how rare terms are in what calls for something, 0 to 1; one that none of it has counts 1.
     """
 
-    n_capabilities: int
+    weights: TermWeights
     idf: Mapping[str, float]
     max_idf: float
-    slices: Mapping[str, tuple[int, int]]
-    owners: NDArray[np.int32]
-    weights: NDArray[np.float32]
     vocabulary: Sequence[str]
+    talk_idf: Mapping[str, float]
 
     @classmethod
     def of(cls, triggers: Mapping[str, Sequence[str]]) -> TriggerWords:
         """Return them for capabilities in order of the mapping; processor work."""
-        entries: dict[str, list[tuple[int, float]]] = {}
-        for owner, (name, texts) in enumerate(triggers.items()):
-            for term, weight in _weights(name, texts).items():
-                entries.setdefault(term, []).append((owner, weight))
+        weights = TermWeights.of([_weights(name, texts) for name, texts in triggers.items()])
         n = len(triggers) + BACKGROUND_WEIGHT * len(UNANSWERABLE)
-        n_having = dict(_background())
-        for term, having in entries.items():
-            n_having[term] = n_having.get(term, 0.0) + len(having)
-        slices, end = {}, 0
-        for term, having in entries.items():
-            slices[term] = end, end + len(having)
-            end += len(having)
-        flat = [entry for having in entries.values() for entry in having]
+        n_having = Counter(_background())
+        n_having.update({term: end - start for term, (start, end) in weights.slices.items()})
         return cls(
-            n_capabilities=len(triggers),
+            weights=weights,
             idf={term: _idf(n, n_term) for term, n_term in n_having.items()},
             max_idf=_idf(n, 0),
-            slices=slices,
-            owners=np.array([owner for owner, _ in flat], dtype=np.int32),
-            weights=np.array([weight for _, weight in flat], dtype=np.float32),
-            vocabulary=sorted(term for term in entries if not term.startswith("~") and len(term) >= _N_LETTERS),
+            vocabulary=sorted(term for term in weights.slices if term[0] != "~" and len(term) >= _N_LETTERS),
+            talk_idf=_talk_idf(text for texts in triggers.values() for text in texts),
         )
 
     @property
     def n_bytes(self) -> int:
         """About what it takes."""
-        return self.owners.nbytes + self.weights.nbytes + _TERM_BYTES * (len(self.slices) + len(self.idf))
+        return self.weights.n_bytes + _TERM_BYTES * (len(self.idf) + len(self.talk_idf))
 
     def scores(self, text: str) -> Scores:
         """Return how well a text fits each capability by its words: (n_capabilities,), 0 for none shared.
@@ -98,25 +85,25 @@ class TriggerWords:
         """
         counts = self._with_beginnings(_counts(text[:_N_CHARACTERS]))
         rarities = {term: min(count, _MAX_COUNT) * self.idf.get(term, self.max_idf) for term, count in counts.items()}
-        known = [(rarity, slice(*self.slices[term])) for term, rarity in rarities.items() if term in self.slices]
-        if not known:
-            return np.zeros(self.n_capabilities, dtype=np.float32)
-        owners = np.concatenate([self.owners[entries] for _, entries in known])
-        weights = np.concatenate([rarity * self.weights[entries] for rarity, entries in known])
-        scores = np.bincount(owners, weights=weights, minlength=self.n_capabilities).astype(np.float32)
+        scores = self.weights.scores(rarities)
         total = sum(rarities.values()) / self.max_idf
-        by_words: Scores = scores / (self.max_idf * total**COVERAGE_POWER)
-        return by_words
+        return scores / (self.max_idf * total**COVERAGE_POWER) if total > 0 else scores
+
+    def talk(self, text: str) -> float:
+        """Return how much a text shares with the most alike message of general talk; 0 for nothing."""
+        counts = _pair_counts(text[:_N_CHARACTERS])
+        rarities = {term: n * self.talk_idf.get(term, 1.0) for term, n in counts.items()}
+        total = sum(rarities.values())
+        return float(_talk().scores(rarities).max()) / total**TALK_COVERAGE_POWER if total > 0 else 0.0
 
     def _with_beginnings(self, counts: Mapping[str, float]) -> dict[str, float]:
         """Return terms, and those of words that begin as one does which no trigger has."""
         extended = dict(counts)
         for word in counts:
-            if word.startswith("~") or word in self.slices or stem(word) in self.slices:
+            if word.startswith("~") or word in self.weights.slices or stem(word) in self.weights.slices:
                 continue
             begun = list(self._beginning_alike(word))
-            for known in begun:
-                term = stem(known)
+            for term in map(stem, begun):
                 extended[term] = extended.get(term, 0.0) + BEGINNING_WEIGHT / len(begun)
         return extended
 
@@ -130,18 +117,15 @@ class TriggerWords:
                 break
             yield known[place]
         for end in range(_N_LETTERS, len(word)):
-            if word[:end] in self.slices:
+            if word[:end] in self.weights.slices:
                 yield word[:end]
 
 
 @cache
 def _background() -> Mapping[str, float]:
     """Return how common each term is among requests that call for nothing, counted as they count."""
-    n_having: dict[str, float] = {}
-    for text in UNANSWERABLE:
-        for term in _counts(text):
-            n_having[term] = n_having.get(term, 0.0) + BACKGROUND_WEIGHT
-    return n_having
+    n_having = Counter(term for text in UNANSWERABLE for term in _counts(text))
+    return {term: BACKGROUND_WEIGHT * n for term, n in n_having.items()}
 
 
 def _counts(text: str) -> dict[str, float]:
@@ -158,10 +142,7 @@ def _counts(text: str) -> dict[str, float]:
 
 def _weights(name: str, texts: Sequence[str]) -> dict[str, float]:
     """Return what each term of a capability is worth to it: the more of its triggers have it, rising fast at first."""
-    n_having: dict[str, int] = {}
-    for text in texts:
-        for term in _counts(text):
-            n_having[term] = n_having.get(term, 0) + 1
+    n_having = Counter(term for text in texts for term in _counts(text))
     shares = {term: n / len(texts) for term, n in n_having.items()}
     weights = {term: share * (1 + _HALF_SHARE) / (share + _HALF_SHARE) for term, share in shares.items()}
     for term in _counts(name):
@@ -174,54 +155,18 @@ def _idf(n: float, n_having: float) -> float:
     return log(1 + (n - n_having + 0.5) / (n_having + 0.5))
 
 
-@dataclass(frozen=True, eq=False)
-class GeneralTalk:
-    """The words of general talk, and how rare each is among requests.
-
-    Args:
-        n_patterns: how many such messages there are.
-        idf: of each term that triggers or requests have, 0 to 1; any other has 1.
-        owners: of each term, the messages that have it.
-    """
-
-    n_patterns: int
-    idf: Mapping[str, float]
-    owners: Mapping[str, NDArray[np.intp]]
-
-    @classmethod
-    def of(cls, triggers: Iterable[str]) -> GeneralTalk:
-        """Return it beside triggers: how they and requests are put tells nothing."""
-        n_having: dict[str, int] = {}
-        n_triggers = 0
-        for trigger in (*triggers, *REQUESTS):
-            n_triggers += 1
-            for term in _pair_counts(trigger):
-                n_having[term] = n_having.get(term, 0) + 1
-        most = log(1 + (n_triggers + 0.5) / 0.5)
-        return cls(
-            n_patterns=len(_ALL_TALK),
-            idf={term: log(1 + (n_triggers - n + 0.5) / (n + 0.5)) / most for term, n in n_having.items()},
-            owners=_owners_by_term(),
-        )
-
-    def score(self, text: str) -> float:
-        """Return how much a text shares with the most alike of such messages; 0 for nothing."""
-        rarities = {term: n * self.idf.get(term, 1.0) for term, n in _pair_counts(text[:_N_CHARACTERS]).items()}
-        shared = np.zeros(self.n_patterns)
-        for term, rarity in rarities.items():
-            if (having := self.owners.get(term)) is not None:
-                shared[having] += rarity
-        total = sum(rarities.values())
-        return float(shared.max()) / total**TALK_COVERAGE_POWER if total > 0 else 0.0
+def _talk_idf(triggers: Iterable[str]) -> dict[str, float]:
+    """Return how rare each term is in what calls for something, 0 to 1: how that is put tells nothing of talk."""
+    texts = (*triggers, *REQUESTS)
+    n_having = Counter(term for text in texts for term in _pair_counts(text))
+    most = _idf(len(texts), 0)
+    return {term: _idf(len(texts), n) / most for term, n in n_having.items()}
 
 
 @cache
-def _owners_by_term() -> Mapping[str, NDArray[np.intp]]:
-    owners: dict[str, list[int]] = {}
-    for owner, pattern in enumerate(_ALL_TALK):
-        for term in _pair_counts(pattern):
-            owners.setdefault(term, []).append(owner)
-    return {term: np.array(having, dtype=np.intp) for term, having in owners.items()}
+def _talk() -> TermWeights:
+    """Return the messages that have each term: all are worth the same."""
+    return TermWeights.of([dict.fromkeys(_pair_counts(text), 1.0) for text in _ALL_TALK])
 
 
 def _pair_counts(text: str) -> dict[str, float]:

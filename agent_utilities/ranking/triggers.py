@@ -10,55 +10,37 @@ from agent_utilities.errors import RankerError
 from agent_utilities.ranking.arrays import Places, Scores, Vectors, np, single_blas_thread
 from agent_utilities.ranking.examples import N_TALK, N_UNANSWERABLE
 from agent_utilities.ranking.scoring import N_DECIMALS
-from agent_utilities.ranking.trigger_words import GeneralTalk, TriggerWords
+from agent_utilities.ranking.trigger_words import TriggerWords
 from agent_utilities.runtime.caches import BoundedCache
 
 _RIDGE = 0.013
 """Of a mean square of 1: how little one dimension may say. Three times it loses some points of hits."""
 
 
-@dataclass(frozen=True, eq=False)
-class RequestDirection:
-    """A line through the space of vectors, from talk to requests.
+def request_direction(examples: Vectors, triggers: Vectors) -> tuple[Vectors, float]:
+    """Return the line that tells talk from requests best, each kind as a whole counting the same; processor work.
+
+    Least squares on 1 for requests and -1 for talk, with a ridge: the line of Fisher's discriminant.
 
     Args:
-        weights: (n_dimensions,)
-        offset: added to what they come to.
+        examples: (n, n_dimensions) of `examples.EXAMPLES`.
+        triggers: (n_triggers, n_dimensions), which are put as requests are.
+
+    Returns:
+        Weights, (n_dimensions,), and an offset: a vector times the weights and the offset are about 1 for a request,
+        -1 for talk.
     """
-
-    weights: Vectors
-    offset: float
-
-    @classmethod
-    def of(cls, examples: Vectors, triggers: Vectors) -> RequestDirection:
-        """Return the line that tells talk from requests best, each kind as a whole counting the same; processor work.
-
-        Least squares on 1 for requests and -1 for talk, with a ridge: the line of Fisher's discriminant.
-
-        Args:
-            examples: (n, n_dimensions) of `examples.EXAMPLES`.
-            triggers: (n_triggers, n_dimensions), which are put as requests are.
-        """
-        vectors = np.concatenate([examples, triggers]).astype(np.float64)
-        targets = np.ones(len(vectors))
-        targets[:N_TALK] = -1
-        n_requests = len(vectors) - N_TALK
-        shares = np.where(targets < 0, 0.5 / N_TALK, 0.5 / n_requests)
-        mean = shares @ vectors
-        centred = vectors - mean
-        with single_blas_thread():
-            weighted = (centred * shares[:, None]).T
-            ridge = _RIDGE * np.eye(vectors.shape[1])
-            weights = np.linalg.solve(weighted @ centred + ridge, weighted @ targets)
-        return cls(weights.astype(np.float32), -float(mean @ weights))
-
-    def score(self, query: Vectors) -> float:
-        """Return how much a message is put as requests are: about 1 for one, -1 for talk.
-
-        Args:
-            query: (n_dimensions,)
-        """
-        return float(query @ self.weights) + self.offset
+    vectors = np.concatenate([examples, triggers]).astype(np.float64)
+    targets = np.ones(len(vectors))
+    targets[:N_TALK] = -1
+    n_requests = len(vectors) - N_TALK
+    shares = np.where(targets < 0, 0.5 / N_TALK, 0.5 / n_requests)
+    mean = shares @ vectors
+    centred = vectors - mean
+    with single_blas_thread():
+        weighted = (centred * shares[:, None]).T
+        weights = np.linalg.solve(weighted @ centred + _RIDGE * np.eye(vectors.shape[1]), weighted @ targets)
+    return weights.astype(np.float32), -float(mean @ weights)
 
 
 SOFTNESS = 0.15
@@ -79,14 +61,15 @@ class TriggerVectors:
         starts: (n_capabilities,) where each one's triggers start among them.
         log_sizes: (n_capabilities,) of how many those are.
         n_triggers: of all.
-        direction: from talk to requests.
+        direction, offset: how much a message is put as requests are, as `request_direction` gives them.
     """
 
     vectors: Vectors
     starts: Places
     log_sizes: Scores
     n_triggers: int
-    direction: RequestDirection
+    direction: Vectors
+    offset: float
 
     @classmethod
     def of(cls, vectors: Vectors, sizes: Sequence[int], examples: Vectors) -> TriggerVectors:
@@ -97,20 +80,21 @@ class TriggerVectors:
             sizes: how many triggers each capability has, 1 or more.
             examples: (n, n_dimensions) of `examples.EXAMPLES`.
         """
+        direction, offset = request_direction(examples, vectors)
         n = np.array(sizes, dtype=np.intp)
         return cls(
             vectors=np.concatenate([vectors, examples[:N_UNANSWERABLE]]),
             starts=np.concatenate([[0], np.cumsum(n)[:-1]]).astype(np.intp),
             log_sizes=np.log(n).astype(np.float32),
             n_triggers=len(vectors),
-            direction=RequestDirection.of(examples, vectors),
+            direction=direction,
+            offset=offset,
         )
 
     @property
     def n_bytes(self) -> int:
         """What the arrays take."""
-        arrays = (self.vectors, self.starts, self.log_sizes, self.direction.weights)
-        return sum(array.nbytes for array in arrays)
+        return sum(array.nbytes for array in (self.vectors, self.starts, self.log_sizes, self.direction))
 
     def scores(self, queries: Vectors) -> Scores:
         """Return how near what is said is to each capability, and how much it calls for any at all.
@@ -134,20 +118,14 @@ class TriggerVectors:
         whole, parts = by_text[0], by_text[1:]
         scores: Scores = np.maximum(whole, (whole + parts.max(axis=0)) / 2) if len(parts) else whole
         unanswerable = np.sort(cosines[0, self.n_triggers :])[-N_NEAREST_UNANSWERABLE:].mean()
-        calls_for_any = REQUEST_WEIGHT * self.direction.score(queries[0]) - BACKGROUND_WEIGHT * float(unanswerable)
-        scores += np.float32(calls_for_any)
+        put_as_request = float(queries[0] @ self.direction) + self.offset
+        scores += np.float32(REQUEST_WEIGHT * put_as_request - BACKGROUND_WEIGHT * float(unanswerable))
         return scores
 
     def _nearness(self, cosines: Scores) -> Scores:
         """Return the soft maximum of each capability's cosines: between their mean and the nearest one.
 
         As it is of a mean, many triggers are no advantage over few.
-
-        Args:
-            cosines: (n_texts, n_triggers)
-
-        Returns:
-            (n_texts, n_capabilities)
         """
         sums = np.add.reduceat(np.exp(cosines / SOFTNESS), self.starts, axis=1)
         nearness: Scores = SOFTNESS * (np.log(sums) - self.log_sizes)
@@ -172,13 +150,11 @@ class TriggerView:
     Args:
         names: of the capabilities, ascending.
         words: of their triggers.
-        talk: how messages are put that call for nothing.
         vectors: of their triggers; None where words alone are compared.
     """
 
     names: tuple[str, ...]
     words: TriggerWords
-    talk: GeneralTalk
     vectors: TriggerVectors | None = None
 
     @classmethod
@@ -195,8 +171,7 @@ class TriggerView:
         by_meaning = None
         if vectors is not None and examples is not None and triggers:
             by_meaning = TriggerVectors.of(vectors, list(map(len, triggers.values())), examples)
-        talk = GeneralTalk.of(text for texts in triggers.values() for text in texts)
-        return cls(tuple(triggers), TriggerWords.of(triggers), talk, by_meaning)
+        return cls(tuple(triggers), TriggerWords.of(triggers), by_meaning)
 
     @property
     def n_bytes(self) -> int:
@@ -209,7 +184,7 @@ class TriggerView:
 
     def by_words(self, text: str) -> Scored:
         """Return how well a text fits each capability by its words alone."""
-        return self._ranked(self.words.scores(text) - TALK_WEIGHT_BY_WORDS * self.talk.score(text))
+        return self._ranked(self.words.scores(text) - TALK_WEIGHT_BY_WORDS * self.words.talk(text))
 
     def by_meaning(self, text: str, queries: Vectors) -> Scored:
         """Return how well a text fits each capability by vectors and words; by words where there are no vectors.
@@ -223,7 +198,7 @@ class TriggerView:
         """
         if self.vectors is None:
             return self.by_words(text)
-        by_words = WORDS_WEIGHT * self.words.scores(text) - TALK_WEIGHT * self.talk.score(text)
+        by_words = WORDS_WEIGHT * self.words.scores(text) - TALK_WEIGHT * self.words.talk(text)
         return self._ranked(self.vectors.scores(queries) + by_words)
 
     def _ranked(self, scores: Scores) -> Scored:
@@ -237,8 +212,8 @@ _VIEWS_BYTES = 32 << 20
 class TriggerIndex:
     """Triggers by capability, and what of them callers may use.
 
-    What is common among triggers is a matter of those that a caller may use: a capability that he may not would
-    otherwise move the scores of those that he may.
+    What is common among triggers is a matter of those that a caller may use: a capability that they may not would
+    otherwise move the scores of those that they may.
 
     Args:
         triggers: by capability, each with one at least.
@@ -261,28 +236,18 @@ class TriggerIndex:
         self._lock = threading.Lock()
         self._views: BoundedCache[frozenset[str], TriggerView] = BoundedCache(_VIEWS_BYTES, _weigh)
 
-    @property
-    def has_vectors(self) -> bool:
-        """Whether meanings are compared, not words alone."""
-        return self._vectors is not None
-
     def view(self, usable: frozenset[str]) -> TriggerView:
         """Return what an index of the usable capabilities alone would have; processor work the first time."""
         names = usable & self.names
         with self._lock:
             view = self._views.get(names)
         if view is None:
-            view = self._view_of(names)
+            triggers = {name: self.triggers[name] for name in sorted(names)}
+            rows = [self._row_of[text] for texts in triggers.values() for text in texts]
+            view = TriggerView.of(triggers, None if self._vectors is None else self._vectors[rows], self._examples)
             with self._lock:
                 self._views.keep(names, view)
         return view
-
-    def _view_of(self, names: frozenset[str]) -> TriggerView:
-        triggers = {name: self.triggers[name] for name in sorted(names)}
-        if self._vectors is None:
-            return TriggerView.of(triggers)
-        rows = [self._row_of[text] for texts in triggers.values() for text in texts]
-        return TriggerView.of(triggers, self._vectors[rows], self._examples)
 
 
 def distinct_triggers(triggers: Mapping[str, Sequence[str]]) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from agent_utilities.ranking.arrays import Places, np
@@ -29,22 +28,6 @@ class View(Protocol):
 V = TypeVar("V", bound=View)
 
 
-class _Permitted:
-    """Places as a key that is hashed once: a cache looks at it several times, and of many tools that takes long."""
-
-    __slots__ = ("_hash", "places")
-
-    def __init__(self, places: tuple[int, ...]) -> None:
-        self.places = places
-        self._hash = hash(places)
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Permitted) and (self.places is other.places or self.places == other.places)
-
-
 class Views(Generic[V]):
     """Views of a catalog: what it would be if it had the permitted tools only.
 
@@ -64,24 +47,23 @@ class Views(Generic[V]):
         self._n_tools = n_tools
         self._make = make
         self._lock = threading.Lock()
-        # Not weighed by a method of this object, which would make a cycle.
-        self._cache: BoundedCache[_Permitted, V] = BoundedCache(whole.n_bytes + SPARE_BYTES, partial(_weigh, whole))
+
+        def weigh(permitted: tuple[int, ...], view: V) -> int:
+            n_bytes = 0 if view is whole else view.n_bytes
+            return _OVERHEAD_BYTES + _PLACE_BYTES * len(permitted) + n_bytes
+
+        self._cache: BoundedCache[tuple[int, ...], V] = BoundedCache(whole.n_bytes + SPARE_BYTES, weigh)
 
     def of(self, permitted: Sequence[int] | None) -> V:
         """Return the view of the permitted tools; None permits all."""
         if permitted is None:
             return self._whole
-        key = _Permitted(tuple(permitted))
+        key = tuple(permitted)
         with self._lock:
             view = self._cache.get(key)
         if view is None:
-            places = np.unique(np.array(key.places, dtype=np.intp))
+            places = np.unique(np.array(key, dtype=np.intp))
             view = self._whole if len(places) == self._n_tools else self._make(places)
             with self._lock:
                 self._cache.keep(key, view)
         return view
-
-
-def _weigh(whole: View, permitted: _Permitted, view: View) -> int:
-    n_bytes = 0 if view is whole else view.n_bytes
-    return _OVERHEAD_BYTES + _PLACE_BYTES * len(permitted.places) + n_bytes

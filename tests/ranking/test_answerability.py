@@ -29,7 +29,7 @@ def answerability(vectors: np.ndarray, common: float = 0.0) -> Answerability:
 
 
 def evidence(of: Answerability, request: np.ndarray) -> float:
-    return of.evidence(request[None, :], of.nearness.to(request[None, :]).plain, 0.0)
+    return of.evidence(request[None, :], of.nearness.to(request[None, :])[0], 0.0)
 
 
 class TestVectors:

@@ -7,9 +7,9 @@ import pytest
 
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.ranking.answerability import Answerability, Nearness
-from agent_utilities.ranking.hybrid import EmbeddedRequest, HybridView
+from agent_utilities.ranking.hybrid import HybridView
 from agent_utilities.ranking.lexical import LexicalRanker
-from agent_utilities.ranking.traits import ToolVerbs
+from agent_utilities.ranking.traits import kinds_of_tools
 
 SERVERS = ("zoo", "music", "music", "zoo")
 
@@ -33,12 +33,12 @@ def rank(
             spread=0.1,
             cut=cut,
         ),
-        verbs=ToolVerbs.of(catalog),
+        kinds=kinds_of_tools(catalog),
         lexical_weight=0.0,
         claim_distance=0.35,
     )
     texts = [text] * len(cosines)
-    return view.rank(EmbeddedRequest(texts[0], texts, np.array(cosines, dtype=np.float32)), limit=4)
+    return view.rank(text, texts, np.array(cosines, dtype=np.float32), limit=4)
 
 
 class TestFusing:

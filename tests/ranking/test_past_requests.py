@@ -174,7 +174,7 @@ class TestVectors:
     def test_they_take_two_vectors_a_tool_however_many_requests_it_has(self):
         index = HybridRanker(Concepts).index(TOOLS)
         taught = index.learn(PastRequests.of({0: [f"status {n}" for n in range(20)]}))
-        assert taught.learned.vectors.blended.shape == taught.learned.vectors.subjects.shape == (1, 96)
+        assert taught.learned.blended.shape == taught.learned.subjects.shape == (1, 96)
 
     def test_a_request_that_only_words_can_answer_is_answered_by_words_of_past_requests_too(self):
         provider = Concepts()

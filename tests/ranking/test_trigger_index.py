@@ -12,13 +12,8 @@ from hypothesis import strategies as st
 from agent_utilities.errors import RankerError
 from agent_utilities.ranking.embedding import Embedder
 from agent_utilities.ranking.examples import EXAMPLES, N_TALK
-from agent_utilities.ranking.trigger_words import GeneralTalk
-from agent_utilities.ranking.triggers import (
-    RequestDirection,
-    TriggerIndex,
-    TriggerVectors,
-    distinct_triggers,
-)
+from agent_utilities.ranking.trigger_words import TriggerWords
+from agent_utilities.ranking.triggers import TriggerIndex, TriggerVectors, distinct_triggers, request_direction
 from agent_utilities.resolution.resolver import has_minilm
 
 TRIGGERS = {
@@ -70,7 +65,7 @@ class TestTalk:
 
     def test_as_triggers_are_put_is_no_talk(self) -> None:
         said = "explain the concept of this"
-        assert GeneralTalk.of([said] * 20).score(said) < GeneralTalk.of(["list pods"]).score(said)
+        assert TriggerWords.of({"a": [said] * 20}).talk(said) < TriggerWords.of({"a": ["list pods"]}).talk(said)
 
 
 class TestRequestDirection:
@@ -79,16 +74,16 @@ class TestRequestDirection:
         things = np.linspace(-0.9, 0.9, len(EXAMPLES))
         puts = np.sqrt(1 - things**2)
         puts[:N_TALK] *= -1
-        direction = RequestDirection.of(np.stack([things, puts], axis=1).astype(np.float32), TRIGGER_VECTORS)
-        request, talk = np.array([[0.6, 0.8], [0.6, -0.8]], dtype=np.float32)
-        assert direction.score(request) > 0.5
-        assert direction.score(talk) < -0.5
+        examples = np.stack([things, puts], axis=1).astype(np.float32)
+        weights, offset = request_direction(examples, TRIGGER_VECTORS)
+        request, talk = np.array([[0.6, 0.8], [0.6, -0.8]]) @ weights + offset
+        assert request > 0.5 > -0.5 > talk
 
     def test_moves_all_capabilities_alike(self) -> None:
         vectors = by_hash(distinct_triggers(TRIGGERS))
         sizes = [len(TRIGGERS[name]) for name in sorted(TRIGGERS)]
         one = TriggerVectors.of(vectors, sizes, by_hash(EXAMPLES))
-        other = replace(one, direction=RequestDirection(np.zeros(16, dtype=np.float32), 1.0))
+        other = replace(one, direction=np.zeros(16, dtype=np.float32), offset=1.0)
         query = by_hash(["list pods"])
         assert np.ptp(one.scores(query) - other.scores(query)) < 1e-5
 
@@ -148,7 +143,7 @@ class TestLaws:
 def test_each_trigger_leads_to_its_own_capability_by_a_real_model() -> None:
     from agent_utilities.ranking.minilm import MiniLM
 
-    embedder = Embedder(MiniLM())
+    embedder = Embedder(MiniLM)
     texts = distinct_triggers(TRIGGERS)
     index = TriggerIndex(TRIGGERS, embedder.embed(texts, "query"), embedder.embed(EXAMPLES, "query"))
     view = index.view(EVERYTHING)

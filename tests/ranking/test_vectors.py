@@ -16,7 +16,7 @@ from agent_utilities.ranking.embedding import Embedder, document_vectors
 from agent_utilities.ranking.minilm import _gelu
 from tests.ranking.catalogs import TOOLS, Concepts
 
-EMBEDDER = Embedder(Concepts())
+EMBEDDER = Embedder(Concepts)
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:
@@ -46,11 +46,11 @@ class TestNearness:
         for places in [[0, 2, 3, 7], [1, 4], [0, 1, 2, 3, 4, 5, 6, 7]]:
             vectors = document_vectors(EMBEDDER, TOOLS)
             queries = EMBEDDER.embed_request(["list the newest commits", "read a file"])
-            cosines = Nearness.of(vectors, TOOLS).within(np.array(places)).to(queries)
+            plain, centred = Nearness.of(vectors, TOOLS).within(np.array(places)).to(queries)
             permitted = vectors[places]
-            assert cosines.plain == pytest.approx(queries @ permitted.T, abs=1e-6)
-            centred = unit(permitted - 0.5 * permitted.mean(axis=0))
-            assert cosines.centred == pytest.approx(queries @ centred.T, abs=1e-5)
+            assert plain == pytest.approx(queries @ permitted.T, abs=1e-6)
+            less_half = unit(permitted - 0.5 * permitted.mean(axis=0))
+            assert centred == pytest.approx(queries @ less_half.T, abs=1e-5)
 
 
 class TestBlas:

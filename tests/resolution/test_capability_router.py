@@ -59,7 +59,7 @@ async def ready(router: CapabilityRouter, triggers: dict[str, tuple[str, ...]] =
 
 
 def of(model: Model, **options: float) -> CapabilityRouter:
-    embedder = Embedder(model)
+    embedder = Embedder(lambda: model)
     return CapabilityRouter(lambda: embedder, **options)
 
 
@@ -178,7 +178,8 @@ class TestFaults:
 
 class TestCost:
     async def test_a_message_is_embedded_once_for_ranker_and_router(self) -> None:
-        embedder = Embedder(model := Model())
+        model = Model()
+        embedder = Embedder(lambda: model)
         router = await ready(CapabilityRouter(lambda: embedder))
         n_asked = len(model.asked)
         await router.route(SAID, BOTH)
