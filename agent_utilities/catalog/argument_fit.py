@@ -45,10 +45,6 @@ def wrong_arguments(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> 
 
     Schemas of upstreams are a stranger's. What one refers to elsewhere is not fetched, and its patterns, which can take
     hours on the right text, are not tried, nor is one that refers to itself over and over.
-
-    Args:
-        schema: the tool's.
-        arguments: of a call of it that failed.
     """
     try:
         if len(repr(arguments)) > _MOST_BYTES or len(_REFERENCE.findall(repr(schema))) > _MOST_REFERENCES:

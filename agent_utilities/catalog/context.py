@@ -123,11 +123,7 @@ class ContextReport:
 
 
 def attached_line(n_attached: int, n_permitted: int, n_active: int, max_active: int) -> str:
-    """Return in one line how much of what is deferred is back: "30 of 159 attached, 3 of 24 active".
-
-    Args:
-        n_attached, n_permitted, n_active, max_active: as of a `ContextReport`.
-    """
+    """Return in one line how much of what is deferred is back: "30 of 159 attached, 3 of 24 active"."""
     of_most = f" of {max_active}" if max_active else ""
     return f"{n_attached} of {n_permitted} attached, {n_active}{of_most} active"
 

@@ -45,13 +45,7 @@ class EntryNames:
 
 
 def entry_names(taken: Collection[str], *, can_call: bool = True, denied: Collection[str] = ()) -> EntryNames:
-    """Return the names of the entry tools: `mcp_tool_search` where `tool_search` is another tool's.
-
-    Args:
-        taken: the names of the tools beside them.
-        can_call: whether no bound denies `call_tool`.
-        denied: aliases that a bound denies.
-    """
+    """Return the names of the entry tools: `mcp_tool_search` where `tool_search` is another tool's."""
     call = _free(CALL_TOOL, taken) if can_call else None
     aliases = frozenset(name for name in ALIASES if name not in taken and name not in denied)
     return EntryNames(_free(TOOL_SEARCH, taken), call, aliases)
@@ -111,10 +105,6 @@ def search_definition(names: EntryNames, told: str) -> dict[str, Any]:
 
     It is listed first, where a changed word costs a host its whole prompt cache: `told` must stay the same while the
     tools do.
-
-    Args:
-        names: what it and `call_tool` are known by.
-        told: how many tools may be deferred, and about what.
     """
     text = TOOL_SEARCH_DESCRIPTION if names.call is not None else TOOL_SEARCH_DESCRIPTION.replace(_BY_CALL_TOOL, "")
     return {
@@ -125,11 +115,7 @@ def search_definition(names: EntryNames, told: str) -> dict[str, Any]:
 
 
 def call_definition(names: EntryNames) -> dict[str, Any]:
-    """Return `call_tool` as `tools/list` sends it.
-
-    Args:
-        names: what it and `tool_search` are known by.
-    """
+    """Return `call_tool` as `tools/list` sends it."""
     return {
         "name": names.call or CALL_TOOL,
         "description": _named(CALL_TOOL_DESCRIPTION, names),

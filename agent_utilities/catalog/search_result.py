@@ -65,39 +65,10 @@ def parse_query(query: str) -> Words | Select:
 
 
 def no_such_server(server: str, servers: Iterable[str]) -> InputError:
-    """Return the error for a server that is not there.
-
-    Args:
-        server: what was asked for.
-        servers: the servers and tags of the tools that the caller may use, and of no others.
-    """
+    """Return the error for a server that is not there; `servers` and tags are of tools that the caller may use."""
     near = " or ".join(nearest_names(server, servers))
     hint = f"did you mean {near}?" if near else "leave it out to search all"
     return InputError("no such server", server, "tool_search: server", hint)
-
-
-def chosen(
-    ranked: Sequence[RankedTool], definitions: Mapping[str, Mapping[str, Any]], max_results: int | None
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names of the tools found that come with their definitions, and of those that are only named.
-
-    Both best first, and every one of the first is better than every one of the second. A definition costs as much as
-    ten names, and the wanted tool is mostly among the first few: so where nobody says how many, the best come in full
-    as far as 1,200 tokens reach. Of long definitions that would be one or two: the best five come as far as 2,000
-    reach, and at least one does. Only what is found counts, so that nothing is told of what the caller may not use.
-
-    Args:
-        ranked: the tools found, best first.
-        definitions: of every tool that may be given, by name, as `tools/list` sends them; others are left out.
-        max_results: how many come, all of them in full; None for 10, of which the best come in full.
-
-    Raises:
-        InputError: `max_results` is less than 1 or more than 25.
-    """
-    most = n_results(max_results)
-    names = tuple(dict.fromkeys(tool.name for tool in ranked if tool.name in definitions))[:most]
-    n_full = len(names) if max_results is not None else _n_within_tokens(definitions[name] for name in names)
-    return names[:n_full], names[n_full:]
 
 
 def _n_within_tokens(definitions: Iterable[Mapping[str, Any]]) -> int:
@@ -240,28 +211,6 @@ class SearchResult:
         return "Nothing found; try other words."
 
 
-def found_tools(
-    names: Iterable[str],
-    definitions: Mapping[str, Mapping[str, Any]],
-    *,
-    is_full: bool,
-    ranked: Sequence[RankedTool] = (),
-) -> tuple[FoundTool, ...]:
-    """Return tools that were found.
-
-    Args:
-        names: theirs, best first.
-        definitions: of every one of them, by name.
-        is_full: whether they come with their definitions.
-        ranked: what the ranker said of them; nothing where they were asked for by name.
-    """
-    by_name = {tool.name: tool for tool in reversed(ranked)}
-    plain = RankedTool("")
-    return tuple(
-        FoundTool(definitions[name], is_full, (tool := by_name.get(name, plain)).score, tool.words) for name in names
-    )
-
-
 def search_result(
     query: str,
     ranked: Sequence[RankedTool],
@@ -273,6 +222,11 @@ def search_result(
     cause: str = "",
 ) -> SearchResult:
     """Return what a search found, before anything was loaded for it; where names are missed, for a thread.
+
+    A definition costs as much as ten names, and the wanted tool is mostly among the first few: so where nobody says how
+    many, the best come in full as far as 1,200 tokens reach. Of long definitions that would be one or two: the best
+    five come as far as 2,000 reach, and at least one does. Only what is found counts, so that nothing is told of what
+    the caller may not use.
 
     Args:
         query: what was asked for.
@@ -286,13 +240,19 @@ def search_result(
     Raises:
         InputError: `max_results` is less than 1 or more than 25.
     """
-    full, more = chosen(ranked, definitions, max_results)
+    best = {tool.name: tool for tool in reversed(ranked) if tool.name in definitions}
+    found = [name for name in dict.fromkeys(tool.name for tool in ranked) if name in best][: n_results(max_results)]
+    n_full = len(found) if max_results is not None else _n_within_tokens(definitions[name] for name in found)
+    tools = [
+        FoundTool(definitions[name], place < n_full, best[name].score, best[name].words)
+        for place, name in enumerate(found)
+    ]
     nearest_by_name = {name: nearest_names(name, names) for name in unknown}
     return SearchResult(
         query=query,
-        tools=found_tools(full, definitions, is_full=True, ranked=ranked),
-        more=found_tools(more, definitions, is_full=False, ranked=ranked),
+        tools=tuple(tools[:n_full]),
+        more=tuple(tools[n_full:]),
         unknown=nearest_by_name,
-        nearest=() if full or nearest_by_name else nearest_names(query, names),
+        nearest=() if n_full or nearest_by_name else nearest_names(query, names),
         cause=cause,
     )

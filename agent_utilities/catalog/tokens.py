@@ -19,19 +19,12 @@ def n_tokens(shown: Mapping[str, Any] | str) -> int:
 
     An estimate that needs no tokenizer: bytes of what a model is shown over 3.8, for planning and comparing rather than
     for billing; providers' own counts differ from one another by more than its error.
-
-    Args:
-        shown: the tool as `tools/list` sends it, or a text.
     """
     return round(len(text_for_models(shown).encode("utf-8", "surrogatepass")) / _BYTES_PER_TOKEN)
 
 
 def text_for_models(shown: Mapping[str, Any] | str) -> str:
-    """Return what hosts hand to a model: of a tool name, description and input schema, as compact JSON.
-
-    Args:
-        shown: the tool as `tools/list` sends it, or a text, which is returned as it is.
-    """
+    """Return what hosts hand to a model: of a tool name, description and input schema, as compact JSON."""
     if isinstance(shown, str):
         return shown
     for_models = {key: shown[key] for key in _KEYS_FOR_MODELS if key in shown}
@@ -63,11 +56,6 @@ def surface_warning(tools: Sequence[ListedTool], *, can_defer: bool, defers: boo
     """Return in one line that what callers are listed is large, and what would cut it; None where it is not.
 
     It names toolsets, so it is for the operator's eyes.
-
-    Args:
-        tools: what a caller who asks for nothing is listed.
-        can_defer: whether tool search could be turned on.
-        defers: whether it is on, so that what is listed is pins.
     """
     if not is_large(len(tools), sum(tool.tokens for tool in tools)):
         return None

@@ -62,12 +62,8 @@ def deferred_text(tools: Sequence[DeferredTool], n_deferred: int, *, search: str
     `server_label` names them. Topics are the tags that tools share, and the last words that the names of untagged ones
     share, each with how many tools have it. Empty where nothing is deferred.
 
-    10,000 tools take some 50 ms; on an event loop use `deferred_text_steps`.
-
-    Args:
-        tools: the deferred tools that this caller may use: nothing is told of any other.
-        n_deferred: how many are deferred.
-        search: what the tool is called that finds them.
+    `tools` are those that this caller may use: nothing is told of any other. 10,000 of them take some 50 ms; on an
+    event loop use `deferred_text_steps`.
     """
     steps = deferred_text_steps(tools, n_deferred, search=search)
     while True:
@@ -125,14 +121,7 @@ def _text(n_deferred: int, search: str, servers: Sequence[str], topics: Sequence
 
 
 def _listing(label: str, names: Sequence[str], room: int, *, counts_rest: bool) -> str:
-    """Return ` Label: a, b.` with as many names as fit; empty where none does.
-
-    Args:
-        label: what the names are.
-        names: the first is the most important.
-        room: the tokens that it takes less than.
-        counts_rest: whether it says how many names were left out.
-    """
+    """Return ` Label: a, b.` with as many names as fit; empty where none does."""
     shown: list[str] = []
     text = ""
     for name in names[:_MAX_NAMES]:

@@ -120,10 +120,7 @@ class HybridView:
     def _fuse(self, texts: Sequence[str], cosines: Vectors, word_scores: Sequence[Scores]) -> Scores:
         """Return how well each tool fits: the whole request, the best part of it, and the tool's server.
 
-        Args:
-            texts: the whole request first, then its parts.
-            cosines: (n_texts, n_tools) of them, which are overwritten.
-            word_scores: the same by words.
+        The cosines, (n_texts, n_tools), are overwritten.
         """
         for text, text_cosines, text_scores in zip(texts, cosines, word_scores, strict=True):
             text_cosines += self.lexical_weight / self.lexical.postings.max_idf * text_scores

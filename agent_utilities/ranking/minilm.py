@@ -107,12 +107,7 @@ class _Layer:
         self._norm_fed = _Norm.of(tensors, f"{prefix}output.LayerNorm")
 
     def apply(self, hidden: Vectors, spans: Sequence[slice]) -> None:
-        """Make the next hidden states of the last, in place.
-
-        Args:
-            hidden: (n_tokens, width)
-            spans: where each text stands in them.
-        """
+        """Make the next hidden states of the last, in place."""
         hidden += self._mix(self._attend(hidden, spans))
         self._norm_attended.apply(hidden)
         wide = self._widen(hidden)

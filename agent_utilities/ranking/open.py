@@ -36,10 +36,6 @@ def open_ranker(kind: str, provider: str = "minilm", cache: Path | None = None) 
 def open_hybrid(kind: str, provider: str, cache: Path | None) -> HybridRanker:
     """Return a ranker that embeds, whose embedder others may use too; no model is loaded yet.
 
-    Args:
-        kind: embedding, which passes words over, or hybrid.
-        provider, cache: as for `open_ranker`.
-
     Raises:
         InputError: no such provider.
     """

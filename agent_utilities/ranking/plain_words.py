@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Set
+from collections.abc import Iterable
 
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.ranking.text import is_content_word, words
@@ -51,12 +51,7 @@ def plain_matches(query: str, rows: Iterable[Row], limit: int) -> tuple[tuple[st
 
 
 def bears(text: str, document: ToolDocument) -> bool:
-    """Return whether a tool's name, title, description, a tag or its server's name holds a text, in any capitals.
-
-    Args:
-        text: normalised, in one line; in a name without separators it is found too.
-        document: the tool.
-    """
+    """Return whether a tool's name, title, description, a tag or its server's name holds a text, in any capitals."""
     name = document.name
     fields = (name, name.translate(_SEPARATORS), document.title, document.description, document.server, *document.tags)
     return text in "\n".join(fields).lower()
@@ -67,7 +62,7 @@ def _folded(text: str) -> str:
     return (text if text.isascii() else unicodedata.normalize("NFKC", text)).casefold()
 
 
-def _words_to_find(query: str) -> Set[str]:
+def _words_to_find(query: str) -> frozenset[str]:
     """Return the words of a query that say something by themselves; all of them where none does."""
     query_words = words(query)[:_N_QUERY_WORDS]
     return frozenset(filter(is_content_word, query_words)) or frozenset(query_words)

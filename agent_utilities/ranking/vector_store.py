@@ -36,13 +36,7 @@ class VectorStore:
         self.cause = ""
 
     def get(self, model: str, role: str, texts: Sequence[str]) -> dict[str, NDArray[np.float32]]:
-        """Return the vectors that are stored, by text.
-
-        Args:
-            model: its name.
-            role: `document` or `query`.
-            texts: what the vectors are of.
-        """
+        """Return the vectors that are stored, by text."""
         text_by_key = {_key(model, role, text): text for text in texts}
 
         def read(connection: sqlite3.Connection) -> dict[str, NDArray[np.float32]]:

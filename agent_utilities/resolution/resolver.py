@@ -68,7 +68,10 @@ class Rankers:
         """Return what routes to capabilities, by the embedder of what ranks tools."""
         if self.by_words is None:
             return CapabilityRouter(cause="ranking is off")
-        return CapabilityRouter(None if (ranker := self.by_meaning) is None else lambda: ranker.embedder)
+        if (ranker := self.by_meaning) is None:
+            return CapabilityRouter()
+        embedder = ranker.embedder
+        return CapabilityRouter(lambda: embedder)
 
 
 def open_rankers(settings: Settings) -> Rankers:

@@ -69,11 +69,6 @@ def _is_legal(name: str) -> bool:
 def formatted(definitions: Iterable[Mapping[str, Any]], names: LegalNames, wanted: Format) -> list[dict[str, Any]]:
     """Return tools as a provider takes them.
 
-    Args:
-        definitions: as `tools/list` sends them.
-        names: of all the tools.
-        wanted: `mcp` leaves them as they are; `openai` is what chat completions take; `anthropic` what messages take.
-
     Raises:
         InputError: no such format.
     """
@@ -100,11 +95,7 @@ def _for_models(definition: Mapping[str, Any], names: LegalNames, schema_key: st
 
 
 def result_text(result: Any) -> str:
-    """Return a result as text: of a search as JSON, of a tool its texts, with a word for what is no text.
-
-    Args:
-        result: what `ToolRouter.handle` or `ToolRouter.call` returned.
-    """
+    """Return a result as text: of a search as JSON, of a tool its texts, with a word for what is no text."""
     if isinstance(result, SearchResult):
         return result.text
     if isinstance(result, str):

@@ -34,12 +34,6 @@ def router_settings(
 ) -> RouterSettings:
     """Return the settings in a router's arguments.
 
-    Args:
-        pins: names of tools, in which `*` stands for any characters.
-        tool_search: `on`, `off`, `auto` or `auto:N`.
-        numbers: the other settings of tool search by name, such as `initial_k`; None is not set.
-        host_tools: names of the host's own tools.
-
     Raises:
         SettingsError: one of them can't be meant.
     """
@@ -79,9 +73,6 @@ _KINDS = ("hybrid", "embedding")
 
 def open_better(ranker: str | Ranker) -> Ranker | None:
     """Return what ranks by more than words; None where words are all that is asked for. No model is loaded yet.
-
-    Args:
-        ranker: `lexical`, `hybrid`, `embedding`, a provider of embeddings as `MCP_EMBEDDINGS` takes it, or a ranker.
 
     Raises:
         InputError: it is none of these.

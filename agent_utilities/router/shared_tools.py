@@ -51,13 +51,7 @@ class ToolIndex:
             await asyncio.wait([asyncio.wrap_future(self._better)])
 
     async def rank(self, query: str, permitted: Sequence[int] | None, limit: int) -> tuple[Ranking, str]:
-        """Return a ranking, and why it is less than it could be; empty where it isn't.
-
-        Args:
-            query: the words.
-            permitted: places in the catalog that may be ranked; None permits all.
-            limit: the most to rank.
-        """
+        """Return a ranking, and why it is less than it could be; empty where it isn't."""
         if self._better is not None and self._better.done() and self._better.exception() is None:
             try:
                 ranking = await self._ranked(self._better.result(), query, permitted, limit)

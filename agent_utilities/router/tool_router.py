@@ -277,17 +277,8 @@ class ToolRouter:
             ranking, cause = await index.rank(asked.text, places, limit)
             best = zip(ranking.indexes, ranking.scores, ranking.matched, strict=True)
             ranked = [RankedTool(known.names[place], score, words) for place, score, words in best]
-        found = partial(
-            search_result,
-            query,
-            ranked,
-            known.definitions,
-            names,
-            max_results=max_results,
-            unknown=unknown,
-            cause=cause,
-        )
-        result = await in_daemon_thread(found)
+        found = partial(search_result, max_results=max_results, unknown=unknown, cause=cause)
+        result = await in_daemon_thread(partial(found, query, ranked, known.definitions, names))
         change = self._load(*(tool.name for tool in result.tools))
         return replace(
             result,

@@ -101,10 +101,6 @@ class KnownTools:
 def known_tools(tools: Iterable[Any], server: str = "") -> KnownTools:
     """Return the tools given, each name once.
 
-    Args:
-        tools: `Tool` objects of the MCP SDK or of FastMCP, or mappings with name, description and inputSchema.
-        server: the server that they come from.
-
     Raises:
         InputError: one of them is no tool.
     """
@@ -246,12 +242,7 @@ class RoutedTools:
 
 
 def context_of(routed: RoutedTools, active: Active) -> ContextReport:
-    """Return a report of what is listed, and of what is deferred.
-
-    Args:
-        routed: the tools.
-        active: what is active of them.
-    """
+    """Return a report of what is listed, and of what is deferred."""
     return context_report(list(_in_sections(routed, active)), "", max_active=routed.deferral.max_active)
 
 

@@ -235,10 +235,6 @@ def near_miss(key: str, channel: Channel) -> str | None:
     A bound that is passed over leaves everything exposed, so readers refuse what sounds like one (law L5): another
     word for it, another channel's style, a slip of the pen. A deny is never told for an allow, nor an allow for a deny;
     where a key may mean either, both are.
-
-    Args:
-        key: as it was written.
-        channel: where.
     """
     return _near_miss(key, channel) if len(key) <= _LONGEST_KEY else None
 

@@ -68,12 +68,6 @@ class FileFields:
 def read_fields(table: Mapping[str, Any], name: str, channel: FileChannel, settings: Collection[str]) -> FileFields:
     """Return what a file says; nothing in it is passed over, for all of it is ours.
 
-    Args:
-        table: the file, parsed.
-        name: the file, as people read it.
-        channel: whose it is.
-        settings: the names of settings that are no selection fields.
-
     Raises:
         SelectionError: a key is unknown, or a value can't be read.
     """
@@ -170,9 +164,6 @@ class Profiles:
     def for_operator(self, given: Selection) -> Selection:
         """Return what the operator gave, with the profiles that he named taken in over their files' other fields.
 
-        Args:
-            given: what files, environment and command line have.
-
         Raises:
             SelectionError: there is no such profile.
         """
@@ -198,9 +189,6 @@ class Profiles:
 
     def for_caller(self, caller: Selection) -> Selection:
         """Return what a caller asked for, with the profiles that he named taken in, below all else that he gave.
-
-        Args:
-            caller: the caller's own selection.
 
         Raises:
             SelectionError: there is no such profile; which there are is not told.

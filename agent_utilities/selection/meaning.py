@@ -66,12 +66,7 @@ def joined_words(key: str, channel: Channel) -> str:
 
 
 def meaning_of(key: str, channel: Channel) -> tuple[Meaning, ...] | None:
-    """Return what a key's words mean; empty where they are surely somebody else's, None where they are no words.
-
-    Args:
-        key: as it was written.
-        channel: where; a name without `MCP` before it is judged more strictly.
-    """
+    """Return what a key's words mean; empty where they are surely somebody else's, None where they are no words."""
     words, is_ours = _words(key, channel), _is_ours(key, channel)
     if key.lower().startswith("mcp-param-") and channel == "header":
         return ()  # the protocol's own: an argument of a tool, whatever its name

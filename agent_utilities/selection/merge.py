@@ -176,10 +176,6 @@ def effective(selection: Selection, policy: Policy = "narrow") -> Effective:
     the lower, and those of one rank all hold; across the trust boundary both sides' lists hold, so a caller only
     narrows (law L3). Under `override` the highest rank's allow-lists hold alone. Preferences follow plain order in
     either policy, but that pins add up and the operator's `tool_search=off` is final.
-
-    Args:
-        selection: operator's and caller's settings together, profiles taken in.
-        policy: `narrow`, or `override` where the operator trusts every caller.
     """
     given = dict(selection.slots)
 
@@ -247,9 +243,6 @@ def final_off(selection: Selection) -> str | None:
     """Return in one line that the environment's `off` stands against the command line; None where it need not.
 
     Elsewhere the command line replaces the environment, so whoever launches a server would look for tools deferred.
-
-    Args:
-        selection: the operator's.
     """
     given = dict(selection.slots)
     off, asked = given.get(("tool_search", "env")), given.get(("tool_search", "cli"))
@@ -261,11 +254,7 @@ def final_off(selection: Selection) -> str | None:
 
 
 def off_for_no_match(settings: Effective) -> str | None:
-    """Return in one line that an operator's `off` stands against `no_match=search`; None where there is none.
-
-    Args:
-        settings: those that hold for a caller who asks for nothing.
-    """
+    """Return in one line that an operator's `off` stands against `no_match=search`; None where there is none."""
     off = dict(settings.searching).get("tool_search")
     if off is None or off.value != OFF:
         return None

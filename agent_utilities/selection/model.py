@@ -242,13 +242,7 @@ UNRESOLVED = Resolution()
 
 
 def nearest(name: str, choices: Iterable[str], cutoff: float = 70) -> str | None:
-    """Return the choice most like a name, or None where none is near; ties go to the first in alphabetical order.
-
-    Args:
-        name: what was written.
-        choices: what could have been meant.
-        cutoff: the least similarity, 0 to 100 (normalised indel distance).
-    """
+    """Return the choice most like a name, or None where none is near; ties go to the first in alphabetical order."""
     from rapidfuzz import process
     from rapidfuzz.distance import Indel
 

@@ -178,10 +178,6 @@ def read_cli(options: Iterable[tuple[str, str]]) -> Selection:
 def read_request(query_string: bytes, headers: tuple[tuple[bytes, bytes], ...]) -> Selection:
     """Return the selection of one HTTP request.
 
-    Args:
-        query_string: the raw query string, percent-encoded UTF-8.
-        headers: the raw `x-mcp-*` headers in order, names in lower case.
-
     Raises:
         SelectionError: a value can't be read, or a key is a near miss of a known one.
     """
@@ -200,9 +196,6 @@ def read_meta(meta: object) -> Selection:
 
     Lists and booleans may be written as such, or as the text that a URL would hold; null and blank mean not set, an
     empty list means none. The object is ours alone, so a key that nothing bears is refused, misspelt or not.
-
-    Args:
-        meta: the `_meta` of a request as it came, or None.
 
     Raises:
         SelectionError: a value can't be read, or a key is unknown.

@@ -58,11 +58,7 @@ def every_name(names: NameSet) -> frozenset[str]:
 
 
 def pattern_matcher(patterns: frozenset[str]) -> Callable[[Iterable[str]], bool]:
-    """Return a test of whether any of some folded names matches a pattern.
-
-    Args:
-        patterns: folded names, where `*` stands for any run of characters.
-    """
+    """Return a test of whether any of some folded names matches a pattern."""
     globs = tuple(pattern for pattern in patterns if "*" in pattern)
     if not globs:
         return lambda names: not patterns.isdisjoint(names)
@@ -76,12 +72,7 @@ def may_begin(patterns: Iterable[str], beginning: str) -> bool:
 
 
 def matching(patterns: frozenset[str], names: Collection[str]) -> Steps[set[str]]:
-    """Return those of some folded names that match a pattern.
-
-    Args:
-        patterns: folded names, where `*` stands for any run of characters.
-        names: a set or a mapping, so that a name is found in it at once.
-    """
+    """Return those of some folded names that match a pattern."""
     found = {pattern for pattern in patterns if pattern in names}
     for pattern in patterns:
         if "*" in pattern:
@@ -219,9 +210,6 @@ class Bounds:
         """Whether any tool may be permitted whose name begins like an entry's, and that is otherwise like it.
 
         So it is asked of a server whose tools are not known yet: an allow-list may name one of them.
-
-        Args:
-            unknown: what all of them have in common: the beginning of their names, and tags.
         """
         return not any(
             rule.refuses(unknown)
@@ -235,10 +223,6 @@ class Bounds:
 
         A deny refuses it. Where it is there because a caller asked for it, so does every bound of the operator's; what
         the operator himself asked for needs no naming in his own allow-list.
-
-        Args:
-            tool: the tool, as an entry.
-            by_caller: whether it was a caller who asked for it.
         """
         return not any(
             rule.refuses(tool)

@@ -145,12 +145,6 @@ def curate(permitted: Sequence[int], catalog: Catalog, preferences: Preferences,
     tools are deferred, pins are shown in catalog order, after them active tools as they came, after them what else
     answers the query, and nothing else: a list only grows at its end. The operator may have that hold of lists that
     show everything for want of an answer alone.
-
-    Args:
-        permitted: indexes of permitted entries, in catalog order.
-        catalog: the whole catalog.
-        preferences: what to show of them.
-        status: how their query was answered; see `status_of`.
     """
     if not preferences.deferral.defers(len(permitted), is_unanswered=status in UNANSWERED):
         return _shown_without_deferral(permitted, catalog, preferences)
@@ -251,10 +245,6 @@ def bound_to_tags(effective: Effective, tags: frozenset[str]) -> Effective:
 
     A pin is a name or a tag. Whoever writes an upstream chooses its tags, so that a tag of his which is like a pin
     would have any of its tools shown in every list. What callers pin for themselves fits every tag.
-
-    Args:
-        effective: the settings that hold.
-        tags: the tags that the operator gave, folded.
     """
     pins = tuple(_bound(setting, tags) if setting.side != "caller" else setting for setting in effective.pins)
     return replace(effective, pins=pins) if pins != effective.pins else effective

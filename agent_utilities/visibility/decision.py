@@ -186,20 +186,12 @@ def revision(decision: Decision, asked: str) -> str:
     Nothing else goes in: it is no secret how a revision is made, so whoever reads one could try what he guesses of
     denied tools or of the operator's bounds against it. The answer to a query is not part of it either: a call, which
     resolves none, is tied to the list that was made before.
-
-    Args:
-        decision: on the catalog that the caller is listed.
-        asked: digest of the caller's own selection; see `asked_digest`.
     """
     return blake2b(f"{decision.learnt_digest}:{asked}".encode(), digest_size=6).hexdigest()
 
 
 def sections_of(decision: Decision) -> dict[str, str]:
-    """Return the section of each permitted name; what is denied has none.
-
-    Args:
-        decision: what a caller is listed.
-    """
+    """Return the section of each permitted name; what is denied has none."""
     from agent_utilities.catalog.context import ACTIVE, ATTACHED, DEFERRED, LISTED, PINS  # for reports alone
 
     entries, visible = decision.catalog.entries, decision.visible_names

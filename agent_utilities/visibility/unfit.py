@@ -47,13 +47,7 @@ class UnfitName:
 
 
 def unfit_names(effective: Effective, side: Side, entries: Sequence[Entry]) -> Iterator[UnfitName]:
-    """Yield the names that one side gave and that fit no entry: tags where tags were given, names where names were.
-
-    Args:
-        effective: the settings that hold.
-        side: whose names to look at.
-        entries: what there is; of one kind of component, or of all.
-    """
+    """Yield the names that one side gave and that fit no entry: tags where tags were given, names where names were."""
     names = frozenset(name for entry in entries for name in entry.identifiers)
     tags = frozenset(tag for entry in entries for tag in entry.tags)
     for given in _given(effective, side, names, tags):
@@ -81,11 +75,6 @@ def unknown_in(effective: Effective, side: Side, entries: Sequence[Entry]) -> St
 
     Of a toolset that stands where it is none (law L3), that is how to name it. At most `MAX_UNKNOWN` names, in
     alphabetical order.
-
-    Args:
-        effective: the settings; its allow- and deny-lists are read.
-        side: whose.
-        entries: what the names may fit.
     """
     names = frozenset(name for entry in entries for name in entry.identifiers)
     yield

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from agent_utilities.catalog.search_result import FoundTool, SearchResult, found_tools
+from agent_utilities.catalog.search_result import FoundTool, SearchResult, search_result
 from agent_utilities.selection.model import RankedTool
 
 SONG: dict[str, Any] = {
@@ -53,8 +53,8 @@ def test_what_there_is_nothing_of_is_left_out() -> None:
 
 WHOLE = SearchResult(
     "select:song_show,song_shwo",
-    tools=found_tools(["song_show"], {"song_show": SONG}, is_full=True),
-    more=found_tools(["song_show"], {"song_show": SONG}, is_full=False, ranked=[RankedTool("song_show", 1.0)]),
+    tools=(FoundTool(SONG, True),),
+    more=(FoundTool(SONG, False, 1.0),),
     activated=("song_show",),
     evicted=("photo_show",),
     n_deferred=7,
@@ -94,5 +94,5 @@ def test_what_to_do_depends_on_what_was_found() -> None:
 
 def test_scores_and_words_are_those_of_each_tool() -> None:
     ranked = [RankedTool("b", 2.0, ("show",)), RankedTool("a", 1.0)]
-    found = found_tools(["a", "b"], {"a": {"name": "a"}, "b": {"name": "b"}}, is_full=True, ranked=ranked)
-    assert [(tool.name, tool.score, tool.words) for tool in found] == [("a", 1.0, ()), ("b", 2.0, ("show",))]
+    found = search_result("show", ranked, {"a": {"name": "a"}, "b": {"name": "b"}}, ()).tools
+    assert [(tool.name, tool.score, tool.words) for tool in found] == [("b", 2.0, ("show",)), ("a", 1.0, ())]

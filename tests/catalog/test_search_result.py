@@ -15,9 +15,9 @@ from agent_utilities.catalog.search_result import (
     N_LONG,
     Select,
     Words,
-    chosen,
     nearest_names,
     parse_query,
+    search_result,
 )
 from agent_utilities.catalog.tokens import n_tokens
 from agent_utilities.errors import InputError
@@ -30,10 +30,6 @@ def definition(name: str, n_characters: int = 100) -> dict[str, Any]:
 
 def catalog(n_tools: int, n_characters: int = 100) -> dict[str, dict[str, Any]]:
     return {f"tool_{i}": definition(f"tool_{i}", n_characters) for i in range(n_tools)}
-
-
-def ranked(*names: str) -> list[RankedTool]:
-    return [RankedTool(name, 1.0) for name in names]
 
 
 class TestQuery:
@@ -69,44 +65,37 @@ class TestQuery:
         assert parse_query("\ud800") == Words("\ud800")
 
 
+def chosen(
+    names: list[str], definitions: dict[str, Any], max_results: int | None = None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names of the tools that come in full, and of those that are only named."""
+    result = search_result("q", [RankedTool(name) for name in names], definitions, (), max_results=max_results)
+    return tuple(tool.name for tool in result.tools), tuple(tool.name for tool in result.more)
+
+
 class TestChosen:
     def test_a_number_asked_for_comes_in_full_whatever_it_costs(self) -> None:
         definitions = catalog(12, 4000)
-        assert chosen(ranked(*definitions), definitions, 12) == (tuple(definitions), ())
+        assert chosen([*definitions], definitions, 12) == (tuple(definitions), ())
 
     def test_without_a_number_the_best_come_in_full_and_the_rest_of_ten_by_name(self) -> None:
-        for n_characters, n_full in [(100, 10), (450, 8), (1200, 5), (1800, 4), (4000, 1)]:
+        for n_characters, n_full in [(100, 10), (450, 8), (1200, 5), (1800, 4), (40_000, 1)]:
             definitions = catalog(12, n_characters)
-            full, more = chosen(ranked(*definitions), definitions, None)
+            full, more = chosen([*definitions], definitions)
             assert full + more == tuple(definitions)[:DEFAULT_RESULTS]
             assert len(full) == n_full
 
     def test_what_follows_five_short_ones_has_the_room_of_short_ones(self) -> None:
         definitions = catalog(5) | {"long": definition("long", 4000)}
-        assert chosen(ranked(*definitions), definitions, None) == (tuple(catalog(5)), ("long",))
-
-    def test_small_definitions_come_in_full_all_ten(self) -> None:
-        definitions = catalog(12, 10)
-        assert chosen(ranked(*definitions), definitions, None) == (tuple(definitions)[:10], ())
-
-    def test_one_comes_in_full_though_it_alone_costs_more(self) -> None:
-        definitions = catalog(3, 40_000)
-        assert chosen(ranked(*definitions), definitions, None) == (("tool_0",), ("tool_1", "tool_2"))
+        assert chosen([*definitions], definitions) == (tuple(catalog(5)), ("long",))
 
     def test_a_small_one_behind_a_big_one_is_not_preferred_to_it(self) -> None:
         definitions = {"a": definition("a"), "big": definition("big", 40_000), "c": definition("c")}
-        assert chosen(ranked("a", "big", "c"), definitions, None) == (("a",), ("big", "c"))
+        assert chosen(["a", "big", "c"], definitions) == (("a",), ("big", "c"))
 
-    def test_what_has_no_definition_is_neither_given_nor_named_nor_counted(self) -> None:
+    def test_what_has_no_definition_is_left_out_and_what_is_found_twice_comes_once(self) -> None:
         definitions = catalog(3)
-        assert chosen(ranked("denied", *definitions), definitions, 3) == (tuple(definitions), ())
-
-    def test_a_tool_found_twice_comes_once(self) -> None:
-        definitions = catalog(2)
-        assert chosen(ranked("tool_0", "tool_0", "tool_1"), definitions, 2) == (("tool_0", "tool_1"), ())
-
-    def test_nothing_found_is_nothing(self) -> None:
-        assert chosen([], catalog(3), None) == ((), ())
+        assert chosen(["denied", "tool_0", *definitions], definitions, 3) == (tuple(definitions), ())
 
     def test_a_number_out_of_bounds_is_refused(self) -> None:
         for max_results in [0, -1, 26]:
@@ -116,10 +105,9 @@ class TestChosen:
     @given(st.lists(st.integers(0, 5000), max_size=30))
     def test_what_comes_in_full_is_the_longest_beginning_within_the_tokens_or_one(self, sizes: list[int]) -> None:
         definitions = {f"t{i}": definition(f"t{i}", size) for i, size in enumerate(sizes)}
-        full, more = chosen(ranked(*definitions), definitions, None)
-        assert full + more == tuple(definitions)[:DEFAULT_RESULTS]
+        full, more = chosen([*definitions], definitions)
         spent = sum(n_tokens(definitions[name]) for name in full)
-        assert spent <= (LONG_TOKENS if len(full) <= N_LONG else FULL_TOKENS) or len(full) == 1
+        assert spent <= (LONG_TOKENS if len(full) <= N_LONG else FULL_TOKENS) or len(full) <= 1
         if more:
             room = LONG_TOKENS if len(full) < N_LONG else FULL_TOKENS
             assert spent + n_tokens(definitions[more[0]]) > room

@@ -162,12 +162,7 @@ class ToolSearch(Feature):
     # -- entry tools -------------------------------------------------------------------------------------------------
 
     async def tools_at_head(self, request: Request, decision: Decision) -> Sequence[Tool]:
-        """Return the entry tools of a list; none where nothing is deferred.
-
-        Args:
-            request: that the list is made for.
-            decision: what it is made by.
-        """
+        """Return the entry tools of a list; none where nothing is deferred."""
         if not decision.defers:
             return []
         from agent_utilities.features.tool_search.entry_tools import call_tool, search_tool
@@ -215,7 +210,7 @@ class ToolSearch(Feature):
         """Return the call that a request makes by way of `call_tool`; a deferred tool that it calls is activated."""
         if not _may_defer(request):
             return call
-        from agent_utilities.features.tool_search.calls import unwrapped
+        from agent_utilities.features.tool_search.entry_tools import unwrapped
 
         permitted = await self._permitted(request.verdict)
         if not permitted.may_defer:
@@ -228,7 +223,7 @@ class ToolSearch(Feature):
         """Return the result of a failed call by `call_tool` with the tool's schema, where its arguments are wrong."""
         if not call.is_wrapped or call.ok:
             return result
-        from agent_utilities.features.tool_search.calls import with_schema
+        from agent_utilities.features.tool_search.entry_tools import with_schema
 
         tool = await self.host.get_tool(call.name)
         permitted = await self._permitted(request.verdict)

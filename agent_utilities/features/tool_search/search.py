@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from fastmcp.exceptions import ToolError
@@ -11,30 +13,22 @@ from fastmcp.tools.base import Tool, ToolResult
 
 from agent_utilities.activation.active_text import written
 from agent_utilities.catalog.entry_tools import EntryNames, SearchArguments, n_results, search_arguments
-from agent_utilities.catalog.search_result import (
-    SearchResult,
-    Select,
-    chosen,
-    found_tools,
-    nearest_names,
-    no_such_server,
-    parse_query,
-)
+from agent_utilities.catalog.model import Entry
+from agent_utilities.catalog.search_result import SearchResult, Select, no_such_server, parse_query, search_result
 from agent_utilities.errors import InputError
 from agent_utilities.features.query.feature import Query
 from agent_utilities.features.tool_search.events import SearchEvent
 from agent_utilities.features.tool_search.permitted import Permitted, permitted_of
 from agent_utilities.features.tool_search.session import kept
-from agent_utilities.features.tool_search.turns import Turns
+from agent_utilities.features.tool_search.turns import NOT_RANKED, Turns
 from agent_utilities.features.usage.feature import ToolsSought
 from agent_utilities.mcp.answers import past_middleware
 from agent_utilities.mcp.host import Host
 from agent_utilities.mcp.request import Request
 from agent_utilities.ranking.plain_words import plain_matches
+from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.selection.channels import META_KEY
 from agent_utilities.selection.model import RankedTool, fold
-
-_NOT_RANKED = ("off", "unavailable")
 
 
 class Searches:
@@ -73,33 +67,29 @@ class Searches:
     ) -> SearchResult:
         searched = await self._searched(asked, permitted)
         parsed = parse_query(asked.query)
-        cause = ""
+        wanted = parsed.names if isinstance(parsed, Select) else ()
+        most, cause = asked.max_results, ""
         if isinstance(parsed, Select):
-            ranked: Sequence[RankedTool] = [RankedTool(name) for name in parsed.names if name in searched]
-            most: int | None = len(parsed.names)
+            most = len(wanted)
+            ranked = [RankedTool(name) for name in wanted if name in searched]
         else:
-            most = asked.max_results
-            limit = n_results(most)
-            ranked, cause = await self._ranked(parsed.text, request, permitted, searched, limit)
-        tools = {tool.name: tool for each in ranked if (tool := await self._tool(each.name, searched)) is not None}
-        definitions = {name: _definition(tool) for name, tool in tools.items()}
+            ranked, cause = await self._ranked(parsed.text, request, permitted, searched, n_results(most))
+        definitions: dict[str, dict[str, Any]] = {}
+        for each in ranked:
+            if (tool := searched[each.name] or await self._host.get_tool(each.name)) is not None:
+                definitions[tool.name] = _definition(tool)
         # What can't be got after all is none of theirs: withdrawn, refused by its own check, or disabled.
         known = [name for name in searched if name in definitions or all(each.name != name for each in ranked)]
-        full, more = chosen(ranked, definitions, most)
-        change = await self._turns.loaded(request, full, permitted)
-        wanted = parsed.names if isinstance(parsed, Select) else ()
-        unknown = {name: nearest_names(name, known) for name in wanted if name not in definitions}
-        return SearchResult(
-            query=asked.query,
-            tools=found_tools(full, definitions, is_full=True, ranked=ranked),
-            more=found_tools(more, definitions, is_full=False, ranked=ranked),
+        unknown = [name for name in wanted if name not in definitions]
+        found = partial(search_result, max_results=most, unknown=unknown, cause=cause)
+        result = await in_daemon_thread(partial(found, asked.query, ranked, definitions, known))
+        change = await self._turns.loaded(request, [tool.name for tool in result.tools], permitted)
+        return replace(
+            result,
             activated=change.added if request.session is not None else (),
             evicted=change.evicted,
             n_deferred=len(permitted.not_pinned) - self._n_visible(request, permitted),
             active=written(change.active),
-            unknown=unknown,
-            nearest=() if full or unknown else nearest_names(asked.query, known),
-            cause=cause,
             call=names.call,
         )
 
@@ -122,53 +112,42 @@ class Searches:
             searched = {tool.name: tool for tool in listed if tool.name in permitted.names}
         if asked.server is None:
             return searched
-        of_server = self._names_of(asked.server, permitted)
-        if not (kept := {name: tool for name, tool in searched.items() if name in of_server}):
-            raise no_such_server(asked.server, self._servers(permitted))
-        return kept
-
-    def _names_of(self, server: str, permitted: Permitted) -> frozenset[str]:
-        wanted, entries = fold(server), permitted.decision.catalog.entries
-        components = self._host.surface.components_of("tool", permitted.decision.catalog)
-        named = {
-            entries[i].name
-            for i in permitted.decision.permitted
-            if wanted in entries[i].tags
-            or (components and fold(self._host.origin_of(components[i]).server.name) == wanted)
+        wanted, tools = fold(asked.server), self._permitted_tools(permitted)
+        of_server = {
+            entry.name for entry, tool in tools if wanted in entry.tags or fold(self._server_of(tool)) == wanted
         }
-        return frozenset(named)
+        if not (found := {name: tool for name, tool in searched.items() if name in of_server}):
+            told = [(entry, tool) for entry, tool in tools if entry.name in permitted.names]
+            servers = {self._server_of(tool) for _, tool in told}
+            tags = {tag for entry, _ in told for tag in entry.tags}
+            raise no_such_server(asked.server, (servers | tags) - {""})
+        return found
 
-    def _servers(self, permitted: Permitted) -> frozenset[str]:
-        """Return the servers and tags of what the caller may use."""
+    def _permitted_tools(self, permitted: Permitted) -> list[tuple[Entry, Tool | None]]:
+        """Return the entries that the caller may use, each with its tool where that is known."""
         decision = permitted.decision
         components = self._host.surface.components_of("tool", decision.catalog)
-        told = [i for i in decision.permitted if decision.catalog.entries[i].name in permitted.names]
-        servers = {self._host.origin_of(components[i]).server.name for i in told} if components else set()
-        tags = {tag for i in told for tag in decision.catalog.entries[i].tags}
-        return frozenset((servers | tags) - {""})
+        return [(decision.catalog.entries[i], components[i] if components else None) for i in decision.permitted]
+
+    def _server_of(self, tool: Tool | None) -> str:
+        return "" if tool is None else self._host.origin_of(tool).server.name
 
     async def _ranked(
         self, text: str, request: Request, permitted: Permitted, searched: Mapping[str, Tool | None], limit: int
-    ) -> tuple[Sequence[RankedTool], str]:
+    ) -> tuple[list[RankedTool], str]:
         """Return the best tools for some words, and why that is less than it could be."""
         resolution = await self._query.search(request, text, frozenset(searched), limit)
-        if resolution.status not in _NOT_RANKED:
+        if resolution.status not in NOT_RANKED:
             return [tool for tool in resolution.tools if tool.name in searched][:limit], resolution.cause
         cause = resolution.cause or "not ranked"
         self._host.notify(SearchEvent("ranker_fallback", {}, cause))
-        decision = permitted.decision
-        components = self._host.surface.components_of("tool", decision.catalog)
         rows = [
-            (components[i].name, components[i].title or "", components[i].description or "")
-            if components
-            else (decision.catalog.entries[i].name, "", "")
-            for i in decision.permitted
-            if decision.catalog.entries[i].name in searched
+            (entry.name, tool.title or "", tool.description or "") if tool is not None else (entry.name, "", "")
+            for entry, tool in self._permitted_tools(permitted)
+            if entry.name in searched
         ]
-        return [RankedTool(name, score) for name, score in plain_matches(text, rows, limit)], cause
-
-    async def _tool(self, name: str, searched: Mapping[str, Tool | None]) -> Tool | None:
-        return searched[name] or await self._host.get_tool(name)
+        matches = await in_daemon_thread(partial(plain_matches, text, rows, limit))
+        return [RankedTool(name, score) for name, score in matches], cause
 
 
 def _definition(tool: Tool) -> dict[str, Any]:

@@ -33,14 +33,7 @@ class SessionSearch:
     def adopting(
         self, brought: Active, permitted: Container[str], deferral: Deferral, room: int | None
     ) -> SessionSearch:
-        """Take the set that a request brings: a session begins with it, one under way loads what is new in it.
-
-        Args:
-            brought: the value of `active`.
-            permitted: names that the caller may use and that are not pinned.
-            deferral: how many may be active.
-            room: the most names that the set may have; None for any number.
-        """
+        """Take the set that a request brings: a session begins with it, one under way loads what is new in it."""
         if brought == self.brought:
             return self
         given = bounded(within(brought, permitted), deferral, room)

@@ -26,7 +26,8 @@ from agent_utilities.mcp.sessions import Session
 from agent_utilities.selection.model import Resolution
 from agent_utilities.visibility.curation import Preferences
 
-_NOT_RANKED = ("off", "unavailable")
+NOT_RANKED = ("off", "unavailable")
+"""Statuses of answers by which nothing is attached."""
 
 
 class Turns:
@@ -41,11 +42,7 @@ class Turns:
         self._host, self._query = host, query
 
     async def prefer(self, request: Request) -> Preferences:
-        """Return preferences that know the active set and, where a turn is opened, the answer to its query.
-
-        Args:
-            request: one for which tools may be deferred.
-        """
+        """Return preferences that know the active set and, where a turn is opened, the answer to its query."""
         permitted = await permitted_of(self._host, request.verdict)
         preferences, session = request.verdict.preferences, request.session
         if not permitted.may_defer:
@@ -69,10 +66,10 @@ class Turns:
         is_new = is_new_turn(active, query, deferral)
         limit = n_to_attach(active, deferral, preferences.top_k) if is_new else deferral.search_k
         resolution = await self._query.resolution_of(request, limit)
-        if is_new and (resolution.cause or resolution.status in _NOT_RANKED):
+        if is_new and (resolution.cause or resolution.status in NOT_RANKED):
             self._host.notify(SearchEvent("ranker_fallback", {}, resolution.cause or resolution.status))
         answered = preferences.answered_by(resolution)
-        if not is_new or resolution.status in _NOT_RANKED:
+        if not is_new or resolution.status in NOT_RANKED:
             return answered
         if request.session is None:
             # Nothing has changed for anybody: the same request is listed the same again.
@@ -111,10 +108,6 @@ class Turns:
         """Count words that no list has been turned by yet as a turn, and tell the client of its list.
 
         They came with a request that lists nothing, or before anything could rank tools for them.
-
-        Args:
-            request: a prepared one.
-            tell_changed: tells the client.
         """
         if (session := request.session) is None or request.verdict.preferences.query is None:
             return
