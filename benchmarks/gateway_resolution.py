@@ -115,7 +115,7 @@ async def ask(server: AgentServer, kind: str, query: str, times: Times) -> None:
     for lane, n in ((times.cold, 1), (times.warm, N_WARM)):
         for _ in range(n):
             started = time.perf_counter()
-            answer = await orchestrator.resolve(query, server.name, limit=TOP_K)
+            answer = await orchestrator.resolve(query, limit=TOP_K)
             lane.setdefault(kind, []).append(time.perf_counter() - started)
     if answer.status not in ("fresh", "no_match"):
         raise RuntimeError(f"{query!r} got {answer.status}: {answer.cause}")

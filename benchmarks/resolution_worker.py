@@ -151,12 +151,12 @@ class ResolvingWorker(Worker):
         cold, warm, n_found = [], [], []
         for query in queries:
             started = time.perf_counter()
-            answer = await orchestrator.resolve(query, SERVER, limit=TOP_K)
+            answer = await orchestrator.resolve(query, limit=TOP_K)
             cold.append((time.perf_counter() - started, 0.0))
             n_found.append(len(answer.names) if answer.status in ("fresh", "no_match") else -1)
             for _ in range(n_warm if n_found[-1] >= 0 else 0):
                 wall, cpu = time.perf_counter(), self._clock.cpu_s()
-                await orchestrator.resolve(query, SERVER, limit=TOP_K)
+                await orchestrator.resolve(query, limit=TOP_K)
                 warm.append((time.perf_counter() - wall, self._clock.cpu_s() - cpu))
         if n_found[-1] < 0:
             await asyncio.sleep(_PAUSE_S)
@@ -235,7 +235,7 @@ class ResolvingWorker(Worker):
             if load == "idle":
                 await asyncio.sleep(2)
             for query in queries if load == "cold" else ():
-                answer = await resolver_of(self._server).orchestrator.resolve(query, SERVER, limit=TOP_K)
+                answer = await resolver_of(self._server).orchestrator.resolve(query, limit=TOP_K)
                 n_unanswered += answer.status == "unavailable"
                 await asyncio.sleep(2 * TICK_S)
             if load == "refresh":
@@ -250,7 +250,7 @@ class ResolvingWorker(Worker):
         """Let a thousand callers resolve at once, 20 in each turn of the loop; returns how many got no answer."""
         orchestrator, asked = resolver_of(self._server).orchestrator, []
         for i in range(1000):
-            asked.append(asyncio.create_task(orchestrator.resolve(queries[i % len(queries)], SERVER, limit=TOP_K)))
+            asked.append(asyncio.create_task(orchestrator.resolve(queries[i % len(queries)], limit=TOP_K)))
             if i % 20 == 0:
                 await asyncio.sleep(0)
         return sum(answer.status == "unavailable" for answer in await asyncio.gather(*asked))

@@ -67,7 +67,7 @@ async def serve(lane: str, folder: str) -> None:
             while not orchestrator.n_refreshes or not orchestrator.is_idle:  # noqa: ASYNC110 - filled once, and for good
                 await asyncio.sleep(0.01)
             # A server's clock can't be set from outside, and its tools must be two days old for every caller at once.
-            orchestrator._now = orchestrator._refresher._now = lambda: time.time() + 2 * DAY_S  # noqa: SLF001
+            orchestrator._refresher._now = lambda: time.time() + 2 * DAY_S  # noqa: SLF001
             n_refreshes, n_reads = orchestrator.n_refreshes, orchestrator.n_reads
     if lane == "ours":  # as the command line does before it serves
         from agent_utilities.mcp.lifespan import calm_collector

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from sys import getsizeof
-from typing import Any, Protocol
+from typing import Any, Literal, TypeVar
 
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.graph.base import ToolRecord
-from agent_utilities.runtime.waiting import Deadline
+from agent_utilities.graph.matching import Matches
+from agent_utilities.runtime.caches import BoundedCache
+from agent_utilities.runtime.waiting import Deadline, SingleFlight
 from agent_utilities.selection.model import RankedTool, Resolution
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +36,7 @@ class Trail:
 
     Args:
         scope: whose usage counts: everybody's of the server where empty, else the subject's of this salted hash.
-        near: names of the tools that he called last, newest first, then of those that are active; at most 8.
+        near: names of the tools that they called last, newest first, then of those that are active; at most 8.
     """
 
     scope: str = ""
@@ -58,37 +62,17 @@ class LiveTools:
     documents: Sequence[ToolDocument]
 
 
-_FILL_SHARE = 0.5
-_GRAPH_SHARE = 0.7
-_RANKING_SHARE = 0.8
-_LEAST_RANKING_S = 0.01
-_VECTORS_SHARE = 0.75
-_INDEX_SHARE = 0.5
-
-
-def for_first_fill(query: Deadline) -> Deadline:
-    """Return until when a graph that is filled for the first time is waited for; the rest is for the ranker alone."""
-    return query.share(_FILL_SHARE)
-
-
-def for_graph(query: Deadline) -> Deadline:
-    """Return until when a graph is waited for where a ranker can answer without it."""
-    return query.share(_GRAPH_SHARE)
-
-
-def for_ranking(query: Deadline) -> Deadline:
-    """Return until when a ranker may take, which runs beside the graph; the rest is for putting both together."""
-    return query.share(_RANKING_SHARE, least_s=_LEAST_RANKING_S)
-
-
-def for_vectors(ranking: Deadline) -> Deadline:
-    """Return until when a ranking by vectors may take; the rest is for a ranking by words in its place."""
-    return ranking.share(_VECTORS_SHARE)
-
-
-def for_index_by_vectors(search: Deadline) -> Deadline:
-    """Return until when a search waits for vectors of the tools; the rest is for searching, by words if need be."""
-    return search.share(_INDEX_SHARE)
+FIRST_FILL_SHARE = 0.5
+"""Of a query's time, what waiting for a graph that is filled for the first time may take; then the ranker is alone."""
+GRAPH_SHARE = 0.7
+"""Of a query's time, what a graph may take where a ranker can answer without it."""
+RANKING_SHARE = 0.8
+"""Of a query's time, what a ranker may take, which runs beside the graph; the rest is for putting both together."""
+LEAST_RANKING_S = 0.01
+VECTORS_SHARE = 0.75
+"""Of a ranking's time, what a ranking by vectors may take; the rest is for one by words in its place."""
+INDEX_SHARE = 0.5
+"""Of a search's time, what waiting for vectors of the tools may take; the rest is for searching."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +83,12 @@ class Limits:
         statement_s: one statement on the graph, and waiting for a place to run it.
         probe_s: a statement that anything alive answers, asked after one that took too long.
         refresh_s: bringing a server's tools into the graph.
-        refresh_gap_s: between the starts of two refreshes that follow changes.
+        refresh_gap_s: between the starts of two refreshes.
         close_s: letting go of the graph at the end.
         settle_s: how long a server is left alone after its start before its graph is opened, unless a query comes;
             None opens it for a query only.
-        cache_bytes: what is remembered of queries may take, for answers and for matches half of it each; not a time.
-        retry_s: pauses between tries to fill the graph; the last also between refreshes after one that failed.
+        cache_bytes: what is remembered of queries may take; not a time.
+        retry_s: pauses after tries that failed, one after the other.
     """
 
     statement_s: float = 2.0
@@ -117,11 +101,29 @@ class Limits:
     retry_s: tuple[float, ...] = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 
 
-NO_EDITION = ""
-"""The edition of a graph that is not there."""
-
 UNRANKED = "not ranked"
 """What callers are told where a ranker is there and has not answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What something that is remembered depends on; equal for callers who may be given the same.
+
+    Args:
+        kind: an answer, a ranking without the graph, matches of the whole query or of its terms, a search.
+        text: the query; normalised, but for a search: capitals and quotes tell names from words there.
+        version: of what it was found in: the server's tools in the graph, the index, or both.
+        scope_digest: of the tools that the caller may use; empty for all.
+        limit: the most to name.
+        trail: what the caller did before.
+    """
+
+    kind: Literal["answer", "ranking", "literal", "terms", "search"]
+    text: str
+    version: str
+    scope_digest: str = ""
+    limit: int | None = None
+    trail: Trail = NO_TRAIL
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +136,8 @@ class Question:
         scope: the tools to choose from; None for all.
         limit: the most to name; None for all.
         trail: what the caller did before.
+        edition: of the server's tools in the graph; empty where they are not there.
+        ranker_version: what the ranker answers from; empty while it can't.
     """
 
     query: str
@@ -141,62 +145,55 @@ class Question:
     scope: CallerScope | None = None
     limit: int | None = None
     trail: Trail = NO_TRAIL
+    edition: str = ""
+    ranker_version: str = ""
+
+    def key(self, kind: Literal["answer", "ranking", "search"]) -> Key:
+        """Return what its answer, or a part of that, depends on."""
+        version = f"{self.edition}/{self.ranker_version}" if kind == "answer" else self.ranker_version
+        scope_digest = self.scope.digest if self.scope is not None else ""
+        text = self.query if kind == "search" else self.text
+        return Key(kind, text, version, scope_digest, self.limit, self.trail)
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What one answer is an answer to; equal for callers who may be given the same.
+class Memo:
+    """What was found for queries: found once for all who ask the same, and remembered as long as there is room.
+
+    Who finds something keeps it, where it is worth that: what comes after its deadline serves the next who asks.
 
     Args:
-        server: whose tools.
-        text: the normalised query.
-        edition: of the server's tools in the graph; `NO_EDITION` for an answer without it.
-        scope_digest: of the tools that the caller may use; empty for all.
-        ranker_version: what the ranker answers from; empty while it can't.
-        limit: the most to name.
-        trail: what the caller did before.
+        max_bytes: what all of it may take.
     """
 
-    server: str
-    text: str
-    edition: str
-    scope_digest: str
-    ranker_version: str
-    limit: int | None
-    trail: Trail = NO_TRAIL
+    def __init__(self, max_bytes: int) -> None:
+        self._kept: BoundedCache[Key, Any] = BoundedCache(max_bytes, _weigh)
+        self.get, self.keep = self._kept.get, self._kept.keep
+        self.flights: SingleFlight[Key, Any] = SingleFlight()
 
-    def weigh(self, answer: Resolution) -> int:
-        """Return about how many bytes an answer takes, with what it is an answer to."""
-        texts = (self.text, self.scope_digest, self.trail.scope, *self.trail.near)
-        return 800 + sum(map(getsizeof, texts)) + 250 * len(answer.tools) + 150 * len(answer.neighbours)
+    async def find(self, key: Key, find: Callable[[], Coroutine[Any, Any, _T]], deadline: Deadline) -> _T:
+        """Return what is remembered, or what is found now.
+
+        Raises:
+            TimeoutError: the deadline passed; it is sought on.
+            NotRunningError: nothing runs, or it is being stopped.
+        """
+        found: _T | None = self._kept.get(key)
+        return found if found is not None else await self.flights.join(key, find, deadline)
+
+
+def _weigh(key: Key, found: Any) -> int:
+    """Return about how many bytes something takes with its key; names in matches are shared with other matches."""
+    n_bytes = 800 + sum(map(getsizeof, (key.text, key.scope_digest, key.trail.scope, *key.trail.near)))
+    match found:
+        case Resolution():
+            n_bytes += 250 * len(found.tools) + 150 * len(found.neighbours)
+        case Matches():
+            n_bytes += 8 * found.n_names + 60 * found.n_neighbours
+    return n_bytes
 
 
 Ranked = Callable[[Sequence[str]], Resolution]
 """A ranking, to be made an answer of with the names of the tools in scope that bear the query as it stands."""
-
-
-class ToolRanker(Protocol):
-    """Ranks a server's tools: `CatalogRanker`, or a test's own."""
-
-    def version_for(self, scope: str) -> str:
-        """Return what it answers from: answers of one version are equal. Empty while it can't rank.
-
-        Args:
-            scope: the usage scope that is asked in; no version is that of two scopes, everybody's aside.
-        """
-        ...
-
-    async def rank(self, question: Question, deadline: Deadline) -> Ranked | None:
-        """Return what the tools in scope are ranked as; never fails, never waits past the deadline, blocks nothing.
-
-        Args:
-            question: what is asked.
-            deadline: until when it is waited for.
-
-        Returns:
-            None where it can't rank.
-        """
-        ...
 
 
 def unavailable(cause: str) -> Resolution:

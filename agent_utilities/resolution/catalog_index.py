@@ -12,7 +12,7 @@ from typing import TypeVar
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.ranking.base import Index, Ranking
 from agent_utilities.ranking.plain_words import bears
-from agent_utilities.resolution.answer import CallerScope, Question, combined_answer, for_vectors
+from agent_utilities.resolution.answer import VECTORS_SHARE, CallerScope, Question, combined_answer
 from agent_utilities.runtime.caches import BoundedCache
 from agent_utilities.runtime.waiting import Deadline
 from agent_utilities.selection.model import RankedTool, Resolution
@@ -161,7 +161,7 @@ class TimelyRankings:
                 ranking = await _in(self._threads, rank_by_words)
             return TimedRanking(ranking, _cause(index, ranking))
         try:
-            ranking = await self._rank_by_vectors(index, question, permitted, limit, for_vectors(deadline))
+            ranking = await self._rank_by_vectors(index, question, permitted, limit, deadline.share(VECTORS_SHARE))
         except TimeoutError:
             async with deadline.timeout():
                 ranking = await _in(self._threads_for_words, rank_by_words)

@@ -6,18 +6,16 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from sys import getsizeof
 from typing import Any, TypeVar
 
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.ranking.base import Index, Ranker
-from agent_utilities.resolution.answer import UNRANKED, Question, Ranked, for_index_by_vectors, unavailable
+from agent_utilities.resolution.answer import INDEX_SHARE, Question, Ranked
 from agent_utilities.resolution.catalog_index import BY_WORDS, CatalogIndex, TimelyRankings
 from agent_utilities.resolution.learned_indexes import LearnedIndexes
-from agent_utilities.runtime.caches import BoundedCache
-from agent_utilities.runtime.waiting import Deadline, NotRunningError, SingleFlight, in_daemon_thread
+from agent_utilities.runtime.waiting import Deadline, in_daemon_thread
 from agent_utilities.selection.model import Resolution
 
 logger = logging.getLogger("agent_utilities.ranking")
@@ -63,7 +61,10 @@ class CatalogRanker:
         return self._index.version if self._index is not None else ""
 
     def version_for(self, scope: str) -> str:
-        """Return what callers of a usage scope are answered from; empty before the first index. See `ToolRanker`."""
+        """Return what callers of a usage scope are answered from: answers of one version are equal.
+
+        Empty before the first index. No version is that of two scopes, everybody's aside.
+        """
         index = self._index_for(scope)
         if index is None:
             return ""
@@ -143,7 +144,7 @@ class CatalogRanker:
         if offered is None or self.settled.is_set() or self._too_long_for == offered[0]:
             return
         try:
-            async with for_index_by_vectors(deadline).timeout():
+            async with deadline.share(INDEX_SHARE).timeout():
                 await self.settled.wait()
         except TimeoutError:
             self._too_long_for = offered[0]
@@ -225,7 +226,7 @@ class CatalogRanker:
     # -- answering ---------------------------------------------------------------------------------------------------
 
     async def rank(self, question: Question, deadline: Deadline) -> Ranked | None:
-        """Rank the tools in scope; by words alone where vectors take too long. See `ToolRanker`."""
+        """Rank the tools in scope, by words alone where vectors take too long; None where it can't, never fails."""
         index = self._index_for(question.trail.scope)
         return None if index is None else await _attempt(self._rank(index, question, deadline))
 
@@ -269,70 +270,3 @@ async def _attempt(answer: Awaitable[_T]) -> _T | None:
     except Exception:
         logger.exception("can't rank; tools that bear the query's words are shown")
     return None
-
-
-@dataclass(frozen=True, slots=True)
-class SearchKey:
-    """What the answer to one search depends on; equal for callers who may be given the same.
-
-    Args:
-        query: the words as they came: capitals and quotes tell names from words.
-        scope_digest: of the tools that the caller may use.
-        index_version: what is searched, and whose past requests count.
-        limit: the most to name.
-    """
-
-    query: str
-    scope_digest: str
-    index_version: str
-    limit: int
-
-    def weigh(self, answer: Resolution) -> int:
-        """Return about how many bytes an answer takes, with what it is an answer to."""
-        return 800 + getsizeof(self.query) + getsizeof(self.scope_digest) + 250 * len(answer.tools)
-
-
-class CatalogSearch:
-    """Searches a server's tools; what was found is remembered while the index is the same.
-
-    A list shows what answers a query, and everything where nothing does; whoever searches wants the best there is.
-
-    Args:
-        ranker: holds the index; lists read the same one.
-        cache_bytes: what the answers remembered may take together.
-    """
-
-    def __init__(self, ranker: CatalogRanker, cache_bytes: int) -> None:
-        self._ranker = ranker
-        self._answers: BoundedCache[SearchKey, Resolution] = BoundedCache(cache_bytes, SearchKey.weigh)
-        self.flights: SingleFlight[SearchKey, Resolution] = SingleFlight()
-        """What is being searched, once for all who wait for the same."""
-
-    async def find(self, question: Question, limit: int, deadline: Deadline) -> Resolution:
-        """Return the best tools in scope, best first; never fails, never waits past the deadline.
-
-        Args:
-            question: what is asked.
-            limit: the most to name.
-            deadline: until when to wait.
-        """
-        if not self._ranker.version:
-            return unavailable("no index yet")
-        scope_digest = question.scope.digest if question.scope is not None else ""
-        key = SearchKey(question.query, scope_digest, self._ranker.version_for(question.trail.scope), limit)
-        if (answer := self._answers.get(key)) is not None:
-            return answer
-        try:
-            return await self.flights.join(key, lambda: self._search(key, question, deadline), deadline)
-        except TimeoutError:
-            return unavailable("too slow")
-        except NotRunningError:
-            return unavailable("failed")
-
-    async def _search(self, key: SearchKey, question: Question, deadline: Deadline) -> Resolution:
-        answer = await self._ranker.search(question, key.limit, deadline)
-        if answer is None:
-            return unavailable(UNRANKED)
-        if not answer.is_temporary:
-            self._answers.keep(key, answer)
-        return answer

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from importlib import metadata, util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,22 +21,24 @@ from agent_utilities.graph.matching import normalise
 from agent_utilities.ranking.base import Ranker
 from agent_utilities.ranking.open import check_provider, open_hybrid, open_ranker
 from agent_utilities.resolution.answer import (
+    FIRST_FILL_SHARE,
     NO_TRAIL,
+    UNRANKED,
     CallerScope,
     Limits,
     LiveTools,
+    Memo,
     Question,
     Trail,
-    for_first_fill,
     unavailable,
 )
 from agent_utilities.resolution.capability_router import CapabilityRouter
-from agent_utilities.resolution.catalog_ranker import CatalogRanker, CatalogSearch
+from agent_utilities.resolution.catalog_ranker import CatalogRanker
 from agent_utilities.resolution.learning import Teaching
 from agent_utilities.resolution.orchestrator import DynamicToolOrchestrator
 from agent_utilities.resolution.prior import with_prior
 from agent_utilities.runtime.caches import cache_bytes
-from agent_utilities.runtime.waiting import Deadline
+from agent_utilities.runtime.waiting import Deadline, NotRunningError
 from agent_utilities.selection.model import UNRESOLVED, Resolution
 from agent_utilities.settings import Settings
 from agent_utilities.usage.model import UsageSource
@@ -137,7 +139,6 @@ class Resolver:
         self._given_graph = graph
         self._rankers: Callable[[], Rankers] = cache(lambda: open_rankers(settings()))
         self._ranker: CatalogRanker | None = None
-        self._search: CatalogSearch | None = None
         self.teaching: Teaching | None = None
         """What usage teaches; there while the resolver runs, where anything is to be learned from it."""
         self.orchestrator: DynamicToolOrchestrator | None = None
@@ -174,7 +175,7 @@ class Resolver:
         if scope is None:
             return Resolution("unavailable", cause=orchestrator.cause or "being filled")
         prior = self.teaching.prior(trail.scope) if self.teaching is not None else None
-        answer = await orchestrator.resolve(query, self._name(), scope, limit, deadline, trail)
+        answer = await orchestrator.resolve(query, scope, limit, deadline, trail)
         return answer if prior is None else with_prior(answer, prior, scope.names(), limit)
 
     async def wait_for_tools(self) -> Deadline | None:
@@ -188,12 +189,12 @@ class Resolver:
         if orchestrator is None:
             return None
         if orchestrator.cause == "being filled":
-            await orchestrator.filled(for_first_fill(deadline) if self._ranker is not None else deadline)
+            await orchestrator.filled(deadline.share(FIRST_FILL_SHARE) if self._ranker is not None else deadline)
         if orchestrator.cause is not None and self._ranker is not None:
-            await self._ranker.wait_for_index(for_first_fill(deadline))
+            await self._ranker.wait_for_index(deadline.share(FIRST_FILL_SHARE))
         elif self._ranker is not None and not self._ranker.version:
             # A graph that was filled by an earlier run is there sooner than the index.
-            await self._ranker.wait_for_first_try(for_first_fill(deadline))
+            await self._ranker.wait_for_first_try(deadline.share(FIRST_FILL_SHARE))
         return deadline
 
     async def _open_for_query(self, deadline: Deadline) -> None:
@@ -216,7 +217,8 @@ class Resolver:
     ) -> Resolution:
         """Return the best tools in scope for a query, best first; never fails, never waits past the deadline.
 
-        Whether they are said to answer is not asked: see `CatalogSearch`. A scope that is not known permits nothing.
+        A list shows what answers a query, and everything where nothing does; whoever searches wants the best there is.
+        A scope that is not known permits nothing.
 
         Args:
             query: the user's words.
@@ -234,13 +236,32 @@ class Resolver:
         await self.wait_to_search(deadline)
         if self.orchestrator is None:
             return Resolution(cause="queries are off")
-        if self._search is None or scope is None:
-            return unavailable("no ranker" if self._search is None else "no index yet")
-        question = Question(query, normalise(query), scope, limit, trail)
+        ranker = self._ranker
+        if ranker is None or scope is None or not ranker.version:
+            return unavailable("no ranker" if ranker is None else "no index yet")
         prior = self.teaching.prior(trail.scope) if self.teaching is not None else None
-        found = await self._search.find(question, limit, deadline)
+        of_scope, version = Trail(trail.scope), ranker.version_for(trail.scope)
+        question = Question(query, normalise(query), scope, limit, of_scope, ranker_version=version)
+        find = partial(self._find, ranker, self.orchestrator.memo, question, limit, deadline)
+        try:
+            found = await self.orchestrator.memo.find(question.key("search"), find, deadline)
+        except TimeoutError:
+            return unavailable("too slow")
+        except NotRunningError:
+            return unavailable("failed")
         # Who searches by words is given nothing that they do not find: there is no room to fill.
         return found if prior is None else with_prior(found, prior, scope.names(), len(found.tools))
+
+    @staticmethod
+    async def _find(
+        ranker: CatalogRanker, memo: Memo, question: Question, limit: int, deadline: Deadline
+    ) -> Resolution:
+        answer = await ranker.search(question, limit, deadline)
+        if answer is None:
+            return unavailable(UNRANKED)
+        if not answer.is_temporary:
+            memo.keep(question.key("search"), answer)
+        return answer
 
     # -- in the background -------------------------------------------------------------------------------------------
 
@@ -300,22 +321,22 @@ class Resolver:
     def refresh(self) -> None:
         """Bring changed tools into the graph, in the background."""
         if self.orchestrator is not None:
-            self.orchestrator.refresh(self._name(), is_change=True)
+            self.orchestrator.tools_changed()
 
     def learn_news(self) -> None:
         """Have the usage log read again, in the background: it has grown."""
         if self.teaching is not None:
             self.teaching.learning.news()
 
-    def _refresh_edges(self) -> None:
+    def _edges_changed(self) -> None:
         if self.orchestrator is not None:
-            self.orchestrator.refresh_edges(self._name())
+            self.orchestrator.edges_changed()
 
     def health(self) -> dict[str, Any]:
         """Return what `/ready` tells of graph and ranker."""
         off = {"status": "off"}
         return {
-            "graph": off if self.orchestrator is None else self.orchestrator.health(self._name()),
+            "graph": off if self.orchestrator is None else self.orchestrator.health(),
             "ranker": off if self._ranker is None else self._ranker.health(),
         }
 
@@ -337,12 +358,11 @@ class Resolver:
             return False
         settings = self._settings()
         self._ranker = self._rankers().of_catalog()
-        if self._ranker is not None:
-            self._search = CatalogSearch(self._ranker, cache_bytes(settings.cache_mb, "searches"))
         if (source := self._usage()) is not None:
-            self.teaching = Teaching(source, self._ranker, self._refresh_edges, self.limits.refresh_gap_s)
+            self.teaching = Teaching(source, self._ranker, self._edges_changed, self.limits.refresh_gap_s)
         self.orchestrator = DynamicToolOrchestrator(
             graph,
+            self._name(),
             self._records,
             ranker=self._ranker,
             edges=self.teaching.edges if self.teaching is not None else None,
@@ -358,16 +378,15 @@ class Resolver:
         assert self.orchestrator is not None
         try:
             async with asyncio.TaskGroup() as group:
-                if self._ranker is not None and self._search is not None:
-                    self._search.flights.group = group
+                if self._ranker is not None:
                     group.create_task(self._ranker.run())
                 if self.teaching is not None:
                     group.create_task(self.teaching.learning.run())
-                group.create_task(self.orchestrator.run(self._name()))
+                group.create_task(self.orchestrator.run())
         finally:
-            self.orchestrator = self._ranker = self._search = self.teaching = None
+            self.orchestrator = self._ranker = self.teaching = None
 
-    async def _records(self, server_name: str) -> Sequence[ToolRecord]:
+    async def _records(self) -> Sequence[ToolRecord]:
         try:
             tools = await self._introspect()
         except Exception:

@@ -58,14 +58,13 @@ class BoundedCache(Generic[_K, _V]):
         return len(self._entries)
 
 
-Memo = Literal["requests", "settled", "decisions", "resolution", "searches"]
+Memo = Literal["requests", "settled", "decisions", "resolution"]
 
 _SHARES: dict[Memo, float] = {
     "requests": 0.06,
     "settled": 0.10,
     "decisions": 0.26,
-    "resolution": 0.17,
-    "searches": 0.03,
+    "resolution": 0.20,
 }
 """The rest is for what a ranker's index remembers: views of what callers may use, vectors of requests, late answers.
 That is bounded where the index is made, at 24 MiB together."""

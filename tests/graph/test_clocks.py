@@ -10,6 +10,7 @@ import pytest
 
 from agent_utilities.graph.embedded import EmbeddedGraph
 from agent_utilities.graph.sync import server_state
+from agent_utilities.resolution.answer import Limits
 from agent_utilities.selection.model import Resolution
 from tests.graph.conftest import NewGraph
 from tests.graph.records import record
@@ -55,7 +56,7 @@ class TestAge:
         orchestrator = patient(EmbeddedGraph(tmp_path / "g.lbdb"), Live(TOOLS), now=now)
         async with running(orchestrator):
             now.seconds += hours * HOUR_S
-            assert await orchestrator.resolve("dns", "s") == Resolution.of_names(status, ANSWER)  # type: ignore[arg-type]
+            assert await orchestrator.resolve("dns") == Resolution.of_names(status, ANSWER)  # type: ignore[arg-type]
 
     async def test_the_time_to_live_is_the_operators(self, tmp_path: Path) -> None:
         now = Clock()
@@ -63,7 +64,7 @@ class TestAge:
         orchestrator = patient(graph, Live(TOOLS), now=now, ttl_hours=0.5)
         async with running(orchestrator):
             now.seconds += 0.6 * HOUR_S
-            assert (await orchestrator.resolve("dns", "s")).status == "stale"
+            assert (await orchestrator.resolve("dns")).status == "stale"
 
     async def test_is_the_same_in_every_time_zone(self, tmp_path: Path, zone: str) -> None:
         now, path = Clock(), tmp_path / "g.lbdb"
@@ -82,8 +83,8 @@ class TestAge:
         orchestrator = patient(EmbeddedGraph(path), live, now=now)
         async with running(orchestrator, wait=False):
             await until(lambda: orchestrator.cause is None, "opened")
-            assert await orchestrator.resolve("dns", "s") == Resolution.of_names("fresh", ANSWER)
-            assert orchestrator.health("s")["age_s"] == round(23.9 * HOUR_S)
+            assert await orchestrator.resolve("dns") == Resolution.of_names("fresh", ANSWER)
+            assert orchestrator.health()["age_s"] == round(23.9 * HOUR_S)
             live.release()
 
 
@@ -96,29 +97,32 @@ class TestStale:
             now.seconds += step_s
             live.hold()
             for _ in range(20):
-                assert await orchestrator.resolve("dns", "s") == Resolution.of_names("stale", ANSWER)
+                assert await orchestrator.resolve("dns") == Resolution.of_names("stale", ANSWER)
             await live.reached.wait()
             assert orchestrator.n_refreshes == 2
             live.release()
             await until(lambda: orchestrator.is_idle, "refreshed")
-            assert await orchestrator.resolve("dns", "s") == Resolution.of_names("fresh", ANSWER)
+            assert await orchestrator.resolve("dns") == Resolution.of_names("fresh", ANSWER)
             assert orchestrator.n_refreshes == 2
-            assert orchestrator.health("s")["age_s"] == 0
+            assert orchestrator.health()["age_s"] == 0
 
-    async def test_a_refresh_that_fails_is_not_tried_at_once_again(self, tmp_path: Path) -> None:
-        now, clock, live = Clock(), Clock(0), Live(TOOLS)
+    async def test_a_refresh_that_fails_is_tried_again_after_a_pause(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        now, live = Clock(), Live(TOOLS)
         graph = EmbeddedGraph(tmp_path / "g.lbdb")
-        orchestrator = patient(graph, live, now=now, clock=clock)
-        async with running(orchestrator):
-            await orchestrator.resolve("dns", "s")
-            now.seconds += 25 * HOUR_S
-            await graph.close()
-            for _ in range(5):
-                assert await orchestrator.resolve("dns", "s") == Resolution.of_names("stale", ANSWER)
-                await until(lambda: orchestrator.is_idle, "refresh failed")
-            assert orchestrator.n_refreshes == 2
-            await graph.open()
-            clock.seconds += 60
-            assert await orchestrator.resolve("dns", "s") == Resolution.of_names("stale", ANSWER)
-            await until(lambda: orchestrator.is_idle, "refreshed")
-            assert await orchestrator.resolve("dns", "s") == Resolution.of_names("fresh", ANSWER)
+        orchestrator = patient(graph, live, now=now, limits=Limits(retry_s=(0.2,)))
+        with caplog.at_level("WARNING", "agent_utilities.graph"):
+            async with running(orchestrator):
+                await orchestrator.resolve("dns")
+                now.seconds += 25 * HOUR_S
+                await graph.close()
+                await orchestrator.resolve("dns")
+                await until(lambda: caplog.records, "refresh failed")
+                for _ in range(5):
+                    assert await orchestrator.resolve("dns") == Resolution.of_names("stale", ANSWER)
+                assert orchestrator.n_refreshes == 2
+                await graph.open()
+                await until(lambda: orchestrator.is_idle, "refreshed without being asked")
+                assert await orchestrator.resolve("dns") == Resolution.of_names("fresh", ANSWER)
+        assert len(caplog.records) == 1

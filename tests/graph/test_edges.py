@@ -411,7 +411,7 @@ async def test_an_answer_tells_the_neighbours_of_the_last_call(new_graph: NewGra
     orchestrator = patient(new_graph(), Live(TOOLS), edges=learned)
     async with running(orchestrator):
         await until(lambda: orchestrator.is_idle, "filled, with edges")
-        answer = await orchestrator.resolve("git", "s", trail=Trail(near=("log",)))
+        answer = await orchestrator.resolve("git", trail=Trail(near=("log",)))
         assert (answer.status, [name for name, _ in answer.neighbours]) == ("fresh", ["diff", "blame"])
         assert len(answer.names) == 4
-        assert (await orchestrator.resolve("git", "s")).neighbours == ()
+        assert (await orchestrator.resolve("git")).neighbours == ()

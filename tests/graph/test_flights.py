@@ -57,11 +57,11 @@ async def test_a_driver_that_fails_while_it_is_probed_leaves_the_orchestrator_ru
     async with running(orchestrator) as task:
         graph.hold(reads=True)
         graph.is_cut = True
-        assert await orchestrator.resolve("dns", "s") == Resolution("unavailable", cause="too slow")
-        assert orchestrator.health("s")["cause"] == "too slow"
+        assert await orchestrator.resolve("dns") == Resolution("unavailable", cause="too slow")
+        assert orchestrator.health()["cause"] == "too slow"
         graph.release()
         graph.is_cut = False
-        assert await orchestrator.resolve("dns", "s") == Resolution.of_names("fresh", ("dns_read",))
+        assert await orchestrator.resolve("dns") == Resolution.of_names("fresh", ("dns_read",))
         assert not task.done()
 
 
@@ -71,24 +71,24 @@ async def test_nothing_found_in_a_graph_that_then_hangs_is_asked_again(
     graph = Held(EmbeddedGraph(tmp_path / "g.lbdb"))
     orchestrator = patient(graph, Live(TOOLS), ranker=Fixed(), limits=Limits(statement_s=0.05))
     async with running(orchestrator):
-        assert await orchestrator.resolve("nonesuch", "s", limit=1) == Resolution("no_match")
+        assert await orchestrator.resolve("nonesuch", limit=1) == Resolution("no_match")
         graph.hold(reads=True)
-        assert await orchestrator.resolve("nonesuch", "s", limit=2) == Resolution("no_match", cause="graph too slow")
+        assert await orchestrator.resolve("nonesuch", limit=2) == Resolution("no_match", cause="graph too slow")
         await until(lambda: orchestrator.cause is not None, "the flight is over")
-        assert orchestrator.health("s")["cause"] == "too slow"
+        assert orchestrator.health()["cause"] == "too slow"
         graph.release()
-        assert await orchestrator.resolve("nonesuch", "s", limit=2) == Resolution("no_match")
-        assert "cause" not in orchestrator.health("s")
+        assert await orchestrator.resolve("nonesuch", limit=2) == Resolution("no_match")
+        assert "cause" not in orchestrator.health()
 
 
 async def test_what_a_ranker_could_not_rank_says_so_and_is_ranked_the_next_time(tmp_path: Path) -> None:
     ranker = Fixed(works=False)
     orchestrator = patient(EmbeddedGraph(tmp_path / "g.lbdb"), Live(TOOLS), ranker=ranker)
     async with running(orchestrator):
-        found = await orchestrator.resolve("zone history", "s")
+        found = await orchestrator.resolve("zone history")
         assert (found.names, found.cause, found.is_temporary) == (("dns_read", "git_read"), UNRANKED, True)
         ranker.works, ranker.claimed = True, ("git_read",)
-        assert (await orchestrator.resolve("zone history", "s")).names == ("git_read",)
+        assert (await orchestrator.resolve("zone history")).names == ("git_read",)
 
 
 class Committed(Held):
@@ -113,15 +113,15 @@ async def test_what_was_read_while_tools_changed_is_not_taken_for_what_they_were
         graph.reached.clear()
         graph.told.clear()
         live.tools = both[:1]
-        orchestrator.refresh("s", is_change=True)
+        orchestrator.tools_changed()
         await graph.reached.wait()
-        await orchestrator.resolve("read", "s")
+        await orchestrator.resolve("read")
         graph.told.set()
         await until(lambda: orchestrator.is_idle, "refreshed")
         live.tools = both
-        orchestrator.refresh("s", is_change=True)
+        orchestrator.tools_changed()
         await until(lambda: orchestrator.is_idle, "refreshed again")
-        assert (await orchestrator.resolve("read", "s")).names == ("dns_read", "git_read")
+        assert (await orchestrator.resolve("read")).names == ("dns_read", "git_read")
 
 
 async def test_a_query_from_before_a_halt_is_no_failure_of_a_graph_that_answers_again(
@@ -131,10 +131,10 @@ async def test_a_query_from_before_a_halt_is_no_failure_of_a_graph_that_answers_
     orchestrator = patient(graph, Live(TOOLS), limits=Limits(statement_s=0.2, probe_s=0.05))
     async with running(orchestrator):
         graph.hold(reads=True)
-        late = asyncio.create_task(orchestrator.resolve("zone", "s"))
+        late = asyncio.create_task(orchestrator.resolve("zone"))
         await graph.reached.wait()
         graph.hold()
-        assert (await orchestrator.resolve("history", "s")).status == "fresh"
+        assert (await orchestrator.resolve("history")).status == "fresh"
         graph.hold(reads=True)
         assert (await late).cause == "too slow"
-        assert "cause" not in orchestrator.health("s")
+        assert "cause" not in orchestrator.health()

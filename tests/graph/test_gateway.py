@@ -222,27 +222,27 @@ class TestForget:
 
 class TestOrchestrator:
     async def test_answers_with_the_names_that_callers_see(self, graph: ToolGraph) -> None:
-        orchestrator = patient(graph, Live(TOOLS))
-        async with running(orchestrator, "gw"):
-            answer = await orchestrator.resolve("has changed", "gw")
+        orchestrator = patient(graph, Live(TOOLS), "gw")
+        async with running(orchestrator):
+            answer = await orchestrator.resolve("has changed")
             assert (answer.status, set(answer.names)) == ("fresh", {"git_status", "git_commit"})
 
     @NEO4J_AT_NIGHT
     async def test_sees_an_upstream_that_came(self, graph: ToolGraph) -> None:
         live = Live([NOW])
-        orchestrator = patient(graph, live)
-        async with running(orchestrator, "gw"):
-            assert (await orchestrator.resolve("changed", "gw")).status == "no_match"
+        orchestrator = patient(graph, live, "gw")
+        async with running(orchestrator):
+            assert (await orchestrator.resolve("changed")).status == "no_match"
             live.tools = TOOLS
-            orchestrator.refresh("gw", is_change=True)
+            orchestrator.tools_changed()
             await until(lambda: orchestrator.n_refreshes > 1 and orchestrator.is_idle, "refreshed")
-            assert set((await orchestrator.resolve("changed", "gw")).names) == {"git_status", "git_commit"}
+            assert set((await orchestrator.resolve("changed")).names) == {"git_status", "git_commit"}
 
     async def test_that_finds_an_upstream_missing_in_the_graph_brings_it_in_again(self, graph: ToolGraph) -> None:
-        orchestrator = patient(graph, Live(TOOLS))
-        async with running(orchestrator, "gw"):
+        orchestrator = patient(graph, Live(TOOLS), "gw")
+        async with running(orchestrator):
             await forget(graph, "gw/git")
-            answer = await orchestrator.resolve("changed", "gw")
+            answer = await orchestrator.resolve("changed")
             assert (answer.status, answer.cause) == ("unavailable", "being filled")
             await until(lambda: orchestrator.n_refreshes > 1 and orchestrator.is_idle, "refreshed")
-            assert set((await orchestrator.resolve("has changed", "gw")).names) == {"git_status", "git_commit"}
+            assert set((await orchestrator.resolve("has changed")).names) == {"git_status", "git_commit"}

@@ -100,22 +100,22 @@ class TestResolve:
         orchestrator = patient(graph, Live(TOOLS))
         async with running(orchestrator):
             for query in HOSTILE:
-                check_answer(query, await orchestrator.resolve(query, "s"))
+                check_answer(query, await orchestrator.resolve(query))
                 await check_unharmed(graph)
 
     async def test_nul_finds_nothing_and_harms_nothing(self, graph: ToolGraph) -> None:
         orchestrator = patient(graph, Live(TOOLS))
         async with running(orchestrator):
             for query in ("a\0b", "\0", "dns\0"):
-                assert (await orchestrator.resolve(query, "s")).status in ("no_match", "fresh"), query
-            assert await orchestrator.resolve("dns", "s") == Resolution.of_names("fresh", ("dns_read",))
+                assert (await orchestrator.resolve(query)).status in ("no_match", "fresh"), query
+            assert await orchestrator.resolve("dns") == Resolution.of_names("fresh", ("dns_read",))
 
     async def test_unpaired_surrogates_do_not_open_the_breaker(self, graph: ToolGraph) -> None:
         orchestrator = patient(graph, Live(TOOLS))
         async with running(orchestrator):
             for query in ("\ud800", "a\udfff", "\udc80\ud800", "dns \ud83d"):
-                assert (await orchestrator.resolve(query, "s")).status in ("no_match", "fresh")
-            assert await orchestrator.resolve("dns", "s") == Resolution.of_names("fresh", ("dns_read",))
+                assert (await orchestrator.resolve(query)).status in ("no_match", "fresh")
+            assert await orchestrator.resolve("dns") == Resolution.of_names("fresh", ("dns_read",))
 
     def test_any_text_is_answered_right(self, new_graph: NewGraph) -> None:
         with asyncio.Runner() as runner:
@@ -132,7 +132,7 @@ class TestResolve:
                     @given(texts | st.text(max_size=20) | st.sampled_from(HOSTILE))
                     @example("ǆ")
                     def check(query: str) -> None:
-                        asked = asyncio.run_coroutine_threadsafe(orchestrator.resolve(query, "s"), loop)
+                        asked = asyncio.run_coroutine_threadsafe(orchestrator.resolve(query), loop)
                         check_answer(query, asked.result(30))
 
                     await asyncio.to_thread(check)

@@ -144,7 +144,7 @@ class TestEmbedded:
             names = tuple(sorted(tool.name for tool in FEW["new"]))
 
             async def is_live() -> bool:
-                return (await orchestrator.resolve("new", "s")).names == names
+                return (await orchestrator.resolve("new")).names == names
 
             await until(is_live, "the live tools answer", 60)
         assert len(logs_aside(tmp_path)) == 1

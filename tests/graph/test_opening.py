@@ -114,9 +114,9 @@ async def test_a_server_stopped_while_it_opens_its_graph_and_started_again_keeps
             await until(lambda: query_of(mcp).resolver.orchestrator is not None, "there")
             orchestrator = query_of(mcp).resolver.orchestrator
             assert orchestrator is not None
-            await orchestrator.resolve("thing", "g")
+            await orchestrator.resolve("thing")
             if wait:
-                await until(lambda: orchestrator.health("g")["status"] == "ready", "filled")
+                await until(lambda: orchestrator.health()["status"] == "ready", "filled")
                 assert isinstance(orchestrator.graph, EmbeddedGraph)
                 assert orchestrator.graph.path is not None
             else:

@@ -29,11 +29,11 @@ class TestStatus:
     async def test_a_blank_query_is_off(self, new_graph: NewGraph) -> None:
         orchestrator = patient(new_graph(), Live(TOOLS))
         async with running(orchestrator):
-            assert await orchestrator.resolve(" \t\n", "s") == Resolution("off")
+            assert await orchestrator.resolve(" \t\n") == Resolution("off")
 
     async def test_before_it_runs_it_is_being_filled(self, new_graph: NewGraph) -> None:
         orchestrator = patient(new_graph(), Live(TOOLS))
-        assert await orchestrator.resolve("dns", "s") == Resolution("unavailable", cause="being filled")
+        assert await orchestrator.resolve("dns") == Resolution("unavailable", cause="being filled")
 
     async def test_while_it_is_filled_first_nobody_waits(self, new_graph: NewGraph) -> None:
         graph = Held(new_graph(), writes=True)
@@ -41,11 +41,11 @@ class TestStatus:
         async with running(orchestrator, wait=False):
             await graph.reached.wait()
             # The graph is held until further down: whoever waited for it would wait for ever.
-            assert await orchestrator.resolve("dns", "s") == Resolution("unavailable", cause="being filled")
-            assert orchestrator.health("s")["status"] == "filling"
+            assert await orchestrator.resolve("dns") == Resolution("unavailable", cause="being filled")
+            assert orchestrator.health()["status"] == "filling"
             graph.release()
-            await until(lambda: orchestrator.health("s")["status"] == "ready", "filled")
-            assert await orchestrator.resolve("dns", "s") == Resolution.of_names("fresh", ("dns_read",))
+            await until(lambda: orchestrator.health()["status"] == "ready", "filled")
+            assert await orchestrator.resolve("dns") == Resolution.of_names("fresh", ("dns_read",))
 
     async def test_a_query_opens_a_graph_that_waits_for_the_server_to_settle(self, new_graph: NewGraph) -> None:
         graph = Held(new_graph())
@@ -53,20 +53,19 @@ class TestStatus:
         async with running(orchestrator, wait=False):
             await asyncio.sleep(0)
             assert graph.n_reads == 0
-            assert await orchestrator.resolve("dns", "s") == Resolution("unavailable", cause="being filled")
-            await until(lambda: orchestrator.health("s")["status"] == "ready", "filled")
+            assert await orchestrator.resolve("dns") == Resolution("unavailable", cause="being filled")
+            await until(lambda: orchestrator.health()["status"] == "ready", "filled")
 
     async def test_a_settled_server_opens_its_graph_without_a_query(self, new_graph: NewGraph) -> None:
         orchestrator = patient(new_graph(), Live(TOOLS), limits=Limits(settle_s=0.01))
         async with running(orchestrator, wait=False):
-            await until(lambda: orchestrator.health("s")["status"] == "ready", "filled")
+            await until(lambda: orchestrator.health()["status"] == "ready", "filled")
 
     async def test_answered_is_fresh_and_nothing_found_is_no_match(self, new_graph: NewGraph) -> None:
         orchestrator = patient(new_graph(), Live(TOOLS))
         async with running(orchestrator):
-            assert await orchestrator.resolve("TAGGED", "s") == Resolution.of_names("fresh", ("git_read",))
-            assert await orchestrator.resolve("nonesuch", "s") == Resolution("no_match")
-            assert (await orchestrator.resolve("dns", "another")).status == "unavailable"
+            assert await orchestrator.resolve("TAGGED") == Resolution.of_names("fresh", ("git_read",))
+            assert await orchestrator.resolve("nonesuch") == Resolution("no_match")
 
     async def test_what_the_graph_already_holds_answers_while_it_is_refreshed(self, new_graph: NewGraph) -> None:
         graph = new_graph()
@@ -78,7 +77,7 @@ class TestStatus:
         orchestrator = patient(new_graph(), live)
         async with running(orchestrator, wait=False):
             await until(lambda: orchestrator.cause is None, "opened")
-            assert await orchestrator.resolve("dns", "s") == Resolution.of_names("fresh", ("dns_read",))
+            assert await orchestrator.resolve("dns") == Resolution.of_names("fresh", ("dns_read",))
             live.release()
 
 
@@ -90,7 +89,7 @@ class TestCache:
             graph.hold(reads=True)
             before = graph.n_reads
             spellings = ["dns", " DNS ", "Dns", "dns\t"] * 25
-            asked = [asyncio.create_task(orchestrator.resolve(each, "s")) for each in spellings]
+            asked = [asyncio.create_task(orchestrator.resolve(each)) for each in spellings]
             await graph.reached.wait()
             asked[0].cancel()
             graph.release()
@@ -102,9 +101,9 @@ class TestCache:
         graph = Held(new_graph())
         orchestrator = patient(graph, Live(TOOLS))
         async with running(orchestrator):
-            first = [await orchestrator.resolve(each, "s") for each in ("dns", "nonesuch")]
+            first = [await orchestrator.resolve(each) for each in ("dns", "nonesuch")]
             before = graph.n_reads
-            assert [await orchestrator.resolve(each, "s") for each in ("DNS", "nonesuch")] == first
+            assert [await orchestrator.resolve(each) for each in ("DNS", "nonesuch")] == first
             assert graph.n_reads == before
 
 
@@ -115,13 +114,13 @@ class TestDeadline:
         async with running(orchestrator):
             graph.hold(reads=True)
             started = time.perf_counter()
-            assert await orchestrator.resolve("dns", "s") == Resolution("unavailable", cause="too slow")
+            assert await orchestrator.resolve("dns") == Resolution("unavailable", cause="too slow")
             assert time.perf_counter() - started > 0.045
             graph.release()
             answer = Resolution.of_names("fresh", ("dns_read",))
 
             async def answered() -> bool:
-                return await orchestrator.resolve("dns", "s") == answer
+                return await orchestrator.resolve("dns") == answer
 
             await until(answered, "answered")
             assert orchestrator.n_reads == 1
@@ -132,34 +131,34 @@ class TestChange:
         live = Live(TOOLS)
         orchestrator = patient(new_graph(), live)
         async with running(orchestrator):
-            assert await orchestrator.resolve("dns", "s") == Resolution.of_names("fresh", ("dns_read",))
+            assert await orchestrator.resolve("dns") == Resolution.of_names("fresh", ("dns_read",))
             live.tools = [record("dns_write", "dns"), *TOOLS[1:]]
-            orchestrator.refresh("s", is_change=True)
+            orchestrator.tools_changed()
             await until(lambda: orchestrator.n_refreshes == 2 and orchestrator.is_idle, "refreshed")
-            assert await orchestrator.resolve("dns", "s") == Resolution.of_names("fresh", ("dns_write",))
+            assert await orchestrator.resolve("dns") == Resolution.of_names("fresh", ("dns_write",))
 
     async def test_a_change_during_a_refresh_is_followed_by_another(self, new_graph: NewGraph) -> None:
         live, graph = Live(TOOLS), Held(new_graph())
         orchestrator = patient(graph, live)
         async with running(orchestrator):
             graph.hold(writes=True)
-            orchestrator.refresh("s", is_change=True)
+            orchestrator.tools_changed()
             await graph.reached.wait()
             live.tools = [record("late", "dns")]
             for _ in range(3):
-                orchestrator.refresh("s", is_change=True)
+                orchestrator.tools_changed()
             graph.release()
             await until(lambda: orchestrator.n_refreshes == 3 and orchestrator.is_idle, "refreshed")
-            assert await orchestrator.resolve("dns", "s") == Resolution.of_names("fresh", ("late",))
+            assert await orchestrator.resolve("dns") == Resolution.of_names("fresh", ("late",))
 
     async def test_changes_that_come_fast_wait_for_their_turn_together(self) -> None:
         orchestrator = patient(EmbeddedGraph(None), Live(TOOLS), limits=Limits(refresh_gap_s=3600))
         async with running(orchestrator):
             await until(lambda: orchestrator.is_idle, "filled")
-            orchestrator.refresh("s", is_change=True)
+            orchestrator.tools_changed()
             await until(lambda: orchestrator.n_refreshes == 2 and orchestrator.is_idle, "refreshed at once")
             for _ in range(3):
-                orchestrator.refresh("s", is_change=True)
+                orchestrator.tools_changed()
                 await asyncio.sleep(0)
             assert (orchestrator.n_refreshes, orchestrator.is_idle) == (2, False)
 
@@ -173,7 +172,7 @@ class TestChange:
         async with running(orchestrator, wait=False):
             await graph.reached.wait()
             live.tools = [*TOOLS, record("late")]
-            orchestrator.refresh("s", is_change=True)
+            orchestrator.tools_changed()
             graph.release()
             await until(late_is_there, "the late tool is there", seconds=2)
 
@@ -187,16 +186,15 @@ class TestChange:
         orchestrator = patient(new_graph(), live)
         async with running(orchestrator, wait=False):
             await until(lambda: orchestrator.cause is None, "opened")
-            assert (await orchestrator.resolve("dns", "s")).status == "stale"
+            assert (await orchestrator.resolve("dns")).status == "stale"
             await asyncio.sleep(0)
             await asyncio.sleep(0)
             assert orchestrator.n_refreshes == 1
             live.release()
 
     async def test_a_change_while_the_graph_is_down_reaches_it_later(self, tmp_path: Path) -> None:
-        live, seconds = Live(TOOLS), [0.0]
-        graph = EmbeddedGraph(tmp_path / "g.lbdb")
-        orchestrator = patient(graph, live, clock=lambda: seconds[0])
+        live, graph = Live(TOOLS), EmbeddedGraph(tmp_path / "g.lbdb")
+        orchestrator = patient(graph, live, limits=Limits(retry_s=(0.0,)))
 
         async def late_is_there() -> bool:
             return await n_held(graph, "s") == 3
@@ -204,11 +202,9 @@ class TestChange:
         async with running(orchestrator):
             await graph.close()
             live.tools = [*TOOLS, record("late", "dns")]
-            orchestrator.refresh("s", is_change=True)
-            await until(lambda: orchestrator.n_refreshes == 2 and orchestrator.is_idle, "refresh failed")
+            orchestrator.tools_changed()
+            await until(lambda: orchestrator.n_refreshes > 2, "failed, and tried again")
             await graph.open()
-            seconds[0] += 3600
-            await orchestrator.resolve("git", "s")
             await until(late_is_there, "the late tool is there", seconds=2)
 
     async def test_a_graph_that_was_emptied_is_filled_again(self, new_graph: NewGraph) -> None:
@@ -216,21 +212,21 @@ class TestChange:
         async with running(orchestrator):
             await orchestrator.graph.write([("MATCH (n:CallableResource) DETACH DELETE n", {})])
             await orchestrator.graph.write([("MATCH (n:Server) DETACH DELETE n", {})])
-            assert (await orchestrator.resolve("dns", "s")).status != "no_match"
+            assert (await orchestrator.resolve("dns")).status != "no_match"
 
 
 class TestFill:
     async def test_a_server_that_can_not_be_listed_at_first_is_tried_again(self, new_graph: NewGraph) -> None:
         class Flaky(Live):
-            async def __call__(self, server_name: str) -> Sequence[ToolRecord]:
+            async def __call__(self) -> Sequence[ToolRecord]:
                 if self.n_calls == 0:
                     self.n_calls += 1
                     raise ConnectionError("upstream is down")
-                return await super().__call__(server_name)
+                return await super().__call__()
 
         orchestrator = patient(new_graph(), Flaky(TOOLS))
         async with running(orchestrator, wait=False) as task:
-            await until(lambda: task.done() or orchestrator.health("s")["status"] == "ready", "filled", seconds=5)
+            await until(lambda: task.done() or orchestrator.health()["status"] == "ready", "filled", seconds=5)
             assert not task.done()
 
     async def test_tools_that_change_before_it_can_be_opened_are_introspected_at_once(self) -> None:
@@ -238,7 +234,7 @@ class TestFill:
         orchestrator = patient(graph, live, limits=Limits(retry_s=(3600,)))
         async with running(orchestrator, wait=False):
             await orchestrator.first_try_done.wait()
-            orchestrator.refresh("s", is_change=True)
+            orchestrator.tools_changed()
             await until(lambda: live.n_calls == 2, "introspected", seconds=5)
 
     async def test_a_tool_set_of_any_size_is_held_whole(self, graph: ToolGraph) -> None:
@@ -270,33 +266,33 @@ class TestRanked:
     async def test_a_query_that_no_tool_bears_is_answered_by_the_ranker(self, new_graph: NewGraph) -> None:
         orchestrator = patient(new_graph(), Live(TOOLS), ranker=Ranker("git_read"))
         async with running(orchestrator):
-            assert (await orchestrator.resolve("what changed", "s")).names == ("git_read",)
+            assert (await orchestrator.resolve("what changed")).names == ("git_read",)
 
     async def test_an_answer_is_asked_of_the_ranker_once(self, new_graph: NewGraph) -> None:
         ranker = Ranker("git_read")
         orchestrator = patient(new_graph(), Live(TOOLS), ranker=ranker)
         async with running(orchestrator):
             for _ in range(3):
-                await orchestrator.resolve("what changed", "s")
+                await orchestrator.resolve("what changed")
             assert ranker.n_asked == 1
 
     async def test_an_index_that_is_swapped_is_asked_again(self, new_graph: NewGraph) -> None:
         ranker = Ranker("git_read")
         orchestrator = patient(new_graph(), Live(TOOLS), ranker=ranker)
         async with running(orchestrator):
-            await orchestrator.resolve("what changed", "s")
+            await orchestrator.resolve("what changed")
             ranker.version, ranker.claimed = "2", "dns_read"
-            assert (await orchestrator.resolve("what changed", "s")).names == ("dns_read",)
+            assert (await orchestrator.resolve("what changed")).names == ("dns_read",)
 
     async def test_a_ranker_that_fails_leaves_words_says_so_and_is_not_remembered(self, new_graph: NewGraph) -> None:
         ranker = Ranker("git_read")
         orchestrator = patient(new_graph(), Live(TOOLS), ranker=ranker)
         async with running(orchestrator):
             ranker.works = False
-            found = await orchestrator.resolve("the tagged one", "s")
+            found = await orchestrator.resolve("the tagged one")
             assert (found.names, found.cause) == (("git_read",), "not ranked")
             ranker.works = True
-            assert (await orchestrator.resolve("the tagged one", "s")).cause == ""
+            assert (await orchestrator.resolve("the tagged one")).cause == ""
 
     async def test_while_the_graph_fails_the_ranker_answers_once_for_all(self, new_graph: NewGraph) -> None:
         ranker, graph = Ranker("git_read"), new_graph()
@@ -304,21 +300,21 @@ class TestRanked:
         async with running(orchestrator):
             await graph.close()
             for _ in range(5):
-                answer = await orchestrator.resolve("what changed", "s")
+                answer = await orchestrator.resolve("what changed")
                 assert (answer.status, answer.names) == ("ranked", ("git_read",))
                 assert answer.cause == f"graph {orchestrator.cause}"
             assert ranker.n_asked == 1
             ranker.works = False
-            assert (await orchestrator.resolve("another", "s")).status == "unavailable"
+            assert (await orchestrator.resolve("another")).status == "unavailable"
 
     async def test_before_the_graph_was_filled_the_ranker_answers(self, new_graph: NewGraph) -> None:
         graph = Held(new_graph(), writes=True)
         orchestrator = patient(graph, Live(TOOLS), ranker=Ranker("git_read"))
         async with running(orchestrator, wait=False):
             await graph.reached.wait()
-            answer = await orchestrator.resolve("what changed", "s")
+            answer = await orchestrator.resolve("what changed")
             assert (answer.status, answer.names, answer.cause) == ("ranked", ("git_read",), "graph being filled")
             graph.release()
             await until(lambda: orchestrator.cause is None, "filled")
-            answer = await orchestrator.resolve("what changed", "s")
+            answer = await orchestrator.resolve("what changed")
             assert (answer.status, answer.names, answer.cause) == ("fresh", ("git_read",), "")

@@ -63,9 +63,9 @@ async def test_with_reads_and_writes_under_way(new_graph: NewGraph) -> None:
     orchestrator = patient(graph, live)
     async with running(orchestrator) as task:
         graph.hold(reads=True, writes=True)
-        waiting = asyncio.create_task(orchestrator.resolve("a", "s"))
+        waiting = asyncio.create_task(orchestrator.resolve("a"))
         live.tools = [record("b")]
-        orchestrator.refresh("s", is_change=True)
+        orchestrator.tools_changed()
         await until(lambda: graph.n_writes == 1 and orchestrator.n_refreshes == 2, "under way")
         started = time.perf_counter()
         task.cancel()
@@ -73,7 +73,7 @@ async def test_with_reads_and_writes_under_way(new_graph: NewGraph) -> None:
         assert time.perf_counter() - started < ENOUGH_S
         assert (await waiting).status == "unavailable"
     assert not [other for other in asyncio.all_tasks() if "DynamicToolOrchestrator" in repr(other)]
-    assert (await orchestrator.resolve("b", "s")).status == "unavailable"
+    assert (await orchestrator.resolve("b")).status == "unavailable"
 
 
 @pytest.mark.anyio

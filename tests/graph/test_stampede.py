@@ -77,7 +77,7 @@ class TestResolves:
             async with lag.measured():
                 asked = []
                 for i in range(N_CALLERS):
-                    asked.append(asyncio.create_task(orchestrator.resolve(queries[i % N_QUERIES], "s")))
+                    asked.append(asyncio.create_task(orchestrator.resolve(queries[i % N_QUERIES])))
                     if i % PER_TURN == 0:
                         await asyncio.sleep(0)
                 answers = await asyncio.gather(*asked)
@@ -86,7 +86,7 @@ class TestResolves:
             assert {answer.status for answer in answers} <= {"stale", "fresh"}
             await until(lambda: orchestrator.is_idle, "refreshed")
             assert orchestrator.n_reads == N_QUERIES
-            assert (await orchestrator.resolve(queries[0], "s")).status == "fresh"
+            assert (await orchestrator.resolve(queries[0])).status == "fresh"
         return lag, orchestrator
 
     async def test_one_read_a_query(self, new_graph: NewGraph, measured: Measured, backend: str) -> None:
@@ -104,13 +104,13 @@ class TestResolves:
         now, graph, live = [time.time()], Held(new_graph()), Live(numbered(3))
         orchestrator = patient(graph, live, now=lambda: now[0], limits=UNHURRIED)
         async with running(orchestrator):
-            await orchestrator.resolve("tool_1", "s")
+            await orchestrator.resolve("tool_1")
             now[0] += 2 * DAY_S
             graph.hold(reads=True)
-            waiting = asyncio.create_task(orchestrator.resolve("tool_2", "s"))
+            waiting = asyncio.create_task(orchestrator.resolve("tool_2"))
             await graph.reached.wait()
             graph.hold()
-            await orchestrator.resolve("tool_1", "s")
+            await orchestrator.resolve("tool_1")
             await until(lambda: orchestrator.is_idle, "refreshed")
             graph.release()
             await waiting
@@ -167,7 +167,7 @@ class TestLists:
             await until(lambda: orchestrator.is_idle, "idle")
             before = orchestrator.n_refreshes
             graph.asked.clear()
-            orchestrator._now = orchestrator._refresher._now = lambda: time.time() + 2 * DAY_S
+            orchestrator._refresher._now = lambda: time.time() + 2 * DAY_S
 
             async def one(number: int) -> None:
                 started = time.perf_counter()

@@ -81,18 +81,16 @@ async def until(holds: Callable[[], Any], what: str, seconds: float = 60) -> Non
 
 
 def patient(
-    graph: ToolGraph, introspect: Callable[[str], Awaitable[Sequence[ToolRecord]]], **options: Any
+    graph: ToolGraph, introspect: Callable[[], Awaitable[Sequence[ToolRecord]]], server: str = "s", **options: Any
 ) -> DynamicToolOrchestrator:
     """Return an orchestrator whose deadline a busy machine keeps: a Neo4j plans its first queries for a second."""
-    return DynamicToolOrchestrator(graph, introspect, **{"deadline_s": 10, **options})
+    return DynamicToolOrchestrator(graph, server, introspect, **{"deadline_s": 10, **options})
 
 
 @asynccontextmanager
-async def running(
-    orchestrator: DynamicToolOrchestrator, server: str = "s", *, wait: bool = True
-) -> AsyncIterator[asyncio.Task[None]]:
+async def running(orchestrator: DynamicToolOrchestrator, *, wait: bool = True) -> AsyncIterator[asyncio.Task[None]]:
     """Run an orchestrator for a block, by default from when its graph is filled."""
-    task = asyncio.create_task(orchestrator.run(server))
+    task = asyncio.create_task(orchestrator.run())
     try:
         if wait:
             await until(lambda: task.done() or (orchestrator.n_refreshes and orchestrator.cause is None), "filled")
@@ -124,7 +122,7 @@ class Live:
         """Let it go on."""
         self._gate.set()
 
-    async def __call__(self, server_name: str) -> Sequence[ToolRecord]:
+    async def __call__(self) -> Sequence[ToolRecord]:
         self.n_calls += 1
         tools = list(self.tools)
         self.reached.set()

@@ -7,12 +7,11 @@ import asyncio
 import pytest
 
 from agent_utilities.graph.embedded import EmbeddedGraph
-from agent_utilities.resolution.answer import Limits, Question, Ranked, for_ranking, for_vectors
-from agent_utilities.resolution.orchestrator import DynamicToolOrchestrator
+from agent_utilities.resolution.answer import Limits, Question, Ranked
 from agent_utilities.runtime.waiting import Deadline
 from agent_utilities.selection.model import Resolution
 from tests.graph.records import record
-from tests.graph.wrapped import Held, Live, running, until
+from tests.graph.wrapped import Held, Live, patient, running, until
 
 pytestmark = pytest.mark.anyio
 TOOLS = [record("dns_read"), record("git_read")]
@@ -44,17 +43,17 @@ class Endless(Held):
 
 async def test_a_caller_that_has_waited_already_waits_no_longer_than_its_deadline() -> None:
     graph = Held(EmbeddedGraph(None))
-    orchestrator = DynamicToolOrchestrator(graph, Live(TOOLS), deadline_s=LONG_S, limits=Limits(statement_s=LONG_S))
+    orchestrator = patient(graph, Live(TOOLS), deadline_s=LONG_S, limits=Limits(statement_s=LONG_S))
     async with running(orchestrator), asyncio.timeout(60):
         graph.hold(reads=True)
-        answer = await orchestrator.resolve("dns", "s", deadline=Deadline.after(0.01))
+        answer = await orchestrator.resolve("dns", deadline=Deadline.after(0.01))
         assert answer == Resolution("unavailable", cause="too slow")
         graph.release()
 
 
 async def test_waiting_for_the_fill_ends_at_the_deadline() -> None:
     graph = Held(EmbeddedGraph(None), writes=True)
-    orchestrator = DynamicToolOrchestrator(graph, Live(TOOLS), deadline_s=LONG_S)
+    orchestrator = patient(graph, Live(TOOLS), deadline_s=LONG_S)
     async with running(orchestrator, wait=False), asyncio.timeout(60):
         await orchestrator.filled(Deadline.after(0.01))
         assert not orchestrator.first_try_done.is_set()
@@ -63,22 +62,17 @@ async def test_waiting_for_the_fill_ends_at_the_deadline() -> None:
 
 async def test_a_ranker_gets_a_share_of_what_is_left_of_the_query() -> None:
     ranker = Noting()
-    orchestrator = DynamicToolOrchestrator(EmbeddedGraph(None), Live(TOOLS), deadline_s=LONG_S, ranker=ranker)
+    orchestrator = patient(EmbeddedGraph(None), Live(TOOLS), deadline_s=LONG_S, ranker=ranker)
     async with running(orchestrator):
         deadline = Deadline.after(LONG_S)
-        await orchestrator.resolve("dns", "s", deadline=deadline)
+        await orchestrator.resolve("dns", deadline=deadline)
         (given,) = ranker.deadlines
         assert given.left_s <= 0.8 * LONG_S < deadline.left_s
 
 
-async def test_vectors_leave_words_a_quarter_of_the_ranking() -> None:
-    ranking = for_ranking(Deadline.after(LONG_S))
-    assert 0.74 * ranking.left_s < for_vectors(ranking).left_s < 0.76 * ranking.left_s
-
-
 async def test_a_graph_that_never_closes_does_not_keep_the_server_from_stopping() -> None:
     graph = Endless(EmbeddedGraph(None))
-    orchestrator = DynamicToolOrchestrator(graph, Live(TOOLS), deadline_s=LONG_S, limits=Limits(close_s=0.01))
+    orchestrator = patient(graph, Live(TOOLS), deadline_s=LONG_S, limits=Limits(close_s=0.01))
     async with running(orchestrator) as task:
         task.cancel()
         done, _ = await asyncio.wait([task], timeout=60)
@@ -89,20 +83,20 @@ async def test_a_graph_that_never_closes_does_not_keep_the_server_from_stopping(
 async def test_what_is_remembered_is_bounded_and_the_rest_is_asked_again() -> None:
     graph = Held(EmbeddedGraph(None))
     limits = Limits(cache_bytes=5_000)
-    orchestrator = DynamicToolOrchestrator(graph, Live(TOOLS), deadline_s=LONG_S, limits=limits)
+    orchestrator = patient(graph, Live(TOOLS), deadline_s=LONG_S, limits=limits)
     async with running(orchestrator):
         for i in range(50):
-            await orchestrator.resolve(f"dns {i}", "s")
+            await orchestrator.resolve(f"dns {i}")
         n_reads = orchestrator.n_reads
-        await orchestrator.resolve("dns 49", "s")
+        await orchestrator.resolve("dns 49")
         assert orchestrator.n_reads == n_reads
-        await orchestrator.resolve("dns 0", "s")
+        await orchestrator.resolve("dns 0")
         assert orchestrator.n_reads == n_reads + 1
 
 
 async def test_a_query_of_a_stopped_orchestrator_is_answered_at_once() -> None:
-    orchestrator = DynamicToolOrchestrator(EmbeddedGraph(None), Live(TOOLS), deadline_s=LONG_S)
+    orchestrator = patient(EmbeddedGraph(None), Live(TOOLS), deadline_s=LONG_S)
     async with running(orchestrator):
         await until(lambda: orchestrator.is_idle, "filled")
     async with asyncio.timeout(60):
-        assert (await orchestrator.resolve("dns", "s")).cause == "being filled"
+        assert (await orchestrator.resolve("dns")).cause == "being filled"

@@ -92,7 +92,7 @@ async def settled(orchestrator: DynamicToolOrchestrator) -> None:
 
 
 async def neighbours_after(orchestrator: DynamicToolOrchestrator, trail: Trail = AFTER_LOG) -> list[str]:
-    return names(await orchestrator.resolve("git", "s", trail=trail))
+    return names(await orchestrator.resolve("git", trail=trail))
 
 
 class TestAnswers:
@@ -103,14 +103,14 @@ class TestAnswers:
         async with running(orchestrator):
             await settled(orchestrator)
             for limit in (None, 1, None):
-                answer = await orchestrator.resolve(query, "s", limit=limit, trail=AFTER_LOG)
+                answer = await orchestrator.resolve(query, limit=limit, trail=AFTER_LOG)
                 assert names(answer) == ["diff", "push"]
 
     async def test_nothing_found_has_neighbours_too(self) -> None:
         orchestrator = patient(EmbeddedGraph(None), Live(TOOLS), edges=Source(*FOLLOWED))
         async with running(orchestrator):
             await settled(orchestrator)
-            answer = await orchestrator.resolve("nonesuch", "s", trail=AFTER_LOG)
+            answer = await orchestrator.resolve("nonesuch", trail=AFTER_LOG)
             assert (answer.status, names(answer)) == ("no_match", ["diff", "push"])
 
     async def test_are_the_same_but_for_them(self) -> None:
@@ -121,8 +121,8 @@ class TestAnswers:
         async with running(plain), running(taught):
             await settled(taught)
             for query in ("git", "nonesuch", "log"):
-                without = await plain.resolve(query, "s", trail=AFTER_LOG)
-                beside = await taught.resolve(query, "s", trail=AFTER_LOG)
+                without = await plain.resolve(query, trail=AFTER_LOG)
+                beside = await taught.resolve(query, trail=AFTER_LOG)
                 assert (without.neighbours, without.tools) == ((), beside.tools)
                 assert without.status == beside.status
 
@@ -137,7 +137,7 @@ class TestCallers:
             orchestrator = patient(EmbeddedGraph(None), Live(TOOLS), edges=Source(*edges))
             async with running(orchestrator):
                 await settled(orchestrator)
-                answers.append(await orchestrator.resolve("git", "s", scope, trail=AFTER_LOG))
+                answers.append(await orchestrator.resolve("git", scope, trail=AFTER_LOG))
         assert answers[0] == answers[1]
         assert names(answers[0]) == ["diff"]
 
@@ -148,7 +148,7 @@ class TestCallers:
         async with running(orchestrator):
             await settled(orchestrator)
             answers = [
-                await orchestrator.resolve("git", "s", scope, trail=Trail(near=(guess, "log")))
+                await orchestrator.resolve("git", scope, trail=Trail(near=(guess, "log")))
                 for guess in ("push", "nonesuch", "\ud800")
             ]
             assert answers[0] == answers[1] == answers[2]
@@ -173,7 +173,7 @@ class TestCallers:
         async with running(orchestrator):
             await settled(orchestrator)
             for limit in (1, 2, 3):
-                await orchestrator.resolve("git", "s", limit=limit, trail=AFTER_LOG)
+                await orchestrator.resolve("git", limit=limit, trail=AFTER_LOG)
             assert orchestrator.n_reads == 1
 
 
@@ -207,7 +207,7 @@ class TestStatement:
         async with running(orchestrator):
             await settled(orchestrator)
             graph.hold(reads=True)
-            answer = await orchestrator.resolve("git", "s", trail=AFTER_LOG)
+            answer = await orchestrator.resolve("git", trail=AFTER_LOG)
             assert (answer.status, answer.names, answer.neighbours) == ("ranked", ("pull",), ())
             graph.release()
 
@@ -220,7 +220,7 @@ class TestRefreshes:
             await settled(orchestrator)
             assert await neighbours_after(orchestrator) == ["diff", "push"]
             source.edges = [ToolEdge("followed_by", "log", "pull", 1)]
-            orchestrator.refresh_edges("s")
+            orchestrator.edges_changed()
 
             async def is_in() -> bool:
                 return await neighbours_after(orchestrator) == ["pull"]
@@ -235,11 +235,11 @@ class TestRefreshes:
             await settled(orchestrator)
             source.gate.clear()
             source.reached.clear()
-            orchestrator.refresh_edges("s")
+            orchestrator.edges_changed()
             await source.reached.wait()
             source.edges = [ToolEdge("followed_by", "log", "pull", 1)]
             for _ in range(20):
-                orchestrator.refresh_edges("s")
+                orchestrator.edges_changed()
             source.gate.set()
 
             async def is_in() -> bool:
@@ -255,7 +255,7 @@ class TestRefreshes:
             await settled(orchestrator)
             source.gate.clear()
             source.reached.clear()
-            orchestrator.refresh_edges("s")
+            orchestrator.edges_changed()
             await source.reached.wait()
             assert await neighbours_after(orchestrator) == ["diff", "push"]
 
@@ -266,10 +266,10 @@ class TestRefreshes:
         async with running(orchestrator):
             await source.reached.wait()
             live.tools = TOOLS
-            orchestrator.refresh("s", is_change=True)
+            orchestrator.tools_changed()
 
             async def is_in() -> bool:
-                return len((await orchestrator.resolve("git", "s")).names) == 5
+                return len((await orchestrator.resolve("git")).names) == 5
 
             await until(is_in, "the tools are in")
             assert source.most_at_once == 1
@@ -281,7 +281,7 @@ class TestRefreshes:
             await settled(orchestrator)
             assert await neighbours_after(orchestrator) == []
             live.tools = TOOLS
-            orchestrator.refresh("s", is_change=True)
+            orchestrator.tools_changed()
             await settled(orchestrator)
             assert await neighbours_after(orchestrator) == ["diff", "push"]
 
@@ -294,7 +294,7 @@ class TestRefreshes:
         with caplog.at_level(logging.WARNING, "agent_utilities.graph"):
             async with running(orchestrator):
                 await until(lambda: source.n_asked > 2, "tried again")
-                answer = await orchestrator.resolve("git", "s", trail=AFTER_LOG)
+                answer = await orchestrator.resolve("git", trail=AFTER_LOG)
                 assert (answer.status, answer.neighbours, orchestrator.cause) == ("fresh", (), None)
                 source.failure = None
                 await settled(orchestrator)
@@ -311,21 +311,21 @@ class TestRefreshes:
         orchestrator = patient(graph, Live(TOOLS), edges=(source := Source(*FOLLOWED)))
         async with running(orchestrator, wait=False):
             await graph.reached.wait()
-            orchestrator.refresh_edges("s")
+            orchestrator.edges_changed()
             assert source.n_asked == 0
             graph.gate.set()
             await settled(orchestrator)
-            answer = await orchestrator.resolve("git", "s", trail=AFTER_LOG)
+            answer = await orchestrator.resolve("git", trail=AFTER_LOG)
         assert names(answer) == ["diff", "push"]
         assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
 
     async def test_nothing_is_started_where_nothing_is_learned_or_nothing_runs(self) -> None:
         source = Source(*FOLLOWED)
         idle = patient(EmbeddedGraph(None), Live(TOOLS), edges=source)
-        idle.refresh_edges("s")
+        idle.edges_changed()
         off = patient(EmbeddedGraph(None), Live(TOOLS))
         async with running(off):
-            off.refresh_edges("s")
+            off.edges_changed()
             await settled(off)
         assert source.n_asked == 0
 
@@ -336,7 +336,7 @@ class TestRefreshes:
         orchestrator = patient(EmbeddedGraph(None), Live(TOOLS), edges=source, limits=Limits(settle_s=60.0))
         async with running(orchestrator, wait=False):
             await asyncio.sleep(0)
-            orchestrator.refresh_edges("s")
+            orchestrator.edges_changed()
             for _ in range(10):
                 await asyncio.sleep(0)
             assert source.n_asked == 0

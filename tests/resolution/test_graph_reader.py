@@ -47,14 +47,14 @@ async def test_who_asks_the_same_as_the_probe_waits_for_it() -> None:
     async with running(orchestrator):
         graph.is_broken = True
         for i in range(3):
-            assert (await orchestrator.resolve(f"failed {i}", "s")).status == "unavailable"
+            assert (await orchestrator.resolve(f"failed {i}")).status == "unavailable"
         graph.is_broken = False
         clock.advance(PAUSE_S)
         graph.hold(reads=True)
-        first = asyncio.create_task(orchestrator.resolve("dns", "s", limit=1))
+        first = asyncio.create_task(orchestrator.resolve("dns", limit=1))
         await graph.reached.wait()
-        second = asyncio.create_task(orchestrator.resolve("dns", "s", limit=2))
-        other = await orchestrator.resolve("git", "s")
+        second = asyncio.create_task(orchestrator.resolve("dns", limit=2))
+        other = await orchestrator.resolve("git")
         assert other == Resolution("unavailable", cause="failed")
         graph.release()
         assert [(await asked).names for asked in (first, second)] == [("dns_read",), ("dns_read",)]
@@ -66,10 +66,10 @@ async def test_reads_that_fail_take_no_place_from_those_that_come_after() -> Non
     async with running(orchestrator):
         graph.is_broken = True
         for i in range(20):
-            assert await orchestrator.resolve(f"failed {i}", "s") == Resolution("unavailable", cause="failed")
+            assert await orchestrator.resolve(f"failed {i}") == Resolution("unavailable", cause="failed")
             clock.advance(PAUSE_S)
         graph.is_broken = False
-        assert (await orchestrator.resolve("dns", "s")).names == ("dns_read",)
+        assert (await orchestrator.resolve("dns")).names == ("dns_read",)
 
 
 async def test_a_query_that_is_too_much_for_a_graph_that_answers_others_is_asked_once() -> None:
@@ -77,7 +77,7 @@ async def test_a_query_that_is_too_much_for_a_graph_that_answers_others_is_asked
     orchestrator = patient(graph, Live(TOOLS), limits=Limits(statement_s=1.0, probe_s=30.0))
     async with running(orchestrator):
         for limit in (1, 2, 3):
-            answer = await orchestrator.resolve("heavy", "s", limit=limit)
+            answer = await orchestrator.resolve("heavy", limit=limit)
             assert answer == Resolution("unavailable", cause="too slow")
         assert graph.n_heavy == 1
-        assert (await orchestrator.resolve("dns", "s")).names == ("dns_read",)
+        assert (await orchestrator.resolve("dns")).names == ("dns_read",)

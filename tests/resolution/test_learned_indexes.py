@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from agent_utilities.graph.matching import normalise
 from agent_utilities.ranking.hybrid import HybridRanker
 from agent_utilities.ranking.lexical import LexicalRanker
 from agent_utilities.resolution.answer import CallerScope, Question, Trail
-from agent_utilities.resolution.catalog_ranker import CatalogRanker, CatalogSearch
+from agent_utilities.resolution.catalog_ranker import CatalogRanker
 from agent_utilities.resolution.learned_indexes import LearnedIndexes
 from agent_utilities.runtime.waiting import Deadline
 from agent_utilities.selection.model import Resolution
@@ -112,19 +110,6 @@ class TestScopes:
             await taught(ranker, "alice")
             assert await first(ranker, "whodunit", "alice") == "clone_repo"
             assert await found(ranker, "whodunit", "bob") == await found(ranker, "whodunit") == before
-
-    async def test_searches_of_two_scopes_are_remembered_apart(self, ranker: CatalogRanker) -> None:
-        search = CatalogSearch(ranker, 1 << 20)
-        async with kept(ranker):
-            await indexed(ranker)
-            await taught(ranker, "alice")
-            async with asyncio.TaskGroup() as group:
-                search.flights.group = group
-                trails = [Trail(scope) for scope in ("alice", "bob", "alice")]
-                questions = [Question("whodunit", "whodunit", trail=trail) for trail in trails]
-                answers = [await search.find(question, 5, Deadline.after(10)) for question in questions]
-        assert answers[0].names[0] == answers[2].names[0] == "clone_repo"
-        assert answers[1].names[:1] != ("clone_repo",)
 
     async def test_versions_of_two_scopes_differ_even_before_anything_is_learned(self, ranker: CatalogRanker) -> None:
         async with kept(ranker):
