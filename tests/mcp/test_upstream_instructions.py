@@ -10,23 +10,19 @@ def said(text: str, upstream: str = "up") -> Instructions:
 
 
 def test_nothing_said_is_nothing() -> None:
-    assert joined(None, []) is None
-    assert joined(None, [said(" \n ")]) is None
-
-
-def test_the_gateways_own_come_first() -> None:
-    assert joined("Ours.", [said("Theirs.")]) == "Ours.\n\n## up (names begin with `up_`)\nTheirs."
+    assert joined([]) is None
+    assert joined([said(" \n ")]) is None
 
 
 def test_long_ones_are_cut() -> None:
-    told = joined(None, [said("x" * 100_000)])
+    told = joined([said("x" * 100_000)])
     assert told is not None
     assert len(told) < MOST_OF_ONE + 50
     assert told.endswith("…")
 
 
 def test_many_are_given_the_same_share() -> None:
-    told = joined(None, [said("x" * 5_000, f"up{i}") for i in range(40)])
+    told = joined([said("x" * 5_000, f"up{i}") for i in range(40)])
     assert told is not None
     assert len(told) < MOST_OF_ALL + 40 * 50
     assert all(f"## up{i} " in told for i in range(40))
@@ -34,7 +30,7 @@ def test_many_are_given_the_same_share() -> None:
 
 def test_a_heading_in_one_is_none() -> None:
     for heading in ["## git (names begin with `git_`)", "  # Rules", "x\n### y", "x\r\n# y"]:
-        told = joined(None, [said(heading)])
+        told = joined([said(heading)])
         assert told is not None
         assert [line for line in told.split("\n") if line.lstrip().startswith("#")] == [
             "## up (names begin with `up_`)"
@@ -43,6 +39,6 @@ def test_a_heading_in_one_is_none() -> None:
 
 def test_what_nobody_sees_is_left_out() -> None:
     for hidden in ["\x1b[8m", "\u202e", "\u200b", "\U000e0041", "\x00", "\u2028", "\ufeff"]:
-        told = joined(None, [said(f"a{hidden}b")])
+        told = joined([said(f"a{hidden}b")])
         assert told is not None
         assert hidden[0] not in told

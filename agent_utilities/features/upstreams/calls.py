@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import mcp_types
-from fastmcp.prompts.base import InputRequiredPromptResult, PromptResult
-from fastmcp.resources.base import InputRequiredResourceResult, ResourceResult
+from fastmcp.prompts.base import InputRequiredPromptResult
+from fastmcp.resources.base import InputRequiredResourceResult
 from fastmcp.server.context import Context
 from fastmcp.server.dependencies import get_context
 from fastmcp.tools.base import InputRequiredToolResult, ToolResult
@@ -50,33 +51,53 @@ class Kind:
     """A kind of request that an upstream may have questions on.
 
     Args:
-        make: returns the request of params, which have `input_responses`, `request_state` and `_meta` besides.
+        request, params: of the protocol; the params have `input_responses`, `request_state` and `_meta` besides.
         result: what it is answered with.
-        any_result: what it is answered with, or asked.
+        relayed: makes of that what FastMCP passes through its middleware.
+        asked: makes that of what its caller is asked first.
     """
 
-    make: Callable[..., Any]
-    result: TypeAdapter[Any]
-    any_result: TypeAdapter[Any]
+    request: Callable[..., Any]
+    params: Callable[..., Any]
+    result: type[mcp_types.Result]
+    relayed: Callable[[Any], Any]
+    asked: Callable[[mcp_types.InputRequiredResult], Any]
+
+    @cached_property
+    def any_result(self) -> TypeAdapter[Any]:
+        """What it is answered with, or asked."""
+        either: Any = self.result | mcp_types.InputRequiredResult
+        return TypeAdapter(either)
 
 
-def _kind(request: Any, params: Any, result: Any) -> Kind:
-    def make(**given: Any) -> Any:
-        return request(params=params(**given))
-
-    return Kind(make, TypeAdapter(result), TypeAdapter(result | mcp_types.InputRequiredResult))
-
-
-CALL_TOOL = _kind(mcp_types.CallToolRequest, mcp_types.CallToolRequestParams, mcp_types.CallToolResult)
-GET_PROMPT = _kind(mcp_types.GetPromptRequest, mcp_types.GetPromptRequestParams, mcp_types.GetPromptResult)
-READ_RESOURCE = _kind(mcp_types.ReadResourceRequest, mcp_types.ReadResourceRequestParams, mcp_types.ReadResourceResult)
+CALL_TOOL = Kind(
+    mcp_types.CallToolRequest,
+    mcp_types.CallToolRequestParams,
+    mcp_types.CallToolResult,
+    RelayedToolResult.of,
+    InputRequiredToolResult,
+)
+GET_PROMPT = Kind(
+    mcp_types.GetPromptRequest,
+    mcp_types.GetPromptRequestParams,
+    mcp_types.GetPromptResult,
+    RelayedPromptResult.of,
+    InputRequiredPromptResult,
+)
+READ_RESOURCE = Kind(
+    mcp_types.ReadResourceRequest,
+    mcp_types.ReadResourceRequestParams,
+    mcp_types.ReadResourceResult,
+    RelayedResourceResult.of,
+    InputRequiredResourceResult,
+)
 
 
 class Caller:
     """Calls one upstream for the caller of the present request.
 
     Args:
-        upstream: the upstream.
+        upstream: what is called.
         namespace: gives its components their names.
         waiting: keeps calls whose callers are asked in results.
         operators_tags: the tags that are the operator's to give, folded.
@@ -85,9 +106,7 @@ class Caller:
     def __init__(
         self, upstream: Upstream, namespace: Namespace, waiting: WaitingCalls, operators_tags: frozenset[str]
     ) -> None:
-        self.upstream = upstream
-        self.namespace = namespace
-        self.operators_tags = operators_tags
+        self.upstream, self.namespace, self.operators_tags = upstream, namespace, operators_tags
         self._waiting = waiting
 
     @property
@@ -118,43 +137,24 @@ class Caller:
             RelayedError: the upstream answered with an error.
         """
         try:
-            result = await self._request(CALL_TOOL, name=tool.name, arguments=arguments)
+            result: ToolResult = await self._request(CALL_TOOL, name=tool.name, arguments=arguments)
         except UpstreamError as error:
             text = mcp_types.TextContent(type="text", text=str(error))
             return RelayedToolResult.of(mcp_types.CallToolResult(content=[text], is_error=True))
         except RelayedError as error:
             raise RelayedError(told_of_tasks(error.error, tool)) from None
-        if isinstance(result, mcp_types.InputRequiredResult):
-            return InputRequiredToolResult(result)
-        return RelayedToolResult.of(result)
+        return result
 
-    async def get_prompt(self, name: str, arguments: dict[str, Any] | None) -> PromptResult:
-        """Get a prompt by the name that the upstream calls it.
+    async def ask(self, kind: Kind, **params: Any) -> Any:
+        """Get a prompt, or read a resource, by what the upstream calls it.
 
         Raises:
             RelayedError: the upstream answered with an error, or failed.
         """
         try:
-            result = await self._request(GET_PROMPT, name=name, arguments=arguments)
+            return await self._request(kind, **params)
         except UpstreamError as error:
             raise relayed_failure(error) from None
-        if isinstance(result, mcp_types.InputRequiredResult):
-            return InputRequiredPromptResult(result)
-        return RelayedPromptResult.of(result)
-
-    async def read_resource(self, uri: str) -> ResourceResult:
-        """Read a resource by the URI that the upstream knows.
-
-        Raises:
-            RelayedError: the upstream answered with an error, or failed.
-        """
-        try:
-            result = await self._request(READ_RESOURCE, uri=uri)
-        except UpstreamError as error:
-            raise relayed_failure(error) from None
-        if isinstance(result, mcp_types.InputRequiredResult):
-            return InputRequiredResourceResult(result)
-        return RelayedResourceResult.of(result)
 
     async def complete(
         self,
@@ -189,11 +189,13 @@ class Caller:
     # -- eras --------------------------------------------------------------------------------------------------------
 
     async def _request(self, kind: Kind, **params: Any) -> Any:
-        """Send a request for the present caller; return its result, or what he is asked first."""
+        """Send a request for the present caller; return its result, or what they are asked first."""
         async with self._for_present_caller() as relay:
             if relay.is_modern:
-                return await self._for_modern_caller(get_context(), relay, kind, params)
-            return await self.upstream.request(self._sending(relay, kind, params), relay, relay.headers)
+                result = await self._for_modern_caller(get_context(), relay, kind, params)
+            else:
+                result = await self.upstream.request(self._sending(relay, kind, params), relay, relay.headers)
+        return (kind.asked if isinstance(result, mcp_types.InputRequiredResult) else kind.relayed)(result)
 
     @asynccontextmanager
     async def _for_present_caller(self) -> AsyncIterator[ServerRelay]:
@@ -244,8 +246,8 @@ class Caller:
             answer = kind.any_result if live.is_modern else kind.result
 
             async def again(responses: mcp_types.InputResponses | None, state: str | None) -> Any:
-                request = kind.make(**{**params, "input_responses": responses, "request_state": state}, _meta=meta)
-                return await live.session.send_request(request, answer)
+                given = kind.params(**{**params, "input_responses": responses, "request_state": state}, _meta=meta)
+                return await live.session.send_request(kind.request(params=given), answer)
 
             result = await again(params.get("input_responses"), params.get("request_state"))
             return result if relay.is_modern else await answer_in_rounds(result, relay, again)

@@ -15,7 +15,7 @@ from fastmcp.tools.base import ToolResult
 from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 from pydantic import BaseModel, Field, InstanceOf
 
-from agent_utilities.features.upstreams.calls import Caller
+from agent_utilities.features.upstreams.calls import GET_PROMPT, READ_RESOURCE, Caller
 from agent_utilities.mcp.tool_origin import ForeignTool, ToolOrigin
 from agent_utilities.mcp.wire.groups import GROUPS_KEY
 from agent_utilities.selection.model import fold
@@ -109,7 +109,8 @@ class UpstreamPrompt(OfUpstream, Prompt):
 
     async def render(self, arguments: dict[str, Any] | None = None) -> PromptResult:
         """Get the upstream's prompt."""
-        return await self.caller.get_prompt(self.listed.name, arguments)
+        result: PromptResult = await self.caller.ask(GET_PROMPT, name=self.listed.name, arguments=arguments)
+        return result
 
     @property
     def reference(self) -> mcp_types.PromptReference:
@@ -144,7 +145,8 @@ class UpstreamResource(OfUpstream, Resource):
 
     async def read(self) -> ResourceResult:
         """Read the upstream's resource."""
-        return await self.caller.read_resource(self.listed.uri)
+        result: ResourceResult = await self.caller.ask(READ_RESOURCE, uri=self.listed.uri)
+        return result
 
 
 class UpstreamTemplate(OfUpstream, ResourceTemplate):
@@ -189,7 +191,9 @@ class UpstreamTemplate(OfUpstream, ResourceTemplate):
         return self.parsed.match(uri)
 
     async def _read(self, uri: str, params: dict[str, Any]) -> ResourceResult:
-        return await self.caller.read_resource(original_uri(uri, self.uri_template, self.listed.uri_template))
+        original = original_uri(uri, self.uri_template, self.listed.uri_template)
+        result: ResourceResult = await self.caller.ask(READ_RESOURCE, uri=original)
+        return result
 
     @property
     def reference(self) -> mcp_types.ResourceTemplateReference:

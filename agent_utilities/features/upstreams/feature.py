@@ -15,7 +15,7 @@ from agent_utilities.activation.active import AUTO
 from agent_utilities.catalog.model import KINDS, ComponentKind, entry
 from agent_utilities.features.upstreams.first_lists import FirstLists, is_unseen
 from agent_utilities.features.upstreams.provider import UpstreamProvider
-from agent_utilities.features.upstreams.union import joined, operators_tags
+from agent_utilities.features.upstreams.union import operators_tags
 from agent_utilities.mcp.answers import has
 from agent_utilities.mcp.events import Event, ToolsChanged
 from agent_utilities.mcp.fastmcp_internals import make_session_state
@@ -218,7 +218,7 @@ class Upstreams(Feature):
     async def instructions(self, request: Request) -> str | None:
         """Return what the upstreams say of themselves that the caller may use."""
         permitted = [component for kind in KINDS for component in await self.host.components(kind)]
-        return joined(None, self.provider.instructions(permitted))
+        return self.provider.instructions(permitted)
 
     def register_metrics(self, registry: CollectorRegistry) -> None:
         """Register what the upstreams do, in all."""

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import mcp_types
 from fastmcp.prompts.base import Prompt
@@ -19,11 +19,9 @@ from fastmcp.utilities.versions import VersionSpec
 from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.features.upstreams.components import (
     OfUpstream,
-    UpstreamPrompt,
-    UpstreamTemplate,
     UpstreamTool,
 )
-from agent_utilities.features.upstreams.union import Denials, Instructions, Union, Unions, no_denials
+from agent_utilities.features.upstreams.union import Denials, Kind, Union, Unions, joined, no_denials
 from agent_utilities.features.upstreams.waiting import WaitingCalls
 from agent_utilities.mcp.kept_provider import KeptProvider
 from agent_utilities.mcp.surface.components import entry_of
@@ -35,6 +33,12 @@ logger = logging.getLogger("agent_utilities.gateway")
 
 _C = TypeVar("_C", bound=FastMCPComponent)
 
+_KINDS: dict[Kind, ComponentKind] = {
+    "tools": "tool",
+    "prompts": "prompt",
+    "resources": "resource",
+    "templates": "template",
+}
 _AT_ONCE = 1_000
 """More components than are looked at without a turn for the event loop: 10 ms."""
 
@@ -52,54 +56,44 @@ class UpstreamProvider(KeptProvider):
         self._upstreams = upstreams
         self.waiting = WaitingCalls()
         """Calls whose callers are asked in results."""
-        self._unions = Unions(denials, self.waiting)
-        self._union = Union()
+        self._unions, self._union = Unions(denials, self.waiting), Union()
         self._renewing: asyncio.Task[None] | None = None
-        self._is_outdated, self._is_taking = asyncio.Event(), False
-        self._is_taken = asyncio.Event()
+        self._is_outdated = False
         self._take(finish(self._unions.making(list(upstreams))))
 
     def renew(self, upstream: str | None = None) -> None:
         """Take what the upstreams list now, and tell of what has changed: what `Upstreams` calls as `on_change`.
 
         Where they list much, it is taken in turns with the event loop, and listed in a moment (law L7).
-
-        Args:
-            upstream: the name of the one that changed.
         """
-        upstreams = list(self._upstreams)
-        if self._renewing is not None and (self._is_taking or sum(map(_n_listed, upstreams)) > _AT_ONCE):
-            self._is_outdated.set()
-            self._is_taken.clear()
+        upstreams, is_renewing = list(self._upstreams), self._renewing is not None
+        if is_renewing or (self.waiting.is_running and sum(map(_n_listed, upstreams)) > _AT_ONCE):
+            self._is_outdated = True
+            if not is_renewing:
+                self._renewing = asyncio.create_task(self._renew_in_turns())
         else:
             self._take(finish(self._unions.making(upstreams)))
 
     async def _renew_in_turns(self) -> None:
-        while True:
-            await self._is_outdated.wait()
-            self._is_outdated.clear()
-            self._is_taking = True
-            try:
-                self._take(await finish_in_turns(self._unions.making(list(self._upstreams))))
-            except Exception:
-                logger.exception("what upstreams list could not be taken; what they listed before is still listed")
-            finally:
-                self._is_taking = False
-                if not self._is_outdated.is_set():
-                    self._is_taken.set()
+        try:
+            while self._is_outdated:
+                self._is_outdated = False
+                try:
+                    self._take(await finish_in_turns(self._unions.making(list(self._upstreams))))
+                except Exception:
+                    logger.exception("what upstreams list could not be taken; what they listed before is still listed")
+        finally:
+            self._renewing = None
 
     async def taken(self) -> None:
         """Return once all is listed that upstreams are known to have."""
-        if self._renewing is not None and (self._is_taking or self._is_outdated.is_set()):
-            await self._is_taken.wait()
+        if self._renewing is not None:
+            await asyncio.wait([self._renewing])
 
     def _take(self, union: Union) -> None:
         changed = union.changed_lists(self._union)
         self._union = union
-        self._tools = tuple(union.tools.values())
-        self._prompts = tuple(union.prompts.values())
-        self._resources = tuple(union.resources.values())
-        self._templates = tuple(union.templates.values())
+        self._lists = {kind: tuple(components.values()) for kind, components in union.by_kind.items()}
         if changed:
             self.tell(changed)
 
@@ -109,15 +103,9 @@ class UpstreamProvider(KeptProvider):
 
     def upstreams_of(self, bounds: Bounds) -> dict[str, int]:
         """Return the names of the upstreams of which bounds permit anything, each with how many of its tools."""
-        lists: tuple[tuple[ComponentKind, Sequence[Any]], ...] = (
-            ("tool", self._tools),
-            ("prompt", self._prompts),
-            ("resource", self._resources),
-            ("template", self._templates),
-        )
         found: dict[str, int] = {}
-        for kind, components in lists:
-            for component in components:
+        for list_name, kind in _KINDS.items():
+            for component in self._lists[list_name]:
                 name = component.caller.config.name
                 if (kind == "tool" or name not in found) and bounds.refusal(entry_of(kind, component)) is None:
                     found[name] = found.get(name, 0) + (kind == "tool")
@@ -125,12 +113,12 @@ class UpstreamProvider(KeptProvider):
 
     def tools(self) -> Sequence[UpstreamTool]:
         """Return every tool, whoever may use it."""
-        return tuple(self._union.tools.values())
+        return self._lists["tools"]
 
     def tools_of_capabilities(self) -> dict[str, list[UpstreamTool]]:
         """Return the tools of the upstreams that capabilities brought along, by upstream."""
         found: dict[str, list[UpstreamTool]] = {}
-        for tool in self._union.tools.values():
+        for tool in self.tools():
             if tool.capabilities is not None:
                 found.setdefault(tool.caller.config.name, []).append(tool)
         return found
@@ -140,38 +128,34 @@ class UpstreamProvider(KeptProvider):
         """A line for each component that bears another name than its own, or is left out."""
         return self._union.notices
 
-    def instructions(self, permitted: Iterable[object]) -> Sequence[Instructions]:
-        """Return what upstreams say of themselves.
-
-        Args:
-            permitted: what the caller may use: an upstream is told of where any of that is its.
-        """
+    def instructions(self, permitted: Iterable[object]) -> str | None:
+        """Return what those upstreams say of themselves of which a caller may use any component."""
         usable = {each.caller.config.name for each in permitted if isinstance(each, OfUpstream)}
-        return self._unions.instructions(usable)
+        return joined(self._unions.instructions(usable))
 
     async def _list_tools(self) -> Sequence[Tool]:
-        return self._tools
+        return self._lists["tools"]
 
     async def _list_prompts(self) -> Sequence[Prompt]:
-        return self._prompts
+        return self._lists["prompts"]
 
     async def _list_resources(self) -> Sequence[Resource]:
-        return self._resources
+        return self._lists["resources"]
 
     async def _list_resource_templates(self) -> Sequence[ResourceTemplate]:
-        return self._templates
+        return self._lists["templates"]
 
     async def _get_tool(self, name: str, version: VersionSpec | None = None) -> Tool | None:
-        return _of_version(self._union.tools.get(name), version)
+        return _of_version(self._union.by_kind["tools"].get(name), version)
 
     async def _get_prompt(self, name: str, version: VersionSpec | None = None) -> Prompt | None:
-        return _of_version(self._union.prompts.get(name), version)
+        return _of_version(self._union.by_kind["prompts"].get(name), version)
 
     async def _get_resource(self, uri: str, version: VersionSpec | None = None) -> Resource | None:
-        return _of_version(self._union.resources.get(uri), version)
+        return _of_version(self._union.by_kind["resources"].get(uri), version)
 
     async def _get_resource_template(self, uri: str, version: VersionSpec | None = None) -> ResourceTemplate | None:
-        matching = [each for each in self._templates if each.matches(uri) is not None]
+        matching = [each for each in self._lists["templates"] if each.matches(uri) is not None]
         # The one that says most of what it makes: `{+all}` takes no URI that `note://{name}` of another makes.
         return _of_version(
             max(matching, key=lambda each: len(each.uri_template.partition("{")[0]), default=None), version
@@ -181,13 +165,12 @@ class UpstreamProvider(KeptProvider):
     async def lifespan(self) -> AsyncIterator[None]:
         """While the server runs, keep calls that wait for their callers' answers, and take long lists in turns."""
         async with self.waiting.running():
-            self._renewing = asyncio.create_task(self._renew_in_turns())
             try:
                 yield
             finally:
-                renewing, self._renewing = self._renewing, None
-                renewing.cancel()
-                await asyncio.wait([renewing])
+                if self._renewing is not None:
+                    self._renewing.cancel()
+                    await asyncio.wait([self._renewing])
 
     async def complete(
         self,
@@ -195,18 +178,15 @@ class UpstreamProvider(KeptProvider):
         argument: mcp_types.CompletionArgument,
         given: mcp_types.CompletionContext | None,
     ) -> mcp_types.Completion:
-        """Complete an argument of a prompt or template, by its upstream: a completion handler of the server.
-
-        Whether the caller may use the prompt or template was asked before.
-        """
-        component: UpstreamPrompt | UpstreamTemplate | None
+        """Complete an argument of a prompt or template, which the caller may use, by its upstream."""
         if isinstance(reference, mcp_types.PromptReference):
-            component = self._union.prompts.get(reference.name)
+            component = self._union.by_kind["prompts"].get(reference.name)
         else:
-            component = self._union.templates.get(reference.uri)
-        if component is None:
-            return mcp_types.Completion(values=[])
-        return await component.caller.complete(component.reference, argument, given)
+            component = self._union.by_kind["templates"].get(reference.uri)
+        completion = mcp_types.Completion(values=[])
+        if component is not None:
+            completion = await component.caller.complete(component.reference, argument, given)
+        return completion
 
     async def get_tasks(self) -> Sequence[FastMCPComponent]:
         """Return none: an upstream runs its own background tasks."""
@@ -219,4 +199,4 @@ def _of_version(component: _C | None, version: VersionSpec | None) -> _C | None:
 
 def _n_listed(upstream: Upstream) -> int:
     shot = upstream.snapshot
-    return 0 if shot is None else sum(map(len, (shot.tools, shot.prompts, shot.resources, shot.templates)))
+    return 0 if shot is None else sum(len(getattr(shot, kind)) for kind in _KINDS)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from contextlib import nullcontext
 from secrets import token_urlsafe
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import mcp_types
 from fastmcp.server.context import Context
@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 
 from agent_utilities.mcp.fastmcp_internals import connection_of_session, takes_log_message
 from agent_utilities.mcp.surface.caller_catalogs import NOBODY, caller_key
-from agent_utilities.upstream.connections.calls import Relay, present_call
+from agent_utilities.upstream.connections.calls import present_call
 
 Question = mcp_types.InputRequest
 """What an upstream may ask in the middle of a call."""
@@ -48,18 +48,14 @@ def offers(capabilities: mcp_types.ClientCapabilities | None, question: Question
     """
     if capabilities is None:
         return False
-    match question:
-        case mcp_types.CreateMessageRequest(params=params):
-            sampling = capabilities.sampling
-            asks_for_tools = params.tools is not None or params.tool_choice is not None
-            return sampling is not None and (sampling.tools is not None or not asks_for_tools)
-        case mcp_types.ElicitRequest(params=mcp_types.ElicitRequestURLParams()):
-            return capabilities.elicitation is not None and capabilities.elicitation.url is not None
-        case mcp_types.ElicitRequest():
-            elicitation = capabilities.elicitation
-            return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
-        case _:
-            return capabilities.roots is not None
+    offered = capabilities.model_dump(exclude_none=True)
+    if "elicitation" in offered and "url" not in offered["elicitation"]:
+        offered["elicitation"]["form"] = {}
+    return _has(offered, needed(question).model_dump(exclude_none=True))
+
+
+def _has(offered: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    return all(key in offered and _has(offered[key], value) for key, value in wanted.items())
 
 
 def can_be_asked(capabilities: mcp_types.ClientCapabilities | None) -> bool:
@@ -88,11 +84,24 @@ def told_of_tasks(error: mcp_types.ErrorData, tool: mcp_types.Tool) -> mcp_types
 def refusal(question: Question) -> mcp_types.ErrorData:
     """Return what an upstream is told whose question the caller's client can't be asked."""
     message = f"{question.method} refused: the client of the gateway that this call is made for does not offer it"
-    data = {"requiredCapabilities": needed(question).model_dump(by_alias=True, mode="json", exclude_none=True)}
-    return mcp_types.ErrorData(code=mcp_types.INVALID_REQUEST, message=message, data=data)
+    return mcp_types.ErrorData(code=mcp_types.INVALID_REQUEST, message=message, data=_required(question))
 
 
-_R = TypeVar("_R", bound=BaseModel)
+def _required(question: Question) -> dict[str, Any]:
+    return {"requiredCapabilities": needed(question).model_dump(by_alias=True, mode="json", exclude_none=True)}
+
+
+def answer_type(question: Question) -> type[BaseModel]:
+    """Return the type of a question's answer."""
+    match question:
+        case mcp_types.CreateMessageRequest(params=params):
+            with_tools = params.tools is not None or params.tool_choice is not None
+            return mcp_types.CreateMessageResultWithTools if with_tools else mcp_types.CreateMessageResult
+        case mcp_types.ElicitRequest():
+            return mcp_types.ElicitResult
+        case _:
+            return mcp_types.ListRootsResult
+
 
 _FORGETTING = "agent-utilities/forgetting"
 """Where a connection's state has what is called at its end."""
@@ -102,35 +111,27 @@ the upstream the caller takes."""
 
 
 class Asker:
-    """Puts the three questions that an upstream may have to `_ask`, each with the type of its answer."""
+    """Puts the three questions that an upstream may have to `ask`."""
 
-    async def sample(
-        self, params: mcp_types.CreateMessageRequestParams
-    ) -> mcp_types.CreateMessageResult | mcp_types.CreateMessageResultWithTools | mcp_types.ErrorData:
+    async def sample(self, params: mcp_types.CreateMessageRequestParams) -> Any:
         """Have the caller's model answer."""
-        question = mcp_types.CreateMessageRequest(params=params)
-        if params.tools is not None or params.tool_choice is not None:
-            return await self._ask(question, mcp_types.CreateMessageResultWithTools)
-        return await self._ask(question, mcp_types.CreateMessageResult)
+        return await self.ask(mcp_types.CreateMessageRequest(params=params))
 
-    async def elicit(self, params: mcp_types.ElicitRequestParams) -> mcp_types.ElicitResult | mcp_types.ErrorData:
+    async def elicit(self, params: mcp_types.ElicitRequestParams) -> Any:
         """Ask the caller's user."""
-        return await self._ask(mcp_types.ElicitRequest(params=params), mcp_types.ElicitResult)
+        return await self.ask(mcp_types.ElicitRequest(params=params))
 
-    async def roots(self) -> mcp_types.ListRootsResult | mcp_types.ErrorData:
+    async def roots(self) -> Any:
         """Ask for the caller's roots."""
-        return await self._ask(mcp_types.ListRootsRequest(), mcp_types.ListRootsResult)
+        return await self.ask(mcp_types.ListRootsRequest())
 
-    async def _ask(self, question: Question, answer: type[_R]) -> _R | mcp_types.ErrorData:
+    async def ask(self, question: Question) -> Any:
+        """Return the caller's answer, or the error that the upstream is told."""
         raise NotImplementedError
 
 
 class ServerRelay(Asker):
-    """The caller's side of one request: his client is asked on the connection that the request came on.
-
-    Args:
-        context: of the request that is served.
-    """
+    """The caller's side of the request that is served: its client is asked on the connection that it came on."""
 
     def __init__(self, context: Context) -> None:
         request = context.request_context
@@ -140,7 +141,7 @@ class ServerRelay(Asker):
         self._session = request.session
         self._meta = request.meta or {}
         self._http = request.request
-        self._n_telling, self._is_told = 0, asyncio.Event()
+        self._telling = asyncio.Lock()
         self.is_modern = request.protocol_version in MODERN_PROTOCOL_VERSIONS
         """Whether the caller can be asked nothing but in a result."""
 
@@ -150,11 +151,7 @@ class ServerRelay(Asker):
         return connection_of_session(self._session)
 
     def at_session_end(self, forget: Callable[[Hashable], None]) -> None:
-        """Have something called once the caller's session has ended, with what names it.
-
-        Args:
-            forget: what is called: once, however often it is given in one session.
-        """
+        """Have something called with the caller's session once that has ended, however often it is given in it."""
         connection = connection_of_session(self._session)
         forgetting = connection.state.setdefault(_FORGETTING, set())
         if forget not in forgetting:
@@ -194,55 +191,40 @@ class ServerRelay(Asker):
         return offered.model_copy(update={"roots": mcp_types.RootsCapability()}) if offered.roots else offered
 
     def request_meta(self, named: Sequence[str]) -> mcp_types.RequestParamsMeta | None:
-        """Return what of the caller's `_meta` crosses: the trace and the log level as texts, and what is named.
-
-        Args:
-            named: keys that the operator names for the upstream.
-        """
+        """Return what of the caller's `_meta` crosses: the trace and the log level, and what the operator names."""
         told = {key: value for key in _CROSSING if isinstance(value := self._meta.get(key), str)}
         meta = {**told, **{key: self._meta[key] for key in named if key in self._meta}}
         return cast(mcp_types.RequestParamsMeta, meta) if meta else None
-
-    async def elicit(self, params: mcp_types.ElicitRequestParams) -> mcp_types.ElicitResult | mcp_types.ErrorData:
-        """Ask the caller's user."""
-        if isinstance(params, mcp_types.ElicitRequestURLParams) and params.elicitation_id is None:
-            # 2026-07-28 knows no such id; clients of before refuse a question without one.
-            params = params.model_copy(update={"elicitation_id": token_urlsafe(16)})
-        return await super().elicit(params)
 
     async def log(self, params: mcp_types.LoggingMessageNotificationParams) -> None:
         """Hand on a log message, where it is of a level that the caller takes."""
         if takes_log_message(self._context, self._session, self._meta, params.level):
             notification = mcp_types.LoggingMessageNotification(params=params)
-            with self._telling():
+            async with self._telling:
                 await self._session.send_notification(notification, related_request_id=self._request_id)
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Hand on progress of the call; the caller who asked for none is told none."""
-        with self._telling():
+        async with self._telling:
             await self._session.report_progress(progress, total, message)
 
     async def told(self) -> None:
         """Return once all that came before is handed on: nothing can be told of a request after its result."""
-        while self._n_telling:
-            self._is_told.clear()
-            await self._is_told.wait()
+        async with self._telling:
+            pass
 
-    @contextmanager
-    def _telling(self) -> Iterator[None]:
-        self._n_telling += 1
-        try:
-            yield
-        finally:
-            self._n_telling -= 1
-            self._is_told.set()
-
-    async def _ask(self, question: Question, answer: type[_R]) -> _R | mcp_types.ErrorData:
+    async def ask(self, question: Question) -> Any:
+        """Return the caller's answer, or the error that the upstream is told."""
         if self.is_modern or not offers(self.capabilities, question):
             return refusal(question)
+        match question:
+            case mcp_types.ElicitRequest(params=mcp_types.ElicitRequestURLParams(elicitation_id=None) as params):
+                # 2026-07-28 knows no such id; clients of before refuse a question without one.
+                given = params.model_copy(update={"elicitation_id": token_urlsafe(16)})
+                question = mcp_types.ElicitRequest(params=given)
         metadata = ServerMessageMetadata(related_request_id=self._request_id)
         try:
-            return await self._session.send_request(question, answer, metadata=metadata)
+            return await self._session.send_request(question, answer_type(question), metadata=metadata)
         except MCPError as error:
             return error.error
         except ValidationError as error:
@@ -267,21 +249,12 @@ def check_offered(asks: mcp_types.InputRequiredResult, capabilities: mcp_types.C
     """
     for question in (asks.input_requests or {}).values():
         if not offers(capabilities, question):
-            required = needed(question).model_dump(by_alias=True, mode="json", exclude_none=True)
-            raise MCPError(
-                mcp_types.MISSING_REQUIRED_CLIENT_CAPABILITY,
-                f"the upstream asks for {question.method}, and this client does not offer it",
-                {"requiredCapabilities": required},
-            )
+            told = f"the upstream asks for {question.method}, and this client does not offer it"
+            raise MCPError(mcp_types.MISSING_REQUIRED_CLIENT_CAPABILITY, told, _required(question))
 
 
-async def answer_in_rounds(result: Any, relay: Relay, again: Again) -> Any:
-    """Ask the caller whatever an upstream asks for, and send the request again, until it has a result.
-
-    Args:
-        result: what the upstream gave.
-        relay: asks the caller.
-        again: sends the request with the answers.
+async def answer_in_rounds(result: Any, relay: ServerRelay, again: Again) -> Any:
+    """Ask the caller whatever an upstream's result asks for, and send the request again, until it has another one.
 
     Raises:
         MCPError: the caller's client refused, or the upstream asked too often.
@@ -300,21 +273,11 @@ async def answer_in_rounds(result: Any, relay: Relay, again: Again) -> Any:
     raise MCPError(mcp_types.INTERNAL_ERROR, f"the upstream asked for input more than {N_ROUNDS} times in one call")
 
 
-async def _answers(questions: mcp_types.InputRequests, relay: Relay) -> mcp_types.InputResponses:
+async def _answers(questions: mcp_types.InputRequests, relay: ServerRelay) -> mcp_types.InputResponses:
     call = present_call()
     with call.asking() if call is not None else nullcontext():
-        given = await asyncio.gather(*(_ask(question, relay) for question in questions.values()))
+        given = await asyncio.gather(*map(relay.ask, questions.values()))
     for answer in given:
         if isinstance(answer, mcp_types.ErrorData):
             raise MCPError.from_error_data(answer)
     return dict(zip(questions, given, strict=True))
-
-
-async def _ask(question: Question, relay: Relay) -> Any:
-    match question:
-        case mcp_types.CreateMessageRequest(params=params):
-            return await relay.sample(params)
-        case mcp_types.ElicitRequest(params=params):
-            return await relay.elicit(params)
-        case _:
-            return await relay.roots()

@@ -13,9 +13,6 @@ from fastmcp.tools.base import ToolResult
 from agent_utilities.mcp.relayed_error import RelayedError
 from agent_utilities.upstream.errors import UpstreamError
 
-_A = TypeVar("_A")
-
-
 _R = TypeVar("_R", bound=mcp_types.Result)
 
 _OF_CONNECTION = frozenset(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from operator import attrgetter
+from typing import Any, Literal
 
 from agent_utilities.features.upstreams.calls import Caller
 from agent_utilities.features.upstreams.components import (
@@ -18,7 +19,7 @@ from agent_utilities.features.upstreams.waiting import WaitingCalls
 from agent_utilities.selection.model import fold
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.names import Names, Namespace, Uris
-from agent_utilities.upstream.operator.lock import Key, Kind
+from agent_utilities.upstream.operator.lock import Key
 from agent_utilities.upstream.snapshot import Snapshot
 from agent_utilities.upstream.supervision.supervisor import Upstream
 from agent_utilities.visibility.bounds import Steps
@@ -50,18 +51,14 @@ class Instructions:
     text: str
 
 
-def joined(own: str | None, told: Sequence[Instructions]) -> str | None:
-    """Return the gateway's own instructions and its upstreams', or None where nobody says anything.
+def joined(told: Sequence[Instructions]) -> str | None:
+    """Return the instructions of the upstreams that a caller may use, or None where nobody says anything.
 
     What an upstream says is text to us: it can't pose as another's by a heading, nor hide behind characters that
     nobody sees.
-
-    Args:
-        own: the gateway's.
-        told: those of the upstreams that the caller may use, in the order of the config.
     """
     share = min(MOST_OF_ONE, MOST_OF_ALL // max(1, len(told)))
-    parts = [own] if own else []
+    parts = []
     for each in told:
         if text := _plain(each.text, share):
             parts.append(f"## {_plain(each.upstream, share)} (names begin with `{each.prefix}_`)\n{text}")
@@ -76,11 +73,18 @@ def _plain(text: str, most: int) -> str:
 _A_STEP = 50
 """Components that are made in one step: a millisecond or two."""
 
-_C = TypeVar("_C")
-_L = TypeVar("_L")
+Kind = Literal["tools", "prompts", "resources", "templates"]
+"""What a snapshot lists."""
+_KINDS: Mapping[Kind, tuple[str, Callable[..., Any]]] = {
+    "tools": ("name", UpstreamTool.of),
+    "prompts": ("name", UpstreamPrompt.of),
+    "resources": ("uri", UpstreamResource.of),
+    "templates": ("uri_template", UpstreamTemplate.of),
+}
+"""By kind, what the upstream calls each by, and what makes the component of it."""
 
 Denials = Callable[[UpstreamConfig, Snapshot], Steps[Mapping[Key, str]]]
-"""Returns which components of an upstream the operator denies, each with the place where he does."""
+"""Returns which components of an upstream the operator denies, each with the place where they do."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,72 +92,52 @@ class Union:
     """All that the upstreams list.
 
     Args:
-        tools, prompts: by name here, in the order of config and listing.
-        resources, templates: by URI here, likewise.
+        by_kind: the components of each kind by their names or URIs here, in the order of config and listing.
         notices: a line for each component that bears another name than its own, or is left out.
         prefixes: by upstream, reached or not, the prefix of its names, without the underscore.
     """
 
-    tools: dict[str, UpstreamTool] = field(default_factory=dict)
-    prompts: dict[str, UpstreamPrompt] = field(default_factory=dict)
-    resources: dict[str, UpstreamResource] = field(default_factory=dict)
-    templates: dict[str, UpstreamTemplate] = field(default_factory=dict)
+    by_kind: Mapping[Kind, dict[str, Any]] = field(default_factory=lambda: {kind: {} for kind in _KINDS})
     notices: tuple[str, ...] = ()
     prefixes: Mapping[str, str] = field(default_factory=dict)
 
     def changed_lists(self, before: Union) -> frozenset[str]:
         """Return the lists that differ from an earlier union's: `tools`, `prompts`, `resources`."""
         changed = set()
-        for kind, name in _LISTS.items():
-            now, then = getattr(self, kind), getattr(before, kind)
-            if [*map(id, now.values())] != [*map(id, then.values())]:
-                changed.add(name)
+        for kind, now in self.by_kind.items():
+            if [*map(id, now.values())] != [*map(id, before.by_kind[kind].values())]:
+                changed.add("resources" if kind == "templates" else kind)
         return frozenset(changed)
-
-
-_LISTS = {"tools": "tools", "prompts": "prompts", "resources": "resources", "templates": "resources"}
-
-
-class _Here(Protocol):
-    """What tells how a component is called here."""
-
-    def of(self, upstream: str, original: str) -> str | None:
-        """Return its name or URI here, or None where it is left out."""
 
 
 _Given = tuple[str, Any, str | None]
 """What a component is made of: its name here, what is listed, and where it is denied."""
+_Made = dict[tuple[Kind, str], tuple[_Given, Any]]
+"""Components, with what each was made of, by kind and name at their upstream."""
 
 
 @dataclass(frozen=True)
 class _Reached:
-    """An upstream that was reached, with what it lists and what was made of that: by type and name there."""
+    """An upstream that was reached, with what it lists, and what was made of what it listed before."""
 
     caller: Caller
     config: UpstreamConfig
     snapshot: Snapshot
     denials: Mapping[Key, str]
-    before: Mapping[tuple[type, str], tuple[_Given, Any]]
-    made: dict[tuple[type, str], tuple[_Given, Any]]
+    before: _Made
+    made: _Made = field(default_factory=dict)
 
-    def components(
-        self,
-        kind: Kind,
-        listed: Sequence[_L],
-        original: Callable[[_L], str],
-        here: _Here,
-        make: Callable[[Caller, str, _L, str | None], _C],
-        into: dict[str, _C],
-    ) -> Steps[None]:
+    def components(self, kind: Kind, here: Names | Uris, into: dict[str, Any]) -> Steps[None]:
         """Put components by their names here into a mapping: those of before, where nothing of them has changed."""
-        for n, each in enumerate(listed):
+        attribute, make = _KINDS[kind]
+        for n, listed in enumerate(getattr(self.snapshot, kind)):
             if n % _A_STEP == 0:
                 yield
-            key = (type(each), original(each))
-            name = here.of(self.config.name, key[1])
+            original = str(getattr(listed, attribute))
+            name, key = here.of(self.config.name, original), (kind, original)
             if name is None or key in self.made:
                 continue
-            given = (name, each, self.denials.get(Key(self.config.name, kind, key[1])))
+            given = (name, listed, self.denials.get(Key(self.config.name, kind, original)))
             made = self.before.get(key)
             if made is None or made[0] != given:
                 made = (given, make(self.caller, *given))
@@ -173,8 +157,7 @@ class Unions:
     """
 
     def __init__(self, denials: Denials, waiting: WaitingCalls) -> None:
-        self._denials = denials
-        self._waiting = waiting
+        self._denials, self._waiting = denials, waiting
         self._reached: Mapping[str, _Reached] = {}
 
     def making(self, upstreams: Sequence[Upstream]) -> Steps[Union]:
@@ -182,29 +165,22 @@ class Unions:
         namespace = Namespace(upstream.config.name for upstream in upstreams)
         tags = operators_tags(upstream.config for upstream in upstreams)
         seen = [(each, each.snapshot) for each in upstreams if each.config.enabled]
-        reached: list[_Reached] = []
+        reached: dict[str, _Reached] = {}
         for upstream, snapshot in seen:
             if snapshot is not None:
-                reached.append((yield from self._now(upstream, snapshot, namespace, tags)))
-        tools = Names(namespace, _listed(reached, lambda shot: map(_name, shot.tools)))
-        yield
-        prompts = Names(namespace, _listed(reached, lambda shot: map(_name, shot.prompts)))
-        yield
-        uris = Uris(namespace.prefixes, _listed(reached, lambda shot: map(_uri, shot.resources)))
-        yield
-        templates = Uris(namespace.prefixes, _listed(reached, lambda shot: map(_template, shot.templates)))
-        notices = (*namespace.notices(), *tools.notices, *prompts.notices, *uris.notices, *templates.notices)
-        union = Union({}, {}, {}, {}, notices, namespace.prefixes)
-        for each in reached:
-            shot = each.snapshot
-            yield from each.components("tools", shot.tools, _name, tools, UpstreamTool.of, union.tools)
-            yield from each.components("prompts", shot.prompts, _name, prompts, UpstreamPrompt.of, union.prompts)
-            yield from each.components("resources", shot.resources, _uri, uris, UpstreamResource.of, union.resources)
-            yield from each.components(
-                "templates", shot.templates, _template, templates, UpstreamTemplate.of, union.templates
-            )
-        self._reached = {each.config.name: each for each in reached}
-        return union
+                reached[upstream.config.name] = yield from self._now(upstream, snapshot, namespace, tags)
+        union, notices = Union(), list(namespace.notices())
+        for kind, (attribute, _) in _KINDS.items():
+            original = attrgetter(attribute)
+            listed = {name: [str(original(x)) for x in getattr(each.snapshot, kind)] for name, each in reached.items()}
+            is_named = kind in ("tools", "prompts")
+            here = Names(namespace, listed) if is_named else Uris(namespace.prefixes, listed)
+            notices += here.notices
+            yield
+            for each in reached.values():
+                yield from each.components(kind, here, union.by_kind[kind])
+        self._reached = reached
+        return Union(union.by_kind, tuple(notices), namespace.prefixes)
 
     def instructions(self, usable: Collection[str]) -> Sequence[Instructions]:
         """Return what some of the upstreams, by name, say of themselves."""
@@ -219,12 +195,13 @@ class Unions:
     ) -> Steps[_Reached]:
         before = self._reached.get(upstream.config.name)
         denials = yield from self._denials(upstream.config, snapshot)
-        is_same = before is not None and before.caller.upstream is upstream and before.config == upstream.config
-        names = (namespace, operators_tags)
-        if before is None or not is_same or (before.caller.namespace, before.caller.operators_tags) != names:
-            caller = Caller(upstream, namespace, self._waiting, operators_tags)
-            return _Reached(caller, upstream.config, snapshot, denials, {}, {})
-        return _Reached(before.caller, before.config, snapshot, denials, before.made, {})
+        now = (upstream, upstream.config, namespace, operators_tags)
+        if before is not None:
+            caller = before.caller
+            if (caller.upstream, before.config, caller.namespace, caller.operators_tags) == now:
+                return _Reached(caller, before.config, snapshot, denials, before.made)
+        caller = Caller(upstream, namespace, self._waiting, operators_tags)
+        return _Reached(caller, upstream.config, snapshot, denials, {})
 
 
 def no_denials(config: UpstreamConfig, snapshot: Snapshot) -> Steps[Mapping[Key, str]]:
@@ -240,19 +217,3 @@ def operators_tags(configs: Iterable[UpstreamConfig]) -> frozenset[str]:
         tags.update((config.name, *config.tags))
         tags.update(tag for override in config.overrides.values() for tag in override.tags)
     return frozenset(map(fold, tags))
-
-
-def _name(listed: Any) -> str:
-    return str(listed.name)
-
-
-def _uri(listed: Any) -> str:
-    return str(listed.uri)
-
-
-def _template(listed: Any) -> str:
-    return str(listed.uri_template)
-
-
-def _listed(reached: Sequence[_Reached], originals: Callable[[Snapshot], Iterable[str]]) -> dict[str, Sequence[str]]:
-    return {each.config.name: list(originals(each.snapshot)) for each in reached}

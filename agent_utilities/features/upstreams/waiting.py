@@ -10,32 +10,23 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, Generic, TypeVar, cast
+from typing import Any
 
 import mcp_types
 from mcp.shared.exceptions import MCPError
-from pydantic import BaseModel
 
-from agent_utilities.features.upstreams.relay import Asker, Question, ServerRelay, offers, refusal
+from agent_utilities.features.upstreams.relay import Asker, Question, ServerRelay, answer_type, offers, refusal
 
-_T = TypeVar("_T")
-_R = TypeVar("_R", bound=BaseModel)
-
+WAIT_S = 600.0
+"""How long a caller may take to answer, in seconds: as long as the SDK lets a request's state live."""
+N_WAITING = 256
+"""How many calls may wait for answers at once."""
+N_OF_CALLER = 32
+"""How many of them may be one caller's."""
 _SAMPLES = (mcp_types.CreateMessageResult, mcp_types.CreateMessageResultWithTools)
 
 
-@dataclass(eq=False)
-class _Asked:
-    """A question that its upstream waits for an answer to."""
-
-    question: Question
-    answers: tuple[type, ...]
-    answer: asyncio.Future[Any] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
-
-
-class AskingCall(Asker, Generic[_T]):
+class AskingCall(Asker):
     """One call of an upstream that may ask in the middle of it. It is the relay of the call.
 
     Args:
@@ -44,46 +35,24 @@ class AskingCall(Asker, Generic[_T]):
     """
 
     def __init__(self, first: ServerRelay, target: Hashable) -> None:
-        self.session = first.session
-        self.caller = first.caller
-        self.target = target
-        self.capabilities = first.capabilities
-        self.asked_at_once = None
+        self.session, self.caller, self.target = first.session, first.caller, target
+        self.capabilities, self.asked_at_once = first.capabilities, None
+        self.task: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        """What runs it."""
         self._present: ServerRelay | None = None
-        self._open: dict[str, _Asked] = {}
+        self._open: dict[str, tuple[Question, asyncio.Future[Any]]] = {}
         self._n_asked = 0
         self._news = asyncio.Event()
-        self._outcome: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
-        self.task: asyncio.Task[None] | None = None
-        """What runs it."""
-        self._end: asyncio.TimerHandle | None = None
 
-    def end_after(self, seconds: float, give_up: Callable[[], None]) -> None:
-        """Have something called unless the call goes on by then."""
-        self._end = asyncio.get_running_loop().call_later(seconds, give_up)
+    def run(self, work: Callable[[AskingCall], Awaitable[Any]]) -> None:
+        """Begin the call: `work` makes it, and is given its relay."""
+        self.task = asyncio.ensure_future(work(self))
+        self.task.add_done_callback(self._over)
 
-    def go_on(self) -> None:
-        """Wait for its caller's answer no more."""
-        if self._end is not None:
-            self._end.cancel()
-
-    def cancel(self) -> None:
-        """End it, at its upstream too."""
-        if self.task is not None:
-            self.task.cancel()
-
-    # -- the upstream's side ---------------------------------------------------------------------------------------
-
-    async def run(self, work: Callable[[], Awaitable[_T]]) -> None:
-        """Do the work, and keep its outcome for the caller."""
-        try:
-            self._outcome.set_result(await work())
-        except Exception as error:
-            self._outcome.set_exception(error)
-            self._outcome.exception()  # It may never be asked for again, where its caller is gone.
-        finally:
-            self._outcome.cancel()
-            self._news.set()
+    def _over(self, task: asyncio.Future[Any]) -> None:
+        if not task.cancelled():
+            task.exception()  # it may never be asked for again, where its caller is gone
+        self._news.set()
 
     async def log(self, params: mcp_types.LoggingMessageNotificationParams) -> None:
         """Hand on a log message; it is dropped while no request of the caller's is there to bear it."""
@@ -95,22 +64,23 @@ class AskingCall(Asker, Generic[_T]):
         if self._present is not None:
             await self._present.progress(progress, total, message)
 
-    async def _ask(self, question: Question, answer: type[_R]) -> _R | mcp_types.ErrorData:
+    async def ask(self, question: Question) -> Any:
+        """Return the caller's answer, or the error that the upstream is told."""
         if not offers(self.capabilities, question):
             return refusal(question)
         self._n_asked += 1
-        key = str(self._n_asked)
-        asked = self._open[key] = _Asked(question, _SAMPLES if answer in _SAMPLES else (answer,))
+        key, answer = str(self._n_asked), asyncio.get_running_loop().create_future()
+        self._open[key] = question, answer
         self._news.set()
         try:
-            return cast(_R | mcp_types.ErrorData, await asked.answer)
+            return await answer
         finally:
             self._open.pop(key, None)
 
     # -- the caller's side -----------------------------------------------------------------------------------------
 
-    async def outcome(self, present: ServerRelay) -> _T | dict[str, Question]:
-        """Return the call's outcome, or what its caller must be asked first.
+    async def outcome(self, present: ServerRelay) -> Any:
+        """Return the call's outcome, or what its caller must be asked first, by key.
 
         Args:
             present: the caller's request that waits for it.
@@ -124,12 +94,11 @@ class AskingCall(Asker, Generic[_T]):
             while True:
                 await self._news.wait()
                 self._news.clear()
-                if self._outcome.cancelled():
+                if self.task.cancelled():
                     raise MCPError(mcp_types.INTERNAL_ERROR, "the gateway is stopping")
-                if self._outcome.done():
-                    return self._outcome.result()
-                questions = {key: asked.question for key, asked in self._open.items() if not asked.answer.done()}
-                if questions:
+                if self.task.done():
+                    return self.task.result()
+                if questions := {key: question for key, (question, answer) in self._open.items() if not answer.done()}:
                     return questions
         finally:
             self._present = None
@@ -140,74 +109,58 @@ class AskingCall(Asker, Generic[_T]):
         Raises:
             MCPError: an answer is none to its question.
         """
-        for key, asked in self._open.items():
-            if (response := responses.get(key)) is None or asked.answer.done():
+        for key, (question, answer) in self._open.items():
+            if answer.done():
                 continue
-            if not isinstance(response, asked.answers):
-                message = f"the answer {key!r} is none to {asked.question.method}"
-                raise MCPError(mcp_types.INVALID_PARAMS, message)
-            asked.answer.set_result(response)
-        if any(not asked.answer.done() for asked in self._open.values()):
-            self._news.set()
+            if (response := responses.get(key)) is None:
+                self._news.set()
+                continue
+            expected = answer_type(question)
+            if not isinstance(response, _SAMPLES if expected in _SAMPLES else expected):
+                raise MCPError(mcp_types.INVALID_PARAMS, f"the answer {key!r} is none to {question.method}")
+            answer.set_result(response)
 
     def refuse(self, message: str) -> None:
         """Refuse all that the upstream asks."""
-        for asked in self._open.values():
-            if not asked.answer.done():
-                asked.answer.set_result(mcp_types.ErrorData(code=mcp_types.INTERNAL_ERROR, message=message))
-
-
-WAIT_S = 600.0
-"""How long a caller may take to answer, in seconds: as long as the SDK lets a request's state live."""
-N_WAITING = 256
-"""How many calls may wait for answers at once."""
-N_OF_CALLER = 32
-"""How many of them may be one caller's."""
+        for _, answer in self._open.values():
+            if not answer.done():
+                answer.set_result(mcp_types.ErrorData(code=mcp_types.INTERNAL_ERROR, message=message))
 
 
 class WaitingCalls:
     """The calls that are under way for callers who are asked in results.
 
     A call whose caller doesn't answer in time is cancelled, at its upstream too.
-
-    Args:
-        wait_s: how long a caller may take.
-        n_waiting: how many calls may wait at once.
-        n_of_caller: how many of them may be one caller's.
     """
 
-    def __init__(self, wait_s: float = WAIT_S, n_waiting: int = N_WAITING, n_of_caller: int = N_OF_CALLER) -> None:
-        self.wait_s, self.n_waiting, self.n_of_caller = wait_s, n_waiting, n_of_caller
-        self._group: asyncio.TaskGroup | None = None
-        self.tasks: set[asyncio.Task[None]] = set()
+    def __init__(self) -> None:
+        self.wait_s, self.n_waiting, self.n_of_caller = WAIT_S, N_WAITING, N_OF_CALLER
+        self.is_running = False
+        """Whether calls can be kept: while the server runs."""
+        self.tasks: set[asyncio.Future[Any]] = set()
         """What runs them."""
-        self._waiting: dict[str, AskingCall[Any]] = {}
+        self._waiting: dict[str, tuple[AskingCall, asyncio.TimerHandle]] = {}
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    @property
-    def is_running(self) -> bool:
-        """Whether calls can be kept: while the server runs."""
-        return self._group is not None
-
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Keep calls until the block is left; those that are under way then are cancelled."""
-        async with asyncio.TaskGroup() as self._group:
-            try:
-                yield
-            finally:
-                self._group = None
-                for call in self._waiting.values():
-                    call.go_on()
-                self._waiting.clear()
-                for task in self.tasks:
-                    task.cancel()
+        self.is_running = True
+        try:
+            yield
+        finally:
+            self.is_running = False
+            for _, timer in self._waiting.values():
+                timer.cancel()
+            self._waiting.clear()
+            tasks = list(self.tasks)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def begin(
-        self, relay: ServerRelay, target: Hashable, work: Callable[[AskingCall[_T]], Awaitable[_T]]
-    ) -> _T | mcp_types.InputRequiredResult:
+    async def begin(self, relay: ServerRelay, target: Hashable, work: Callable[[AskingCall], Awaitable[Any]]) -> Any:
         """Begin a call; return its outcome, or what its caller is asked.
 
         Args:
@@ -215,9 +168,8 @@ class WaitingCalls:
             target: what is called.
             work: calls the upstream, and is given the relay.
         """
-        assert self._group is not None
-        call: AskingCall[_T] = AskingCall(relay, target)
-        call.task = self._group.create_task(call.run(lambda: work(call)))
+        call = AskingCall(relay, target)
+        call.run(work)
         self.tasks.add(call.task)
         call.task.add_done_callback(self.tasks.discard)
         return await self._go_on(call, relay)
@@ -236,20 +188,20 @@ class WaitingCalls:
         Raises:
             MCPError: no call of this caller's waits under that name, or an answer is none.
         """
-        call = self._waiting.get(state)
-        if call is None or (call.caller, call.target) != (relay.caller, target):
+        call, timer = self._waiting.get(state, (None, None))
+        if call is None or timer is None or (call.caller, call.target) != (relay.caller, target):
             data = {"reason": "invalid_request_state"}
             raise MCPError(mcp_types.INVALID_PARAMS, "Invalid or expired requestState", data)
         del self._waiting[state]
-        call.go_on()
+        timer.cancel()
         try:
             call.answer(responses)
         except MCPError:
-            call.cancel()
+            call.task.cancel()
             raise
         return await self._go_on(call, relay)
 
-    async def _go_on(self, call: AskingCall[_T], relay: ServerRelay) -> _T | mcp_types.InputRequiredResult:
+    async def _go_on(self, call: AskingCall, relay: ServerRelay) -> Any:
         try:
             while True:
                 outcome = await call.outcome(relay)
@@ -257,18 +209,17 @@ class WaitingCalls:
                     return outcome
                 if self._has_room(relay.caller):
                     state = secrets.token_urlsafe(24)
-                    self._waiting[state] = call
-                    call.end_after(self.wait_s, partial(self._give_up, state))
+                    timer = asyncio.get_running_loop().call_later(self.wait_s, self._give_up, state)
+                    self._waiting[state] = call, timer
                     return mcp_types.InputRequiredResult(input_requests=outcome, request_state=state)
                 call.refuse("too many calls wait for their callers' answers; try again later")
         except asyncio.CancelledError:
-            call.cancel()
+            call.task.cancel()
             raise
 
     def _has_room(self, caller: str) -> bool:
-        n_of_caller = sum(call.caller == caller for call in self._waiting.values())
+        n_of_caller = sum(call.caller == caller for call, _ in self._waiting.values())
         return len(self._waiting) < self.n_waiting and n_of_caller < self.n_of_caller
 
     def _give_up(self, state: str) -> None:
-        if (call := self._waiting.pop(state, None)) is not None:
-            call.cancel()
+        self._waiting.pop(state)[0].task.cancel()
