@@ -11,7 +11,7 @@ from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.command_line import installed_version
 
 if TYPE_CHECKING:
-    from agent_utilities.capabilities.offering import Offer, Offering
+    from agent_utilities.capabilities.offering import Offer
     from agent_utilities.graph.base import ToolGraph
     from agent_utilities.mcp.feature import Feature
     from agent_utilities.upstream.config import GatewayConfig
@@ -113,7 +113,6 @@ def gateway_features(
     files: ConfigFiles | None = None,
     *,
     offer: Offer | None = None,
-    offering: Offering | None = None,
     started_s: float | None = None,
     graph: ToolGraph | None = None,
 ) -> list[Feature]:
@@ -126,7 +125,6 @@ def gateway_features(
         config: the upstreams' configuration.
         files: the files that it is read from again when they change; None where it stays as it is.
         offer: the capabilities that callers may switch on; None for none.
-        offering: where they come from, and are read again when they change; None where they stay as they are.
         started_s: the `time.monotonic()` of its start, from which on callers wait for it; when it is first served where
             None.
         graph: the graph that queries are resolved on; the configured one where None.
@@ -144,7 +142,7 @@ def gateway_features(
     if offer is not None:
         from agent_utilities.features.capabilities.feature import Capabilities
 
-        switched = [Capabilities(offer, upstreams, query, offering)]
+        switched = [Capabilities(offer, upstreams, query)]
     return [usage, upstreams, *switched, ToolSearch(query), query, ContextReport()]
 
 

@@ -90,7 +90,6 @@ async def timed(work: Callable[[], Awaitable[object]], n: int) -> list[float]:
 async def measured(gateway: AgentServer, n: int) -> dict[str, list[float]]:
     """Return milliseconds by what was measured."""
     capabilities, router = capabilities_of(gateway).switching, query_of(gateway).resolver.capability_router
-    assert capabilities is not None
     await router.wait_until_ready()
     numbers = count()
     embedder = Embedder(MiniLM)
@@ -146,12 +145,10 @@ async def longest_hold(
     Their servers start and end on the same processors meanwhile.
     """
     capabilities = capabilities_of(gateway).switching
-    assert capabilities is not None
-    assert capabilities_of(gateway).serving is not None
     lag = Lag()
     first, *names = capabilities.offer.capabilities.by_name
     await request(naming(first))
-    await capabilities_of(gateway).serving.seen(first, 60.0)  # what reaches upstreams is imported by the first of them
+    await capabilities_of(gateway).switching.seen(first, 60.0)  # what reaches upstreams is imported by the first
     async with lag.watched():
         for name in names:
             await request(naming(name))

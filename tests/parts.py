@@ -51,6 +51,6 @@ def capabilities_of(server: AgentServer) -> Capabilities:
 
 def gateway_with(config: GatewayConfig, name: str = "gateway", **options: Any) -> AgentServer:
     """Return a gateway; see `gateway_features` and `gateway_of` for options."""
-    of_features = ("files", "offer", "offering", "started_s", "graph")
+    of_features = ("files", "offer", "started_s", "graph")
     given = {key: options.pop(key) for key in of_features if key in options}
     return gateway_of(gateway_features(config, **given), name, **options)

@@ -4,36 +4,24 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
-from agent_utilities.capabilities.bundle_file import (
-    BundleFileError,
-    Notes,
-    TableReader,
-    parsed,
-    quoted,
-    read_text,
-    real_path,
-)
+from agent_utilities.capabilities.bundle_file import BundleFileError, Notes, quoted, read_text, real_path
 from agent_utilities.capabilities.model import Capability
-from agent_utilities.capabilities.provider import read_provider, titles
+from agent_utilities.capabilities.provider import ConfigTable, ProviderTable, read_table, requirements_of, servers_in
 
 MAX_TRIGGERS = 200
 """The most triggers of one capability."""
 MAX_TRIGGER = 1000
 """The longest trigger, in characters."""
+CONFIG, DEFAULT = "config.toml", "default.toml"
 
+_SUFFIX = ".toml"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}\Z")
 _RESERVED = ("all", "none")
-
-
-@dataclass(frozen=True, slots=True)
-class _Config:
-    title: str = ""
-    description: str = ""
-    triggers: tuple[str, ...] = ()
-    domains: tuple[str, ...] = ()
+_NO_NAME = re.compile(r"[=\[\]#\n\"']")
+_LEADS_ELSEWHERE = re.compile(r"[/\\\0]|\A\.\.?\Z|\A[A-Za-z]:")
 
 
 def is_capability_name(name: str) -> bool:
@@ -51,110 +39,73 @@ def read_bundle(folder: Path, wanted: str, notes: Notes) -> Capability | None:
     """
     n_before = len(notes.problems)
     try:
-        names = provider_names(folder)
+        names = _provider_names(folder)
     except OSError as error:
         notes.problem(folder, f"can't be listed ({(error.strerror or str(error)).lower()})", "make it readable")
         return None
     notes.files += [folder / CONFIG, folder / DEFAULT, *(folder / f"{name}.toml" for name in names)]
-    config = _config(folder, notes)
-    if config.triggers and not names and not wanted and not os.path.lexists(folder / DEFAULT):
+    capability = _routed_to(folder, notes)
+    if capability.triggers and not names and not wanted and not os.path.lexists(folder / DEFAULT):
         notes.notice(folder, "has no provider: words lead to it, and it can't be switched on; add a PROVIDER.toml")
-        return _without_provider(folder, config) if len(notes.problems) == n_before else None
-    try:
-        file = chosen_file(folder, names, wanted)
-    except BundleFileError as error:
-        notes.problem(folder, error.what, error.hint)
-        return None
-    capability = _capability(folder, file, config, notes)
+    else:
+        try:
+            file = _chosen_file(folder, names, wanted)
+        except BundleFileError as error:
+            notes.problem(folder, error.what, error.hint)
+            return None
+        if (provider := read_table(ProviderTable, file, folder, notes)) is None:
+            return None
+        servers, built_in = servers_in(provider, file, notes)
+        capability = replace(
+            capability,
+            source=str(file),
+            title=provider.title or capability.title,
+            description=provider.description or capability.description,
+            provider=file.stem,
+            require=requirements_of(provider, file, notes),
+            server_refs=tuple(provider.roles.mcp.server_refs),
+            # The taps mean every tool by an empty list, as by none.
+            allowed_tools=tuple(provider.roles.mcp.allowed_tools) or None,
+            servers=servers,
+            built_in=built_in,
+        )
     return capability if len(notes.problems) == n_before else None
 
 
-def _config(folder: Path, notes: Notes) -> _Config:
-    path = folder / CONFIG
-    if not path.exists() and not path.is_symlink():
-        return _Config()
-    try:
-        text = read_text(path, folder)
-        told = parsed(text)
-    except BundleFileError as error:
-        notes.problem(path, error.what, error.hint)
-        return _Config()
-    table = TableReader(told, str(path), notes)
-    table.knows(("title", "description", "triggers", "domains"))
-    triggers = table.texts("triggers", '["browse a website"]')
+def _routed_to(folder: Path, notes: Notes) -> Capability:
+    """Return what `config.toml` says of a capability: what calls for it, and nothing that it brings along."""
+    path, config = folder / CONFIG, ConfigTable()
+    if os.path.lexists(path):
+        config = read_table(ConfigTable, path, folder, notes) or config
+    triggers, where = config.triggers, f"{path}: triggers"
     if len(triggers) > MAX_TRIGGERS:
-        notes.notice(table.where("triggers"), f"has {len(triggers)}; the first {MAX_TRIGGERS} are taken")
+        notes.notice(where, f"has {len(triggers)}; the first {MAX_TRIGGERS} are taken")
     if any(len(trigger) > MAX_TRIGGER for trigger in triggers):
-        notes.notice(table.where("triggers"), f"has some of over {MAX_TRIGGER} characters, which are cut")
-    cut = tuple(dict.fromkeys(trigger[:MAX_TRIGGER].rstrip() for trigger in triggers[:MAX_TRIGGERS]))
-    return _Config(*titles(table, text), cut, table.texts("domains", '["developer"]'))
-
-
-def _without_provider(folder: Path, config: _Config) -> Capability:
-    """Return a capability that words lead to and that brings nothing along yet."""
+        notes.notice(where, f"has some of over {MAX_TRIGGER} characters, which are cut")
     return Capability(
         name=folder.name,
-        source=str(folder / CONFIG),
+        source=str(path),
         folder=folder,
         title=config.title,
         description=config.description,
-        triggers=config.triggers,
-        domains=config.domains,
+        triggers=tuple(dict.fromkeys(trigger[:MAX_TRIGGER].rstrip() for trigger in triggers[:MAX_TRIGGERS])),
+        domains=tuple(config.domains),
     )
 
 
-def _capability(folder: Path, file: Path, config: _Config, notes: Notes) -> Capability | None:
-    try:
-        text = read_text(file, folder)
-        told = parsed(text)
-    except BundleFileError as error:
-        notes.problem(file, error.what, error.hint)
-        return None
-    provider = read_provider(text, told, str(file), f"{folder.name}/{file.name}", notes)
-    if provider is None:
-        return None
-    return Capability(
-        name=folder.name,
-        source=str(file),
-        folder=folder,
-        title=provider.title or config.title,
-        description=provider.description or config.description,
-        provider=file.stem,
-        triggers=config.triggers,
-        domains=config.domains,
-        require=provider.require,
-        server_refs=provider.server_refs,
-        allowed_tools=provider.allowed_tools,
-        servers=provider.servers,
-        built_in=provider.built_in,
-    )
-
-
-CONFIG, DEFAULT = "config.toml", "default.toml"
-_SUFFIX = ".toml"
-_NO_NAME = re.compile(r"[=\[\]#\n\"']")
-_LEADS_ELSEWHERE = re.compile(r"[/\\\0]|\A\.\.?\Z|\A[A-Za-z]:")
-
-
-def provider_names(folder: Path) -> tuple[str, ...]:
+def _provider_names(folder: Path) -> tuple[str, ...]:
     """Return the names of a bundle's providers: its files without `.toml`, sorted.
 
     Raises:
         OSError: the folder can't be listed.
     """
-    with os.scandir(folder) as entries:
-        names = sorted(entry.name for entry in entries if entry.name.endswith(_SUFFIX))
+    names = sorted(name for name in os.listdir(folder) if name.endswith(_SUFFIX))
     kept = [name for name in names if name not in (CONFIG, DEFAULT) and not name.startswith(".")]
     return tuple(name.removesuffix(_SUFFIX) for name in kept)
 
 
-def chosen_file(folder: Path, names: tuple[str, ...], wanted: str) -> Path:
-    """Return the provider's file that holds.
-
-    Args:
-        folder: the bundle's.
-        names: its providers.
-        wanted: the provider that the user chose; empty for none.
+def _chosen_file(folder: Path, names: tuple[str, ...], wanted: str) -> Path:
+    """Return the file that holds of some providers: the user's choice, the default, or the only one.
 
     Raises:
         BundleFileError: there is none, several and no default, or what the default or the user names is not there.
@@ -172,6 +123,7 @@ def chosen_file(folder: Path, names: tuple[str, ...], wanted: str) -> Path:
 
 
 def _default(folder: Path, default: Path, names: tuple[str, ...]) -> Path:
+    """Return the provider that `default.toml` links to, names, or is."""
     if default.is_symlink():
         real = real_path(default, folder)
         if real.parent != Path(os.path.realpath(folder)) or real.name == CONFIG:
@@ -190,7 +142,7 @@ def _named(folder: Path, names: tuple[str, ...], text: str, what: str) -> Path:
     if name in names:
         return folder / f"{name}{_SUFFIX}"
     if _LEADS_ELSEWHERE.search(name):
-        what = f"{what}: it leads out of the folder" if "leads" not in what else what
+        what = f"{what}: it leads out of the folder"
     raise BundleFileError(f"{quoted(text)} {what}", f"name one of {_list(names)}")
 
 

@@ -1,4 +1,4 @@
-"""Running the scripts that install what capabilities require, one at a time, and nothing of them left behind."""
+"""What capabilities need to have installed, on a gateway: looked for, and installed where its operator allows that."""
 
 from __future__ import annotations
 
@@ -6,25 +6,30 @@ import asyncio
 import logging
 import os
 import signal
-from collections import deque
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import anyio
 
-from agent_utilities.capabilities.requirements import Requirement
-from agent_utilities.runtime.waiting import Deadline, SingleFlight, in_daemon_thread
+from agent_utilities.capabilities.model import Capability
+from agent_utilities.capabilities.requirements import Requirement, read_requirement
+from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.upstream.processes.process import ProcessGuard, StderrPump, UpstreamProcess
 from agent_utilities.upstream.processes.program import CommandError, find_program, passed_on, search_folders
 from agent_utilities.upstream.processes.stderr_log import readable
 
+logger = logging.getLogger("agent_utilities.gateway")
+
 LIMIT_S = 600.0
 """Seconds that an installer may take."""
+RETRY_S = 60.0
+"""Seconds before an installer that failed is run again."""
+CHECK_S = 5.0
+"""Seconds that looking may take, on a disk that hangs."""
 KEPT_LINES = 20
-"""Lines that are kept of its output, and the most that are told of one piece of it."""
+"""The most lines that are told of one piece of an installer's output."""
 MAX_TOLD_LINES = 1000
 """Lines that are told in all."""
 MAX_LINE_CHARACTERS = 300
@@ -35,86 +40,176 @@ _ASKS_NOTHING = {"DEBIAN_FRONTEND": "noninteractive", "NONINTERACTIVE": "1"}
 """Variables by which apt and Homebrew are told that nobody answers."""
 
 OnLine = Callable[[str], None]
-"""Takes a line of an installer's output."""
+"""Takes a line of an installer's output; it must not raise."""
 
 
-@dataclass(frozen=True, slots=True)
-class Installed:
-    """What came of an installer.
+class Toolchains:
+    """Looks for what capabilities require, and installs it where that is allowed.
 
-    Args:
-        ok: whether it exited with status 0.
-        code: its exit status, negative for a signal; None where it was ended by us, or never ran.
-        lines: the last lines of its output, oldest first.
-        why: how it ended, for a person; empty where it ended well.
-    """
-
-    ok: bool
-    code: int | None
-    lines: tuple[str, ...] = ()
-    why: str = ""
-
-
-def program_path(environ: Mapping[str, str]) -> str:
-    """Return the folders that an upstream's program is looked for in, as in `PATH`.
+    Installers run one at a time, since package managers lock each other out. Each runs for one who asked: cancelled
+    with them, it is ended with all that it started.
 
     Args:
         environ: our environment.
+        allow_install: whether the operator allows that installers run; nothing else can.
+        limit_s: seconds that an installer may take.
+        clock: the present time in seconds.
     """
-    return os.pathsep.join(map(str, search_folders(environ.get("PATH", ""), _home(environ))))
 
+    def __init__(
+        self,
+        *,
+        environ: Mapping[str, str],
+        allow_install: bool,
+        limit_s: float = LIMIT_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._environ, self._allow_install, self._limit_s, self._clock = environ, allow_install, limit_s, clock
+        self._home = Path(environ.get("HOME") or Path.home())
+        self._guard: ProcessGuard | None = None
+        self._turn = asyncio.Lock()
+        self._running: anyio.CancelScope | None = None
+        self._failed: dict[Requirement, tuple[float, str]] = {}
+        self._believed: set[Requirement] = set()
 
-async def install(
-    requirement: Requirement,
-    *,
-    environ: Mapping[str, str],
-    guard: ProcessGuard,
-    on_line: OnLine,
-    limit_s: float = LIMIT_S,
-) -> Installed:
-    """Run a requirement's script by bash, and return what came of it; it can't ask anything, and has no secret of ours.
+    async def run(self, started: asyncio.Event | None = None) -> None:
+        """Let installers run until cancelled, where they are allowed; `started` is set once they can.
 
-    It runs in a session of its own. Whatever it has started has ended when this returns or is cancelled; where the
-    gateway is killed, the guard ends it.
+        One that runs at the end is ended with all that it started.
+        """
+        async with ProcessGuard() as guard:
+            self._guard = guard if self._allow_install else None
+            if started is not None:
+                started.set()
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                self._guard = None
+                if self._running is not None:
+                    self._running.cancel()
+                async with self._turn:  # once all who waited for theirs were told
+                    pass
 
-    Args:
-        requirement: what is installed; it has a script.
-        environ: our environment, of which what upstreams get is passed on.
-        guard: ends it where we can't.
-        on_line: told the lines of its output, at most `MAX_TOLD_LINES`; it must not raise.
-        limit_s: seconds after which it is ended.
-    """
-    try:
-        process = await _start(requirement, environ, guard)
-    except (CommandError, OSError, ValueError) as error:
-        return Installed(False, None, (), f"its installer could not be started: {error}")
-    output = _Output(on_line)
-    pump = StderrPump(process, output.feed)
-    try:
-        async with asyncio.timeout(limit_s):
-            await process.exited.wait()
-    except TimeoutError:
-        return Installed(False, None, tuple(output.last), f"its installer was ended after {limit_s:g} s")
-    finally:
-        await _end(process, pump)
-        output.end()
-    ok = process.exit_status == 0
-    return Installed(ok, process.exit_status, tuple(output.last), "" if ok else f"its installer {process.exit_text}")
+    async def missing(self, capabilities: Iterable[tuple[Capability, Path]]) -> Mapping[str, list[str]]:
+        """Return, of capabilities with their taps that lack what they require, a line for each of that, by name."""
+        wanted = [(each.name, name, tap) for each, tap in capabilities for name in each.require]
+        found = await self._look([(name, tap) for _, name, tap in wanted])
+        told: dict[str, list[str]] = {}
+        for (capability, *_), (requirement, why) in zip(wanted, found, strict=True):
+            if why:
+                told.setdefault(capability, []).append(self._told(requirement, why))
+        return told
 
+    async def satisfy(self, capability: Capability, tap: Path, on_line: OnLine) -> list[str]:
+        """Install what is missing of what a capability requires, where that is allowed.
 
-async def _start(requirement: Requirement, environ: Mapping[str, str], guard: ProcessGuard) -> UpstreamProcess:
-    script, marker, home = requirement.script, guard.next_marker(), _home(environ)
-    if script is None:
-        raise ValueError(requirement.problem or "it has no script")
+        Args:
+            capability: what requires.
+            tap: the folder that `deps/` stands in.
+            on_line: told what installers write, line by line.
 
-    def prepare() -> tuple[str, str]:
-        guard.start()
-        path = program_path(environ)
-        return str(find_program("bash", path=path, folder=home, home=home)), path
+        Returns:
+            A line for each requirement that is not there: what is missing, and who can do what about it.
+        """
+        lines = []
+        for requirement, why in await self._look([(name, tap) for name in capability.require]):
+            may_install = why and requirement.script is not None and self._allow_install
+            if told := await self._install(requirement, tap, on_line) if may_install else why:
+                lines.append(self._told(requirement, told))
+        return lines
 
-    bash, path = await in_daemon_thread(prepare)
-    env = {**passed_on(environ), **_ASKS_NOTHING, "PATH": path, **guard.variables(marker, environ)}
-    return await UpstreamProcess.start(bash, ["-c", _RUN, bash, str(script)], env=env, folder=home, marker=marker)
+    def _told(self, requirement: Requirement, why: str) -> str:
+        if requirement.script is None:
+            return why
+        run = f"run 'bash deps/{requirement.name}.sh' in the folder that it is from"
+        hint = f"; an operator may start the gateway with --allow-install, or {run}"
+        return f"{requirement.name}: {why}{'' if self._allow_install else hint}"
+
+    async def _look(self, wanted: list[tuple[str, Path]]) -> list[tuple[Requirement, str]]:
+        """Return requirements of taps, in their order, each with why it is not there; empty where it is."""
+
+        def look() -> list[tuple[Requirement, str]]:
+            path = self._program_path()
+            found = [read_requirement(name, tap) for name, tap in wanted]
+            return [(each, "" if each in self._believed else each.why_missing(path)) for each in found]
+
+        if not wanted:
+            return []
+        try:
+            async with asyncio.timeout(CHECK_S):
+                return await in_daemon_thread(look)
+        except TimeoutError:
+            whys = [(name, f"{name} could not be looked for within {CHECK_S:g} s") for name, _ in wanted]
+            return [(Requirement(name, problem=why), why) for name, why in whys]
+
+    async def _install(self, requirement: Requirement, tap: Path, on_line: OnLine) -> str:
+        """Return why a requirement is not there, once its installer has run; empty where it is."""
+
+        def tell(line: str) -> None:
+            on_line(f"{requirement.name}: {line}")
+
+        if self._turn.locked():
+            tell("waiting for another installer to end")
+        async with self._turn:
+            ((requirement, why),) = await self._look([(requirement.name, tap)])
+            if not why or requirement.script is None:  # somebody else has installed it meanwhile
+                return why
+            failed_at, how = self._failed.get(requirement, (-RETRY_S, ""))
+            if (left_s := failed_at + RETRY_S - self._clock()) > 0:
+                return f"{why}; {how}; it is not run again for {left_s:.0f} s"
+            if self._guard is None:
+                return f"{why}; its installer can't be run: the gateway is not serving"
+            tell(f"{why}; installing it")
+            logger.info("installing %s by %s", requirement.name, requirement.script)
+            is_ok, how = False, "its installer was ended: the gateway is not serving"
+            with anyio.CancelScope() as self._running:
+                is_ok, how = await self._run(requirement.script, self._guard, tell)
+            logger.info("installing %s: %s", requirement.name, how)
+            if not is_ok:
+                self._failed[requirement] = self._clock(), how
+            elif not requirement.check:  # nobody says what to look for, and its installer is content
+                self._believed.add(requirement)
+            ((_, why),) = await self._look([(requirement.name, tap)])
+            return f"{why}; {how}" if why else ""
+
+    async def _run(self, script: Path, guard: ProcessGuard, tell: OnLine) -> tuple[bool, str]:
+        """Run a script by bash; return whether it ended well, and how it ended, with its last word.
+
+        It can't ask anything, and has no secret of ours. It runs in a session of its own. Whatever it has started has
+        ended when this returns or is cancelled; where the gateway is killed, the guard ends it.
+        """
+        try:
+            process = await self._start(script, guard)
+        except (CommandError, OSError, ValueError) as error:
+            return False, f"its installer could not be started: {error}"
+        output = _Output(tell)
+        pump = StderrPump(process, output.feed)
+        how = f"was ended after {self._limit_s:g} s"
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._limit_s):
+                    await process.exited.wait()
+                how = process.exit_text if process.exit_status else "ended well"
+        finally:
+            await _end(process, pump)
+            output.end()
+        return how == "ended well", f"its installer {how}{f': {output.last}' if output.last else ''}"
+
+    async def _start(self, script: Path, guard: ProcessGuard) -> UpstreamProcess:
+        marker, home = guard.next_marker(), self._home
+
+        def prepare() -> tuple[str, str]:
+            guard.start()
+            path = self._program_path()
+            return str(find_program("bash", path=path, folder=home, home=home)), path
+
+        bash, path = await in_daemon_thread(prepare)
+        env = {**passed_on(self._environ), **_ASKS_NOTHING, "PATH": path, **guard.variables(marker, self._environ)}
+        return await UpstreamProcess.start(bash, ["-c", _RUN, bash, str(script)], env=env, folder=home, marker=marker)
+
+    def _program_path(self) -> str:
+        """Return the folders that an upstream's program is looked for in, as in `PATH`."""
+        return os.pathsep.join(map(str, search_folders(self._environ.get("PATH", ""), self._home)))
 
 
 async def _end(process: UpstreamProcess, pump: StderrPump) -> None:
@@ -130,142 +225,27 @@ async def _end(process: UpstreamProcess, pump: StderrPump) -> None:
         process.close()
 
 
-def _home(environ: Mapping[str, str]) -> Path:
-    return Path(environ.get("HOME") or Path.home())
-
-
 class _Output:
     """The lines of an output, told as they come: of a flood only some, of a long line only its beginning."""
 
-    def __init__(self, on_line: OnLine) -> None:
-        self.last: deque[str] = deque(maxlen=KEPT_LINES)
-        self._on_line, self._n_told = on_line, 0
-        self._rest = b""
+    def __init__(self, tell: OnLine) -> None:
+        self.last = ""
+        self._tell, self._n_told, self._rest = tell, 0, b""
 
     def feed(self, data: bytes) -> None:
         """Take what was read, in whatever pieces."""
         *lines, rest = (self._rest + data).split(b"\n")
         self._rest = rest[:_MAX_LINE_BYTES]
         for line in lines[-KEPT_LINES:]:
-            self._tell(line)
+            self._take(line)
 
     def end(self) -> None:
         """Take what was read last for a line, though it has no end."""
-        rest, self._rest = self._rest, b""
-        self._tell(rest)
+        self._take(self._rest)
 
-    def _tell(self, line: bytes) -> None:
-        if not (text := readable(line[:_MAX_LINE_BYTES])[:MAX_LINE_CHARACTERS].strip()):
-            return
-        self.last.append(text)
-        self._n_told += 1
-        if self._n_told <= MAX_TOLD_LINES:
-            self._on_line(text)
-
-
-logger = logging.getLogger("agent_utilities.gateway")
-
-_WAIT_S = 24 * 3600.0
-"""Seconds that a caller waits at most: each installer before his has its own limit."""
-
-
-class Installs:
-    """Runs installers, one at a time: package managers lock each other out.
-
-    Args:
-        environ: our environment.
-        limit_s: seconds that each may take.
-    """
-
-    def __init__(self, environ: Mapping[str, str], limit_s: float = LIMIT_S) -> None:
-        self._environ, self._limit_s = environ, limit_s
-        self._flights: SingleFlight[Requirement, Installed] = SingleFlight()
-        self._waiting: dict[Requirement, _Waiting] = {}
-        self._turn = asyncio.Lock()
-
-    async def run(self, started: asyncio.Event | None = None) -> None:
-        """Take installs until cancelled; whatever runs then is ended with all that it started.
-
-        Args:
-            started: set once installs are taken.
-        """
-        async with ProcessGuard() as guard, asyncio.TaskGroup() as group:
-            self._guard, self._flights.group = guard, group
-            if started is not None:
-                started.set()
-            try:
-                await asyncio.get_running_loop().create_future()
-            finally:
-                self._flights.group = None
-
-    async def install(self, requirement: Requirement, on_line: OnLine) -> Installed:
-        """Return what comes of a requirement's installer, which runs for all who ask meanwhile.
-
-        It is ended where all who wait for it are cancelled.
-
-        Args:
-            requirement: what is installed.
-            on_line: told the lines of its output from now on.
-
-        Raises:
-            NotRunningError: nothing is installed yet, or any more.
-        """
-        while True:
-            if requirement not in self._flights:
-                self._waiting[requirement] = _Waiting()
-            waiting = self._waiting[requirement]
-            call = partial(self._run_one, requirement, waiting)
-            waiting.listeners.append(on_line)
-            try:
-                installed = await self._flights.join(requirement, call, Deadline.after(_WAIT_S))
-            finally:
-                waiting.left(on_line)
-            if not waiting.is_abandoned:  # one that is being ended since nobody waited any more is not ours
-                return installed
-
-    async def _run_one(self, requirement: Requirement, waiting: _Waiting) -> Installed:
-        installed = Installed(False, None, (), "its installer was ended: nobody waited for it")
-        try:
-            with waiting.scope:
-                if self._turn.locked():
-                    waiting.tell("waiting for another installer to end")
-                async with self._turn:
-                    logger.info("installing %s by %s", requirement.name, requirement.script)
-                    installed = await install(
-                        requirement,
-                        environ=self._environ,
-                        guard=self._guard,
-                        on_line=waiting.tell,
-                        limit_s=self._limit_s,
-                    )
-                    logger.info("installing %s: %s", requirement.name, installed.why or "done")
-        except Exception as error:  # a flight must not raise: it would end all others
-            logger.exception("installing %s failed", requirement.name)
-            installed = Installed(False, None, (), f"its installer could not be run: {type(error).__name__}")
-        finally:
-            waiting.is_over = True
-        return installed
-
-
-class _Waiting:
-    """Who waits for an installer."""
-
-    def __init__(self) -> None:
-        self.listeners: list[OnLine] = []
-        self.scope = anyio.CancelScope()
-        self.is_over = self.is_abandoned = False
-
-    def left(self, on_line: OnLine) -> None:
-        """Take note that one no longer waits; the last of them ends the installer, where it still runs."""
-        self.listeners.remove(on_line)
-        if not self.listeners and not self.is_over:
-            self.is_abandoned = True
-            self.scope.cancel()
-
-    def tell(self, line: str) -> None:
-        """Tell a line to all of them."""
-        for on_line in tuple(self.listeners):
-            try:
-                on_line(line)
-            except Exception:
-                logger.exception("a line of an installer could not be told")
+    def _take(self, line: bytes) -> None:
+        if text := readable(line[:_MAX_LINE_BYTES])[:MAX_LINE_CHARACTERS].strip():
+            self.last = text
+            self._n_told += 1
+            if self._n_told <= MAX_TOLD_LINES:
+                self._tell(text)

@@ -9,8 +9,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-_EVERYTHING = "*"
-
 
 @dataclass(frozen=True)
 class CapabilityServer:
@@ -21,14 +19,12 @@ class CapabilityServer:
         entry: how it is reached, in the words of a server's entry in an `mcp.json`, its variables not filled in.
         tools: the only tools that are wanted of it, as it calls them; empty for all.
         source: where it stands, such as `browser/playwright.toml: mcp.servers.playwright`.
-        is_built_in: whether it is part of another host, which alone can start it; `entry` is empty then.
     """
 
     name: str
     entry: Mapping[str, Any]
     tools: tuple[str, ...] = ()
     source: str = ""
-    is_built_in: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,20 +60,11 @@ class Capability:
     servers: tuple[CapabilityServer, ...] = ()
     built_in: tuple[str, ...] = ()
 
-    @property
-    def is_toolchain(self) -> bool:
-        """Whether it is nothing but what must be installed."""
-        return bool(self.require) and not self.servers and not self.server_refs
-
     def patterns_for(self, server: str) -> tuple[str, ...]:
-        """Return the globs of the tools that are wanted of a server, as it calls them; `("*",)` for all.
-
-        Args:
-            server: its name in the file. Patterns of other servers' namespaces are none of its.
-        """
+        """Return the globs of the tools that are wanted of a server in the file, as it calls them; `("*",)` for all."""
         own = next((each.tools for each in self.servers if each.name == server), ())
         if self.allowed_tools is None:
-            return own or (_EVERYTHING,)
+            return own or ("*",)
         named = tuple(dict.fromkeys(_without_namespace(self.allowed_tools, server)))
         return tuple(tool for tool in own if any(fnmatchcase(tool, glob) for glob in named)) if own else named
 
@@ -115,22 +102,11 @@ def _without_namespace(patterns: Sequence[str], server: str) -> list[str]:
 
 
 MAX_ACTIVE = 4
-"""The most that are active where the operator does not say how many; those that he fixed do not count."""
+"""The most that are active where the operator does not say how many; those that they fixed do not count."""
 
 
-@dataclass(frozen=True, slots=True)
-class ActiveCapabilities:
-    """Names of the active capabilities, the least recently used first.
-
-    Args:
-        names: each once.
-    """
-
-    names: tuple[str, ...] = ()
-
-
-NONE_ACTIVE = ActiveCapabilities()
-"""Nothing is active."""
+Active = tuple[str, ...]
+"""Names of the active capabilities, each once, the least recently used first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,55 +119,42 @@ class CapabilityChange:
         removed: what was disabled, or gave way to what was added.
     """
 
-    active: ActiveCapabilities
+    active: Active
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
 
 
-def enable(active: ActiveCapabilities, name: str, most: int) -> CapabilityChange:
+def enable(active: Active, name: str, most: int) -> CapabilityChange:
     """Return what is active once a capability is enabled: where there are too many, the least recently used gives way.
 
-    One that is active already counts as used, and nothing gives way.
-
-    Args:
-        active: what was active.
-        name: the capability.
-        most: the most that may be active; 0 for none at all.
+    One that is active already counts as used, and nothing gives way; where `most` is 0, nothing is ever active.
     """
-    if name in active.names:
-        return CapabilityChange(touch(active, name))
+    if name in active:
+        return CapabilityChange(used(active, (name,)))
     if most <= 0:
         return CapabilityChange(active)
-    names = (*active.names, name)
-    gone, kept = names[: max(0, len(names) - most)], names[max(0, len(names) - most) :]
-    return CapabilityChange(ActiveCapabilities(kept), (name,), gone)
+    names = (*active, name)
+    n_gone = max(0, len(names) - most)
+    return CapabilityChange(names[n_gone:], (name,), names[:n_gone])
 
 
-def disable(active: ActiveCapabilities, name: str) -> CapabilityChange:
+def disable(active: Active, name: str) -> CapabilityChange:
     """Return what is active once a capability is disabled; one that is not active changes nothing."""
-    if name not in active.names:
+    if name not in active:
         return CapabilityChange(active)
-    return CapabilityChange(ActiveCapabilities(tuple(each for each in active.names if each != name)), (), (name,))
+    return CapabilityChange(tuple(each for each in active if each != name), (), (name,))
 
 
-def touch(active: ActiveCapabilities, name: str) -> ActiveCapabilities:
-    """Return the same with one counting as used last; one that is not active is passed over."""
-    if name not in active.names or active.names[-1] == name:
-        return active
-    return ActiveCapabilities((*(each for each in active.names if each != name), name))
+def used(active: Active, names: Container[str]) -> Active:
+    """Return the same with some of them counting as used last; those that are not active are passed over."""
+    return tuple(sorted(active, key=lambda name: name in names))
 
 
-def brought(names: Sequence[str], usable: Container[str], most: int) -> ActiveCapabilities:
-    """Return what of a caller's list is active: what there is and he may use, the last ones where they are too many.
-
-    Args:
-        names: as he gave them, the least recently used first.
-        usable: the capabilities that there are for him.
-        most: the most that may be active.
-    """
+def brought(names: Sequence[str], usable: Container[str], most: int) -> Active:
+    """Return what of a caller's list is active: what they may use, the last ones where they are too many."""
     # The last mention of a name counts: what is used again is used last.
     known = [name for name in dict.fromkeys(reversed(names)) if name in usable][: max(0, most)]
-    return ActiveCapabilities(tuple(reversed(known)))
+    return tuple(reversed(known))
 
 
 LEAST_CHARACTERS = 8
@@ -214,11 +177,7 @@ class Gate:
     margin_of_one: float = 0.0
 
     def of_words(self, n_words: int) -> Gate:
-        """Return the gate for so much that was said.
-
-        Args:
-            n_words: how many different words of it say something by themselves.
-        """
+        """Return the gate for what was said, of which so many different words say something by themselves."""
         return Gate(self.threshold, max(self.margin, self.margin_of_one / max(1, n_words) ** 2))
 
 
@@ -255,14 +214,7 @@ class Route:
 
 
 def routed(scores: tuple[tuple[str, float], ...], gate: Gate, n_words: int, *, by_words: bool = False) -> Route:
-    """Return the route that scores come to under a gate.
-
-    Args:
-        scores: name and score, best first.
-        gate: what the best must clear.
-        n_words: how many different words of what was said say something by themselves.
-        by_words: whether words alone were compared.
-    """
+    """Return the route that scores, best first, come to under a gate; for `n_words` see `Gate.of_words`."""
     if not scores:
         return Route(gate=gate, cause="no capability has triggers", by_words=by_words)
     gate = gate.of_words(n_words)

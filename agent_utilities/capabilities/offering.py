@@ -1,4 +1,4 @@
-"""What an operator offers: the capabilities of his folders, read when the gateway starts and again when they change."""
+"""What an operator offers: the capabilities of folders, read when the gateway starts and when they change."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ class Offer:
     """What the operator offers.
 
     Args:
-        capabilities: every capability of his folders.
+        capabilities: every capability of their folders.
         servers: what each brings along.
         fixed: those that are on for everybody.
         most: the most that one caller may have on besides.
         routes: whether words switch capabilities on.
+        source: where they come from, to be read again when that changes; None where they stay as they are.
     """
 
     capabilities: Capabilities = field(default_factory=Capabilities)
@@ -38,6 +39,7 @@ class Offer:
     fixed: tuple[str, ...] = ()
     most: int = MAX_ACTIVE
     routes: bool = True
+    source: Offering | None = None
 
 
 @dataclass(frozen=True)
@@ -49,9 +51,7 @@ class Offering:
         environ: the environment, for variables.
         folder: the gateway's working folder, where servers run.
         providers: by capability, the provider that the user chose.
-        fixed: those that are on for everybody from the start.
-        most: the most others that one caller may have on.
-        routes: whether words switch capabilities on.
+        fixed, most, routes: of the `Offer`.
         allow_install: whether what is missing is installed when a capability is switched on.
     """
 
@@ -65,10 +65,7 @@ class Offering:
     allow_install: bool = False
 
     def read(self, own: Sequence[UpstreamConfig]) -> Offer:
-        """Return what there is now.
-
-        Args:
-            own: the servers of the gateway's own configuration.
+        """Return what there is now, beside the servers of a gateway's own configuration.
 
         Raises:
             InputError: a folder is not there or can't be listed, or a capability that is to be on is not in any.
@@ -95,15 +92,12 @@ class Offering:
     def with_servers(self, capabilities: Capabilities, own: Sequence[UpstreamConfig]) -> Offer:
         """Return an offer of capabilities beside the servers of a gateway's own configuration."""
         servers = servers_of(capabilities, own, self.environ, self.folder)
-        return Offer(capabilities, servers, self.fixed, self.most, routes=self.routes)
+        return Offer(capabilities, servers, self.fixed, self.most, self.routes, self)
 
     async def changes(self, known: Capabilities) -> AsyncIterator[Capabilities]:
-        """Yield the capabilities whenever their files have changed, until cancelled.
+        """Yield the capabilities whenever their files are others than what is known, until cancelled.
 
         What can't be read any more changes nothing, and a log line says why; see `edited`.
-
-        Args:
-            known: what there was.
         """
         while True:
             async for _ in touched(known.files):

@@ -1,116 +1,180 @@
-"""A provider of a capability: what its file says, and the servers that it brings along."""
+"""The tables of a bundle's files: what they may say, and the servers that a provider's file brings along."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
 
-from agent_utilities.capabilities.bundle_file import Notes, TableReader, quoted
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from agent_utilities.capabilities.bundle_file import BundleFileError, Notes, parsed, quoted, read_text
 from agent_utilities.capabilities.model import CapabilityServer
 
+MAX_NAME = 128
+"""The longest name of a server, in characters."""
 _REQUIREMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*/[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")
-_KEYS = ("title", "description", "deps", "roles", "mcp")
 _LONGEST_TITLE, _LONGEST_DESCRIPTION = 200, 2000
+_STDIO, _HTTP = ("stdio", "stdin"), ("http", "sse")
+_BUILTIN = "builtin"
+"""The type of a server that is part of another host."""
+
+_Text = Annotated[str, StringConstraints(strip_whitespace=True)]
+_Texts = Annotated[list[_Text], AfterValidator(lambda texts: list(dict.fromkeys(filter(None, texts))))]
+_Values = dict[str, bool | int | float | str]
 
 
-@dataclass(frozen=True, slots=True)
-class Provider:
-    """What a provider's file says; see `Capability`."""
+class _Table(BaseModel):
+    """A table of a file; keys that nobody knows are passed over, and told."""
 
-    title: str
-    description: str
-    require: tuple[str, ...]
-    server_refs: tuple[str, ...]
-    allowed_tools: tuple[str, ...] | None
-    servers: tuple[CapabilityServer, ...]
-    built_in: tuple[str, ...]
+    model_config = ConfigDict(strict=True, extra="allow")
 
 
-def read_provider(text: str, told: Mapping[str, Any], file: str, label: str, notes: Notes) -> Provider | None:
-    """Return what a provider's file says; None where something is wrong with it, all of which is told.
+class _Deps(_Table):
+    require: _Texts = []
 
-    Args:
-        text: the file's text, whose head comment may have the title.
-        told: what it says as TOML.
-        file: the file, as messages name it.
-        label: its folder and name, as a server's source.
-        notes: what is told is added here.
+
+class _Wanted(_Table):
+    server_refs: _Texts = []
+    allowed_tools: _Texts = []
+
+
+class _Roles(_Table):
+    mcp: _Wanted = _Wanted()
+
+
+class _Server(_Table):
+    name: _Text = ""
+    type: _Text = ""
+    command: _Text = ""
+    args: list[str | int] = []
+    url: _Text = ""
+    env: _Values = {}
+    headers: _Values = {}
+    timeout_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    tools: _Texts = []
+
+
+class _Mcp(_Table):
+    servers: list[_Server] = []
+
+
+class _Titled(_Table):
+    title: _Text = ""
+    description: _Text = ""
+
+
+class ConfigTable(_Titled):
+    """What `config.toml` says: what calls for the capability, and the profiles that see it."""
+
+    triggers: _Texts = []
+    domains: _Texts = []
+
+
+class ProviderTable(_Titled):
+    """What a provider's file says: what it requires, which tools it wants, and its servers."""
+
+    deps: _Deps = _Deps()
+    roles: _Roles = _Roles()
+    mcp: _Mcp = _Mcp()
+
+
+_TABLE, _TEXT, _VALUES = "write it as a table", "write a text", 'write a table of texts, such as { NAME = "value" }'
+_LIST = "write a list of texts, such as"
+_HINTS = {
+    **dict.fromkeys(("deps", "roles", "mcp"), _TABLE),
+    **dict.fromkeys(("title", "description", "name", "type", "command", "url"), _TEXT),
+    **dict.fromkeys(("env", "headers"), _VALUES),
+    "triggers": f'{_LIST} ["browse a website"]',
+    "domains": f'{_LIST} ["developer"]',
+    "require": f'{_LIST} ["astral-sh/uv"]',
+    "server_refs": f'{_LIST} ["git"]',
+    "allowed_tools": f'{_LIST} ["git:*"]',
+    "tools": f'{_LIST} ["read_file"]',
+    "args": f'{_LIST} ["-y", "NAME"]',
+    "servers": "write each as a table: [[mcp.servers]]",
+    "timeout_seconds": "write a number of seconds above 0, such as 60",
+}
+"""What would do, by the key of the value that is wrong."""
+
+_T = TypeVar("_T", bound=_Titled)
+
+
+def read_table(kind: type[_T], path: Path, folder: Path, notes: Notes) -> _T | None:
+    """Return what a bundle's file says; None where something is wrong with it, all of which is told.
+
+    Title and description are the keys', or else the head comment's.
     """
-    n_before = len(notes.problems)
-    table = TableReader(told, file, notes)
-    table.knows(_KEYS)
-    deps, roles = table.table("deps"), table.table("roles")
-    deps.knows(("require",))
-    roles.knows(("mcp",))
-    wanted = roles.table("mcp")
-    wanted.knows(("server_refs", "allowed_tools"))
-    mcp = table.table("mcp")
-    mcp.knows(("servers",))
-    title, description = titles(table, text)
-    servers, built_in = _servers(mcp, label, notes)
-    provider = Provider(
-        title=title,
-        description=description,
-        require=_requirements(deps),
-        server_refs=wanted.texts("server_refs", '["git"]'),
-        # The taps mean every tool by an empty list, as by none.
-        allowed_tools=wanted.texts("allowed_tools", '["git:*"]') or None,
-        servers=servers,
-        built_in=built_in,
-    )
-    return provider if len(notes.problems) == n_before else None
+    try:
+        text = read_text(path, folder)
+        told = parsed(text)
+    except BundleFileError as error:
+        notes.problem(path, error.what, error.hint)
+        return None
+    try:
+        table = kind.model_validate(told)
+    except ValidationError as error:
+        for where, what, hint in _problems(error, told):
+            notes.problem(f"{path}: {where}", what, hint)
+        return None
+    for place, key in _unknown(table, ""):
+        notes.pass_over(f"{path}: {place}" if place else path, key)
+    head = _head_comment(text)
+    table.title = _shortened(table.title or head.get("title", ""), _LONGEST_TITLE)
+    table.description = _shortened(table.description or head.get("description", ""), _LONGEST_DESCRIPTION)
+    return table
 
 
-def titles(table: TableReader, text: str) -> tuple[str, str]:
-    """Return title and description: the keys', or else the head comment's."""
-    head = head_comment(text)
-    title = table.text("title") or head.get("title", "")
-    description = table.text("description") or head.get("description", "")
-    return _shortened(title, _LONGEST_TITLE), _shortened(description, _LONGEST_DESCRIPTION)
+def _problems(error: ValidationError, told: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Yield for each value that is wrong where it stands, what is wrong, and what would do."""
+    seen = set()
+    for each in error.errors(include_url=False, include_context=False):
+        place = each["loc"]
+        while place[-1] not in _HINTS:
+            place = place[:-1]
+        if place not in seen:
+            seen.add(place)
+            verb, where, key = "is" if place == each["loc"] else "has", _dotted(place, told), str(place[-1])
+            what = quoted(str(each["input"])) if key == "timeout_seconds" else _described(each["input"])
+            yield where, f"{verb} {what}", f"{_TABLE}: [{where}]" if _HINTS[key] == _TABLE else _HINTS[key]
 
 
-def _requirements(deps: TableReader) -> tuple[str, ...]:
-    require = deps.texts("require", '["astral-sh/uv"]')
-    for each in require:
-        if not _REQUIREMENT.match(each):  # it names a file of the tap: nothing of it may lead elsewhere
-            deps.wrong("require", f"{quoted(each)} is no OWNER/TOOL", "write it as OWNER/TOOL, such as astral-sh/uv")
-    return require
+def _dotted(place: Sequence[int | str], told: Mapping[str, Any]) -> str:
+    """Return a place as messages have it, such as `mcp.servers.git.args`; a server without a name by its index."""
+    if len(place) > 2 and isinstance(place[2], int):
+        name = told["mcp"]["servers"][place[2]].get("name")
+        index = name.strip() if isinstance(name, str) and _is_server_name(name.strip()) else f"[{place[2]}]"
+        return ".".join(map(str, ("mcp.servers", index, *place[3:]))).replace(".[", "[")
+    return ".".join(map(str, place))
 
 
-def _servers(mcp: TableReader, label: str, notes: Notes) -> tuple[tuple[CapabilityServer, ...], tuple[str, ...]]:
-    """Return the servers that can be had, and the names of those that are built into another host."""
-    servers, built_in = dict[str, CapabilityServer](), list[str]()
-    for table in mcp.tables("servers"):
-        server = read_server(table, label, notes)
-        if server is None:
-            continue
-        if server.is_built_in:
-            built_in.append(server.name)
-        elif server.name in servers:
-            table.wrong("name", f"{quoted(server.name)} stands twice", "rename one of the two")
-        else:
-            servers[server.name] = server
-    return tuple(servers.values()), tuple(dict.fromkeys(built_in))
+def _described(value: object) -> str:
+    """Return what a value is, without it."""
+    names = {dict: "a table", list: "a list", str: "a text", bool: "a switch", int: "a number", float: "a number"}
+    return next((name for kind, name in names.items() if isinstance(value, kind)), "a date or time")
 
 
-def _shortened(text: str, longest: int) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= longest else line[: longest - 1] + "…"
+def _unknown(table: BaseModel, place: str) -> Iterator[tuple[str, str]]:
+    """Yield the keys that nobody knows, each with the place of its table."""
+    for key in table.model_extra or ():
+        yield place, key
+    for key, value in table:
+        where = f"{place}.{key}" if place else key
+        if isinstance(value, BaseModel):
+            yield from _unknown(value, where)
+        elif isinstance(value, list):
+            for each in value:
+                if isinstance(each, _Server):
+                    yield from _unknown(each, f"{where}.{each.name}")
 
 
 _LINE = re.compile(r"#\s*(?P<key>[A-Za-z]+):\s*(?P<value>.*)\Z")
 
 
-def head_comment(text: str) -> Mapping[str, str]:
-    """Return what the comment at the head of a file says, by its keys in lower case: `title`, `description`.
-
-    The first line of a key holds. What stands below the first line that is no comment is none of it.
-
-    Args:
-        text: the file's.
-    """
+def _head_comment(text: str) -> Mapping[str, str]:
+    """Return what the comment at the head of a file says, by keys in lower case; the first line of a key holds."""
     told: dict[str, str] = {}
     for line in map(str.strip, text.split("\n")):
         if line and not line.startswith("#"):
@@ -120,93 +184,78 @@ def head_comment(text: str) -> Mapping[str, str]:
     return told
 
 
-MAX_NAME = 128
-"""The longest name of a server, in characters."""
-
-BUILTIN = "builtin"
-"""The type of a server that is part of another host."""
-
-_SERVER_KEYS = ("name", "type", "command", "args", "url", "env", "headers", "timeout_seconds", "tools")
-_STDIO, _HTTP = ("stdio", "stdin"), ("http", "sse")
+def _shortened(text: str, longest: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= longest else line[: longest - 1] + "…"
 
 
-def read_server(table: TableReader, label: str, notes: Notes) -> CapabilityServer | None:
-    """Return a server; None where something is wrong with it, all of which is told.
-
-    Args:
-        table: its table.
-        label: the file, as the server's source names it: folder and file.
-        notes: what is told is added here.
-    """
-    name = table.text("name")
-    if not is_server_name(name):
-        table.wrong("name", f"{quoted(name)} can't be a server's", 'write letters, digits, `-` or `_`, such as "git"')
-        return None
-    table = table.named(name)
-    n_before = len(notes.problems)
-    table.knows(_SERVER_KEYS)
-    tools = table.texts("tools", '["read_file"]')
-    if table.text("type").lower() == BUILTIN:
-        return CapabilityServer(name, {}, tools, f"{label}: mcp.servers.{name}", is_built_in=True)
-    entry = translated(_entry(table))
-    if len(notes.problems) > n_before:
-        return None
-    for placeholder in untranslated(entry):
-        notes.notice(table.where(), f"{placeholder} means nothing here, and is taken as it stands")
-    return CapabilityServer(name, entry, tools, f"{label}: mcp.servers.{name}")
+def requirements_of(provider: ProviderTable, path: Path, notes: Notes) -> tuple[str, ...]:
+    """Return what a provider requires."""
+    for each in provider.deps.require:
+        if not _REQUIREMENT.match(each):  # it names a file of the tap: nothing of it may lead elsewhere
+            hint = "write it as OWNER/TOOL, such as astral-sh/uv"
+            notes.problem(f"{path}: deps.require", f"{quoted(each)} is no OWNER/TOOL", hint)
+    return tuple(provider.deps.require)
 
 
-def is_server_name(name: str) -> bool:
+def servers_in(
+    provider: ProviderTable, path: Path, notes: Notes
+) -> tuple[tuple[CapabilityServer, ...], tuple[str, ...]]:
+    """Return the servers that can be had, and the names of those that are built into another host."""
+    servers, built_in = dict[str, CapabilityServer](), list[str]()
+    for i, table in enumerate(provider.mcp.servers):
+        where, name = f"{path}: mcp.servers.{table.name}", table.name
+        if not _is_server_name(name):
+            hint = 'write letters, digits, `-` or `_`, such as "git"'
+            notes.problem(f"{path}: mcp.servers[{i}].name", f"{quoted(name)} can't be a server's", hint)
+        elif table.type.lower() == _BUILTIN:
+            built_in.append(name)
+        elif name in servers:
+            notes.problem(f"{where}.name", f"{quoted(name)} stands twice", "rename one of the two")
+        else:
+            entry = _entry(table, where, notes)
+            source = f"{path.parent.name}/{path.name}: mcp.servers.{name}"
+            servers[name] = CapabilityServer(name, entry, tuple(table.tools), source)
+    return tuple(servers.values()), tuple(dict.fromkeys(built_in))
+
+
+def _is_server_name(name: str) -> bool:
     """Whether a text can be a server's name: a toolset's, without the `:` that ends it in a pattern."""
-    is_plain = bool(name) and name == name.strip() and name.isprintable()
-    return is_plain and len(name) <= MAX_NAME and "," not in name and ":" not in name
-
-
-def _entry(table: TableReader) -> dict[str, Any]:
-    """Return what a server's entry in an `mcp.json` would say."""
-    kind, command, url = table.text("type").lower(), table.text("command"), table.text("url")
-    if not kind:
-        kind = "stdio" if command else "http"
-    if kind not in (*_STDIO, *_HTTP):
-        table.wrong("type", f"is {quoted(kind)}", 'write "stdio", "http" or "builtin"')
-        return {}
-    seconds = table.seconds("timeout_seconds")
-    timeout = {} if seconds is None else {"timeoutSeconds": seconds}
-    if kind in _STDIO:
-        if not command:
-            table.wrong("command", "is not there", 'write the program, such as "npx"')
-        return {"type": "stdio", "command": command, "args": table.words("args"), "env": table.values("env"), **timeout}
-    if not url:
-        table.wrong("url", "is not there", "write an address, such as https://example.com/mcp")
-    return {"type": kind, "url": url, "headers": table.values("headers"), **timeout}
+    return bool(name) and name.isprintable() and len(name) <= MAX_NAME and "," not in name and ":" not in name
 
 
 _VARIABLE = re.compile(r"\{\{(?:ENV|INPUT):([A-Za-z_][A-Za-z0-9_]*)\}\}")
 _PLACEHOLDER = re.compile(r"\{\{[A-Z]+(?::[^{}]*)?\}\}")
-_FOLDER = "{{CWD}}"
 
 
-def translated(value: Any) -> Any:
-    """Return a value with the placeholders in its texts as references; nothing is filled in.
+def _entry(table: _Server, where: str, notes: Notes) -> dict[str, Any]:
+    """Return what a server's entry in an `mcp.json` would say; nothing in it is filled in.
 
     `{{ENV:VAR}}`, and `{{INPUT:VAR}}` that another host would ask its user for, become `${env:VAR}`; `{{CWD}}` becomes
     `${workspaceFolder}`. What a variable holds is not looked into for more, here or later.
-
-    Args:
-        value: a text, or a list or table with texts; keys are left as they are.
     """
-    if isinstance(value, str):
-        return _VARIABLE.sub(r"${env:\1}", value).replace(_FOLDER, "${workspaceFolder}")
-    if isinstance(value, dict):
-        return {key: translated(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [translated(each) for each in value]
-    return value
+    kind = table.type.lower() or ("stdio" if table.command else "http")
+    entry: dict[str, Any] = {"type": kind}
+    if kind in _STDIO:
+        if not table.command:
+            notes.problem(f"{where}.command", "is not there", 'write the program, such as "npx"')
+        args = [str(each) for each in table.args]
+        entry = {"type": "stdio", "command": table.command, "args": args, "env": _as_texts(table.env)}
+    elif kind in _HTTP:
+        if not table.url:
+            notes.problem(f"{where}.url", "is not there", "write an address, such as https://example.com/mcp")
+        entry |= {"url": table.url, "headers": _as_texts(table.headers)}
+    else:
+        notes.problem(f"{where}.type", f"is {quoted(kind)}", 'write "stdio", "http" or "builtin"')
+    if table.timeout_seconds is not None:
+        entry["timeoutSeconds"] = table.timeout_seconds
+    text = json.dumps(entry, ensure_ascii=False)
+    text = _VARIABLE.sub(r"${env:\1}", text).replace("{{CWD}}", "${workspaceFolder}")
+    for placeholder in dict.fromkeys(_PLACEHOLDER.findall(text)):
+        notes.notice(where, f"{placeholder} means nothing here, and is taken as it stands")
+    translated: dict[str, Any] = json.loads(text)
+    return translated
 
 
-def untranslated(value: Any) -> tuple[str, ...]:
-    """Return the placeholders in a translated value that mean nothing here, each once."""
-    if isinstance(value, str):
-        return tuple(dict.fromkeys(_PLACEHOLDER.findall(value)))
-    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
-    return tuple(dict.fromkeys(placeholder for each in inside for placeholder in untranslated(each)))
+def _as_texts(values: _Values) -> dict[str, str]:
+    return {name: str(each).lower() if isinstance(each, bool) else str(each) for name, each in values.items()}

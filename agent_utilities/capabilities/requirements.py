@@ -9,13 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_utilities.capabilities.model import Capability
-
 HEAD_BYTES = 8 * 1024
 """How much of a script is read: its head comment stands there."""
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,99}/[A-Za-z0-9][\w.+-]{0,99}", re.ASCII)
 _SHOWN_CHARACTERS = 80
-_FACT = re.compile(r"#+\s*(check|description)\s*:(.*)", re.IGNORECASE)
+_CHECK = re.compile(r"#+\s*check\s*:(.*)", re.IGNORECASE)
 _PROGRAM = re.compile(r"/?[A-Za-z0-9_][\w.+@-]*(/[\w.+@-]+)*", re.ASCII)
 _ASKING = ("command -v ", "command -V ", "which ", "type -P ", "type -p ", "type ", "hash ")
 """How a shell is asked whether there is a command: what is asked for stands after it."""
@@ -31,14 +29,12 @@ class Requirement:
         name: as the capability names it, `OWNER/TOOL`.
         check: the command that its script says to look for, verbatim; empty where it says none.
         script: what would install it; None where there is no such script.
-        description: what its script says of itself; may be empty.
         problem: why `script` is None, for a person; empty where there is one.
     """
 
     name: str
     check: str = ""
     script: Path | None = None
-    description: str = ""
     problem: str = ""
 
     @property
@@ -49,55 +45,20 @@ class Requirement:
         word = asked.split(maxsplit=1)[0] if asked.strip() else ""
         return word if _PROGRAM.fullmatch(word) and word not in _TESTS else ""
 
-
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """Whether a requirement is there.
-
-    Args:
-        requirement: what was looked for.
-        is_there: whether its program was found.
-        where: the program's path, where it was.
-        why: what was not found, or can't be told, for a person; empty where it is there.
-    """
-
-    requirement: Requirement
-    is_there: bool
-    where: str = ""
-    why: str = ""
-
-
-def check_all(capability: Capability, tap: Path, path: str) -> tuple[Checked, ...]:
-    """Return whether what a capability requires is there, in its order, each once. Nothing is run.
-
-    Args:
-        capability: what requires.
-        tap: the folder that `deps/` stands in, beside `capabilities/`.
-        path: the folders that its servers' programs are looked for in, as in `PATH`.
-    """
-    return tuple(check(read_requirement(name, tap), path) for name in dict.fromkeys(capability.require))
-
-
-def check(requirement: Requirement, path: str) -> Checked:
-    """Return whether a requirement's program is in the folders of a `PATH`. Nothing is run.
-
-    Args:
-        requirement: what is looked for.
-        path: folders, as in `PATH`.
-    """
-    if requirement.problem:
-        return Checked(requirement, False, why=requirement.problem)
-    script = f"deps/{requirement.name}.sh"
-    if not requirement.check:
-        return Checked(requirement, False, why=f"{script} has no line '# check: COMMAND', so it can't be looked for")
-    if not (program := requirement.program):
-        shown = _shown(requirement.check)
-        return Checked(requirement, False, why=f"the check {shown} in {script} names no command: write its name alone")
-    try:
-        where = shutil.which(program, path=path)
-    except (OSError, ValueError):
-        where = None
-    return Checked(requirement, where is not None, where or "", "" if where else f"{program!r} is not installed")
+    def why_missing(self, path: str) -> str:
+        """Return why its program is not in the folders of a `PATH`, for a person; empty where it is. Nothing is run."""
+        if self.problem:
+            return self.problem
+        script = f"deps/{self.name}.sh"
+        if not self.check:
+            return f"{script} has no line '# check: COMMAND', so it can't be looked for"
+        if not (program := self.program):
+            return f"the check {_shown(self.check)} in {script} names no command: write its name alone"
+        try:
+            is_there = shutil.which(program, path=path) is not None
+        except (OSError, ValueError):
+            is_there = False
+        return "" if is_there else f"{program!r} is not installed"
 
 
 def read_requirement(name: str, tap: Path) -> Requirement:
@@ -105,28 +66,22 @@ def read_requirement(name: str, tap: Path) -> Requirement:
 
     Args:
         name: `OWNER/TOOL`, as a capability names it.
-        tap: the folder that `deps/` stands in.
+        tap: the folder that `deps/` stands in, beside `capabilities/`.
     """
     if not _NAME.fullmatch(name) or ".." in name:
         return Requirement(name, problem=f"{_shown(name)} names no requirement: write OWNER/TOOL, as in docker/docker")
     script = tap / "deps" / f"{name}.sh"
     try:
-        inside = script.resolve(strict=True).is_relative_to((tap / "deps").resolve(strict=True))
+        if not script.resolve(strict=True).is_relative_to((tap / "deps").resolve(strict=True)):
+            what = "is a link that leads out of deps/: put the script itself there"
+            return Requirement(name, problem=f"deps/{name}.sh {what}")
     except (OSError, RuntimeError):
         return Requirement(name, problem=f"there is no deps/{name}.sh beside capabilities/: add it, or drop it there")
-    if not inside:
-        return Requirement(
-            name, problem=f"deps/{name}.sh is a link that leads out of deps/: put the script itself there"
-        )
     try:
         head = _head(script)
     except OSError as error:
         return Requirement(name, problem=f"deps/{name}.sh can't be read: {error.strerror or error}")
-    facts: dict[str, str] = {}
-    for key, value in _facts(head):
-        facts.setdefault(key, value)
-    description = "".join(filter(str.isprintable, facts.get("description", "")))
-    return Requirement(name, facts.get("check", ""), script.absolute(), description)
+    return Requirement(name, next(_checks(head), ""), script.absolute())
 
 
 def _head(script: Path) -> str:
@@ -138,14 +93,13 @@ def _head(script: Path) -> str:
         return file.read(HEAD_BYTES).decode("utf-8-sig", errors="replace")
 
 
-def _facts(head: str) -> Iterator[tuple[str, str]]:
-    """Yield the keys and values of a head comment, which ends where the script begins."""
-    for line in head.splitlines():
-        text = line.strip()
+def _checks(head: str) -> Iterator[str]:
+    """Yield the checks of a head comment, which ends where the script begins."""
+    for text in map(str.strip, head.splitlines()):
         if text and not text.startswith("#"):
             return
-        if found := _FACT.fullmatch(text):
-            yield found[1].lower(), found[2].strip()
+        if found := _CHECK.fullmatch(text):
+            yield found[1].strip()
 
 
 def _shown(text: str) -> str:

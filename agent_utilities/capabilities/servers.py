@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import get_args
 
 from agent_utilities.capabilities.bundle_file import one_line
 from agent_utilities.capabilities.model import Capabilities, Capability, CapabilityServer
 from agent_utilities.catalog.model import Entry as CatalogEntry
 from agent_utilities.catalog.model import entry
-from agent_utilities.selection.model import NameSet, fold
+from agent_utilities.selection.model import fold
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.configuration.host_files import user_home
 from agent_utilities.upstream.configuration.server_entry import MAX_NAME, Entry, Reader
-from agent_utilities.upstream.configuration.variables import VariableError, Variables, names_in
-from agent_utilities.visibility.bounds import Bounds, Rule, RuleName, every_name
+from agent_utilities.upstream.configuration.variables import Variables
+from agent_utilities.visibility.bounds import Bounds
 
 
 @dataclass(frozen=True)
@@ -62,13 +61,7 @@ def servers_of(
 
 
 class _Placing:
-    """Places capabilities one after another: the first of a server's name has it.
-
-    Args:
-        gateway: the gateway's own servers, by their folded names.
-        environ: the environment.
-        folder: the gateway's working folder.
-    """
+    """Places capabilities one after another, beside the gateway's own servers: the first of a server's name has it."""
 
     def __init__(self, gateway: Mapping[str, UpstreamConfig], environ: Mapping[str, str], folder: Path) -> None:
         self._environ, self._folder = environ, folder
@@ -100,8 +93,7 @@ class _Placing:
 
     def _read(self, capability: Capability, servers: Sequence[CapabilityServer]) -> tuple[list[UpstreamConfig], str]:
         """Return servers as an `mcp.json` would have them, and what is wrong with any of them."""
-        home = user_home(self._environ)
-        variables = Variables(self._environ, self._folder, home)
+        variables = Variables(self._environ, self._folder, user_home(self._environ))
         reader = Reader(variables, self._folder, is_in_seconds=True)
         read = [(server, reader.read(Entry(server.name, server.entry, server.source))) for server in servers]
         self.notices += reader.notices
@@ -116,9 +108,7 @@ class _Placing:
             for server, config in read
             if config is not None
         ]
-        if not reader.problems:
-            return configs, ""
-        return [], _unset(servers, variables) or " | ".join(reader.problems)
+        return ([], " | ".join(reader.problems)) if reader.problems else (configs, "")
 
     def _own(self, capability: Capability) -> tuple[dict[str, tuple[str, ...]], list[str]]:
         """Return the gateway's own servers that a capability refers to, and a line for each that is no server."""
@@ -182,34 +172,6 @@ def _is_one(config: UpstreamConfig, other: UpstreamConfig) -> bool:
     return all(getattr(config, name) == getattr(other, name) for name in same)
 
 
-def _unset(servers: Sequence[CapabilityServer], variables: Variables) -> str:
-    """Return which variables are not set that the first server needs which lacks any; empty where none does."""
-    for server in servers:
-        texts = [text for text in _texts(server.entry) if ":-" not in text]
-        names = dict.fromkeys(name for text in texts for name in names_in(text) if _is_unset(name, variables))
-        if names:
-            what, them = ("variables", "them") if len(names) > 1 else ("variable", "it")
-            verb = "are" if len(names) > 1 else "is"
-            return f"{server.source}: the {what} {', '.join(names)} {verb} not set; set {them}"
-    return ""
-
-
-def _is_unset(name: str, variables: Variables) -> bool:
-    try:
-        variables.fill(f"${{{name}}}")
-    except VariableError:
-        return True
-    return False
-
-
-def _texts(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from _texts(each)
-
-
 def _brings_nothing(capability: Capability) -> str:
     names = _referred_to(capability)
     if not names:
@@ -231,10 +193,7 @@ def _source(capability: Capability) -> str:
     return f"{capability.name}/{Path(capability.source).name}"
 
 
-ALL_RULES: frozenset[str] = frozenset(get_args(RuleName))
-_DENIES = frozenset(("denied_tool", "denied_tag"))
-_NOT_ASKED = frozenset(("inactive",))
-"""That nothing of it is active yet is no reason to keep a capability from anybody."""
+_DENIES = ("denied_tool", "denied_tag")
 
 
 def usable_capabilities(
@@ -249,19 +208,17 @@ def usable_capabilities(
     Args:
         capabilities: all there are.
         servers: what each brings along.
-        bounds: the caller's, which of tools that were never seen are asked by the name of their server.
-        profile: the profile that holds for him, folded; None for none.
-        seen: by server, its tools as the catalog has them, of servers whose tools are known.
+        bounds: the caller's; that nothing of a capability is active yet is no reason to keep it from anybody.
+        profile: the profile that holds for them, folded; None for none.
+        seen: by server, its tools as the catalog has them, of servers whose tools are known; others are judged by the
+            server's name.
     """
     return frozenset(
         name
         for name, each in capabilities.by_name.items()
-        if _is_seen_by(each, profile) and _may_leave_anything(each, servers, bounds, seen)
+        if (profile is None or not each.domains or profile in map(fold, each.domains))
+        and _may_leave_anything(each, servers, bounds, seen)
     )
-
-
-def _is_seen_by(capability: Capability, profile: str | None) -> bool:
-    return profile is None or not capability.domains or profile in map(fold, capability.domains)
 
 
 def _may_leave_anything(
@@ -269,38 +226,27 @@ def _may_leave_anything(
 ) -> bool:
     """Whether bounds leave anything of a capability, or may once its tools are known."""
     named = entry("tool", capability.name, tags=(capability.name,), read_only=True)
-    if _refuses(bounds, named, _DENIES):
+    if any(rule.refuses(named) for rule in bounds.rules if rule.name in _DENIES):
         return False
     brought = servers.by_capability.get(capability.name, ())
     for server in brought:
         config = servers.configs[server]
         own = [each for each in seen.get(server, ()) if capability.name in (each.capabilities or ())]
-        if own:
-            if any(not _refuses(bounds, each) for each in own):
-                return True
-        elif any(_may_permit(bounds, server, glob, config.tags) for glob in config.capabilities[capability.name]):
+        if any(_permits(bounds, each) for each in own):
+            return True
+        globs = () if own else config.capabilities[capability.name]
+        if any(_may_permit(bounds, server, glob, config.tags) for glob in globs):
             return True
     # What brings no server along, such as a toolchain, is judged by its own name.
-    return not brought and not _refuses(bounds, named)
+    return not brought and _permits(bounds, named)
 
 
 def _may_permit(bounds: Bounds, server: str, glob: str, tags: Iterable[str]) -> bool:
     """Whether bounds may permit a tool that a glob names, of a server that was never seen."""
-    start = fold(f"{server}_{glob.partition('*')[0]}")
-    unknown = entry("tool", f"{server}_{glob}" if "*" not in glob else start, tags=(server, *tags), read_only=True)
-    return not any(
-        rule.refuses(unknown) and not (rule.name == "not_allowed_tool" and "*" in glob and _may_name(rule, start))
-        for rule in bounds.rules
-        if rule.name not in _NOT_ASKED
-    )
+    beginning, star, _ = f"{server}_{glob}".partition("*")
+    unknown = entry("tool", beginning, tags=(server, *tags), read_only=True)
+    return bounds.may_permit(unknown) if star else _permits(bounds, unknown)
 
 
-def _may_name(rule: Rule, start: str) -> bool:
-    """Whether an allow-list by name has any name that begins so, or may."""
-    names = every_name(rule.setting.value) if isinstance(rule.setting.value, NameSet) else frozenset[str]()
-    heads = (name.partition("*") for name in names)
-    return any(head.startswith(start) or (bool(star) and start.startswith(head)) for head, star, _ in heads)
-
-
-def _refuses(bounds: Bounds, judged: CatalogEntry, names: Container[str] = ALL_RULES) -> bool:
-    return any(rule.refuses(judged) for rule in bounds.rules if rule.name in names and rule.name not in _NOT_ASKED)
+def _permits(bounds: Bounds, judged: CatalogEntry) -> bool:
+    return not any(rule.refuses(judged) for rule in bounds.rules if rule.name != "inactive")

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from agent_utilities.capabilities.model import Capabilities, Capability
-from agent_utilities.capabilities.requirements import check_all
+from agent_utilities.capabilities.requirements import read_requirement
 from agent_utilities.capabilities.servers import CapabilityServers, servers_of
 from agent_utilities.capabilities.tap import read_capabilities
 from agent_utilities.cli.gateway import user_capabilities
@@ -106,8 +106,8 @@ def _report(capability: Capability, capabilities: Capabilities, servers: Capabil
 def _missing(capability: Capability, tap: Path, configs: Sequence[UpstreamConfig]) -> tuple[str, ...]:
     """Return what is not installed of what a capability requires, and of its servers' programs. Nothing is run."""
     path = os.environ.get("PATH", os.defpath)
-    checked = check_all(capability, tap, path)
-    lines = [f"requires {each.requirement.name}: {each.why}" for each in checked if not each.is_there]
+    whys = {name: read_requirement(name, tap).why_missing(path) for name in capability.require}
+    lines = [f"requires {name}: {why}" for name, why in whys.items() if why]
     for config in configs:
         own = config.env["PATH"].get_secret_value() if "PATH" in config.env else path
         if config.transport == "stdio" and shutil.which(config.command, path=own) is None:

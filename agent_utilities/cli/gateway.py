@@ -50,10 +50,10 @@ def _gateway(options: GatewayOptions, started_s: float) -> AgentServer:
     if offering is not None:
         offer = offering.read(chosen.config.upstreams)
         tell_capabilities(offer)
-    features = gateway_features(chosen.config, files, offer=offer, offering=offering, started_s=started_s)
+    features = gateway_features(chosen.config, files, offer=offer, started_s=started_s)
     gateway = gateway_of(features, options.name)
     if options.skills:
-        from agent_utilities.features.capabilities.skills_provider import skills_provider
+        from agent_utilities.features.capabilities.skills import skills_provider
 
         gateway.add_provider(skills_provider(options.skills))
     return gateway

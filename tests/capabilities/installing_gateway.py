@@ -13,8 +13,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
+from agent_utilities.capabilities.installers import Toolchains
 from agent_utilities.capabilities.model import Capability
-from agent_utilities.capabilities.toolchains import Toolchains
 
 
 async def main() -> None:

@@ -32,7 +32,7 @@ def test_a_bundle_that_was_never_whole_is_not_there() -> None:
 
 def test_a_finished_edit_is_taken() -> None:
     now = Capabilities({"clock": replace(CLOCK, title="Clocks")})
-    assert edited(BEFORE, now) is now
+    assert edited(BEFORE, now) == now
 
 
 def test_reading_tells_which_bundles_are_broken(tmp_path: Path) -> None:

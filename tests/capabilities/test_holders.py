@@ -1,47 +1,62 @@
-"""Who has which capabilities on, counted: what is kept running is what somebody has."""
+"""Who has which capabilities on: what is kept running is what somebody has, and no more than so much for so long."""
 
 from __future__ import annotations
 
-from agent_utilities.capabilities.holders import Holders
+from itertools import combinations
+
+from agent_utilities.capabilities.holders import MOST, Holders
+from agent_utilities.testing import Clock
 
 
 def test_what_is_fixed_is_on_with_nobody_there() -> None:
     assert Holders(["clock"]).names() == {"clock"}
 
 
-def test_what_two_have_on_stays_until_the_last_of_them_is_gone() -> None:
+def test_what_two_sessions_have_on_stays_until_the_last_of_them_is_gone() -> None:
     holders = Holders()
     holders.hold("one", ["files", "git"])
+    holders.hold("other", ["mail"])
     holders.hold("other", ["git"])
-    holders.release("one")
-    assert holders.names() == {"git"}
-    holders.release("other")
-    assert holders.names() == frozenset()
-
-
-def test_a_holder_has_what_he_had_last() -> None:
-    holders = Holders()
-    holders.hold("one", ["files"])
-    holders.hold("one", ["git"])
-    assert holders.names() == {"git"}
-
-
-def test_one_who_holds_nothing_any_more_is_not_counted() -> None:
-    holders = Holders()
-    holders.hold("one", ["files"])
-    assert holders.n_holders == 1
     holders.hold("one", [])
-    assert (holders.n_holders, holders.names()) == (0, frozenset())
+    assert (holders.n_sessions, holders.names()) == (1, {"git"})
+    holders.hold("other", [])
+    assert (holders.n_sessions, holders.names()) == (0, frozenset())
 
 
-def test_releasing_one_who_holds_nothing_changes_nothing() -> None:
-    holders = Holders()
-    holders.hold("one", ["files"])
-    holders.release("other")
-    assert holders.names() == {"files"}
+class TestRequestsAlone:
+    def test_keep_a_set_for_a_while_after_the_last_of_them(self) -> None:
+        clock = Clock()
+        holders = Holders(lease_s=10.0, clock=clock)
+        holders.lease("a", "a")
+        clock.advance(9.0)
+        holders.lease("b", "b")
+        assert holders.names() == {"a", "b"}
+        clock.advance(1.0)
+        assert holders.names() == {"b"}
 
+    def test_keep_what_their_caller_was_told_in_the_place_of_what_it_brought(self) -> None:
+        holders = Holders()
+        holders.lease("a", "a")
+        holders.lease("b", "a")
+        holders.lease("", "")
+        assert holders.names() == {"b"}
 
-def test_what_requests_alone_have_on_counts_too() -> None:
-    holders = Holders()
-    holders.leases.renew(frozenset(), frozenset({"files"}))
-    assert holders.names() == {"files"}
+    def test_of_too_many_capabilities_keep_the_sets_asked_for_last(self) -> None:
+        holders = Holders(most=2)
+        for each in "abac":
+            holders.lease(each, each)
+        assert holders.names() == {"a", "c"}
+        holders.lease("xyz")
+        assert holders.names() == {"x", "y", "z"}  # the newest is kept whole
+
+    def test_count_capabilities_that_their_sets_share_once(self) -> None:
+        holders = Holders(most=3)
+        for each in ("ab", "bc", "ac"):
+            holders.lease(each, each)
+        assert holders.names() == {"a", "b", "c"}
+
+    def test_for_every_set_never_keep_more_than_may_be(self) -> None:
+        holders = Holders()
+        for names in combinations([f"c{i}" for i in range(16)] + [f"d{i}" for i in range(4)], 4):
+            holders.lease(names)
+            assert len(holders.names()) <= MOST

@@ -7,15 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from agent_utilities.capabilities.model import Capability
-from agent_utilities.capabilities.requirements import HEAD_BYTES, Checked, Requirement, check_all, read_requirement
+from agent_utilities.capabilities.requirements import HEAD_BYTES, Requirement, read_requirement
 
 
 @pytest.fixture
 def tap(tmp_path: Path) -> Path:
     folder = tmp_path / "tap"
-    (folder / "capabilities").mkdir(parents=True)
-    (folder / "deps" / "lib").mkdir(parents=True)
+    (folder / "deps" / "a").mkdir(parents=True)
     return folder
 
 
@@ -44,92 +42,56 @@ def head(check: str) -> str:
     return f"#!/usr/bin/env bash\n# dep: a/b\n# type: dep\n# description: Installs it\n# check: {check}\nset -e\n"
 
 
-def toolchain(*require: str) -> Capability:
-    return Capability("docker", "docker/default.toml", Path("docker"), require=require)
-
-
-def checked(tap: Path, path: str, *require: str) -> Checked:
-    (one,) = check_all(toolchain(*require), tap, path)
-    return one
+def why_missing(tap: Path, path: str, name: str = "a/b") -> str:
+    return read_requirement(name, tap).why_missing(path)
 
 
 class TestReading:
     def test_the_head_comment_says_what_is_looked_for(self, tap: Path) -> None:
         file = script(tap, "docker/docker", head("docker"))
-        assert read_requirement("docker/docker", tap) == Requirement("docker/docker", "docker", file, "Installs it")
-
-    def test_what_stands_after_the_head_comment_is_no_part_of_it(self, tap: Path) -> None:
-        script(tap, "a/b", "#!/bin/sh\n\n# description: x\nset -e\n# check: docker\n")
-        assert read_requirement("a/b", tap).check == ""
-
-    def test_the_first_check_of_several_counts(self, tap: Path) -> None:
-        script(tap, "a/b", "# check: docker\n# check: podman\n")
-        assert read_requirement("a/b", tap).check == "docker"
-
-    def test_line_ends_of_another_system_and_a_byte_order_mark_are_no_part_of_it(self, tap: Path) -> None:
-        script(tap, "a/b", "\ufeff# check: docker\r\nset -e\r\n")
-        assert read_requirement("a/b", tap).check == "docker"
-
-    def test_bytes_that_are_no_text_do_no_harm(self, tap: Path) -> None:
-        script(tap, "a/b", "# description: \udcff\udcfe\n# check: docker\n")
-        assert read_requirement("a/b", tap).check == "docker"
-
-    def test_a_description_has_nothing_that_a_terminal_obeys(self, tap: Path) -> None:
-        script(tap, "a/b", "# description: \x1b[2Jit\x07 is é\n")
-        assert read_requirement("a/b", tap).description == "[2Jit is é"
-
-    def test_no_more_than_the_beginning_is_read(self, tap: Path) -> None:
-        script(tap, "a/b", f"# {'x' * HEAD_BYTES}\n# check: docker\n")
-        assert read_requirement("a/b", tap).check == ""
+        assert read_requirement("docker/docker", tap) == Requirement("docker/docker", "docker", file)
 
     @pytest.mark.parametrize(
-        ("said", "looked_for"),
+        ("text", "check"),
         [
-            ("docker", "docker"),
-            ("docker compose version", "docker"),
-            ("docker --version >/dev/null 2>&1", "docker"),
-            ("command -v docker", "docker"),
-            ("command -v docker >/dev/null || [ -d ~/.docker ]", "docker"),
-            ("which docker", "docker"),
-            ("/opt/tools/bin/docker", "/opt/tools/bin/docker"),
-            ("g++", "g++"),
-            ("", ""),
-            ("test -d ~/.docker", ""),
-            ("[ -d ~/.docker ]", ""),
-            ("./docker", ""),
-            ("../docker", ""),
-            ("--version", ""),
+            ("#!/bin/sh\n\n# description: x\nset -e\n# check: docker\n", ""),
+            ("# check: docker\n# check: podman\n", "docker"),
+            ("\ufeff# check: docker\r\nset -e\r\n", "docker"),
+            ("# description: \udcff\udcfe\n# check: docker\n", "docker"),
+            (f"# {'x' * HEAD_BYTES}\n# check: docker\n", ""),
         ],
+        ids=["after the head", "of several the first", "line ends and a mark", "bytes that are no text", "far down"],
     )
-    def test_the_program_is_the_first_word_of_the_check(self, said: str, looked_for: str) -> None:
-        assert Requirement("a/b", said).program == looked_for
+    def test_the_check_is_the_first_in_the_head_comment(self, tap: Path, text: str, check: str) -> None:
+        script(tap, "a/b", text)
+        assert read_requirement("a/b", tap).check == check
+
+    def test_the_program_is_the_first_word_of_the_check(self) -> None:
+        looked_for = {
+            "docker": "docker",
+            "docker compose version": "docker",
+            "docker --version >/dev/null 2>&1": "docker",
+            "command -v docker": "docker",
+            "command -v docker >/dev/null || [ -d ~/.docker ]": "docker",
+            "which docker": "docker",
+            "/opt/tools/bin/docker": "/opt/tools/bin/docker",
+            "g++": "g++",
+        }
+        no_program = ["", "test -d ~/.docker", "[ -d ~/.docker ]", "./docker", "../docker", "--version"]
+        assert {said: Requirement("a/b", said).program for said in looked_for} == looked_for
+        assert [said for said in no_program if Requirement("a/b", said).program] == []
 
 
 class TestLooking:
-    def test_a_program_in_the_path_is_there(self, tap: Path, path: str) -> None:
-        script(tap, "docker/docker", head("docker"))
-        one = checked(tap, path, "docker/docker")
-        assert (one.is_there, one.where, one.why) == (True, os.path.join(path, "docker"), "")
-
-    def test_a_program_that_is_not_in_the_path_is_told(self, tap: Path, path: str) -> None:
-        script(tap, "a/b", head("no-such-program"))
-        one = checked(tap, path, "a/b")
-        assert (one.is_there, one.why) == (False, "'no-such-program' is not installed")
-
-    def test_a_file_that_may_not_be_run_is_no_program(self, tap: Path, path: str) -> None:
-        script(tap, "docker/docker", head("docker"))
+    def test_a_program_in_the_path_is_there_where_it_may_be_run(self, tap: Path, path: str) -> None:
+        script(tap, "a/b", head("docker"))
+        assert why_missing(tap, path) == ""
         (Path(path) / "docker").chmod(0o644)
-        assert not checked(tap, path, "docker/docker").is_there
+        assert why_missing(tap, path) == "'docker' is not installed"
 
     def test_a_script_without_a_check_is_told(self, tap: Path, path: str) -> None:
         script(tap, "a/b", "#!/bin/sh\nset -e\n")
-        assert checked(tap, path, "a/b").why == "deps/a/b.sh has no line '# check: COMMAND', so it can't be looked for"
-
-    def test_each_requirement_is_checked_once_in_its_order(self, tap: Path, path: str) -> None:
-        script(tap, "docker/docker", head("docker"))
-        script(tap, "a/b", head("b"))
-        found = check_all(toolchain("a/b", "docker/docker", "a/b"), tap, path)
-        assert [(each.requirement.name, each.is_there) for each in found] == [("a/b", False), ("docker/docker", True)]
+        assert why_missing(tap, path) == "deps/a/b.sh has no line '# check: COMMAND', so it can't be looked for"
 
 
 class TestHostile:
@@ -150,63 +112,43 @@ class TestHostile:
     def test_nothing_that_a_check_says_is_run(self, tap: Path, path: str, tmp_path: Path, said: str) -> None:
         mark = tmp_path / "mark"
         script(tap, "a/b", head(said.format(mark=mark)) + f"touch {mark}\n")
-        checked(tap, f"{path}:/usr/bin:/bin", "a/b")
+        why_missing(tap, f"{path}:/usr/bin:/bin")
         assert not mark.exists()
 
-    @pytest.mark.parametrize("said", ["$(touch x)", "`touch x`", "docker;rm", "$docker", "-x", "do\x00cker"])
-    def test_a_check_that_names_no_command_is_told_and_finds_nothing(self, tap: Path, path: str, said: str) -> None:
-        script(tap, "a/b", head(said))
-        one = checked(tap, path, "a/b")
-        assert (one.is_there, "names no command" in one.why) == (False, True)
+    def test_a_check_that_names_no_command_is_told_and_finds_nothing(self, tap: Path, path: str) -> None:
+        for said in ["$(touch x)", "`touch x`", "docker;rm", "$docker", "-x", "do\x00cker"]:
+            script(tap, "a/b", head(said))
+            assert "names no command" in why_missing(tap, path), said
 
-    @pytest.mark.parametrize(
-        "name",
-        [
-            *("../../outside", "..", "a/..", "../b", "/etc/passwd", "~/b", "a\\b", ".a/b", "a/.b", "a/..b"),
-            *("a/b/c", "a", "", "a/b\n", "a/b;c", "a/$(c)", "-a/b", "ä/b", f"a/{'b' * 300}"),
-        ],
-    )
-    def test_a_name_that_is_no_owner_and_tool_finds_no_file(self, tap: Path, path: str, name: str) -> None:
+    def test_a_name_that_is_no_owner_and_tool_finds_no_file(self, tap: Path, path: str) -> None:
         script(tap.parent, "outside", head("docker"))
-        one = checked(tap, path, name)
-        assert (one.is_there, one.requirement.script) == (False, None)
-        assert "write OWNER/TOOL" in one.why
+        outside = ["../../outside", "..", "a/..", "../b", "/etc/passwd", "~/b", "a\\b", ".a/b", "a/.b", "a/..b"]
+        odd = ["a/b/c", "a", "", "a/b\n", "a/b;c", "a/$(c)", "-a/b", "ä/b", f"a/{'b' * 300}"]
+        for name in [*outside, *odd]:
+            assert read_requirement(name, tap).script is None, name
+            assert "write OWNER/TOOL" in why_missing(tap, path, name)
 
     def test_a_link_that_leads_out_of_deps_is_not_followed(self, tap: Path, path: str, tmp_path: Path) -> None:
-        outside = program(tmp_path / "outside.sh", head("docker"))
-        (tap / "deps" / "a").mkdir()
-        (tap / "deps" / "a" / "b.sh").symlink_to(outside)
-        one = checked(tap, path, "a/b")
-        assert (one.requirement.script, "leads out of deps/" in one.why) == (None, True)
-
-    def test_a_folder_that_is_a_link_out_of_deps_is_not_followed(self, tap: Path, path: str, tmp_path: Path) -> None:
         (tmp_path / "elsewhere").mkdir()
-        program(tmp_path / "elsewhere" / "b.sh", head("docker"))
-        (tap / "deps" / "a").symlink_to(tmp_path / "elsewhere")
-        assert checked(tap, path, "a/b").requirement.script is None
+        outside = program(tmp_path / "elsewhere" / "b.sh", head("docker"))
+        (tap / "deps" / "a" / "b.sh").symlink_to(outside)
+        (tap / "deps" / "c").symlink_to(outside.parent)
+        assert "leads out of deps/" in why_missing(tap, path)
+        assert "leads out of deps/" in why_missing(tap, path, "c/b")
 
     def test_a_link_within_deps_is_followed(self, tap: Path, path: str) -> None:
         script(tap, "docker/docker", head("docker"))
-        (tap / "deps" / "a").mkdir()
         (tap / "deps" / "a" / "b.sh").symlink_to("../docker/docker.sh")
-        assert checked(tap, path, "a/b").is_there
+        assert why_missing(tap, path) == ""
 
-    def test_a_link_to_itself_is_told(self, tap: Path, path: str) -> None:
-        (tap / "deps" / "a").mkdir()
+    def test_a_script_that_is_not_there_is_told(self, tap: Path, path: str) -> None:
+        assert "there is no deps/a/b.sh beside capabilities/" in why_missing(tap, path)
+        assert "there is no deps/a/b.sh" in why_missing(tap.parent, path)
         (tap / "deps" / "a" / "b.sh").symlink_to("b.sh")
-        assert "there is no deps/a/b.sh" in checked(tap, path, "a/b").why
+        assert "there is no deps/a/b.sh" in why_missing(tap, path)
 
-    def test_a_missing_script_says_which_and_where(self, tap: Path, path: str) -> None:
-        assert "there is no deps/a/b.sh beside capabilities/" in checked(tap, path, "a/b").why
-
-    def test_a_tap_without_deps_is_told(self, tmp_path: Path, path: str) -> None:
-        assert "there is no deps/a/b.sh" in checked(tmp_path, path, "a/b").why
-
-    def test_a_pipe_in_the_place_of_a_script_is_not_waited_for(self, tap: Path, path: str) -> None:
-        (tap / "deps" / "a").mkdir()
+    def test_a_pipe_or_folder_in_the_place_of_a_script_is_told_and_not_waited_for(self, tap: Path, path: str) -> None:
         os.mkfifo(tap / "deps" / "a" / "b.sh")
-        assert checked(tap, path, "a/b").why == "deps/a/b.sh can't be read: it is no file"
-
-    def test_a_folder_in_the_place_of_a_script_is_told(self, tap: Path, path: str) -> None:
-        (tap / "deps" / "a" / "b.sh").mkdir(parents=True)
-        assert checked(tap, path, "a/b").why == "deps/a/b.sh can't be read: it is no file"
+        assert why_missing(tap, path) == "deps/a/b.sh can't be read: it is no file"
+        (tap / "deps" / "a" / "c.sh").mkdir()
+        assert why_missing(tap, path, "a/c") == "deps/a/c.sh can't be read: it is no file"

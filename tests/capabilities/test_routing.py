@@ -10,58 +10,40 @@ GATE = Gate(0.5, 0.1)
 
 
 def test_the_best_is_activated_where_it_clears_threshold_and_margin() -> None:
-    assert routed((("git", 0.7), ("files", 0.5)), GATE, 5).activated == "git"
+    route = routed((("git", 0.7), ("files", 0.5)), GATE, 5)
+    assert (route.activated, route.outcome) == ("git", "activated")
+    assert routed((("git", 0.5), ("files", 0.375)), Gate(0.5, 0.125), 5).activated == "git"
 
 
 def test_nothing_is_activated_under_the_threshold_and_it_is_told() -> None:
-    route = routed((("git", 0.4), ("files", 0.1)), GATE, 5)
-    assert route.activated is None
+    route = routed((("git", 0.49), ("files", 0.1)), GATE, 5)
+    assert (route.activated, route.outcome) == (None, "below")
     assert "under the threshold" in route.cause
 
 
-def test_nothing_is_activated_where_two_are_as_near() -> None:
+def test_nothing_is_activated_where_two_are_as_near_and_by_how_much_is_told() -> None:
     route = routed((("git", 0.7), ("files", 0.65)), GATE, 5)
-    assert route.activated is None
-    assert "files" in route.cause
+    assert (route.activated, route.outcome) == (None, "ambiguous")
+    assert "git is ahead of files by 0.050" in route.cause
 
 
 def test_a_single_capability_is_held_against_nothing() -> None:
     assert routed((("git", 0.7),), GATE, 5).activated == "git"
 
 
-def test_the_gate_is_cleared_by_as_much_as_it_asks_for() -> None:
-    assert routed((("git", 0.5), ("files", 0.375)), Gate(0.5, 0.125), 5).activated == "git"
-
-
 def test_without_any_capability_nothing_is_activated_and_it_is_told() -> None:
     route = routed((), GATE, 5)
     assert (route.activated, route.gate, route.outcome) == (None, GATE, "unrouted")
     assert "no capability has triggers" in route.cause
-
-
-@pytest.mark.parametrize(
-    ("route", "outcome"),
-    [
-        (routed((("git", 0.7), ("files", 0.5)), GATE, 5), "activated"),
-        (routed((("git", 0.49), ("files", 0.1)), GATE, 5), "below"),
-        (routed((("git", 0.5), ("files", 0.45)), GATE, 5), "ambiguous"),
-        (Route(cause="every capability is on"), "unrouted"),
-    ],
-)
-def test_what_came_of_it_is_counted_as_what_it_was(route: Route, outcome: str) -> None:
-    assert route.outcome == outcome
-
-
-def test_by_how_much_the_best_is_ahead_is_told() -> None:
-    assert "git is ahead of files by 0.050" in routed((("git", 0.7), ("files", 0.65)), GATE, 5).cause
+    assert Route(cause="every capability is on").outcome == "unrouted"
 
 
 class TestLead:
     GATE = Gate(0.2, 0.01, margin_of_one=0.4)
 
-    @pytest.mark.parametrize(("n_words", "lead"), [(0, 0.4), (1, 0.4), (2, 0.1), (4, 0.025), (7, 0.01), (100, 0.01)])
-    def test_must_be_larger_where_less_is_said(self, n_words: int, lead: float) -> None:
-        assert self.GATE.of_words(n_words).margin == pytest.approx(lead)
+    def test_must_be_larger_where_less_is_said(self) -> None:
+        leads = {0: 0.4, 1: 0.4, 2: 0.1, 4: 0.025, 7: 0.01, 100: 0.01}
+        assert {n_words: self.GATE.of_words(n_words).margin for n_words in leads} == pytest.approx(leads)
 
     def test_of_few_words_is_too_small_and_that_is_told(self) -> None:
         scores = (("git", 0.7), ("files", 0.65))

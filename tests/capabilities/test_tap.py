@@ -49,10 +49,6 @@ class TestABundle:
         (server,) = read_capabilities([bundles]).by_name["websearch"].servers
         assert server.entry["headers"] == {"Authorization": "Bearer ${env:SEARCH_KEY}"}
 
-    def test_without_a_config_has_no_triggers(self, bundles):
-        write(bundles, {"browser/chrome.toml": BROWSER})
-        assert read_capabilities([bundles]).by_name["browser"].triggers == ()
-
     def test_names_the_servers_that_are_built_into_another_host(self, bundles):
         server = '[roles.mcp]\nserver_refs = ["planner"]\n[[mcp.servers]]\nname = "planner"\ntype = "builtin"\n'
         write(bundles, {"planning/default.toml": server})
@@ -60,10 +56,6 @@ class TestABundle:
         planning = read.by_name["planning"]
         assert (planning.servers, planning.built_in) == ((), ("planner",))
         assert (read.problems, read.notices) == ((), ())
-
-    def test_of_requirements_alone_is_a_toolchain(self, bundles):
-        write(bundles, {"docker/docker.toml": TOOLCHAIN})
-        assert read_capabilities([bundles]).by_name["docker"].is_toolchain
 
     def test_wants_every_tool_by_an_empty_list(self, bundles):
         write(bundles, {"browser/chrome.toml": BROWSER.replace('["chrome:*"]', "[]")})
@@ -86,10 +78,10 @@ class TestABundle:
 class TestTheProvider:
     TWO = {"websearch/search.toml": SEARCH, "websearch/chrome.toml": BROWSER}  # noqa: RUF012
 
-    @pytest.mark.parametrize("text", ["search.toml", "search", "search.toml\r\n", "./search.toml\n"])
-    def test_is_the_one_whose_name_is_all_that_stands_in_default(self, bundles, text):
-        write(bundles, {**self.TWO, "websearch/default.toml": text})
-        assert read_capabilities([bundles]).by_name["websearch"].provider == "search"
+    def test_is_the_one_whose_name_is_all_that_stands_in_default(self, bundles):
+        for text in ["search.toml", "search", "search.toml\r\n", "./search.toml\n"]:
+            write(bundles, {**self.TWO, "websearch/default.toml": text})
+            assert read_capabilities([bundles]).by_name["websearch"].provider == "search"
 
     def test_is_the_one_that_default_links_to(self, bundles):
         write(bundles, self.TWO)
@@ -175,20 +167,34 @@ BAD = {
 
 
 class TestABadBundle:
-    @pytest.mark.parametrize("content", BAD.values(), ids=BAD.keys())
-    def test_is_left_out_and_told_with_its_file(self, bundles, content):
-        write(bundles, {"bad/x.toml": content, "docker/docker.toml": TOOLCHAIN})
+    def test_is_left_out_and_told_with_its_file(self, bundles):
+        write(bundles, {f"bad{i}/x.toml": content for i, content in enumerate(BAD.values())})
+        write(bundles, {"docker/docker.toml": TOOLCHAIN})
         read = read_capabilities([bundles])
         assert list(read.by_name) == ["docker"]
-        assert all(line.startswith(str(bundles / "bad" / "x.toml")) for line in read.problems)
-        assert len(read.problems) >= 1
-        assert all("; " in line and len(line) <= 1000 for line in read.problems)
+        for i, kind in enumerate(BAD):
+            told = [line for line in read.problems if line.startswith(str(bundles / f"bad{i}" / "x.toml"))]
+            assert told, kind
+            assert all("; " in line and len(line) <= 1000 for line in told)
 
-    @pytest.mark.parametrize("content", [b"triggers = 'x'", b"triggers = [1]", b"triggers = [false]", b"domains = 1"])
-    def test_may_be_one_by_its_config(self, bundles, content):
-        write(bundles, {"bad/x.toml": TOOLCHAIN, "bad/config.toml": content})
+    def test_is_told_what_would_do(self, bundles):
+        server = "[[mcp.servers]]\nname = 'x'\ncommand = 'x'\nargs = '-y'\nenv = { A = [] }\ntimeout_seconds = -1"
+        write(bundles, {"bad/x.toml": f"{server}\n[deps]\nrequire = 'a/b'\n[roles.mcp]\nallowed_tools = ['a', 1]"})
+        told = [line.removeprefix(f"{bundles}/bad/x.toml: ") for line in read_capabilities([bundles]).problems]
+        assert sorted(told) == [
+            'deps.require: is a text; write a list of texts, such as ["astral-sh/uv"]',
+            'mcp.servers.x.args: is a text; write a list of texts, such as ["-y", "NAME"]',
+            'mcp.servers.x.env: has a list; write a table of texts, such as { NAME = "value" }',
+            "mcp.servers.x.timeout_seconds: is '-1'; write a number of seconds above 0, such as 60",
+            'roles.mcp.allowed_tools: has a number; write a list of texts, such as ["git:*"]',
+        ]
+
+    def test_may_be_one_by_its_config(self, bundles):
+        wrong = [b"triggers = 'x'", b"triggers = [1]", b"triggers = [false]", b"domains = 1"]
+        for i, content in enumerate(wrong):
+            write(bundles, {f"bad{i}/x.toml": TOOLCHAIN, f"bad{i}/config.toml": content})
         read = read_capabilities([bundles])
-        assert (read.by_name, len(read.problems)) == ({}, 1)
+        assert (read.by_name, len(read.problems)) == ({}, len(wrong))
 
     def test_tells_everything_that_is_wrong_at_once(self, bundles):
         write(bundles, {"bad/x.toml": "deps = 1\nroles = 2\nmcp = 3", "bad/config.toml": "triggers = 4"})
@@ -199,12 +205,12 @@ class TestABadBundle:
         second = write(tmp_path / "b", {"docker/docker.toml": "deps = 1"})
         assert read_capabilities([first, second]).by_name == {}
 
-    @pytest.mark.parametrize("name", ["no space", "a:b", "all", "None", "ünï", "x" * 129, "-x"])
-    def test_may_be_one_by_its_name(self, bundles, name):
-        write(bundles, {f"{name}/x.toml": TOOLCHAIN})
+    def test_may_be_one_by_its_name(self, bundles):
+        wrong = ["no space", "a:b", "all", "None", "ünï", "x" * 129, "-x"]
+        write(bundles, {f"{name}/x.toml": TOOLCHAIN for name in wrong})
         read = read_capabilities([bundles])
         assert read.by_name == {}
-        assert "can't be a capability's name" in read.problems[0]
+        assert sum("can't be a capability's name" in problem for problem in read.problems) == len(wrong)
 
     @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is unreadable to root")
     def test_may_be_one_that_can_not_be_listed(self, bundles):
@@ -216,20 +222,21 @@ class TestABadBundle:
 
 
 class TestWhatLeadsElsewhere:
-    @pytest.mark.parametrize(
-        "text", ["../other/x.toml", "/etc/passwd", "..\\other\\x.toml", "gone.toml", "config.toml", "default.toml", " "]
-    )
-    def test_is_refused_of_a_defaults_text(self, bundles, text):
-        write(bundles, {"bad/x.toml": TOOLCHAIN, "bad/default.toml": text, "other/x.toml": TOOLCHAIN})
-        read = read_capabilities([bundles])
-        assert list(read.by_name) == ["other"]
-        assert "default.toml" in read.problems[0]
+    def test_is_refused_of_a_defaults_text(self, bundles):
+        outside = ["../other/x.toml", "/etc/passwd", "..\\other\\x.toml"]
+        for text in [*outside, "gone.toml", "config.toml", "default.toml", " "]:
+            write(bundles, {"bad/x.toml": TOOLCHAIN, "bad/default.toml": text, "other/x.toml": TOOLCHAIN})
+            read = read_capabilities([bundles])
+            assert list(read.by_name) == ["other"], text
+            assert "default.toml" in read.problems[0]
+            assert ("leads out of the folder" in read.problems[0]) == (text in outside)
 
-    @pytest.mark.parametrize("target", ["../other/x.toml", "/etc/hostname", "gone.toml", "default.toml", "config.toml"])
-    def test_is_refused_of_a_defaults_link(self, bundles, target):
+    def test_is_refused_of_a_defaults_link(self, bundles):
         write(bundles, {"bad/x.toml": TOOLCHAIN, "bad/config.toml": CONFIG, "other/x.toml": TOOLCHAIN})
-        (bundles / "bad" / "default.toml").symlink_to(target)
-        assert list(read_capabilities([bundles]).by_name) == ["other"]
+        for target in ["../other/x.toml", "/etc/hostname", "gone.toml", "default.toml", "config.toml"]:
+            (bundles / "bad" / "default.toml").unlink(missing_ok=True)
+            (bundles / "bad" / "default.toml").symlink_to(target)
+            assert list(read_capabilities([bundles]).by_name) == ["other"], target
 
     @pytest.mark.parametrize("name", ["x.toml", "config.toml"])
     def test_is_refused_of_any_file(self, bundles, tmp_path, name):
@@ -291,10 +298,10 @@ class TestTriggers:
         assert read.triggers["x"] == ("t" * 1000,)
         assert "over 1000 characters" in read.notices[0]
 
-    @pytest.mark.parametrize("text", ["{{ENV:HOME}}", "${HOME}", "$(id)", "../../etc", "{{CWD}}", "%s{0}"])
-    def test_are_data_whatever_they_look_like(self, bundles, text):
-        write(bundles, {"x/x.toml": TOOLCHAIN, "x/config.toml": f"triggers = ['{text}']"})
-        assert read_capabilities([bundles]).triggers["x"] == (text,)
+    def test_are_data_whatever_they_look_like(self, bundles):
+        texts = ["{{ENV:HOME}}", "${HOME}", "$(id)", "../../etc", "{{CWD}}", "%s{0}"]
+        write(bundles, {"x/x.toml": TOOLCHAIN, "x/config.toml": f"triggers = {texts}"})
+        assert read_capabilities([bundles]).triggers["x"] == tuple(texts)
 
 
 def test_a_bundle_of_triggers_alone_is_routed_to_and_told(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_utilities.capabilities.model import ActiveCapabilities, Gate, Route
+from agent_utilities.capabilities.model import Gate, Route
 from agent_utilities.capabilities.tap import starter_tap
 from agent_utilities.features.capabilities.caller import CallerCapabilities
 from agent_utilities.settings import Settings, variable
@@ -60,7 +60,7 @@ def test_what_is_told_of_words_has_the_keys_that_it_shows() -> None:
     shown = re.search(r"<!-- output: meta -->\n```json\n(.*?)```", TEXT, re.DOTALL)
     assert shown is not None
     told = json.loads(shown[1])["capabilities"]
-    active = ActiveCapabilities(("billing", "shipping"))
+    active = ("billing", "shipping")
     route = Route((("shipping", 1.0), ("billing", 0.0), ("calendar", 0.0)), "shipping", Gate(0.5, 0.1), by_words=True)
     taken = CallerCapabilities(active, added=("shipping",), removed=("calendar",), route=route)
     summary = taken.summary()

@@ -1,9 +1,9 @@
-"""What the `capability` tool does and answers: for the caller of the request that is being served."""
+"""The `capability` tool, by which a model lists, finds, and switches capabilities: written for each caller."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from itertools import count
@@ -12,15 +12,62 @@ from typing import Any
 from fastmcp.exceptions import ToolError
 from fastmcp.server.dependencies import get_context
 from fastmcp.tools.base import ToolResult
+from mcp_types import ToolAnnotations
 
-from agent_utilities.capabilities.model import CapabilityChange, disable, enable
+from agent_utilities.capabilities.model import Capabilities, CapabilityChange, disable, enable
+from agent_utilities.catalog.model import entry
 from agent_utilities.errors import shortened
 from agent_utilities.features.capabilities.caller import CallerCapabilities, caller_capabilities
-from agent_utilities.features.capabilities.capability_tool import ACTIONS
-from agent_utilities.features.capabilities.events import CapabilitiesSwitched
-from agent_utilities.features.capabilities.serving import CapabilityServing
+from agent_utilities.features.capabilities.switching import Switching
+from agent_utilities.mcp.own_tool import ALWAYS_LOADED, Answer, OwnTool
 from agent_utilities.mcp.request import Request
 from agent_utilities.selection.channels import META_KEY
+
+CAPABILITY = "capability"
+"""The tool's name."""
+AS_JUDGED = entry("tool", CAPABILITY, read_only=True)
+"""The tool as bounds judge it: what it switches on is bounded tool by tool."""
+ACTIONS = ("list", "discover", "enable", "disable")
+_N_DOMAINS = 20
+
+
+def capability_tool(capabilities: Capabilities, usable: frozenset[str], answer: Answer) -> OwnTool:
+    """Return the tool as a caller is listed it who may use some of the capabilities."""
+    domains = sorted({domain for name in usable for domain in capabilities.by_name[name].domains})
+    return OwnTool(
+        name=CAPABILITY,
+        description=_description(domains, len(usable)),
+        parameters=_PARAMETERS,
+        annotations=ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True),
+        meta=dict(ALWAYS_LOADED),
+        answer=answer,
+        purpose="switches capabilities on and off",
+    )
+
+
+def _description(domains: Sequence[str], n_usable: int) -> str:
+    """Return what a model reads; it stays the same whatever is on, for prompt caches."""
+    shown = domains[:_N_DOMAINS]
+    more = f" and {len(domains) - len(shown)} more domains" if len(domains) > len(shown) else ""
+    about = f", for {', '.join(shown)}{more}" if shown else ""
+    noun = "capability" if n_usable == 1 else "capabilities"
+    return (
+        f"Switch capabilities on or off. A capability is a set of tools; {n_usable} {noun} can be on{about}. "
+        "When no listed tool does what is needed, call this with action=discover and the intent, then action=enable "
+        "and a name: its tools are listed from then on. action=list shows all; action=disable switches one off."
+    )
+
+
+_PARAMETERS: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "action": {"type": "string", "enum": list(ACTIONS), "description": "What to do."},
+        "name": {"type": "string", "description": "enable, disable: the capability's name."},
+        "intent": {"type": "string", "description": "discover: what is to be done, in plain words."},
+    },
+    "required": ["action"],
+    "additionalProperties": False,
+}
 
 N_DISCOVERED = 5
 """The most that `discover` answers."""
@@ -33,97 +80,82 @@ WAIT_S = 5.0
 
 
 class CapabilityAnswers:
-    """Answers calls of the `capability` tool.
+    """Answers calls of the `capability` tool."""
 
-    Args:
-        serving: has run what is on.
-    """
+    def __init__(self, switching: Switching) -> None:
+        self._switching = switching
 
-    def __init__(self, serving: CapabilityServing) -> None:
-        self._serving, self._switching = serving, serving.switching
-
-    async def answer(self, arguments: Mapping[str, Any], request: Request, on: CallerCapabilities) -> ToolResult:
+    async def answer(self, arguments: Mapping[str, Any], request: Request) -> ToolResult:
         """Answer a call.
-
-        Args:
-            arguments: the call's.
-            request: that it was made by.
-            on: what capabilities come to for it.
 
         Raises:
             ToolError: the arguments are wrong, or there is no such capability for the caller.
         """
-        action = arguments.get("action")
-        answers: Mapping[Any, Callable[[Mapping[str, Any], Request, CallerCapabilities], Awaitable[ToolResult]]] = {
-            "list": self._list,
-            "discover": self._discover,
-            "enable": self._enable,
-            "disable": self._disable,
-        }
-        if not isinstance(action, str) or action not in answers:
-            raise ToolError(f"'action' is {shortened(repr(action))}; use one of {', '.join(ACTIONS)}")
-        return await answers[action](arguments, request, on)
+        on = caller_capabilities(request)
+        match arguments.get("action"):
+            case "list":
+                return await self._list(on)
+            case "discover":
+                return await self._discover(arguments, on)
+            case "enable":
+                return await self._enable(self._named(arguments, on), request, on)
+            case "disable":
+                return await self._disable(self._named(arguments, on), request, on)
+            case action:
+                raise ToolError(f"'action' is {shortened(repr(action))}; use one of {', '.join(ACTIONS)}")
 
-    async def _list(self, arguments: Mapping[str, Any], request: Request, on: CallerCapabilities) -> ToolResult:
+    async def _list(self, on: CallerCapabilities) -> ToolResult:
         rows = [self._row(name, on) for name in self._switching.offer.capabilities.by_name if name in on.usable]
-        missing = await self._serving.missing(row["name"] for row in rows)
+        missing = await self._switching.missing(row["name"] for row in rows)
         for row in rows:
             if lacking := missing.get(row["name"]):
                 row["missing"] = list(lacking)
         lines = [_line(row) for row in rows]
         return ToolResult("\n".join(lines) or "there are no capabilities", {"capabilities": rows}, _meta(on))
 
-    async def _discover(self, arguments: Mapping[str, Any], request: Request, on: CallerCapabilities) -> ToolResult:
+    async def _discover(self, arguments: Mapping[str, Any], on: CallerCapabilities) -> ToolResult:
         intent = _text(arguments, "intent", "say what is to be done, such as 'run SQL on our database'")
-        route = await self._serving.route(intent, on.usable)
+        route = await self._switching.route(intent, on.usable)
         found = [(name, score) for name, score in route.scores if score >= LEAST_DISCOVERED][:N_DISCOVERED]
         rows = [{**self._row(name, on), "score": round(score, 3)} for name, score in found]
         told = [f"{row['score']:.2f}  {_line(row)}" for row in rows]
         text = "\n".join(told) or f"no capability is near; {route.cause or 'use action=list to see all'}"
         return ToolResult(text, {"capabilities": rows}, _meta(on))
 
-    async def _enable(self, arguments: Mapping[str, Any], request: Request, on: CallerCapabilities) -> ToolResult:
-        name = self._named(arguments, on)
+    async def _enable(self, name: str, request: Request, on: CallerCapabilities) -> ToolResult:
         if name in on.fixed:
             return await self._result(request, on, CapabilityChange(on.active), f"{name} is always on")
         if why := self._switching.offer.servers.unavailable.get(name):
             raise ToolError(f"{name} can't be switched on: {why}")
-        told = list(await satisfying(self._serving, name))
+        told = list(await _satisfied(self._switching, name))
         change = enable(on.now(request), name, self._switching.offer.most)
-        if name not in change.active.names:
+        if name not in change.active:
             raise ToolError(f"{name} can't be switched on: no capability may be; the operator set the most to 0")
         done = f"{name} is on" if change.added else f"{name} was on already"
-        result_for = await self._switching.changed(request, on, change)
-        self._tell(change)
+        result_for = await self._switching.changed(request, on, change, "tool")
         if change.added:
-            told += await self._serving.seen(name, WAIT_S)
+            told += await self._switching.seen(name, WAIT_S)
         return await self._result(request, result_for, change, done, told)
 
-    async def _disable(self, arguments: Mapping[str, Any], request: Request, on: CallerCapabilities) -> ToolResult:
-        name = self._named(arguments, on)
+    async def _disable(self, name: str, request: Request, on: CallerCapabilities) -> ToolResult:
         if name in on.fixed:
             raise ToolError(f"{name} is always on: the operator switched it on at the start")
         change = disable(on.now(request), name)
         done = f"{name} is off" if change.removed else f"{name} was off already"
         # What was asked for is told by `done`; only what gave way is told besides.
-        result_for = await self._switching.changed(request, on, change)
-        self._tell(change)
+        result_for = await self._switching.changed(request, on, change, "tool")
         return await self._result(request, result_for, replace(change, removed=()), done)
-
-    def _tell(self, change: CapabilityChange) -> None:
-        if change.added or change.removed:
-            self._serving.host.notify(CapabilitiesSwitched("tool", change.added, change.removed))
 
     async def _result(
         self, request: Request, on: CallerCapabilities, change: CapabilityChange, done: str, told: Sequence[str] = ()
     ) -> ToolResult:
-        _, n_tools = await self._serving.count_for(request, on)
+        _, n_tools = await self._switching.count_for(request, on)
         if on.active != caller_capabilities(request).active:
-            await self._serving.tell_changed(request, on)
+            await self._switching.tell_changed(request, on)
         lines = [done, *(f"{name} went off for it: it was used least recently" for name in change.removed), *told]
         lines.append(f"there are {n_tools} tools now")
         structured = {
-            "active": list(on.active.names),
+            "active": list(on.active),
             "evicted": list(change.removed),
             "tools": n_tools,
             "notices": list(told),
@@ -145,14 +177,14 @@ class CapabilityAnswers:
         row: dict[str, Any] = {
             "name": name,
             "about": capability.description or capability.title,
-            "on": name in on.active.names or name in on.fixed,
+            "on": name in on.active or name in on.fixed,
         }
         if why := self._switching.offer.servers.unavailable.get(name):
             row["unavailable"] = why
         return row
 
 
-async def satisfying(serving: CapabilityServing, capability: str) -> Sequence[str]:
+async def _satisfied(switching: Switching, capability: str) -> Sequence[str]:
     """Return what is to be told of a capability's requirements; what installers write meanwhile is told as progress."""
     lines: asyncio.Queue[str] = asyncio.Queue(_N_LINES)
 
@@ -160,14 +192,12 @@ async def satisfying(serving: CapabilityServing, capability: str) -> Sequence[st
         if not lines.full():  # a caller who does not read holds up no installer
             lines.put_nowait(line)
 
-    work = asyncio.ensure_future(serving.satisfied(capability, on_line))
     telling = asyncio.ensure_future(_tell(lines))
     try:
-        return await work
+        return await switching.satisfied(capability, on_line)
     finally:
-        for task in (telling, work):
-            task.cancel()
-        await asyncio.gather(telling, work, return_exceptions=True)
+        telling.cancel()
+        await asyncio.gather(telling, return_exceptions=True)
 
 
 async def _tell(lines: asyncio.Queue[str]) -> None:

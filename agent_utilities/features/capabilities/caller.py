@@ -1,19 +1,62 @@
-"""What capabilities come to for one request: what is active, what its words have switched on, and what went out."""
+"""What capabilities come to for one caller: what a session keeps of them, and what holds for one request."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agent_utilities.capabilities.model import ActiveCapabilities, Route, touch
-from agent_utilities.features.capabilities.session import KEY, NO_CAPABILITIES
+from agent_utilities.capabilities.model import Active, Route, brought, enable, used
 from agent_utilities.mcp.request import Request
 from agent_utilities.selection.channels import META_KEY
 from agent_utilities.selection.model import CALLER_CHANNELS, Selection
 
+KEY = "capabilities"
+"""The name under which a session and a request have theirs."""
 N_TOLD = 3
 """How many of the nearest capabilities are told with a decision."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionCapabilities:
+    """The capabilities of one session; each method returns what there is after one more step.
+
+    Args:
+        active: what is active.
+        words: the words that were routed last.
+        route: where they led; None before any were routed.
+        brought: the names that its requests bring, mostly the same with each.
+    """
+
+    active: Active = ()
+    words: str = ""
+    route: Route | None = None
+    brought: tuple[str, ...] = ()
+
+    def adopting(self, names: Sequence[str], usable: Container[str], most: int) -> SessionCapabilities:
+        """Take the names that a request brings: a session begins with them, one under way enables what is new in them.
+
+        Args:
+            names: the value of `capabilities`.
+            usable: what there is for the caller; what is active and is not there any more is given up.
+            most: the most that may be active.
+        """
+        active, given = tuple(name for name in self.active if name in usable), tuple(names)
+        if (active, given) == (self.active, self.brought):
+            return self
+        if given != self.brought:
+            for name in brought([name for name in given if name not in self.brought], usable, most):
+                active = enable(active, name, most).active
+        return replace(self, active=active, brought=given)
+
+    def used(self, names: Container[str]) -> SessionCapabilities:
+        """Count those of some capabilities that are active as used."""
+        active = used(self.active, names)
+        return self if active == self.active else replace(self, active=active)
+
+
+NO_CAPABILITIES = SessionCapabilities()
+"""Where every session begins."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +72,7 @@ class CallerCapabilities:
         cause: why a capability that its words call for is not switched on; empty where none is called for, or it is.
     """
 
-    active: ActiveCapabilities
+    active: Active = ()
     fixed: tuple[str, ...] = ()
     usable: frozenset[str] = frozenset()
     added: tuple[str, ...] = ()
@@ -37,7 +80,7 @@ class CallerCapabilities:
     route: Route | None = None
     cause: str = ""
 
-    def now(self, request: Request) -> ActiveCapabilities:
+    def now(self, request: Request) -> Active:
         """Return what is active at this moment: other requests of the session may have changed it."""
         return self.active if request.session is None else request.session.get(KEY, NO_CAPABILITIES).active
 
@@ -45,45 +88,34 @@ class CallerCapabilities:
     def called_for(self) -> str | None:
         """The capability that the words call for, where it is on."""
         name = self.route.activated if self.route is not None else None
-        return name if name in self.active.names or name in self.fixed else None
+        return name if name in self.active or name in self.fixed else None
 
     @property
     def written(self) -> str:
         """The value of `capabilities` by which another request has the same."""
-        return ",".join(self.active.names)
+        return ",".join(self.active)
 
-    def used(self, request: Request, names: Collection[str]) -> CallerCapabilities:
+    def used(self, request: Request, names: Container[str]) -> CallerCapabilities:
         """Return what there is once some capabilities count as used.
 
         A session keeps that; a caller without one is told it, to bring it along.
         """
-        if not names:
-            return self
-        if request.session is not None:
-            kept = request.session.update(KEY, NO_CAPABILITIES, lambda kept: kept.used(names))
-            return replace(self, active=kept.active)
-        active = self.active
-        for name in self.active.names:
-            if name in names:
-                active = touch(active, name)
-        return replace(self, active=active)
+        if request.session is None:
+            return replace(self, active=used(self.active, names))
+        return replace(self, active=request.session.update(KEY, NO_CAPABILITIES, lambda kept: kept.used(names)).active)
 
     def news(self, request: Request) -> dict[str, Any] | None:
         """Return what is told of it with a result; None where a caller would learn nothing that matters."""
         is_news = bool(self.added or self.removed or self.cause)
-        return self.summary() if is_news or (request.session is None and self.active.names) else None
+        return self.summary() if is_news or (request.session is None and self.active) else None
 
     def summary(self) -> dict[str, Any]:
         """Return what is told of it in `_meta`: never to a model as a turn."""
-        told: dict[str, Any] = {"active": list(self.active.names), "value": self.written}
-        if self.fixed:
-            told["fixed"] = list(self.fixed)
-        if self.added:
-            told["activated"] = list(self.added)
-        if self.removed:
-            told["evicted"] = list(self.removed)
+        told: dict[str, Any] = {"active": list(self.active), "value": self.written}
+        named = {"fixed": self.fixed, "activated": self.added, "evicted": self.removed}
+        told |= {key: list(names) for key, names in named.items() if names}
         if self.route is not None:
-            told["route"] = route_told(self.route)
+            told["route"] = _route_told(self.route)
         if self.cause:
             told["cause"] = self.cause
         return told
@@ -91,11 +123,11 @@ class CallerCapabilities:
 
 def caller_capabilities(request: Request) -> CallerCapabilities:
     """Return what capabilities come to for a request; nothing where nobody has asked yet."""
-    found: CallerCapabilities = request.values.get(KEY) or CallerCapabilities(ActiveCapabilities())
+    found: CallerCapabilities = request.values.get(KEY) or CallerCapabilities()
     return found
 
 
-def route_told(route: Route) -> dict[str, Any]:
+def _route_told(route: Route) -> dict[str, Any]:
     """Return a routing decision as it is told: the nearest three with scores, and what had to be cleared."""
     told: dict[str, Any] = {"scores": [[name, round(score, 3)] for name, score in route.scores[:N_TOLD]]}
     if route.gate is not None:

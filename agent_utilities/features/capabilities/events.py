@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import Literal, get_args
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
-from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.metrics_core import Metric
-from prometheus_client.registry import Collector
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from agent_utilities.capabilities.model import Outcome
 from agent_utilities.mcp.events import Event
@@ -96,13 +94,14 @@ class WordsRouted(Event):
 
 
 class CapabilityMetrics:
-    """Counts what is switched, and where words lead.
+    """Counts what is switched, and where words lead, and tells how many capabilities there are and are on.
 
     Args:
         registry: where the metrics are read from; every series is there, at 0, from the start.
+        counts: returns how many there are, by the names of `_GAUGES`.
     """
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: CollectorRegistry, counts: Callable[[], Mapping[str, int]]) -> None:
         self._switches = Counter(
             "mcp_capability_switches", "Capabilities that came or went.", ["change", "by"], registry=registry
         )
@@ -116,6 +115,9 @@ class CapabilityMetrics:
         self._seconds = Histogram(
             "mcp_capability_route_seconds", "Time to route words.", buckets=_SECONDS, registry=registry
         )
+        for name, told in _GAUGES.items():
+            gauge = Gauge(f"mcp_capabilities_{name}", told, registry=registry)
+            gauge.set_function(partial(_count_of, counts, name))
 
     def count(self, event: Event) -> None:
         """Count capabilities that came and went, or a route and the time that it took."""
@@ -128,18 +130,5 @@ class CapabilityMetrics:
                 self._seconds.observe(seconds)
 
 
-class CapabilityCollector(Collector):
-    """Reads how many capabilities there are and are on, whenever metrics are asked for.
-
-    Args:
-        counts: returns them by name, as `Switching.health` does.
-    """
-
-    def __init__(self, counts: Callable[[], Mapping[str, int]]) -> None:
-        self._counts = counts
-
-    def collect(self) -> Iterable[Metric]:
-        """Yield a gauge for each count."""
-        counts = self._counts()
-        for name, told in _GAUGES.items():
-            yield GaugeMetricFamily(f"mcp_capabilities_{name}", told, value=counts[name])
+def _count_of(counts: Callable[[], Mapping[str, int]], name: str) -> float:
+    return counts()[name]

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from fastmcp.tools.base import Tool
 
-from agent_utilities.capabilities.offering import Offer, Offering
+from agent_utilities.capabilities.offering import Offer
 from agent_utilities.catalog.model import ComponentKind
-from agent_utilities.features.capabilities.answers import CapabilityAnswers
-from agent_utilities.features.capabilities.caller import caller_capabilities, named_by, with_news
-from agent_utilities.features.capabilities.capability_tool import AS_JUDGED, CAPABILITY, capability_tool
-from agent_utilities.features.capabilities.events import CapabilitiesSwitched, CapabilityCollector, CapabilityMetrics
-from agent_utilities.features.capabilities.serving import CapabilityServing
-from agent_utilities.features.capabilities.session import KEY
+from agent_utilities.features.capabilities.answers import AS_JUDGED, CAPABILITY, CapabilityAnswers, capability_tool
+from agent_utilities.features.capabilities.caller import KEY, caller_capabilities, named_by, with_news
+from agent_utilities.features.capabilities.events import CapabilityMetrics
 from agent_utilities.features.capabilities.skills import skill_capabilities
+from agent_utilities.features.capabilities.switching import Switching
 from agent_utilities.features.query.feature import Query
 from agent_utilities.features.upstreams.feature import ConfigTaken, UpstreamRenewed, Upstreams
 from agent_utilities.mcp.events import Event
@@ -24,7 +22,6 @@ from agent_utilities.mcp.feature import Feature
 from agent_utilities.mcp.host import Host
 from agent_utilities.mcp.own_tool import OwnTool
 from agent_utilities.mcp.request import Call, Request
-from agent_utilities.mcp.surface.settled import Settled
 from agent_utilities.selection.model import NOTHING, NameSet, Selection
 from agent_utilities.visibility.curation import Preferences
 from agent_utilities.visibility.decision import Decision
@@ -39,7 +36,6 @@ class Capabilities(Feature):
 
     Args:
         offer: what its operator offers.
-        offering: where that comes from, and is read again when it changes; None where it stays as it is.
         upstreams: runs the servers that capabilities bring along.
         query: routes words.
     """
@@ -47,52 +43,39 @@ class Capabilities(Feature):
     name = KEY
     limit_s = 120.0  # to route words and to begin servers has limits of its own
 
-    def __init__(self, offer: Offer, upstreams: Upstreams, query: Query, offering: Offering | None = None) -> None:
-        self._offer, self._offering = offer, offering
-        self._upstreams, self._query = upstreams, query
+    def __init__(self, offer: Offer, upstreams: Upstreams, query: Query) -> None:
+        self._offer, self._upstreams, self._query = offer, upstreams, query
         self._count: Callable[[Event], None] | None = None
 
     def attach(self, host: Host) -> None:
         """Make what switches, and have the servers of what is on for everybody served."""
         super().attach(host)
-        self.serving = CapabilityServing(host, self._offer, self._offering, self._upstreams, self._query)
-        self.switching = self.serving.switching
-        self._answers = CapabilityAnswers(self.serving)
+        self.switching = Switching(host, self._offer, self._upstreams, self._query)
+        self._answers = CapabilityAnswers(self.switching)
 
     async def run(self) -> None:
         """Have words routed, installers run where they are allowed, and files followed, until cancelled."""
-        await self.serving.run()
+        await self.switching.run()
 
     # -- what a request may use --------------------------------------------------------------------------------------
 
-    def _settled(self, caller: Selection) -> Settled:
-        """Return what holds for a caller where nothing that they choose is active."""
-        slots = tuple(each for each in caller.slots if each[0][0] != KEY)
-        return self.host.surface.settled(caller if len(slots) == len(caller.slots) else Selection(slots))
-
-    def _usable(self, caller: Selection) -> frozenset[str]:
-        settled = self._settled(caller)
-        return self.switching.usable(settled.effective.bounds_digest, settled.bounds, caller)
-
     def bounds_for(self, caller: Selection) -> Narrowing:
         """Return that of what capabilities bring along only what is on for everybody, or named, is there."""
-        return self.serving.narrowing(named_by(caller))
+        return self.switching.narrowing(named_by(caller))
 
     async def narrow(self, request: Request) -> Narrowing:
         """Return what is active for a request, once what its words call for is switched on."""
-        selection = request.selection
-        found = await self.switching.for_request(request, named_by(selection), self._usable(selection))
-        request.values[KEY] = found
+        request.values[KEY] = found = await self.switching.for_request(request)
         if found.added and not request.is_dry:
-            self.host.start(self.serving.tell_missing(found.added))
-        return self.serving.narrowing(found.active.names)
+            self.host.start(self.switching.tell_missing(found.added))
+        return self.switching.narrowing(found.active)
 
     async def prefer(self, request: Request) -> Preferences:
         """Return preferences by which what is active, and what words call for, is not deferred."""
         found, preferences = caller_capabilities(request), request.verdict.preferences
         if found.called_for is not None:
             preferences = replace(preferences, called_for=found.called_for)
-        pins = self.switching.pins((*found.fixed, *found.active.names))
+        pins = self.switching.pins((*found.fixed, *found.active))
         if pins and preferences.deferral.over is not None:
             preferences = replace(preferences, pins=preferences.pins | NameSet(pins))
         return preferences
@@ -112,7 +95,7 @@ class Capabilities(Feature):
             return None
 
         async def answer(arguments: Mapping[str, Any]) -> Any:
-            return await self._answers.answer(arguments, request, caller_capabilities(request))
+            return await self._answers.answer(arguments, request)
 
         return capability_tool(self.switching.offer.capabilities, usable, answer)
 
@@ -133,11 +116,10 @@ class Capabilities(Feature):
         change = self.switching.switched_on(active := found.now(request), found, names)
         if change.active == active and not change.added:
             return result
-        found = await self.switching.changed(request, found, change)
-        self.host.notify(CapabilitiesSwitched("skill", change.added, change.removed))
-        self.host.start(self.serving.tell_missing(change.added))
+        found = await self.switching.changed(request, found, change, "skill")
+        self.host.start(self.switching.tell_missing(change.added))
         if change.added:
-            await self.serving.tell_changed(request, found)
+            await self.switching.tell_changed(request, found)
         return with_news(result, found.news(request))
 
     async def done(self, request: Request) -> None:
@@ -153,13 +135,13 @@ class Capabilities(Feature):
             case UpstreamRenewed():
                 self.switching.forget_seen()
             case ConfigTaken():
-                self.serving.take()
+                self.switching.take()
             case _ if self._count is not None:
                 self._count(event)
 
     def session_ended(self, session_id: str) -> None:
         """Have what a session alone had on stop with it."""
-        self.switching.holders.release(session_id)
+        self.switching.holders.hold(session_id, ())
         self.host.start(self.switching.settle())
 
     # -- what is told ------------------------------------------------------------------------------------------------
@@ -169,8 +151,17 @@ class Capabilities(Feature):
         return {KEY: caller_capabilities(request).summary()} if kind == "tool" else {}
 
     def counts(self) -> Mapping[str, int]:
-        """Return how many capabilities there are, are on, and for how many; see `Switching.health`."""
-        return self.switching.health(self._usable(NOTHING))
+        """Return how many capabilities there are, are on for somebody, and how many sessions have any on.
+
+        Those that the operator denies to everybody do not count: a number would tell of them.
+        """
+        usable, holders = self.switching.usable(NOTHING), self.switching.holders
+        return {
+            "known": len(usable),
+            "unavailable": len(usable & self.switching.offer.servers.unavailable.keys()),
+            "on": len(holders.names()),
+            "sessions": holders.n_sessions,
+        }
 
     def health(self) -> Mapping[str, Any]:
         """Return how many there are, and can't be on: anybody may read it, and what others have on is for metrics."""
@@ -191,5 +182,4 @@ class Capabilities(Feature):
 
     def register_metrics(self, registry: CollectorRegistry) -> None:
         """Register counts of capabilities and routes."""
-        self._count = CapabilityMetrics(registry).count
-        registry.register(CapabilityCollector(self.counts))
+        self._count = CapabilityMetrics(registry, self.counts).count

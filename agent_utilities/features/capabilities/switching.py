@@ -3,77 +3,112 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
 from weakref import WeakKeyDictionary
 
 from cachetools import LRUCache
 
 from agent_utilities.capabilities.holders import Holders
-from agent_utilities.capabilities.model import (
-    ActiveCapabilities,
-    CapabilityChange,
-    Route,
-    brought,
-    enable,
-)
+from agent_utilities.capabilities.installers import OnLine, Toolchains
+from agent_utilities.capabilities.model import Active, Capabilities, Capability, CapabilityChange, Route, enable
 from agent_utilities.capabilities.offering import Offer
 from agent_utilities.capabilities.servers import usable_capabilities
-from agent_utilities.catalog.model import Entry
-from agent_utilities.features.capabilities.caller import N_TOLD, CallerCapabilities
-from agent_utilities.features.capabilities.events import CapabilitiesSwitched, WordsRouted
-from agent_utilities.features.capabilities.session import KEY, NO_CAPABILITIES, SessionCapabilities
-from agent_utilities.mcp.events import Observers
+from agent_utilities.features.capabilities.caller import (
+    KEY,
+    N_TOLD,
+    NO_CAPABILITIES,
+    CallerCapabilities,
+    SessionCapabilities,
+    named_by,
+)
+from agent_utilities.features.capabilities.events import CapabilitiesSwitched, SwitchedBy, WordsRouted
+from agent_utilities.features.query.feature import Query
+from agent_utilities.features.upstreams.feature import Upstreams
+from agent_utilities.mcp.host import Host
 from agent_utilities.mcp.request import Request
-from agent_utilities.mcp.sessions import Session
+from agent_utilities.mcp.sessions import MemoryStore, Session
+from agent_utilities.mcp.surface.components import entry_of
 from agent_utilities.selection.model import CALLER_CHANNELS, OPERATOR_CHANNELS, Selection, fold
-from agent_utilities.visibility.bounds import Bounds
+from agent_utilities.upstream.config import UpstreamConfig
+from agent_utilities.upstream.supervision.supervisor import Upstream
+from agent_utilities.visibility.narrowing import Narrowing
 
+logger = logging.getLogger("agent_utilities.capabilities")
+
+_LOOK_S = 30.0
+"""Seconds after which it is looked again whether anything is kept for nobody."""
 _N_USABLE = 256
 _NO_PROFILE = "none"
 
-Step = tuple[CapabilityChange, Route | None, str]
-"""What words changed, where they led, and why they switched nothing on."""
-
 
 class Switching:
-    """Switches capabilities on and off for the callers of one gateway.
+    """Switches capabilities on and off for the callers of one gateway, and has run what somebody has on.
 
     Args:
+        host: the gateway.
         offer: what there is.
-        operator: returns what the operator selects.
-        tools_seen: returns the tools of the upstreams whose tools are known, by upstream.
-        serve: has the servers of some capabilities as upstreams, and those of no others.
-        route: returns where words lead among some capabilities; never fails.
-        observers: told of what is switched.
+        upstreams: runs the servers that capabilities bring along.
+        query: routes words.
     """
 
-    def __init__(
-        self,
-        offer: Offer,
-        *,
-        operator: Callable[[], Selection],
-        tools_seen: Callable[[], Mapping[str, Sequence[Entry]]],
-        serve: Callable[[frozenset[str]], Awaitable[None]],
-        route: Callable[[str, frozenset[str]], Awaitable[Route]],
-        observers: Observers,
-    ) -> None:
-        self.offer = offer
-        self._operator, self._tools_seen, self._serve, self._route_words = operator, tools_seen, serve, route
-        self._observers = observers
+    def __init__(self, host: Host, offer: Offer, upstreams: Upstreams, query: Query) -> None:
+        self.host, self.offer = host, offer
+        self._upstreams, self._query = upstreams, query
         self.holders = Holders(offer.fixed)
         self._served: frozenset[str] | None = self.holders.names()
         self._serving = asyncio.Lock()
         self._routing: WeakKeyDictionary[Session, asyncio.Lock] = WeakKeyDictionary()
         self._usable: LRUCache[tuple[str, str | None], frozenset[str]] = LRUCache(_N_USABLE)
+        source = offer.source
+        environ = host.surface.operator.environ if source is None else source.environ
+        self._toolchains = Toolchains(environ=environ, allow_install=source is not None and source.allow_install)
+        upstreams.more_configs = lambda: self._configs_of(self.holders.names())
 
-    def take(self, offer: Offer) -> None:
-        """Offer something else from now on; what is active stays, as far as it is still there."""
-        self.offer = offer
-        self._usable.clear()
-        self._served = None
+    async def run(self) -> None:
+        """Have words routed, installers run where they are allowed, and files followed, until cancelled."""
+        self._have_routed()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._toolchains.run())
+            group.create_task(self._follow())
+            group.create_task(self._end_leases())
+
+    async def _follow(self) -> None:
+        """Take what the folders say whenever they change; what is on stays on while it is there."""
+        if self.offer.source is not None:
+            async for changed in self.offer.source.changes(self.offer.capabilities):
+                try:
+                    self.take(changed)
+                    await self.settle()
+                except Exception:  # the next edit is followed all the same
+                    logger.exception("the capabilities could not be taken")
+
+    async def _end_leases(self) -> None:
+        """Stop what requests without a session had on, a while after the last of them."""
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            try:
+                await self.settle()
+            except Exception:  # files are followed, and installers run, all the same
+                logger.exception("what is on could not be brought about; it is tried again")
+
+    def take(self, capabilities: Capabilities | None = None) -> None:
+        """Offer other capabilities from now on, or the same beside other servers of the gateway's own.
+
+        What is active stays, as far as it is still there.
+        """
+        if self.offer.source is not None:
+            known = self.offer.capabilities if capabilities is None else capabilities
+            self.offer = self.offer.source.with_servers(known, self._upstreams.config.upstreams)
+            self.forget_seen()
+            self._served = None
+            self._have_routed()
+
+    def _have_routed(self) -> None:
+        self._query.resolver.capability_router.take(self.offer.capabilities.triggers)
 
     def forget_seen(self) -> None:
         """Judge anew what there is for whom: the tools of an upstream have changed."""
@@ -81,25 +116,23 @@ class Switching:
 
     # -- what there is for a caller ----------------------------------------------------------------------------------
 
-    def usable(self, digest: str, bounds: Bounds, caller: Selection) -> frozenset[str]:
-        """Return the names of the capabilities that there are for a caller.
-
-        Args:
-            digest: of the bounds, none of them being active.
-            bounds: the caller's.
-            caller: their selection.
-        """
-        key = digest, self._profile_of(caller)
-        usable = self._usable.get(key)
-        if usable is None:
-            capabilities, servers = self.offer.capabilities, self.offer.servers
-            usable = usable_capabilities(capabilities, servers, bounds, key[1], self._tools_seen())
+    def usable(self, caller: Selection) -> frozenset[str]:
+        """Return the names of the capabilities that there are for a caller, whatever of them is active."""
+        slots = tuple(each for each in caller.slots if each[0][0] != KEY)
+        settled = self.host.surface.settled(caller if len(slots) == len(caller.slots) else Selection(slots))
+        key = settled.effective.bounds_digest, self._profile_of(caller)
+        if (usable := self._usable.get(key)) is None:
+            tools = self._upstreams.provider.tools_of_capabilities()
+            seen = {name: [entry_of("tool", tool) for tool in of_one] for name, of_one in tools.items()}
+            offer = self.offer
+            usable = usable_capabilities(offer.capabilities, offer.servers, settled.bounds, key[1], seen)
             self._usable[key] = usable
         return usable
 
     def _profile_of(self, caller: Selection) -> str | None:
         """Return the profile that holds for a caller, folded: their own, or else the operator's; None for none."""
-        for selection, channels in ((caller, CALLER_CHANNELS), (self._operator(), OPERATOR_CHANNELS)):
+        operator = self.host.surface.operator.selection
+        for selection, channels in ((caller, CALLER_CHANNELS), (operator, OPERATOR_CHANNELS)):
             for channel in reversed(channels):
                 setting = selection.get("profile", channel)
                 if setting is not None and isinstance(setting.value, tuple):
@@ -107,49 +140,46 @@ class Switching:
                     return None if name == _NO_PROFILE else name
         return None
 
-    async def for_request(self, request: Request, named: Sequence[str], usable: frozenset[str]) -> CallerCapabilities:
-        """Return what capabilities come to for a request; what its words call for is switched on, and starts behind.
+    def narrowing(self, names: Iterable[str]) -> Narrowing:
+        """Return that of what capabilities bring only what is on for everybody, or is named, is there."""
+        return Narrowing("capabilities", capabilities=frozenset((*self.offer.fixed, *names)))
 
-        Args:
-            request: the request.
-            named: the capabilities that its caller names.
-            usable: those that there are for them.
-        """
-        session = request.session
+    # -- what a request switches -------------------------------------------------------------------------------------
+
+    async def for_request(self, request: Request) -> CallerCapabilities:
+        """Return what capabilities come to for a request; what its words call for is switched on, and starts behind."""
+        named, usable = named_by(request.selection), self.usable(request.selection)
         fixed = tuple(name for name in self.offer.fixed if name in usable)
         choosable = usable.difference(fixed)
+        # A request that stands alone has what it brings for itself.
+        session = request.session or Session(MemoryStore())
+        brought = self._adopt(session, named, choosable, is_told=request.session is not None)
         words = request.words if request.is_about_tools and self.offer.routes else ""
-        if session is not None:
-            self._adopt(session, named, choosable)
-            change, route, cause = await self._in_session(session, words, usable, fixed)
-        else:
-            active = brought(named, choosable, self.offer.most)
-            change, route, cause = await self._alone(active, words, usable, fixed)
+        change, route, cause = await self._routed(session, words, usable, fixed)
         found = CallerCapabilities(change.active, fixed, usable, change.added, change.removed, route, cause)
-        if request.is_dry:
-            return found
-        if session is not None:
-            self.hold(session)
-        else:
-            before = frozenset(name for name in named if name in choosable)
-            self.holders.leases.renew(before, frozenset(change.active.names))
-        await self.settle()
-        if change.added or change.removed:
-            self._observers.notify(CapabilitiesSwitched("words", change.added, change.removed))
+        if not request.is_dry:
+            await self._have(request, found.active, brought)
+            self._notify("words", change)
         return found
 
-    def _adopt(self, session: Session, named: Sequence[str], choosable: frozenset[str]) -> None:
-        """Have a session take the names that a request brings."""
-        before = [name for name in session.get(KEY, NO_CAPABILITIES).active.names if name in choosable]
+    def _adopt(self, session: Session, named: Sequence[str], choosable: frozenset[str], *, is_told: bool) -> Active:
+        """Have a session take the names that a request brings, and return what is active then."""
+        before = [name for name in session.get(KEY, NO_CAPABILITIES).active if name in choosable]
         most = self.offer.most
-        after = session.update(KEY, NO_CAPABILITIES, lambda kept: kept.adopting(named, choosable, most)).active.names
-        on = tuple(name for name in after if name not in before)
-        off = tuple(name for name in before if name not in after)
-        if on or off:
-            self._observers.notify(CapabilitiesSwitched("name", on, off))
+        after = session.update(KEY, NO_CAPABILITIES, lambda kept: kept.adopting(named, choosable, most)).active
+        if is_told:
+            on = tuple(name for name in after if name not in before)
+            off = tuple(name for name in before if name not in after)
+            self._notify("name", CapabilityChange(after, on, off))
+        return after
 
-    async def _in_session(self, session: Session, words: str, usable: frozenset[str], fixed: Sequence[str]) -> Step:
-        """Return what a session's words change; words that it was routed by are not routed again."""
+    async def _routed(
+        self, session: Session, words: str, usable: frozenset[str], fixed: Sequence[str]
+    ) -> tuple[CapabilityChange, Route | None, str]:
+        """Return what a session's words change, where they led, and why they switched nothing on.
+
+        Words that it was routed by are not routed again.
+        """
         if not words:
             return CapabilityChange(session.get(KEY, NO_CAPABILITIES).active), None, ""
         # Held while words are routed, so that the same words of two requests are routed once.
@@ -157,50 +187,53 @@ class Switching:
             kept = session.get(KEY, NO_CAPABILITIES)
             if words == kept.words:
                 return CapabilityChange(kept.active), kept.route, ""
-            route = await self._route(words, usable, kept.active, fixed)
-            step: list[tuple[CapabilityChange, str]] = []
+            route = await self._route(words, usable, {*kept.active, *fixed})
+            change, cause = CapabilityChange(kept.active), ""
 
             def switched(kept: SessionCapabilities) -> SessionCapabilities:
-                step[:] = [self._switched(kept.active, route, fixed)]
+                nonlocal change, cause
+                change, cause = self._switched(kept.active, route, fixed)
                 if route.gate is not None:  # else nothing could route them yet: the next request tries again
                     kept = replace(kept, words=words, route=route)
-                return replace(kept, active=step[0][0].active)
+                return replace(kept, active=change.active)
 
             session.update(KEY, NO_CAPABILITIES, switched)
-        return step[0][0], route, step[0][1]
-
-    async def _alone(
-        self, active: ActiveCapabilities, words: str, usable: frozenset[str], fixed: Sequence[str]
-    ) -> Step:
-        if not words:
-            return CapabilityChange(active), None, ""
-        route = await self._route(words, usable, active, fixed)
-        change, cause = self._switched(active, route, fixed)
         return change, route, cause
 
-    async def _route(
-        self, words: str, usable: frozenset[str], active: ActiveCapabilities, fixed: Sequence[str]
-    ) -> Route:
+    async def _route(self, words: str, usable: frozenset[str], on: set[str]) -> Route:
         """Return where words lead; nowhere where all that could be switched on is on."""
-        if usable <= {*active.names, *fixed}:
+        if usable <= on:
             return Route(cause="every capability is on")
         started_s = time.perf_counter()
-        route = await self._route_words(words, usable)
+        route = await self.route(words, usable)
         seconds = time.perf_counter() - started_s
-        self._observers.notify(WordsRouted(route.outcome, route.scores[:N_TOLD], seconds, route.cause))
+        self.host.notify(WordsRouted(route.outcome, route.scores[:N_TOLD], seconds, route.cause))
         return route
 
-    def _switched(self, active: ActiveCapabilities, route: Route, fixed: Sequence[str]) -> tuple[CapabilityChange, str]:
+    async def route(self, words: str, usable: frozenset[str]) -> Route:
+        """Return where words lead among some capabilities; never fails."""
+        return await self._query.resolver.capability_router.route(words, usable)
+
+    def _switched(self, active: Active, route: Route, fixed: Sequence[str]) -> tuple[CapabilityChange, str]:
         """Return what is active once a route has switched on what it leads to, and why it has not.
 
         What is on already is left as it is: the same words come with every request of a turn, and only calls use it.
         """
         name = route.activated
-        if name is None or name in fixed or name in active.names:
+        if name is None or name in fixed or name in active:
             return CapabilityChange(active), ""
         if why := self.offer.servers.unavailable.get(name):
             return CapabilityChange(active), f"{name} can't be switched on: {why}"
         return enable(active, name, self.offer.most), ""
+
+    def switched_on(self, active: Active, before: CallerCapabilities, names: Iterable[str]) -> CapabilityChange:
+        """Return what comes of switching on those of some capabilities that there are for a caller and can be on."""
+        was = active
+        for name in names:
+            if name in before.usable and name not in (*before.fixed, *self.offer.servers.unavailable):
+                active = enable(active, name, self.offer.most).active
+        added = tuple(name for name in active if name not in was)
+        return CapabilityChange(active, added, tuple(name for name in was if name not in active))
 
     def pins(self, names: Iterable[str]) -> frozenset[str]:
         """Return globs of the tools of the gateway's own servers that some capabilities want.
@@ -212,7 +245,7 @@ class Switching:
         return frozenset(fold(f"{server}_{glob}") for server, glob in wanted)
 
     async def changed(
-        self, request: Request, before: CallerCapabilities, change: CapabilityChange
+        self, request: Request, before: CallerCapabilities, change: CapabilityChange, by: SwitchedBy
     ) -> CallerCapabilities:
         """Have a change hold for a caller: in their session, or for as long as requests bring it.
 
@@ -220,36 +253,29 @@ class Switching:
             request: that changes it.
             before: what there was for the request.
             change: of what is active at this moment; see `CallerCapabilities.now`.
+            by: what switched them; see `CapabilitiesSwitched`.
         """
         after = replace(before, active=change.active, added=change.added, removed=change.removed, route=None, cause="")
         if request.session is not None:
             request.session.update(KEY, NO_CAPABILITIES, lambda kept: replace(kept, active=change.active))
-            self.hold(request.session)
-        else:
-            self.holders.leases.renew(frozenset(before.active.names), frozenset(change.active.names))
-        await self.settle()
+        await self._have(request, change.active, before.active)
+        self._notify(by, change)
         return after
 
-    def switched_on(
-        self, active: ActiveCapabilities, before: CallerCapabilities, names: Iterable[str]
-    ) -> CapabilityChange:
-        """Return what comes of switching on those of some capabilities that there are for a caller and can be on."""
-        added, removed = list[str](), list[str]()
-        for name in names:
-            if name in before.usable and name not in (*before.fixed, *self.offer.servers.unavailable):
-                change = enable(active, name, self.offer.most)
-                active = change.active
-                added += change.added
-                removed += change.removed
-        gone = [name for name in removed if name not in added]
-        return CapabilityChange(active, tuple(name for name in added if name in active.names), tuple(gone))
+    def _notify(self, by: SwitchedBy, change: CapabilityChange) -> None:
+        if change.added or change.removed:
+            self.host.notify(CapabilitiesSwitched(by, change.added, change.removed))
 
     # -- what runs ---------------------------------------------------------------------------------------------------
 
-    def hold(self, session: Session) -> None:
-        """Keep running what is active in a session, for as long as its connection lasts."""
-        names = session.get(KEY, NO_CAPABILITIES).active.names
-        self.holders.hold(session.id, () if session.is_over else names)
+    async def _have(self, request: Request, active: Active, brought: Active) -> None:
+        """Have run what is active for a caller: as long as their connection lasts, or a while after their requests."""
+        if (session := request.session) is not None:
+            names = session.get(KEY, NO_CAPABILITIES).active
+            self.holders.hold(session.id, () if session.is_over else names)
+        else:
+            self.holders.lease(active, brought)
+        await self.settle()
 
     async def settle(self) -> None:
         """Have run what somebody has on, and nothing else; returns once lists show what is known of it."""
@@ -260,15 +286,78 @@ class Switching:
                     await self._serve(names)
                     self._served = names if self.offer is offer else None  # it was edited meanwhile
 
-    def health(self, usable: frozenset[str]) -> dict[str, Any]:
-        """Return how many capabilities there are, how many are on for somebody, and how many sessions have any on.
+    async def _serve(self, names: frozenset[str]) -> None:
+        """Have the servers of these capabilities as upstreams, connected behind, and those of no others."""
+        upstreams = self._upstreams.upstreams
+        before = {each.config.name for each in upstreams}
+        await upstreams.reload(self._upstreams.config_with(self._configs_of(names)))
+        for each in upstreams:
+            if each.config.name not in before and each.config.capabilities:
+                self.host.start(each.connect())
 
-        Args:
-            usable: those that the operator denies to nobody: a number tells of the others too.
-        """
-        return {
-            "known": len(usable),
-            "unavailable": len(usable & self.offer.servers.unavailable.keys()),
-            "on": len(self.holders.names()),
-            "sessions": self.holders.n_holders,
-        }
+    def _configs_of(self, names: Iterable[str]) -> list[UpstreamConfig]:
+        servers = self.offer.servers
+        wanted = {server for name in names for server in servers.by_capability.get(name, ())}
+        return [config for name, config in servers.configs.items() if name in wanted]
+
+    async def seen(self, capability: str, wait_s: float) -> Sequence[str]:
+        """Wait for a capability's servers to be seen; return a line for each that is not."""
+        servers = self.offer.servers.by_capability.get(capability, ())
+        found = [each for name in servers if (each := self._upstreams.upstreams.get(name)) is not None]
+        unseen = [asyncio.ensure_future(_seen(each)) for each in found if each.snapshot is None]
+        if unseen:
+            await asyncio.wait(unseen, timeout=wait_s)
+        return [_told(each) for each in found if each.snapshot is None]
+
+    async def count_for(self, request: Request, found: CallerCapabilities) -> tuple[Request, int]:
+        """Return a request once other capabilities are active for it, and how many upstreams' tools it may use then."""
+        settled = self.host.surface.settled(request.selection, (self.narrowing(found.active),))
+        verdict = replace(request.verdict, effective=settled.effective, bounds=settled.bounds, judgements={})
+        catalog = [entry_of("tool", tool) for tool in self._upstreams.provider.tools()]
+        return request.under(verdict), sum(settled.bounds.refusal(each) is None for each in catalog)
+
+    async def tell_changed(self, request: Request, found: CallerCapabilities) -> None:
+        """Tell a request's client that its list of tools is another, before the request is answered."""
+        if request.client is not None and request.session is not None:
+            request.client.note((await self.count_for(request, found))[0].verdict)
+            await request.client.tell_changed()
+
+    # -- what is required --------------------------------------------------------------------------------------------
+
+    async def satisfied(self, capability: str, on_line: OnLine) -> Sequence[str]:
+        """Have installed what a capability requires, where that is allowed; return what is to be told of it."""
+        return [
+            line
+            for found, tap in self._requiring([capability])
+            for line in await self._toolchains.satisfy(found, tap, on_line)
+        ]
+
+    async def missing(self, names: Iterable[str]) -> Mapping[str, Sequence[str]]:
+        """Return, of capabilities that lack what they require, a line for each of that; nothing is installed."""
+        return await self._toolchains.missing(self._requiring(names))
+
+    def _requiring(self, names: Iterable[str]) -> list[tuple[Capability, Path]]:
+        """Return those of some capabilities that require anything, each with its tap."""
+        known = self.offer.capabilities
+        found = ((known.by_name[name], known.taps.get(name)) for name in names if name in known.by_name)
+        return [(each, tap) for each, tap in found if each.require and tap is not None]
+
+    async def tell_missing(self, names: Iterable[str]) -> None:
+        """Log what is missing of capabilities that were switched on otherwise than by the tool, which tells it."""
+        for name, lines in (await self.missing(names)).items():
+            for line in lines:
+                logger.warning("%s is on, and something that it requires is missing: %s", name, line)
+
+
+async def _seen(upstream: Upstream) -> None:
+    """Wait until an upstream has listed what it has, or could not."""
+    await upstream.connect()
+    if upstream.snapshot is None:
+        await upstream.renewed()
+
+
+def _told(upstream: Upstream) -> str:
+    name = upstream.config.name
+    if cause := upstream.state.cause:
+        return f"server {name} can't be reached: {cause}; it is tried again, and its tools are listed then"
+    return f"server {name} is starting: its tools are listed once it answers"

@@ -101,9 +101,8 @@ async def listed(client: Client[Any], **selection: Any) -> tuple[list[str], dict
 
 async def seen(of: AgentServer, *capabilities: str) -> None:
     """Wait until the servers of capabilities that are on have listed their tools."""
-    assert capabilities_of(of).serving is not None
     for name in capabilities:
-        assert await capabilities_of(of).serving.seen(name, LONG_S) == []
+        assert await capabilities_of(of).switching.seen(name, LONG_S) == []
 
 
 async def switched(client: Client[Any], action: str, name: str) -> dict[str, Any]:

@@ -80,7 +80,6 @@ def tap_gateway(tap: Path, folder: Path, most: int = 4, fixed: Sequence[str] = (
         own,
         "capable",
         offer=offered.read(own.upstreams),
-        offering=offered,
         environ={**os.environ, **QUIET, "MCP_GATEWAY_FOLDER": str(folder), **environ},
     )
 

@@ -11,7 +11,7 @@ import pytest
 from fastmcp.exceptions import ToolError
 
 from agent_utilities import AgentServer
-from agent_utilities.features.capabilities import serving as serving_module
+from agent_utilities.features.capabilities import switching as switching_module
 from agent_utilities.upstream.config import GatewayConfig
 from agent_utilities.upstream.supervision.supervisor import Upstream
 from tests.features.capabilities.capable import TRIGGERS, gateway, listed, offer, processes, session, switched
@@ -52,7 +52,6 @@ async def test_sessions_at_once_have_each_their_own_and_leave_nothing(tmp_path: 
                 group.create_task(takes_a_set(served, SETS[i % len(SETS)], barrier, ran))
         assert len(ran) == len(TRIGGERS)
         await at_rest(served, ran)
-        assert capabilities_of(served).switching is not None
         assert capabilities_of(served).counts()["sessions"] == 0
         assert [name for name in processes() if name != "office"] == []
 
@@ -78,7 +77,6 @@ async def test_a_race_of_enables_never_has_more_on_than_may_be(tmp_path: Path) -
         async with asyncio.TaskGroup() as group:
             asked = [group.create_task(switched(client, "enable", name)) for name in TRIGGERS]
         assert max(len(each.result()["active"]) for each in asked) <= 2
-        assert capabilities_of(served).switching is not None
         assert len(capabilities_of(served).switching.holders.names()) <= 2
 
 
@@ -91,7 +89,6 @@ async def test_a_caller_who_vanishes_while_he_switches_one_on_leaves_nothing(tmp
             upstream = upstreams_of(served).upstreams["files-server"]
             asked.cancel()
             await asyncio.wait([asked])
-        assert capabilities_of(served).switching is not None
         await capabilities_of(served).switching.settle()
         await upstream.stop()
         assert capabilities_of(served).switching.holders.names() == frozenset()
@@ -110,8 +107,6 @@ async def test_a_gateway_that_stops_leaves_no_server_of_what_was_on(tmp_path: Pa
 
 async def test_what_could_not_be_stopped_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     served = gateway(tmp_path)
-    assert capabilities_of(served).switching is not None
-    assert capabilities_of(served).serving is not None
     n_tries, is_done, reload = 0, asyncio.Event(), upstreams_of(served).upstreams.reload
 
     async def fail_once(config: GatewayConfig) -> Any:
@@ -123,9 +118,9 @@ async def test_what_could_not_be_stopped_is_tried_again(tmp_path: Path, monkeypa
         return await reload(config)
 
     monkeypatch.setattr(upstreams_of(served).upstreams, "reload", fail_once)
-    monkeypatch.setattr(serving_module, "_LOOK_S", 0)
-    capabilities_of(served).switching.holders.leases.renew(frozenset(), frozenset({"clock"}))
-    ending = asyncio.create_task(capabilities_of(served).serving._end_leases())
+    monkeypatch.setattr(switching_module, "_LOOK_S", 0)
+    capabilities_of(served).switching.holders.lease(["clock"])
+    ending = asyncio.create_task(capabilities_of(served).switching._end_leases())
     await asyncio.wait([ending, asyncio.create_task(is_done.wait())], return_when=asyncio.FIRST_COMPLETED)
     assert not ending.done()
     ending.cancel()

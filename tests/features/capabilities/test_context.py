@@ -38,7 +38,6 @@ async def test_a_sessions_report_has_the_tools_of_what_it_has_on(served: AgentSe
 
 async def test_a_report_switches_nothing_on_in_the_session_and_keeps_nothing_running(served: AgentServer) -> None:
     capabilities = capabilities_of(served).switching
-    assert capabilities is not None
     async with web_of(served) as web:
         await query_of(served).resolver.capability_router.wait_until_ready()
         session = await InSession.open(web)

@@ -32,11 +32,11 @@ def tap(tmp_path: Path) -> Path:
 
 async def take_edit(served: AgentServer, seen: dict[str, Upstream]) -> None:
     """Have a gateway take what its tap says now, and wait until what it gave up has ended."""
-    capabilities = capabilities_of(served).serving
-    assert capabilities is not None
-    assert capabilities.offering is not None
+    capabilities = capabilities_of(served).switching
+    source = capabilities.offer.source
+    assert source is not None
     await at_rest(served, seen)
-    capabilities.take(capabilities.offering.read_capabilities(capabilities.switching.offer.capabilities))
+    capabilities.take(source.read_capabilities(capabilities.offer.capabilities))
     await at_rest(served, seen)
 
 
@@ -44,7 +44,7 @@ async def take_edit(served: AgentServer, seen: dict[str, Upstream]) -> None:
 async def clocked(tap: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Clocked]:
     """A gateway whose one capability is on; it takes an edit when a test has it taken, and not in the middle of one."""
     served = tap_gateway(tap, tap.parent / "state")
-    monkeypatch.setattr(capabilities_of(served).serving, "_follow", asyncio.Event().wait)
+    monkeypatch.setattr(capabilities_of(served).switching, "_follow", asyncio.Event().wait)
     async with session(served) as client:
         await switched(client, "enable", "clock")
         seen: dict[str, Upstream] = {}
@@ -94,7 +94,6 @@ async def test_it_keeps_what_it_was_until_the_edit_is_finished(tap: Path, text: 
 
 async def test_an_edit_is_followed_by_the_gateway_itself(tap: Path) -> None:
     served = tap_gateway(tap, tap.parent / "state")
-    assert capabilities_of(served).switching is not None
     capabilities = capabilities_of(served).switching
     async with session(served):
         write_bundle(tap, "other", tiny("other-server", "do"))

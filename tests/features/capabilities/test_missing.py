@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agent_utilities import AgentServer
-from agent_utilities.capabilities import toolchains
+from agent_utilities.capabilities import installers
 from agent_utilities.capabilities.model import Capabilities
 from tests.features.capabilities.capable import gateway, listed, offer, session
 from tests.parts import query_of
@@ -52,8 +52,8 @@ async def test_on_a_disk_that_hangs_a_list_waits_once_for_all_that_are_required(
         goes_on.wait(60)
         raise OSError
 
-    monkeypatch.setattr(toolchains, "read_requirement", hang)
-    monkeypatch.setattr(toolchains, "CHECK_S", 0.01)
+    monkeypatch.setattr(installers, "read_requirement", hang)
+    monkeypatch.setattr(installers, "CHECK_S", 0.01)
     offered = offer()
     known = {name: replace(each, require=(f"a/{name}",)) for name, each in offered.capabilities.by_name.items()}
     taps = dict.fromkeys(known, tmp_path / "tap")

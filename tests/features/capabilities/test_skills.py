@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,7 @@ from fastmcp.utilities.components import FastMCPComponent
 
 from agent_utilities import AgentServer, create_gateway, create_mcp_server
 from agent_utilities.errors import SettingsError
-from agent_utilities.features.capabilities.skills import is_own, skill_capabilities, skills_read
-from agent_utilities.features.capabilities.skills_provider import skills_provider
+from agent_utilities.features.capabilities.skills import is_own, skill_capabilities, skills_provider, skills_read
 from agent_utilities.features.upstreams.provider import UpstreamProvider
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.snapshot import Snapshot
@@ -36,45 +34,31 @@ def prompt(*contents: Any) -> dict[str, Any]:
 
 
 class TestTheWire:
-    @pytest.mark.parametrize(
-        "result",
-        [
+    def test_a_skill_is_known_by_its_uri_or_its_type(self) -> None:
+        for result in [
             {"contents": [content()]},
             {"contents": [content(mimeType="text/plain")]},
             {"contents": [content(uri="notes://x", mimeType="text/markdown")]},
             {"contents": [content(uri="notes://x", mimeType="Text/Markdown; charset=utf-8")]},
             {"contents": [content("other", "a://b"), content(), content()]},
-            {"contents": [{"uri": URI, "blob": base64.b64encode(SKILL.encode()).decode()}]},
-            {"contents": [{"uri": URI, "blob": base64.b64encode(SKILL.encode() + b"x" * 999_999).decode()}]},
             prompt({"type": "text", "text": SKILL}),
             prompt({"type": "resource", "resource": content()}),
-        ],
-    )
-    def test_a_skill_is_known_by_its_uri_or_its_type(self, result: dict[str, Any]) -> None:
-        assert skills_read(result) == BOTH
+        ]:
+            assert skills_read(result) == BOTH, result
 
-    @pytest.mark.parametrize(
-        "result",
-        [
+    def test_nothing_else_names_any(self) -> None:
+        for result in [
             {"contents": [content(uri="notes://x")]},
             {"contents": [content(uri="notes://MY-SKILL.md", mimeType="text/plain")]},
             {"contents": [content("no frontmatter")]},
+            {"contents": [{"uri": URI, "blob": "%%%"}]},
             prompt({"type": "text", "text": "Do this"}, {"type": "text", "text": SKILL}),
             prompt({"type": "resource", "resource": content(uri="notes://x")}),
-            {"contents": [{"uri": URI, "blob": "%%%"}]},
-            {"contents": [{"uri": URI, "text": 3}]},
-            {"contents": [None, 1, "x"], "messages": {"a": 1}},
-            {"contents": None},
-            {"messages": [{"content": [1]}]},
-            prompt({"type": "resource", "resource": "x"}),
+            prompt({"type": "image", "data": "", "mimeType": "image/png"}),
+            {"messages": []},
             {},
-            None,
-            [],
-            "skill",
-        ],
-    )
-    def test_nothing_else_names_any(self, result: Any) -> None:
-        assert skills_read(result) == ()
+        ]:
+            assert skills_read(result) == (), result
 
 
 @pytest.fixture
@@ -129,9 +113,9 @@ class TestAGateway:
             wire = (await client.get_prompt_mcp("review")).model_dump(mode="json", by_alias=True)
         assert await skill_capabilities(gateway, "prompts/get", {"name": "review"}, wire) == BOTH
 
-    @pytest.mark.parametrize("method", ["tools/call", "resources/list", "completion/complete"])
-    async def test_no_other_request_calls_for_any(self, gateway: AgentServer, method: str) -> None:
-        assert await skill_capabilities(gateway, method, {"uri": URI}, {"contents": [content()]}) == ()
+    async def test_no_other_request_calls_for_any(self, gateway: AgentServer) -> None:
+        for method in ["tools/call", "resources/list", "completion/complete"]:
+            assert await skill_capabilities(gateway, method, {"uri": URI}, {"contents": [content()]}) == ()
 
     async def test_a_resource_that_nobody_has_calls_for_none(self, gateway: AgentServer) -> None:
         result = {"contents": [content(uri="skill://other/SKILL.md")]}

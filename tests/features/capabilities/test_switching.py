@@ -95,7 +95,6 @@ async def test_what_only_an_ended_session_had_on_is_stopped(served: AgentServer,
     async with session(served) as other:
         await switched(other, "enable", "mail")
         upstream = upstreams_of(served).upstreams["mail-server"]
-    assert capabilities_of(served).switching is not None
     await capabilities_of(served).switching.settle()
     assert upstreams_of(served).upstreams.get("mail-server") is None
     await upstream.stop()

@@ -179,7 +179,6 @@ async def at_rest(of: AgentServer, seen: dict[str, Upstream]) -> None:
         of: the gateway.
         seen: those that it had when this was asked last; changed to those that it has now.
     """
-    assert capabilities_of(of).switching is not None
     await capabilities_of(of).switching.settle()
     now = {each.config.name: each for each in upstreams_of(of).upstreams if each.config.capabilities}
     for name, upstream in seen.items():

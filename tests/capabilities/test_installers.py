@@ -7,22 +7,22 @@ import os
 import random
 import subprocess
 import sys
-import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agent_utilities.capabilities import toolchains as module
-from agent_utilities.capabilities.installers import KEPT_LINES, MAX_LINE_CHARACTERS, MAX_TOLD_LINES
+from agent_utilities.capabilities.installers import (
+    KEPT_LINES,
+    MAX_LINE_CHARACTERS,
+    MAX_TOLD_LINES,
+    RETRY_S,
+    Toolchains,
+)
 from agent_utilities.capabilities.model import Capability
-from agent_utilities.capabilities.requirements import Requirement, read_requirement
-from agent_utilities.capabilities.toolchains import CACHED_S, RETRY_S, Toolchains
-from agent_utilities.testing import Clock
 from tests.upstream.processes import wait_until_gone
 
 pytestmark = [pytest.mark.outside, pytest.mark.anyio]
@@ -72,10 +72,9 @@ class Tap:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
 
-    async def satisfied(self, toolchains: Toolchains) -> tuple[bool, str]:
-        """Return whether `a/thing` is there once it was installed, and why not."""
-        (one,) = await toolchains.satisfy(self.capability, self.folder, self.lines.put_nowait)
-        return one.is_there, one.why
+    async def satisfied(self, toolchains: Toolchains) -> str:
+        """Return why `a/thing` is not there once it was installed; empty where it is."""
+        return "".join(await toolchains.satisfy(self.capability, self.folder, self.lines.put_nowait))
 
 
 @pytest.fixture
@@ -84,87 +83,57 @@ def tap(tmp_path: Path) -> Tap:
 
 
 class TestWithoutPermission:
-    async def test_no_installer_runs(self, tap: Tap) -> None:
+    async def test_no_installer_runs_and_models_are_told_what_would_do(self, tap: Tap) -> None:
         tap.script(INSTALLS)
         toolchains = Toolchains(environ=tap.environ, allow_install=False)
-        assert await tap.satisfied(toolchains) == (False, "'thing' is not installed")
-        assert (list(tap.home.iterdir()), tap.told()) == ([], [])
-
-    async def test_models_are_told_what_would_do(self, tap: Tap) -> None:
-        tap.script(INSTALLS)
-        toolchains = Toolchains(environ=tap.environ, allow_install=False)
-        assert toolchains.told(await toolchains.check(tap.capability, tap.folder)) == [
+        told = (
             "a/thing: 'thing' is not installed; an operator may start the gateway with --allow-install, "
             "or run 'bash deps/a/thing.sh' in the folder that it is from"
-        ]
+        )
+        assert await tap.satisfied(toolchains) == told
+        assert await toolchains.missing([(tap.capability, tap.folder)]) == {"thing": [told]}
+        assert (list(tap.home.iterdir()), tap.told()) == ([], [])
 
     async def test_nothing_is_said_of_what_is_there(self, tap: Tap) -> None:
         tap.script(INSTALLS, "# check: sh")
         toolchains = Toolchains(environ=tap.environ, allow_install=False)
-        assert toolchains.told(await toolchains.check(tap.capability, tap.folder)) == []
+        assert await toolchains.missing([(tap.capability, tap.folder)]) == {}
 
     async def test_a_missing_script_is_told_without_an_offer(self, tap: Tap) -> None:
         toolchains = Toolchains(environ=tap.environ, allow_install=False)
-        assert toolchains.told(await toolchains.check(tap.capability, tap.folder)) == [
-            "there is no deps/a/thing.sh beside capabilities/: add it, or drop it there"
-        ]
-
-
-class TestChecks:
-    async def test_one_holds_for_a_while(self, tap: Tap) -> None:
-        now = [0.0]
-        tap.script("", "# check: no-such-thing")
-        toolchains = Toolchains(environ=tap.environ, allow_install=False, clock=lambda: now[0])
-
-        async def is_there() -> bool:
-            (one,) = await toolchains.check(tap.capability, tap.folder)
-            return one.is_there
-
-        assert not await is_there()
-        tap.script("", "# check: sh")
-        now[0] = CACHED_S - 1
-        assert not await is_there()
-        now[0] = CACHED_S
-        assert await is_there()
+        assert await toolchains.missing([(tap.capability, tap.folder)]) == {
+            "thing": ["there is no deps/a/thing.sh beside capabilities/: add it, or drop it there"]
+        }
 
 
 class TestInstalling:
     async def test_what_is_missing_is_installed_and_found(self, tap: Tap) -> None:
         tap.script("echo one; echo two >&2\n" + INSTALLS)
         async with tap.serving() as toolchains:
-            assert await tap.satisfied(toolchains) == (True, "")
+            assert await tap.satisfied(toolchains) == ""
         assert tap.told() == ["a/thing: 'thing' is not installed; installing it", "a/thing: one", "a/thing: two"]
 
     async def test_what_is_there_is_not_installed(self, tap: Tap) -> None:
         tap.script("touch ~/ran", "# check: sh")
         async with tap.serving() as toolchains:
-            assert await tap.satisfied(toolchains) == (True, "")
+            assert await tap.satisfied(toolchains) == ""
         assert not (tap.home / "ran").exists()
 
     async def test_one_that_fails_is_told_with_its_last_word(self, tap: Tap) -> None:
         tap.script("echo first; echo no network >&2; exit 3")
         async with tap.serving() as toolchains:
-            told = "'thing' is not installed; its installer exited with status 3: no network"
-            assert await tap.satisfied(toolchains) == (False, told)
+            told = "a/thing: 'thing' is not installed; its installer exited with status 3: no network"
+            assert await tap.satisfied(toolchains) == told
 
     async def test_one_that_installs_something_else_is_told(self, tap: Tap) -> None:
         tap.script("")
         async with tap.serving() as toolchains:
-            assert await tap.satisfied(toolchains) == (False, "'thing' is not installed; its installer ended well")
+            assert await tap.satisfied(toolchains) == "a/thing: 'thing' is not installed; its installer ended well"
 
-    async def test_one_that_says_no_check_is_believed(self, tap: Tap) -> None:
-        tap.script("touch ~/ran", "")
-        async with tap.serving() as toolchains:
-            assert await tap.satisfied(toolchains) == (True, "")
-        assert (tap.home / "ran").exists()
-
-    async def test_one_that_says_no_check_runs_once(self, tap: Tap) -> None:
+    async def test_one_that_says_no_check_is_believed_and_runs_once(self, tap: Tap) -> None:
         tap.script("echo ran >>~/runs", "")
-        now = [0.0]
-        async with tap.serving(clock=lambda: now[0]) as toolchains:
-            await tap.satisfied(toolchains)
-            now[0] = 2 * CACHED_S
-            assert await tap.satisfied(toolchains) == (True, "")
+        async with tap.serving() as toolchains:
+            assert [await tap.satisfied(toolchains) for _ in range(2)] == ["", ""]
         assert (tap.home / "runs").read_text() == "ran\n"
 
     async def test_one_that_failed_is_not_run_again_at_once(self, tap: Tap) -> None:
@@ -173,7 +142,7 @@ class TestInstalling:
         async with tap.serving(clock=lambda: now[0]) as toolchains:
             await tap.satisfied(toolchains)
             now[0] = RETRY_S - 1
-            _, why = await tap.satisfied(toolchains)
+            why = await tap.satisfied(toolchains)
             assert why.endswith("its installer exited with status 1; it is not run again for 1 s")
             assert (tap.home / "runs").read_text() == "ran\n"
             now[0] = RETRY_S
@@ -191,7 +160,7 @@ class TestInstalling:
     async def test_no_more_than_so_much_of_a_flood_is_told(self, tap: Tap) -> None:
         tap.script("head -c 4000000 /dev/zero | tr '\\0' x; echo; yes | head -n 500000; printf '\\033[31mlast'")
         async with tap.serving() as toolchains:
-            _, why = await tap.satisfied(toolchains)
+            why = await tap.satisfied(toolchains)
         told = tap.told()
         assert why.endswith(": last")
         assert len(told) <= MAX_TOLD_LINES + 1
@@ -215,7 +184,7 @@ class TestInstalling:
         tap = Tap(folder)
         tap.script(INSTALLS)
         async with tap.serving() as toolchains:
-            assert await tap.satisfied(toolchains) == (True, "")
+            assert await tap.satisfied(toolchains) == ""
         assert await asyncio.to_thread(lambda: [*tmp_path.rglob("ran")]) == []
 
 
@@ -228,39 +197,6 @@ IGNORES = "(trap '' TERM; while :; do sleep 1000; done) &\nsetsid sleep 1000 &\n
 async def pids(tap: Tap) -> list[int]:
     """Return the processes of an installer that hangs, once it has told them."""
     return [int(word) for word in (await tap.until_told("pids")).split() if word.isdigit()]
-
-
-class TestADiskThatHangs:
-    async def test_is_looked_at_by_one_thread_however_many_ask_and_however_often(
-        self, tap: Tap, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        tap.script("true", check="# check: sh\n")
-        tap.script("true", check="# check: sh\n", name="a/other")
-        goes_on, looks = threading.Event(), list[str]()
-
-        def hang(name: str, folder: Path) -> Requirement:
-            looks.append(name)
-            assert goes_on.wait(60)
-            return read_requirement(name, folder)
-
-        monkeypatch.setattr(module, "read_requirement", hang)
-        monkeypatch.setattr(module, "CHECK_S", 0.05)
-        clock = Clock()
-        toolchains = Toolchains(environ=tap.environ, allow_install=False, clock=clock)
-        askers = [replace(tap.capability, require=(f"a/{name}",)) for name in ("thing", "other") * 10]
-        try:
-            for _ in range(3):
-                told = await asyncio.gather(*(toolchains.check(asker, tap.folder) for asker in askers))
-                assert all("could not be looked for" in checked.why for (checked,) in told)
-                clock.advance(CACHED_S)
-            assert looks == ["a/thing"]
-        finally:
-            goes_on.set()
-        monkeypatch.setattr(module, "CHECK_S", 60)
-        told = await asyncio.gather(*(toolchains.check(asker, tap.folder) for asker in askers))
-        assert all(checked.is_there for (checked,) in told)
-        # What the first one saw in the end may have been in time.
-        assert sorted(looks) in (["a/other", "a/thing"], ["a/other", "a/thing", "a/thing"])
 
 
 class TestEnding:
@@ -279,40 +215,38 @@ class TestEnding:
         async with tap.serving() as toolchains:
             asked = asyncio.create_task(tap.satisfied(toolchains))
             started = await pids(tap)
-        _, why = await asked
-        assert why == "'thing' is not installed; its installer can't be run: the gateway is not serving"
+        why = await asked
+        assert why == "a/thing: 'thing' is not installed; its installer was ended: the gateway is not serving"
         for pid in started:
             wait_until_gone(pid)
 
     async def test_one_that_takes_too_long_is_ended(self, tap: Tap) -> None:
         tap.script("echo going; sleep 1000")
         async with tap.serving(limit_s=0.2) as toolchains:
-            told = "'thing' is not installed; its installer was ended after 0.2 s"
-            assert (await tap.satisfied(toolchains))[1].startswith(told)
-            assert "it is not run again for" in (await tap.satisfied(toolchains))[1]
+            told = "a/thing: 'thing' is not installed; its installer was ended after 0.2 s"
+            assert (await tap.satisfied(toolchains)).startswith(told)
+            assert "it is not run again for" in await tap.satisfied(toolchains)
 
 
 class TestTwoAtOnce:
-    async def test_who_asks_for_the_same_waits_for_the_same(self, tap: Tap) -> None:
-        tap.script(f"echo ran >>~/runs; echo waiting; while [ ! -e ~/go ]; do sleep 0.02; done\n{INSTALLS}")
+    async def test_who_asks_for_the_same_finds_it_once_the_first_has_it(self, tap: Tap) -> None:
+        tap.script(f"echo ran >>~/runs; echo begins; while [ ! -e ~/go ]; do sleep 0.02; done\n{INSTALLS}")
         async with tap.serving() as toolchains:
             first = asyncio.create_task(tap.satisfied(toolchains))
-            await tap.until_told("waiting")
+            await tap.until_told("begins")
             second = asyncio.create_task(tap.satisfied(toolchains))
-            await tap.until_told("installing it")
-            first.cancel()
-            await asyncio.gather(first, return_exceptions=True)
+            await tap.until_told("waiting for another installer to end")
             (tap.home / "go").touch()
-            assert await second == (True, "")
+            assert (await first, await second) == ("", "")
         assert (tap.home / "runs").read_text() == "ran\n"
 
-    async def test_who_asks_while_an_abandoned_one_ends_has_one_of_his_own(self, tap: Tap) -> None:
+    async def test_who_asks_while_an_abandoned_one_ends_has_one_of_their_own(self, tap: Tap) -> None:
         tap.script(f"if mkdir ~/first; then echo waiting; sleep 1000; fi\n{INSTALLS}")
         async with tap.serving() as toolchains:
             first = asyncio.create_task(tap.satisfied(toolchains))
             await tap.until_told("waiting")
             first.cancel()
-            assert await tap.satisfied(toolchains) == (True, "")
+            assert await tap.satisfied(toolchains) == ""
 
     async def test_others_wait_for_their_turn(self, tap: Tap) -> None:
         tap.script(f"mkdir ~/turn; echo begins; while [ ! -e ~/go ]; do sleep 0.02; done; rmdir ~/turn\n{INSTALLS}")
@@ -324,7 +258,7 @@ class TestTwoAtOnce:
             second = asyncio.create_task(toolchains.satisfy(other, tap.folder, tap.lines.put_nowait))
             await tap.until_told("b/other: waiting for another installer to end")
             (tap.home / "go").touch()
-            assert (await first, (await second)[0].is_there) == ((True, ""), True)
+            assert (await first, await second) == ("", [])
 
     @pytest.mark.nightly
     async def test_callers_who_come_and_go_are_all_answered_and_no_two_installers_run_at_once(self, tap: Tap) -> None:
@@ -343,7 +277,7 @@ class TestTwoAtOnce:
                 await asyncio.sleep(0.3 * chance.random())
                 asked.cancel()
             (answer,) = await asyncio.gather(asked, return_exceptions=True)
-            return isinstance(answer, tuple | asyncio.CancelledError)
+            return isinstance(answer, list | asyncio.CancelledError)
 
         now = count(step=2 * RETRY_S)
         async with tap.serving(clock=lambda: next(now)) as toolchains:
