@@ -7,14 +7,20 @@ if TYPE_CHECKING:
     from agent_utilities.errors import AgentUtilitiesError, SelectionError, SettingsError
     from agent_utilities.graph.base import ToolGraph
     from agent_utilities.mcp.agent_server import AgentServer
+    from agent_utilities.mcp.feature import Feature
+    from agent_utilities.mcp.request import Request
     from agent_utilities.mcp.server_cli import server_command
     from agent_utilities.router.tool_router import ToolRouter
     from agent_utilities.selection.caller import selection_headers, selection_meta, selection_url
     from agent_utilities.server_factory import create_gateway, create_mcp_server
+    from agent_utilities.visibility.narrowing import Narrowing
 
 __all__ = [
     "AgentServer",
     "AgentUtilitiesError",
+    "Feature",
+    "Narrowing",
+    "Request",
     "SelectionError",
     "SettingsError",
     "ToolGraph",
@@ -33,6 +39,9 @@ _HOMES = {
     "AgentUtilitiesError": "errors",
     "SelectionError": "errors",
     "SettingsError": "errors",
+    "Feature": "mcp.feature",
+    "Narrowing": "visibility.narrowing",
+    "Request": "mcp.request",
     "ToolGraph": "graph.base",
     "ToolRouter": "router.tool_router",
     "create_gateway": "server_factory",

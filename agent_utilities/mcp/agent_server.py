@@ -232,7 +232,7 @@ class AgentServer(FastMCP[Any]):
     async def list_tools(self, *, run_middleware: bool = True) -> Sequence[Tool]:
         """Return the visible tools, before them features' own; see `FastMCP.list_tools`."""
         request = request_in_force()
-        components = super().list_tools(run_middleware=run_middleware)
+        components = partial(super().list_tools, run_middleware=run_middleware)
         if request is None or not request.lists_tools or verdict_in_force() is not request.verdict:
             return await answers.listing(self, "tool", components, run_middleware)
         with CollectingDecisions(request.verdict) as decisions:
@@ -245,19 +245,19 @@ class AgentServer(FastMCP[Any]):
 
     async def list_prompts(self, *, run_middleware: bool = True) -> Sequence[Prompt]:
         """Return the permitted prompts; see `FastMCP.list_prompts`."""
-        prompts = super().list_prompts(run_middleware=run_middleware)
+        prompts = partial(super().list_prompts, run_middleware=run_middleware)
         return await answers.listing(self, "prompt", prompts, run_middleware)
 
     async def list_resources(self, *, run_middleware: bool = True) -> Sequence[Resource]:
         """Return the permitted resources; see `FastMCP.list_resources`."""
         with self.surface.under_verdict():
-            resources = super().list_resources(run_middleware=run_middleware)
+            resources = partial(super().list_resources, run_middleware=run_middleware)
             listed = await answers.listing(self, "resource", resources, run_middleware)
             return await answers.without_denied_pages(listed, super().list_tools)
 
     async def list_resource_templates(self, *, run_middleware: bool = True) -> Sequence[ResourceTemplate]:
         """Return the permitted resource templates; see `FastMCP.list_resource_templates`."""
-        templates = super().list_resource_templates(run_middleware=run_middleware)
+        templates = partial(super().list_resource_templates, run_middleware=run_middleware)
         return await answers.listing(self, "template", templates, run_middleware)
 
     async def kept_tools(self, list_them: Callable[[], Awaitable[Sequence[Tool]]]) -> Sequence[Tool]:
@@ -308,7 +308,7 @@ class AgentServer(FastMCP[Any]):
         with self.surface.under_verdict():
             if await answers.is_denied_page(uri, super().list_tools):
                 raise NotFoundError(f"Unknown resource: {uri!r}")
-            answer = super().read_resource(uri, version=version, run_middleware=run_middleware)
+            answer = partial(super().read_resource, uri, version=version, run_middleware=run_middleware)
             return await answers.answer(self, "resource", uri, version, answer, run_middleware)
 
     async def call_tool(
@@ -321,7 +321,7 @@ class AgentServer(FastMCP[Any]):
     ) -> ToolResult:
         """Call a permitted tool; wrong arguments are told in one line. See `FastMCP.call_tool`."""
         try:
-            answer = super().call_tool(name, arguments, version=version, run_middleware=run_middleware)
+            answer = partial(super().call_tool, name, arguments, version=version, run_middleware=run_middleware)
             return await answers.answer(self, "tool", name, version, answer, run_middleware)
         except ValidationError as error:
             if not isinstance(wrong := error.__cause__, PydanticValidationError):
@@ -343,7 +343,7 @@ class AgentServer(FastMCP[Any]):
         run_middleware: bool = True,
     ) -> PromptResult:
         """Render a permitted prompt; see `FastMCP.render_prompt`."""
-        answer = super().render_prompt(name, arguments, version=version, run_middleware=run_middleware)
+        answer = partial(super().render_prompt, name, arguments, version=version, run_middleware=run_middleware)
         return await answers.answer(self, "prompt", name, version, answer, run_middleware)
 
     async def get_tasks(self) -> Sequence[FastMCPComponent]:

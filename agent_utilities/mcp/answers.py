@@ -29,13 +29,13 @@ ListTools = Callable[..., Awaitable[Sequence[Tool]]]
 
 
 async def listing(
-    server: Host, kind: ComponentKind, components: Awaitable[Sequence[_C]], run_middleware: bool
+    server: Host, kind: ComponentKind, list_them: Callable[[], Awaitable[Sequence[_C]]], run_middleware: bool
 ) -> Sequence[_C]:
-    """Await a listing under the verdict in force, and take its catalog for what the caller is listed."""
+    """List under the verdict in force, and take its catalog for what the caller is listed."""
     surface = server.surface
     with surface.under_verdict() as verdict:
         with CollectingDecisions(own := surface.own(verdict)) as decisions:
-            listed = await components
+            listed = await list_them()
             if run_middleware and any(may_answer_lists(each, kind) for each in server.middleware):
                 listed = await _cut(server, kind, listed, decisions, own)
     if own is verdict and (decision := decisions.get(kind)) is not None:
@@ -65,21 +65,21 @@ async def answer(
     kind: ComponentKind,
     name: str,
     version: VersionSpec | None,
-    answering: Awaitable[_A],
+    ask: Callable[[], Awaitable[_A]],
     run_middleware: bool,
 ) -> _A:
-    """Await an answer, and pass it on where the server gave it, or may have: the rest is middleware's (law L1).
+    """Ask for an answer, and pass it on where the server gave it, or may have: the rest is middleware's (law L1).
 
     Raises:
         NotFoundError: middleware answered for a component that is denied.
     """
     if not run_middleware:
-        result = await relayed(answering)
+        result = await relayed(ask())
         Core.answered()
         return result
     surface = server.surface
     with surface.under_verdict() as verdict, Core() as core:
-        result = await relayed(answering)
+        result = await relayed(ask())
         if core.has_answered or await has(server, kind, name, version):
             return result
         refusal = surface.own(verdict).bounds.refusal(entry(kind, name))

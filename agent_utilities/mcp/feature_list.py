@@ -118,13 +118,13 @@ class FeatureList:
         """Return the tools of features' own before a list: none that bears a name of the catalog's, or is denied."""
         found: list[Tool] = []
         for each in self._with["tools_at_head"]:
-            found += await self._told(each, each.tools_at_head(request, decision), ())
-        return [tool for tool in found if tool.name not in decision.permitted_names and _is_open(tool, request)]
+            found += await self._told(each, each.tools_at_head(request, decision), (), list | tuple)
+        return [tool for tool in found if _is_open(tool, request) and tool.name not in decision.permitted_names]
 
     async def tool(self, name: str, request: Request) -> Tool | None:
         """Return a feature's own tool of a name."""
         for each in self._with["tool"]:
-            tool: Tool | None = await self._told(each, each.tool(name, request), None)
+            tool: Tool | None = await self._told(each, each.tool(name, request), None, Tool | None)
             if tool is not None and tool.name == name and _is_open(tool, request):
                 return tool
         return None
@@ -132,64 +132,70 @@ class FeatureList:
     async def before_call(self, request: Request, call: Call) -> Call:
         """Return the call that features make of one."""
         for each in self._with["before_call"]:
-            call = await self._told(each, each.before_call(request, call), call)
+            call = await self._told(each, each.before_call(request, call), call, Call)
         return call
 
     async def after_call(self, request: Request, call: Call, result: dict[str, Any]) -> dict[str, Any]:
         """Return what features make of a call's result."""
         for each in self._with["after_call"]:
-            result = await self._told(each, each.after_call(request, call, result), result)
+            result = await self._told(each, each.after_call(request, call, result), result, dict)
         return result
 
     async def after(self, request: Request, result: dict[str, Any]) -> dict[str, Any]:
         """Return what features make of the result of a request that neither lists nor calls."""
         for each in self._with["after"]:
-            result = await self._told(each, each.after(request, result), result)
+            result = await self._told(each, each.after(request, result), result, dict)
         return result
 
     async def done(self, request: Request) -> None:
         """Tell features that a request about tools is over."""
         for each in self._with["done"]:
-            await self._told(each, each.done(request), None)
+            await self._told(each, each.done(request), None, None)
 
     async def summary(self, request: Request, kind: ComponentKind, decision: Decision) -> Mapping[str, Any]:
         """Return what features tell beside a list."""
         told: dict[str, Any] = {}
         for each in self._with["summary"]:
-            told |= await self._told(each, each.summary(request, kind, decision), {})
+            told |= await self._told(each, each.summary(request, kind, decision), {}, Mapping)
         return told
 
     async def instructions(self, request: Request) -> Sequence[str]:
         """Return what features say to models, in their order."""
-        texts = [await self._told(each, each.instructions(request), None) for each in self._with["instructions"]]
+        texts = [
+            await self._told(each, each.instructions(request), None, str | None) for each in self._with["instructions"]
+        ]
         return [text for text in texts if text]
 
     def keeping_ms(self, request: Request, kind: ComponentKind) -> int | None:
         """Return the most milliseconds that a list may be kept."""
-        limits = [self._said(each, partial(each.keeping_ms, request, kind), 0) for each in self._with["keeping_ms"]]
-        return min((limit for limit in limits if limit is not None), default=None)
+        asked = [(each, partial(each.keeping_ms, request, kind)) for each in self._with["keeping_ms"]]
+        limits = [self._said(each, ask, 0, int | None) for each, ask in asked]
+        return max(0, min(given)) if (given := [limit for limit in limits if limit is not None]) else None
 
     def gathered(self, method: str, *arguments: Any) -> list[Any]:
         """Return all that features answer to a method that returns several things."""
-        answers = (self._said(each, partial(getattr(each, method), *arguments), ()) for each in self._with[method])
+        answers = (
+            self._said(each, partial(getattr(each, method), *arguments), (), list | tuple)
+            for each in self._with[method]
+        )
         return [thing for answer in answers for thing in answer]
 
     def health(self) -> dict[str, Any]:
         """Return what features tell everybody of themselves."""
         told: dict[str, Any] = {}
         for each in self._with["health"]:
-            told |= self._said(each, each.health, {})
+            told |= self._said(each, each.health, {}, Mapping)
         return told
 
     def session_ended(self, session_id: str) -> None:
         """Tell features that a session has ended."""
         for each in self._with["session_ended"]:
-            self._said(each, partial(each.session_ended, session_id), None)
+            self._said(each, partial(each.session_ended, session_id), None, None)
 
     async def wait_for_first(self, caller: Selection, kind: ComponentKind, name: str | None = None) -> None:
         """Wait for what was never seen; see `Feature.wait_for_first`."""
         for each in self._with["wait_for_first"]:
-            await each.wait_for_first(caller, kind, name)
+            await self._told(each, each.wait_for_first(caller, kind, name), None, None)
 
     def check(self) -> None:
         """Refuse settings that can't be served; see `Feature.check`."""
@@ -220,21 +226,27 @@ class FeatureList:
         return self.gathered("absent", bounds)
 
     @staticmethod
-    async def _told(feature: Feature, answer: Awaitable[_T], otherwise: Any) -> _T:
+    async def _told(feature: Feature, answer: Awaitable[Any], otherwise: Any, kind: Any) -> Any:
+        """Return what a feature answers, or something else where it fails or what it answers is of another kind."""
         try:
-            return await answer
+            return _of_kind(kind, await answer)
         except Exception:
             logger.exception("%s is left out of this request: it failed", _name(feature))
-            left_out: _T = otherwise
-            return left_out
+            return otherwise
 
     @staticmethod
-    def _said(feature: Feature, ask: Callable[[], Any], otherwise: Any) -> Any:
+    def _said(feature: Feature, ask: Callable[[], Any], otherwise: Any, kind: Any) -> Any:
         try:
-            return ask()
+            return _of_kind(kind, ask())
         except Exception:
             logger.exception("%s is left out: it failed", _name(feature))
             return otherwise
+
+
+def _of_kind(kind: Any, answer: Any) -> Any:
+    if kind is not None and not isinstance(answer, kind):
+        raise TypeError(f"it returned {type(answer).__name__}")
+    return answer
 
 
 def _is_open(tool: Tool, request: Request) -> bool:
