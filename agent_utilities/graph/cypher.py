@@ -4,34 +4,12 @@
 name as `gateway`: one statement asks, counts or forgets them all. Where one node is meant, it is matched by its name.
 """
 
-MATCH = """
-WITH toLower($query) AS q
-MATCH (s:Server)-[:PROVIDES]->(t:CallableResource)
-WHERE (s.name = $server_name OR s.gateway = $server_name)
-  AND (toLower(t.name) CONTAINS q OR toLower(t.description) CONTAINS q
-       OR any(tag IN t.tags WHERE toLower(tag) CONTAINS q))
-RETURN t.name AS name, t.tags AS tags
-"""
-"""What a match means: the statement that others must equal. It is too slow to be asked of 10,000 tools.
-
-The `WITH` is there because the embedded engine takes no parameter inside a list predicate.
-"""
-
-MATCH_PLAIN = """
-MATCH (s:Server)-[:PROVIDES]->(t:CallableResource)
-WHERE (s.name = $server_name OR s.gateway = $server_name)
-  AND (toLower(t.name) CONTAINS toLower($query) OR toLower(t.description) CONTAINS toLower($query)
-       OR any(tag IN t.tags WHERE toLower(tag) CONTAINS toLower($query)))
-RETURN t.name AS name, t.tags AS tags
-"""
-"""The same match with the parameter inside its predicates; Neo4j only, to show that both give the same."""
-
 MATCH_TEXT = """
 MATCH (s:Server)-[:PROVIDES]->(t:CallableResource)
 WHERE (s.name = $server_name OR s.gateway = $server_name) AND t.text CONTAINS $query
 RETURN left(t.digest, 1) AS part, collect(t.name) AS names
 """
-"""The literal match as it is asked, of a normalised query: what `MATCH` finds, from the text that each tool keeps.
+"""The literal match of a normalised query, in the text that each tool keeps: equal to what docs/design.md states.
 
 Names come in at most 16 lists: a row for each costs more than the match, and one list of 10,000 would keep the event
 loop while a driver unpacks it.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from typing import Any, Literal
 
@@ -50,14 +51,7 @@ def _state(row: dict[str, Any]) -> ServerState:
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A server's node as it should be.
-
-    Args:
-        name: the node's name.
-        records: its tools.
-        digest: of them.
-        upstream: what it is, behind a gateway; None for the server's own node.
-    """
+    """A server's node as it should be; `upstream` is what it is behind a gateway, None for the server's own."""
 
     name: str
     records: Sequence[ToolRecord]
@@ -72,16 +66,26 @@ class _Node:
         """Whether the graph holds just these tools."""
         return held is not None and (held.digest, held.n_tools) == (self.digest, len(self.records))
 
-    def __iter__(self) -> Iterator[Statement]:
-        """Iterate over the statements that make the node's tools these, each made when its turn comes.
-
-        All rows of 10,000 tools at once would be enough for a full garbage collection.
-        """
+    def put(self) -> Iterator[Statement]:
+        """Iterate over the statements that make the node's tools these, each made when its turn comes."""
         of_node = {"server_name": self.name, "digest": self.digest}
         for start in range(0, len(self.records), _BATCH):
             rows = [record.row(self.name) for record in self.records[start : start + _BATCH]]
             yield cypher.PUT_TOOLS, {**of_node, "rows": rows}
         yield cypher.DROP_OTHERS, of_node
+
+
+@dataclass(frozen=True, slots=True)
+class _Statements:
+    """Statements that are made on the way, each time they are iterated.
+
+    All rows of 10,000 tools at once would be enough for a full garbage collection.
+    """
+
+    make: Callable[[], Iterator[Statement]]
+
+    def __iter__(self) -> Iterator[Statement]:
+        return self.make()
 
 
 def _nodes(server: str, records: Sequence[ToolRecord]) -> list[_Node]:
@@ -128,7 +132,7 @@ async def sync(graph: ToolGraph, server: str, records: Sequence[ToolRecord], now
     for node in changed:
         async for record in in_turns(node.records):
             n_put += digests.pop(record.name, None) != record.digest
-    await graph.write(_Replacement(nodes, changed, now_ms, drops_others=bool(gone)))
+    await graph.write(_Statements(partial(_replacement, nodes, changed, now_ms, drops_others=bool(gone))))
     return SyncReport(state, n_put, n_dropped=len(digests))
 
 
@@ -146,35 +150,24 @@ def _put_servers(nodes: Sequence[_Node], now_ms: int) -> list[Statement]:
     return statements
 
 
-@dataclass(frozen=True, slots=True)
-class _Replacement:
-    """The statements that make a server's tools the given ones.
+def _replacement(
+    nodes: Sequence[_Node], changed: Sequence[_Node], now_ms: int, *, drops_others: bool
+) -> Iterator[Statement]:
+    """Return the statements that make the tools of a server's changed nodes theirs, and drop its other upstreams.
 
     The server's node is written first: that locks it, and two processes that sync at once follow one another. All tools
     of a changed node are put, changed or not, since the other may have written between the reading and this.
-
-    Args:
-        nodes: all of the server's, its own first.
-        changed: those of them whose tools are put.
-        now_ms: UTC epoch milliseconds.
-        drops_others: whether upstreams that are not among the nodes are dropped.
     """
-
-    nodes: Sequence[_Node]
-    changed: Sequence[_Node]
-    now_ms: int
-    drops_others: bool
-
-    def __iter__(self) -> Iterator[Statement]:
-        yield from _put_servers(self.nodes, self.now_ms)
-        for node in self.changed:
-            yield from node
-        if self.drops_others:
-            others = {"server_name": self.nodes[0].name, "server_names": [node.name for node in self.nodes]}
-            yield cypher.DROP_OTHER_UPSTREAM_TOOLS, others
-            yield cypher.DROP_OTHER_UPSTREAMS, others
-        # Tools that were dropped took their edges with them, and others may have come: the edges are to be put anew.
-        yield cypher.PUT_EDGES_DIGEST, {"server_name": self.nodes[0].name, "digest": ""}
+    server = nodes[0].name
+    yield from _put_servers(nodes, now_ms)
+    for node in changed:
+        yield from node.put()
+    if drops_others:
+        others = {"server_name": server, "server_names": [node.name for node in nodes]}
+        yield cypher.DROP_OTHER_UPSTREAM_TOOLS, others
+        yield cypher.DROP_OTHER_UPSTREAMS, others
+    # Tools that were dropped took their edges with them, and others may have come: the edges are to be put anew.
+    yield cypher.PUT_EDGES_DIGEST, {"server_name": server, "digest": ""}
 
 
 async def forget(graph: ToolGraph, server: str) -> None:
@@ -244,17 +237,12 @@ async def sync_edges(graph: ToolGraph, server: str, edges: Iterable[ToolEdge]) -
     keys: dict[str, str] = {}
     async for row in in_turns(await graph.read(cypher.TOOL_KEYS, {"server_name": server})):
         keys |= zip(row["names"], row["keys"], strict=True)
-    await graph.write(_EdgeReplacement(server, wanted, keys, digest))
+    await graph.write(_Statements(partial(_edge_replacement, server, wanted, keys, digest)))
     return EdgeReport(digest, was_written=True)
 
 
 def _unique(edges: Iterable[ToolEdge], toolsets: Mapping[str, str]) -> tuple[Sequence[ToolEdge], str]:
-    """Return the edges in order, those between the same tools as one, and a digest of them and of the tool sets.
-
-    Args:
-        edges: in any order.
-        toolsets: digests of the tools that they go between, by the name of the server's node.
-    """
+    """Return the edges in order, those between the same tools as one, and a digest of them and of the tool sets."""
     counts: dict[tuple[EdgeKind, str, str, str], int] = {}
     for edge in edges:
         ends = sorted((edge.of, edge.name)) if edge.kind == "used_with" else (edge.of, edge.name)
@@ -268,31 +256,20 @@ def _unique(edges: Iterable[ToolEdge], toolsets: Mapping[str, str]) -> tuple[Seq
     return unique, digest.hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class _EdgeReplacement:
-    """The statements that make a server's edges the given ones, each made when its turn comes.
+def _edge_replacement(
+    server: str, edges: Sequence[ToolEdge], keys: Mapping[str, str], digest: str
+) -> Iterator[Statement]:
+    """Return the statements that make a server's edges the given ones, of those whose tools have keys.
 
     The server's node is written first: that locks it, and two processes that write at once follow one another.
-
-    Args:
-        server: whose edges.
-        edges: each once, in order.
-        keys: of the tools that the graph holds, by name.
-        digest: of all edges, those that are left out too, and of the tool sets.
     """
-
-    server: str
-    edges: Sequence[ToolEdge]
-    keys: Mapping[str, str]
-    digest: str
-
-    def __iter__(self) -> Iterator[Statement]:
-        yield cypher.PUT_EDGES_DIGEST, {"server_name": self.server, "digest": self.digest}
-        yield cypher.DROP_EDGES, {"server_name": self.server}
-        for kind, statement in _PUT.items():
-            held = [edge for edge in self.edges if edge.kind == kind and {edge.of, edge.name} <= self.keys.keys()]
-            for start in range(0, len(held), _BATCH):
-                yield statement, {"rows": [self._row(edge) for edge in held[start : start + _BATCH]]}
-
-    def _row(self, edge: ToolEdge) -> dict[str, str | int]:
-        return {"key": self.keys[edge.of], "to_key": self.keys[edge.name], "n": edge.n, "scope": edge.scope}
+    yield cypher.PUT_EDGES_DIGEST, {"server_name": server, "digest": digest}
+    yield cypher.DROP_EDGES, {"server_name": server}
+    for kind, statement in _PUT.items():
+        held = [edge for edge in edges if edge.kind == kind and {edge.of, edge.name} <= keys.keys()]
+        for start in range(0, len(held), _BATCH):
+            rows = [
+                {"key": keys[edge.of], "to_key": keys[edge.name], "n": edge.n, "scope": edge.scope}
+                for edge in held[start : start + _BATCH]
+            ]
+            yield statement, {"rows": rows}

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
 from agent_utilities.catalog.document import ToolDocument
-from agent_utilities.ranking.base import Index, Ranker
-from agent_utilities.resolution.answer import INDEX_SHARE, Question, Ranked
-from agent_utilities.resolution.catalog_index import BY_WORDS, CatalogIndex, TimelyRankings
+from agent_utilities.ranking.base import Index, Ranker, Ranking
+from agent_utilities.resolution.answer import INDEX_SHARE, VECTORS_SHARE, Question, Ranked
+from agent_utilities.resolution.catalog_index import BY_WORDS, CatalogIndex
 from agent_utilities.resolution.learned_indexes import LearnedIndexes
 from agent_utilities.runtime.waiting import Deadline, in_daemon_thread
 from agent_utilities.selection.model import Resolution
@@ -21,6 +22,8 @@ from agent_utilities.selection.model import Resolution
 logger = logging.getLogger("agent_utilities.ranking")
 
 _RETRY_S = 60.0
+_N_THREADS = 2
+_N_RANKED = 100
 
 _T = TypeVar("_T")
 
@@ -52,8 +55,11 @@ class CatalogRanker:
         """Digest of a catalog whose index by vectors a search has waited for in vain."""
         self._index: CatalogIndex | None = None
         self._n_swaps = 0
-        self._rankings = TimelyRankings()
-        self._learned = LearnedIndexes(retry_s)
+        self._threads = ThreadPoolExecutor(_N_THREADS, "rank")
+        # Of its own, so that words are not kept waiting by a model that hangs.
+        self._threads_for_words = ThreadPoolExecutor(1, "rank-words")
+        self.learned = LearnedIndexes(retry_s)
+        """Catalogs that know past requests, each for callers of one usage scope."""
 
     @property
     def version(self) -> str:
@@ -72,7 +78,7 @@ class CatalogRanker:
         return f"{index.version}@{scope}" if scope else index.version
 
     def _index_for(self, scope: str) -> CatalogIndex | None:
-        return None if self._index is None else self._learned.of(scope, self._index)
+        return None if self._index is None else self.learned.of(scope, self._index)
 
     def health(self) -> dict[str, Any]:
         """Return what `/ready` tells of the index: not how many tools are in it, those that nobody may use included."""
@@ -82,32 +88,6 @@ class CatalogRanker:
         if self._index.lacks_vectors:
             health["cause"] = BY_WORDS
         return health
-
-    def learn(self, scope: str, version: str, past_requests: Mapping[str, Sequence[str]]) -> None:
-        """Take the requests that tools answered before, for callers of one usage scope alone; returns at once.
-
-        They are learned in the background, and used from then on. Of the scopes those used last are kept: see
-        `learned_version`.
-
-        Args:
-            scope: whose usage it is; empty for everybody's of the server.
-            version: differs where `past_requests` do.
-            past_requests: by the tool's name, oldest first; none forgets what was learned.
-        """
-        self._learned.teach(scope, version, past_requests)
-
-    def learned_version(self, scope: str) -> str:
-        """Return the version that a scope was taught last; empty where it is to be taught, anew or for the first."""
-        return self._learned.version(scope)
-
-    @property
-    def has_learned(self) -> bool:
-        """Whether all that was taught is learned by now."""
-        return self._learned.idle.is_set()
-
-    async def wait_until_learned(self) -> None:
-        """Wait until what was taught is learned, as far as it can be for now; only while `run` is under way."""
-        await self._learned.idle.wait()
 
     # -- indexing, in the background ---------------------------------------------------------------------------------
 
@@ -122,11 +102,6 @@ class CatalogRanker:
             self._offered = digest, documents
             self.settled.clear()
             self._wake.set()
-
-    async def wait_for_index(self, deadline: Deadline) -> None:
-        """Wait for the first index where one is under way, no longer than the deadline."""
-        if self._offered is not None:
-            await self.wait_for_first_try(deadline)
 
     async def wait_for_first_try(self, deadline: Deadline) -> None:
         """Wait until there is an index or none can be had for now, offered or not yet, no longer than the deadline."""
@@ -159,13 +134,14 @@ class CatalogRanker:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._index_by_words())
-                group.create_task(self._learned.run(lambda: self._index))
+                group.create_task(self.learned.run(lambda: self._index))
                 if self._better is not None:
                     group.create_task(self._index_by_vectors(self._better))
         finally:
             self._index = None
-            self._learned.clear()
-            self._rankings.close()
+            self.learned.clear()
+            for threads in (self._threads, self._threads_for_words):
+                threads.shutdown(wait=False, cancel_futures=True)
 
     async def _index_by_words(self) -> None:
         while True:
@@ -220,7 +196,7 @@ class CatalogRanker:
         lacks_vectors = self._better is not None and bool(documents) and (best is lexical or bool(best.cause))
         names = tuple(document.name for document in documents)
         self._index = CatalogIndex(str(self._n_swaps), digest, names, lexical, best, lacks_vectors, documents)
-        self._learned.catalog_changed()
+        self.learned.catalog_changed()
         logger.info("index of %d tools is ready%s", len(documents), f" ({best.cause})" if best.cause else "")
 
     # -- answering ---------------------------------------------------------------------------------------------------
@@ -231,34 +207,59 @@ class CatalogRanker:
         return None if index is None else await _attempt(self._rank(index, question, deadline))
 
     async def _rank(self, index: CatalogIndex, question: Question, deadline: Deadline) -> Ranked:
-        timed = await self._rankings.rank(index, question, deadline)
-        return partial(
-            index.answer, question, ranking=timed.ranking, cause=timed.cause, is_temporary=timed.is_temporary
-        )
+        ranking, cause, is_temporary = await self._in_time(index, question, deadline)
+        return partial(index.answer, question, ranking=ranking, cause=cause, is_temporary=is_temporary)
 
     async def search(self, question: Question, limit: int, deadline: Deadline) -> Resolution | None:
         """Return the best tools in scope, best first; by words alone where vectors take too long.
 
-        It never fails, never waits past the deadline and blocks nothing.
-
-        Args:
-            question: what is asked.
-            limit: the most to name.
-            deadline: until when it is waited for.
-
         Returns:
-            None where it can't rank.
+            `ranked`, or `no_match` where no tool shares anything with the query; None where it can't rank.
         """
         index = self._index_for(question.trail.scope)
         return None if index is None else await _attempt(self._search(index, question, limit, deadline))
 
     async def _search(self, index: CatalogIndex, question: Question, limit: int, deadline: Deadline) -> Resolution:
-        timed = await self._rankings.rank(index, question, deadline)
-        has_words = any(timed.ranking.matched)
-        bearing = () if has_words else await self._rankings.bearing(index, question, deadline)
-        answer = index.best_tools(limit, timed.ranking, bearing)
-        causes = ", ".join(filter(None, (timed.cause, answer.cause)))
-        return replace(answer, cause=causes, is_temporary=timed.is_temporary)
+        ranking, cause, is_temporary = await self._in_time(index, question, deadline)
+        bearing: Sequence[int] = ()
+        if not any(ranking.matched):
+            bearing = await _in(self._threads_for_words, deadline, partial(index.bearing, question))
+        answer = index.best_tools(limit, ranking, bearing)
+        return replace(answer, cause=", ".join(filter(None, (cause, answer.cause))), is_temporary=is_temporary)
+
+    async def _in_time(self, index: CatalogIndex, question: Question, deadline: Deadline) -> tuple[Ranking, str, bool]:
+        """Rank the tools in scope in threads, so that the event loop goes on.
+
+        A vector that comes too late goes on being made, and serves the next who asks the same: the embedder remembers
+        it. A ranking that still waits for a thread by then is given up.
+
+        Returns:
+            The ranking, why it is less than it could be, and whether that may be over at the next request.
+
+        Raises:
+            TimeoutError: the deadline passed.
+        """
+        wanted = {"permitted": index.permitted(question.scope), "limit": _N_RANKED + (question.limit or 0)}
+        by_words = partial(index.lexical.rank, question.query, **wanted)
+        if index.lexical is index.best:
+            ranking = await _in(self._threads, deadline, by_words)
+            return ranking, _cause(index, ranking), False
+        try:
+            by_vectors = partial(index.best.rank, question.query, **wanted)
+            ranking = await _in(self._threads, deadline.share(VECTORS_SHARE), by_vectors)
+        except TimeoutError:
+            return await _in(self._threads_for_words, deadline, by_words), BY_WORDS, True
+        cause = _cause(index, ranking)
+        return ranking, cause, bool(cause) and not index.lacks_vectors
+
+
+def _cause(index: CatalogIndex, ranking: Ranking) -> str:
+    return BY_WORDS if index.lacks_vectors or ranking.cause else ""
+
+
+async def _in(threads: ThreadPoolExecutor, deadline: Deadline, call: Callable[[], _T]) -> _T:
+    async with deadline.timeout():
+        return await asyncio.get_running_loop().run_in_executor(threads, call)
 
 
 async def _attempt(answer: Awaitable[_T]) -> _T | None:

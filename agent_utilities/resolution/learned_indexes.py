@@ -15,39 +15,29 @@ from agent_utilities.ranking.past_requests import PastRequests, newest
 from agent_utilities.resolution.catalog_index import CatalogIndex
 from agent_utilities.runtime.caches import BoundedCache
 from agent_utilities.runtime.waiting import in_daemon_thread
+from agent_utilities.usage.model import NOTHING_LEARNED, Learned
 
 logger = logging.getLogger("agent_utilities.ranking")
 
 LEARNED_BYTES = 128 << 20
 """What all scopes may take together: one of 4,000 tools with 20 requests of 60 characters each takes some 60 MB."""
 _ENTRY_BYTES = 2_000
-_TEXT_BYTES = 100
 
 
 @dataclass(frozen=True, eq=False)
-class _Learned:
-    """What was learned in one scope.
+class _Made:
+    """The catalog that one scope is answered from.
 
     Args:
-        version: of `requests`.
-        requests: by the tool's name, oldest first.
-        base: version of the index that `index` was made from; empty before there is any.
-        index: the catalog that knows them; None before there is any.
-        n_request_bytes: what `requests` take.
-        n_index_bytes: what `index` takes beyond the catalog's own.
+        learned, base: the versions of what was learned and of the catalog's index, which it was made of.
+        index: the catalog that knows past requests; as it was where it can't.
+        n_bytes: what it takes beyond the catalog's own.
     """
 
-    version: str
-    requests: Mapping[str, Sequence[str]]
+    learned: str
     base: str
-    index: CatalogIndex | None
-    n_request_bytes: int
-    n_index_bytes: int = 0
-
-    @property
-    def n_bytes(self) -> int:
-        """What all of it takes."""
-        return self.n_request_bytes + self.n_index_bytes
+    index: CatalogIndex
+    n_bytes: int
 
 
 class LearnedIndexes:
@@ -62,8 +52,10 @@ class LearnedIndexes:
     """
 
     def __init__(self, retry_s: float, max_bytes: int = LEARNED_BYTES) -> None:
-        self._retry_s = retry_s
-        self._by_scope: BoundedCache[str, _Learned] = BoundedCache(max_bytes, lambda scope, learned: learned.n_bytes)
+        self.source: Callable[[str], Learned] = lambda scope: NOTHING_LEARNED
+        """Returns what is known of a scope by now."""
+        self._retry_s, self._max_bytes = retry_s, max_bytes
+        self._made: BoundedCache[str, _Made] = BoundedCache(max_bytes, lambda scope, made: _ENTRY_BYTES + made.n_bytes)
         self._pending: dict[str, None] = {}
         self._lacking_vectors: set[str] = set()
         self._wake = asyncio.Event()
@@ -72,66 +64,38 @@ class LearnedIndexes:
         self.idle.set()
         self._n_made = 0
 
-    def teach(self, scope: str, version: str, requests: Mapping[str, Sequence[str]]) -> None:
-        """Take the past requests of a scope, to be learned in the background; nothing is done where it has them.
-
-        Args:
-            scope: whose they are.
-            version: differs where `requests` do.
-            requests: by the tool's name, oldest first; none forgets what was learned.
-        """
-        if not any(requests.values()):
-            self._by_scope.pop(scope)
-            return
-        known = self._by_scope.get(scope)
-        if known is not None and known.version == version:
-            return
-        counting = {name: newest(texts) for name, texts in requests.items() if texts}
-        n_bytes = _ENTRY_BYTES + sum(_TEXT_BYTES + 2 * len(text) for texts in counting.values() for text in texts)
-        self._lacking_vectors.discard(scope)
-        # What was learned before serves until this is.
-        learned = _Learned(version, counting, "", None, n_bytes)
-        if known is not None and known.index is not None:
-            learned = replace(learned, base=known.base, index=known.index, n_index_bytes=known.n_index_bytes)
-        self._by_scope.keep(scope, learned)
-        self._request(scope)
-
-    def version(self, scope: str) -> str:
-        """Return the version of what a scope was taught; empty where that is nothing, or was given up for others."""
-        known = self._by_scope.get(scope)
-        return "" if known is None else known.version
-
     def of(self, scope: str, base: CatalogIndex) -> CatalogIndex:
         """Return what a scope's callers are to be answered from; the catalog itself where nothing was learned."""
-        known = self._by_scope.get(scope)
-        if known is None:
+        learned = self.source(scope)
+        if not learned.past_requests:
             return base
-        if known.index is None or known.base != base.version:
-            self._request(scope)
-            return base
-        return known.index
+        made = self._made.get(scope)
+        if made is None or (made.learned, made.base) != (learned.version, base.version):
+            self.changed(scope)
+        # What was learned before serves until what is known now is learned.
+        return made.index if made is not None and made.base == base.version else base
 
-    def catalog_changed(self) -> None:
-        """Learn anew what everybody is answered by; other scopes are learned anew when they ask."""
-        if self._by_scope.get("") is not None:
-            self._request("")
-        elif self._pending:
-            self._wake.set()
-
-    def clear(self) -> None:
-        """Forget everything."""
-        self._by_scope.clear()
-        self._pending.clear()
-        self.idle.set()
-        self._lacking_vectors.clear()
-
-    def _request(self, scope: str) -> None:
+    def changed(self, scope: str) -> None:
+        """Learn a scope anew, in the background."""
         self._pending[scope] = None
         self.idle.clear()
         self._wake.set()
 
+    def catalog_changed(self) -> None:
+        """Learn anew what everybody is answered by, and what waits for a catalog."""
+        if self._made.get("") is not None:
+            self.changed("")
+        self._wake.set()
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._made.clear()
+        self._pending.clear()
+        self._lacking_vectors.clear()
+        self.idle.set()
+
     async def run(self, current: Callable[[], CatalogIndex | None]) -> None:
-        """Learn what is taught until cancelled.
+        """Learn what is known until cancelled.
 
         Args:
             current: returns the newest index of the catalog; None while there is none.
@@ -151,55 +115,46 @@ class LearnedIndexes:
                 self.idle.set()
 
     async def _learn(self, scope: str, base: CatalogIndex) -> None:
-        """Learn what one scope was taught: words at once, then vectors, which may take long."""
-        taught = self._by_scope.get(scope)
-        if taught is None:
-            self._lacking_vectors.discard(scope)
+        """Learn what is known of one scope: words at once, then vectors, which may take long."""
+        learned, made = self.source(scope), self._made.get(scope)
+        has_words = made is not None and (made.learned, made.base) == (learned.version, base.version)
+        if has_words and scope not in self._lacking_vectors:
             return
-        has_words = scope in self._lacking_vectors and taught.base == base.version
+        self._lacking_vectors.discard(scope)
+        if not learned.past_requests:
+            self._made.pop(scope)
+            return
         try:
-            past = await in_daemon_thread(partial(_of_catalog, taught.requests, base.names))
+            past = await in_daemon_thread(partial(_of_catalog, learned.past_requests, base.names))
             lexical = await in_daemon_thread(partial(_learned, base.lexical, past))
-            if base.best is base.lexical:
-                self._keep(scope, taught, base, lexical, lexical, past)
-                return
-            if taught.base != base.version:
-                self._keep(scope, taught, base, lexical, base.best, past)
-            best = await in_daemon_thread(partial(_learned, base.best, past))
-        except RankerError:  # said by the index
             if not has_words:
-                self._keep(scope, taught, base, lexical, base.best, past)
+                best = lexical if base.best is base.lexical else base.best
+                self._keep(scope, learned, base, lexical, best, past)
+            if base.best is not base.lexical:
+                best = await in_daemon_thread(partial(_learned, base.best, past))
+                self._keep(scope, learned, base, lexical, best, past)
+        except RankerError:  # said by the index
             self._lacking_vectors.add(scope)
         except Exception:
             logger.exception("can't learn past requests; tools are ranked without")
-            self._put(scope, taught, replace(taught, base=base.version, index=base))
-        else:
-            self._lacking_vectors.discard(scope)
-            self._keep(scope, taught, base, lexical, best, past)
+            self._made.keep(scope, _Made(learned.version, base.version, base, 0))
 
     def _keep(
-        self, scope: str, taught: _Learned, base: CatalogIndex, lexical: Index, best: Index, past: PastRequests
+        self, scope: str, learned: Learned, base: CatalogIndex, lexical: Index, best: Index, past: PastRequests
     ) -> None:
         self._n_made += 1
         index = replace(base, version=f"{base.version}:{self._n_made}", lexical=lexical, best=best)
         n_bytes = max(past.n_bytes, getattr(best, "n_learned_bytes", 0))
-        self._put(scope, taught, replace(taught, base=base.version, index=index, n_index_bytes=n_bytes))
-
-    def _put(self, scope: str, taught: _Learned, learned: _Learned) -> None:
-        """Keep what was learned, unless the scope was taught something else meanwhile, or was given up."""
-        known = self._by_scope.get(scope)
-        if known is None or known.version != taught.version:
-            return
-        self._by_scope.keep(scope, learned)
-        if self._by_scope.get(scope) is None:
-            logger.warning(
-                "past requests take %d bytes, more than there is room for; they are left out", learned.n_bytes
-            )
+        if _ENTRY_BYTES + n_bytes > self._max_bytes:
+            logger.warning("past requests take %d bytes, more than there is room for; they are left out", n_bytes)
+            index, n_bytes = base, 0
+        self._made.keep(scope, _Made(learned.version, base.version, index, n_bytes))
 
 
 def _of_catalog(requests: Mapping[str, Sequence[str]], names: Sequence[str]) -> PastRequests:
     places = {name: place for place, name in enumerate(names)}
-    return PastRequests.of({places[name]: texts for name, texts in requests.items() if name in places})
+    known = {name: newest(texts) for name, texts in requests.items() if texts and name in places}
+    return PastRequests.of({places[name]: texts for name, texts in known.items()})
 
 
 def _learned(index: Index, past: PastRequests) -> Index:

@@ -190,9 +190,7 @@ class Resolver:
             return None
         if orchestrator.cause == "being filled":
             await orchestrator.filled(deadline.share(FIRST_FILL_SHARE) if self._ranker is not None else deadline)
-        if orchestrator.cause is not None and self._ranker is not None:
-            await self._ranker.wait_for_index(deadline.share(FIRST_FILL_SHARE))
-        elif self._ranker is not None and not self._ranker.version:
+        if self._ranker is not None and not self._ranker.version:
             # A graph that was filled by an earlier run is there sooner than the index.
             await self._ranker.wait_for_first_try(deadline.share(FIRST_FILL_SHARE))
         return deadline
@@ -326,7 +324,7 @@ class Resolver:
     def learn_news(self) -> None:
         """Have the usage log read again, in the background: it has grown."""
         if self.teaching is not None:
-            self.teaching.learning.news()
+            self.teaching.news()
 
     def _edges_changed(self) -> None:
         if self.orchestrator is not None:
@@ -359,7 +357,8 @@ class Resolver:
         settings = self._settings()
         self._ranker = self._rankers().of_catalog()
         if (source := self._usage()) is not None:
-            self.teaching = Teaching(source, self._ranker, self._edges_changed, self.limits.refresh_gap_s)
+            indexes = self._ranker.learned if self._ranker is not None else None
+            self.teaching = Teaching(source, indexes, self._edges_changed, self.limits.refresh_gap_s)
         self.orchestrator = DynamicToolOrchestrator(
             graph,
             self._name(),
@@ -381,7 +380,7 @@ class Resolver:
                 if self._ranker is not None:
                     group.create_task(self._ranker.run())
                 if self.teaching is not None:
-                    group.create_task(self.teaching.learning.run())
+                    group.create_task(self.teaching.run())
                 group.create_task(self.orchestrator.run())
         finally:
             self.orchestrator = self._ranker = self.teaching = None

@@ -23,6 +23,19 @@ LETTERS = "abAB01 _-./'\"\\`%*?[](){}^$+~!:&|<>=#;,éÉßøñ日本\u202e\u200f\
 texts = st.text(alphabet=LETTERS, max_size=12)
 words = st.text(alphabet="abcABC", min_size=1, max_size=3)
 
+MATCH = """
+WITH toLower($query) AS q
+MATCH (s:Server)-[:PROVIDES]->(t:CallableResource)
+WHERE (s.name = $server_name OR s.gateway = $server_name)
+  AND (toLower(t.name) CONTAINS q OR toLower(t.description) CONTAINS q
+       OR any(tag IN t.tags WHERE toLower(tag) CONTAINS q))
+RETURN t.name AS name, t.tags AS tags
+"""
+"""What a match means: the statement that others must equal. It is too slow to be asked of 10,000 tools.
+
+The `WITH` is there because the embedded engine takes no parameter inside a list predicate.
+"""
+
 
 def examples(share: int) -> settings:
     """Return settings for one in `share` of the examples of the profile in force."""

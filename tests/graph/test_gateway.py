@@ -11,7 +11,7 @@ from agent_utilities.graph.base import ToolGraph, ToolRecord, UpstreamRecord, to
 from agent_utilities.graph.matching import match_literally, match_terms, names_of
 from agent_utilities.graph.sync import forget, server_state, server_states, sync
 from tests.graph.conftest import NEO4J_AT_NIGHT, NewGraph
-from tests.graph.records import expected, held, matching_names, record
+from tests.graph.records import MATCH, expected, held, matching_names, record
 from tests.graph.wrapped import Held, Live, patient, running, until
 
 pytestmark = pytest.mark.anyio
@@ -95,8 +95,7 @@ class TestMatch:
             found = [await matching_names(graph, server_name, query.lower()) for server_name in ("gw", "plain")]
             assert found[0] == found[1]
             rows = [
-                await graph.read(cypher.MATCH, {"query": query, "server_name": server_name})
-                for server_name in ("gw", "plain")
+                await graph.read(MATCH, {"query": query, "server_name": server_name}) for server_name in ("gw", "plain")
             ]
             assert [sorted(row["name"] for row in each) for each in rows] == [sorted(found[0])] * 2
 

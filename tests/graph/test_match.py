@@ -14,9 +14,18 @@ from agent_utilities.graph.matching import Matches, names_of, normalise, terms
 from agent_utilities.graph.sync import sync
 from tests.graph.conftest import NewGraph
 from tests.graph.neo4j_servers import Access
-from tests.graph.records import examples, matching_names, numbered, record, texts, toolsets, words
+from tests.graph.records import MATCH, examples, matching_names, numbered, record, texts, toolsets, words
 
 pytestmark = pytest.mark.anyio
+
+MATCH_PLAIN = """
+MATCH (s:Server)-[:PROVIDES]->(t:CallableResource)
+WHERE (s.name = $server_name OR s.gateway = $server_name)
+  AND (toLower(t.name) CONTAINS toLower($query) OR toLower(t.description) CONTAINS toLower($query)
+       OR any(tag IN t.tags WHERE toLower(tag) CONTAINS toLower($query)))
+RETURN t.name AS name, t.tags AS tags
+"""
+"""The same match with the parameter inside its predicates; Neo4j only, to show that both give the same."""
 
 TOOLS = [
     record("dns_lookup", "Resolve a host's address.", ["network", "Read"]),
@@ -171,7 +180,7 @@ class TestEveryQuery:
         with asyncio.Runner() as runner:
             graph = new_graph()
             runner.run(graph.open())
-            forms = [cypher.MATCH, cypher.MATCH_TEXT, *([cypher.MATCH_PLAIN] if graph.backend == "neo4j" else [])]
+            forms = [MATCH, cypher.MATCH_TEXT, *([MATCH_PLAIN] if graph.backend == "neo4j" else [])]
 
             @examples(35)
             @given(asked())
@@ -204,10 +213,10 @@ class TestEveryQuery:
                 async def ask() -> None:
                     await sync(graph, "s", tools, 1)
                     for query in queries:
-                        plain = await names_by(graph, cypher.MATCH_PLAIN, query)
-                        assert await names_by(graph, cypher.MATCH, query) == plain
+                        plain = await names_by(graph, MATCH_PLAIN, query)
+                        assert await names_by(graph, MATCH, query) == plain
                         if text := normalise(query):
-                            plain = await names_by(graph, cypher.MATCH_PLAIN, text)
+                            plain = await names_by(graph, MATCH_PLAIN, text)
                             assert await names_by(graph, cypher.MATCH_TEXT, text) == plain
 
                 runner.run(ask())

@@ -12,6 +12,7 @@ from agent_utilities.resolution.catalog_ranker import CatalogRanker
 from agent_utilities.resolution.learned_indexes import LearnedIndexes
 from agent_utilities.runtime.waiting import Deadline
 from agent_utilities.selection.model import Resolution
+from agent_utilities.usage.model import NOTHING_LEARNED, Learned
 from tests.graph.wrapped import until
 from tests.ranking.catalogs import TOOLS, Concepts
 from tests.resolution.test_catalog_ranker import Gated, kept
@@ -36,10 +37,17 @@ async def indexed(ranker: CatalogRanker, version: str = "1") -> None:
     await ranker.settled.wait()
 
 
+def teach(ranker: CatalogRanker, scope: str = "", version: str = "a", requests=WHODUNIT) -> None:
+    """Have a scope learned; what was taught to others before is forgotten."""
+    learned = Learned(version, past_requests=requests)
+    ranker.learned.source = lambda asked: learned if asked == scope else NOTHING_LEARNED
+    ranker.learned.changed(scope)
+
+
 async def taught(ranker: CatalogRanker, scope: str = "", version: str = "a", requests=WHODUNIT) -> None:
     """Teach a scope, and wait until that is all learned."""
-    ranker.learn(scope, version, requests)
-    await ranker.wait_until_learned()
+    teach(ranker, scope, version, requests)
+    await ranker.learned.idle.wait()
 
 
 @pytest.fixture(params=["lexical", "hybrid"])
@@ -56,7 +64,7 @@ class TestLearning:
             assert await first(ranker, "whodunit") == "clone_repo"
 
     async def test_it_may_be_taught_before_there_is_an_index(self, ranker: CatalogRanker) -> None:
-        ranker.learn("", "a", WHODUNIT)
+        teach(ranker)
         async with kept(ranker):
             await indexed(ranker)
             await taught(ranker)
@@ -76,9 +84,8 @@ class TestLearning:
             await indexed(ranker)
             before = await found(ranker, "whodunit")
             await taught(ranker)
-            ranker.learn("", "b", {})
+            teach(ranker, "", "b", {})
             assert await found(ranker, "whodunit") == before
-            assert ranker.learned_version("") == ""
 
     async def test_tools_that_are_gone_teach_nothing(self, ranker: CatalogRanker) -> None:
         async with kept(ranker):
@@ -128,13 +135,14 @@ class TestScopes:
             await taught(ranker, "alice")
             assert await first(ranker, "whodunit", "alice") == "clone_repo"
 
-    async def test_of_many_scopes_those_used_last_are_kept(self) -> None:
-        learned = LearnedIndexes(60, max_bytes=20_000)
-        for n in range(50):
-            learned.teach(f"subject{n}", "a", WHODUNIT)
-            learned.version("subject0")
-        assert learned.version("subject0") == learned.version("subject49") == "a"
-        assert learned.version("subject5") == ""
+    async def test_what_there_is_no_room_for_is_left_out_and_told(self, caplog: pytest.LogCaptureFixture) -> None:
+        ranker = CatalogRanker(LexicalRanker())
+        ranker.learned = LearnedIndexes(60, max_bytes=10)
+        async with kept(ranker):
+            await indexed(ranker)
+            await taught(ranker)
+            assert await first(ranker, "whodunit") != "clone_repo"
+        assert "more than there is room for" in caplog.text
 
 
 class TestVectors:
@@ -144,7 +152,7 @@ class TestVectors:
             await indexed(ranker)
             before = await found(ranker, "whodunit")
             provider.gate.clear()
-            ranker.learn("", "a", WHODUNIT)
+            teach(ranker)
             await until(lambda: ranker.version_for("") != ranker.version, "words are learned")
             assert await found(ranker, "whodunit") == before
             provider.gate.set()
@@ -159,7 +167,7 @@ class TestVectors:
             before = (await found(ranker, "whodunit")).names
             provider.fails = True
             n_calls = provider.n_calls
-            ranker.learn("", "a", WHODUNIT)
+            teach(ranker)
             await until(lambda: provider.n_calls > n_calls + 2, "tried again")
             assert (await found(ranker, "whodunit")).names == before
             assert len([record for record in caplog.records if record.levelname == "WARNING"]) == 1
@@ -173,7 +181,7 @@ class TestVectors:
         async with kept(ranker := CatalogRanker(LexicalRanker(), HybridRanker(lambda: provider))):
             await indexed(ranker)
             provider.gate.clear()
-            ranker.learn("", "a", WHODUNIT)
+            teach(ranker)
             await until(lambda: ranker.version_for("") != ranker.version, "words are learned")
         provider.gate.set()
         assert ranker.version_for("") == ""

@@ -10,16 +10,18 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from agent_utilities.resolution.learning import Learning
+from agent_utilities.resolution.learned_indexes import LearnedIndexes
+from agent_utilities.resolution.learning import Teaching
 from agent_utilities.usage.model import NOBODY, NOTHING_LEARNED, Learned, UsageSource
 
 pytestmark = pytest.mark.anyio
 
 
-class Log:
-    """A log that teaches what it is told to, and may fail."""
+class Log(LearnedIndexes):
+    """A log that teaches what it is told to, and may fail; it notes what is to be learned of it."""
 
     def __init__(self) -> None:
+        super().__init__(60)
         self.taught: dict[str, Learned] = {}
         self.error: Exception | None = None
         self.told: list[tuple[str, str]] = []
@@ -29,13 +31,13 @@ class Log:
             raise self.error
         return self.taught.get(scope, NOTHING_LEARNED)
 
-    def on_learned(self, scope: str, learned: Learned) -> None:
-        self.told.append((scope, learned.version))
+    def changed(self, scope: str) -> None:
+        self.told.append((scope, self.source(scope).version))
 
 
 @asynccontextmanager
-async def learning(log: Log) -> AsyncIterator[Learning]:
-    kept = Learning(UsageSource(log.read, is_shared=False), log.on_learned, gap_s=0)
+async def learning(log: Log) -> AsyncIterator[Teaching]:
+    kept = Teaching(UsageSource(log.read, is_shared=False), log, lambda: None, gap_s=0)
     running = asyncio.create_task(kept.run())
     yield kept
     running.cancel()
@@ -89,7 +91,7 @@ async def test_nobody_is_never_read() -> None:
     async with learning(log) as kept:
         assert kept.of(NOBODY) == NOTHING_LEARNED
         kept.news()
-        assert (kept.known, kept.n_readings) == ({}, 0)
+        assert (kept.health()["scopes"], kept.n_readings) == (0, 0)
 
 
 async def test_a_log_that_cannot_be_read_leaves_what_was_learned_and_is_told_once(
@@ -117,35 +119,17 @@ async def test_no_more_than_64_subjects_are_kept() -> None:
         for number in range(100):
             kept.of(f"subject-{number}")
         await kept.settled.wait()
-        assert len(kept.known) == 64
+        assert kept.health()["scopes"] == 64
 
 
 async def test_what_everybody_did_is_read_before_anybody_asks() -> None:
     log = Log()
     log.taught[""] = Learned("1")
-    kept = Learning(UsageSource(log.read), log.on_learned, gap_s=0)
+    kept = Teaching(UsageSource(log.read), log, lambda: None, gap_s=0)
     running = asyncio.create_task(kept.run())
     await kept.settled.wait()
     running.cancel()
     assert log.told == [("", "1")]
-
-
-async def test_a_scope_that_was_given_up_and_forgotten_meanwhile_is_told_of_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("agent_utilities.resolution.learning._N_SCOPES", 3)  # each takes a rest after it was read
-    log = Log()
-    log.taught["anna"] = Learned("1")
-    async with learning(log) as kept:
-        kept.of("anna")
-        await kept.settled.wait()
-        for number in range(5):
-            kept.of(f"subject-{number}")
-        await kept.settled.wait()
-        del log.taught["anna"]
-        kept.of("anna")
-        await kept.settled.wait()
-    assert [version for scope, version in log.told if scope == "anna"] == ["1", ""]
 
 
 async def test_a_log_that_takes_long_to_read_is_let_alone_for_longer(monkeypatch: pytest.MonkeyPatch) -> None:
