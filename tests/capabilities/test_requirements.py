@@ -51,20 +51,16 @@ class TestReading:
         file = script(tap, "docker/docker", head("docker"))
         assert read_requirement("docker/docker", tap) == Requirement("docker/docker", "docker", file)
 
-    @pytest.mark.parametrize(
-        ("text", "check"),
-        [
+    def test_the_check_is_the_first_in_the_head_comment(self, tap: Path) -> None:
+        for text, check in [
             ("#!/bin/sh\n\n# description: x\nset -e\n# check: docker\n", ""),
             ("# check: docker\n# check: podman\n", "docker"),
             ("\ufeff# check: docker\r\nset -e\r\n", "docker"),
             ("# description: \udcff\udcfe\n# check: docker\n", "docker"),
             (f"# {'x' * HEAD_BYTES}\n# check: docker\n", ""),
-        ],
-        ids=["after the head", "of several the first", "line ends and a mark", "bytes that are no text", "far down"],
-    )
-    def test_the_check_is_the_first_in_the_head_comment(self, tap: Path, text: str, check: str) -> None:
-        script(tap, "a/b", text)
-        assert read_requirement("a/b", tap).check == check
+        ]:
+            script(tap, "a/b", text)
+            assert read_requirement("a/b", tap).check == check, text
 
     def test_the_program_is_the_first_word_of_the_check(self) -> None:
         looked_for = {
@@ -95,9 +91,9 @@ class TestLooking:
 
 
 class TestHostile:
-    @pytest.mark.parametrize(
-        "said",
-        [
+    def test_nothing_that_a_check_says_is_run(self, tap: Path, path: str, tmp_path: Path) -> None:
+        mark = tmp_path / "mark"
+        for said in [
             "$(touch {mark})",
             "`touch {mark}`",
             "docker; touch {mark}",
@@ -107,13 +103,10 @@ class TestHostile:
             "${{X:-$(touch {mark})}}",
             "docker\x00; touch {mark}",
             "bash -c 'touch {mark}'",
-        ],
-    )
-    def test_nothing_that_a_check_says_is_run(self, tap: Path, path: str, tmp_path: Path, said: str) -> None:
-        mark = tmp_path / "mark"
-        script(tap, "a/b", head(said.format(mark=mark)) + f"touch {mark}\n")
-        why_missing(tap, f"{path}:/usr/bin:/bin")
-        assert not mark.exists()
+        ]:
+            script(tap, "a/b", head(said.format(mark=mark)) + f"touch {mark}\n")
+            why_missing(tap, f"{path}:/usr/bin:/bin")
+            assert not mark.exists(), said
 
     def test_a_check_that_names_no_command_is_told_and_finds_nothing(self, tap: Path, path: str) -> None:
         for said in ["$(touch x)", "`touch x`", "docker;rm", "$docker", "-x", "do\x00cker"]:

@@ -114,10 +114,6 @@ class Caller:
         """How the upstream is configured."""
         return self.upstream.config
 
-    def namespaced(self, name: str) -> str:
-        """Return the name here of what the upstream calls so."""
-        return self.namespace.namespaced(self.config.name, name)
-
     @property
     def described(self) -> ToolServer:
         """What the upstream is called and for, by its configuration, and by what it tells of itself."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from typing import Any, TypeAlias
+from typing import Any, Self
 
 import mcp_types
 from fastmcp.prompts.base import Prompt, PromptArgument, PromptResult
@@ -23,11 +23,9 @@ from agent_utilities.upstream.config import ToolOverride
 from agent_utilities.upstream.names import original_uri
 
 _OF_FASTMCP = "fastmcp"
-_NO_OVERRIDE = ToolOverride()
 _MIME_TYPE = "text/plain"
 _LONGEST_URI = 8_192
 _WILDCARD = re.compile(r"\{([^{}?&+#./;*]+)\*\}")
-_Listed: TypeAlias = mcp_types.Tool | mcp_types.Prompt | mcp_types.Resource | mcp_types.ResourceTemplate
 
 
 class OfUpstream(BaseModel):
@@ -35,48 +33,66 @@ class OfUpstream(BaseModel):
 
     caller: InstanceOf[Caller] = Field(exclude=True)
     """What calls its upstream."""
+    listed: Any = Field(exclude=True)
+    """How its upstream lists it."""
     denied_by: str | None = Field(default=None, exclude=True)
     """Where the operator denies it, or None."""
     capabilities: frozenset[str] | None = Field(default=None, exclude=True)
     """The capabilities that bring it along; None for what the configuration itself has."""
 
+    @classmethod
+    def of(cls, caller: Caller, name: str, listed: Any, denied_by: str | None = None) -> Self:
+        """Return the component of what an upstream lists, which was validated when it came.
+
+        Args:
+            caller: calls the upstream.
+            name: its name or URI here.
+            listed: the tool, prompt, resource or template.
+            denied_by: where the operator denies it, or None.
+        """
+        common = _common(caller, listed, denied_by)
+        return cls.model_construct(**{**common, **cls._own(caller, name, listed)})
+
+    @classmethod
+    def _own(cls, caller: Caller, name: str, listed: Any) -> dict[str, Any]:
+        """Return the fields that components of the kind have by themselves."""
+        raise NotImplementedError
+
+    def _as_listed(self, **changed: Any) -> Any:
+        """Return it as its upstream lists it, but for its tags, and what a transform or the operator may change."""
+        component: Any = self
+        meta = {key: value for key, value in (component.meta or {}).items() if key != _OF_FASTMCP}
+        theirs = {**_fastmcp_meta(self.listed.meta), "tags": sorted(component.tags)}
+        common = {key: getattr(component, key) for key in ("title", "description", "icons")}
+        return self.listed.model_copy(update={**common, "meta": {**meta, _OF_FASTMCP: theirs}, **changed})
+
 
 class UpstreamTool(OfUpstream, ForeignTool):
     """A tool of an upstream."""
 
-    listed: mcp_types.Tool = Field(exclude=True)
-    """How its upstream lists it."""
-
     @classmethod
-    def of(cls, caller: Caller, name: str, listed: mcp_types.Tool, denied_by: str | None = None) -> UpstreamTool:
-        """Return the component of a tool.
-
-        Args:
-            caller: calls the upstream.
-            name: the tool's name here.
-            listed: the tool as the upstream lists it; it was validated when it came.
-            denied_by: where the operator denies it, or None.
-        """
-        override = caller.config.overrides.get(listed.name, _NO_OVERRIDE)
-        return cls.model_construct(
-            name=name,
-            parameters=listed.input_schema,
-            output_schema=listed.output_schema,
-            annotations=listed.annotations,
-            execution=listed.execution,
-            **_common(caller, listed, denied_by, override),
-        )
+    def _own(cls, caller: Caller, name: str, listed: mcp_types.Tool) -> dict[str, Any]:
+        override = caller.config.overrides.get(listed.name, ToolOverride())
+        told = {"title": override.title} if override.title else {}
+        told |= {} if override.description is None else {"description": override.description}
+        return {
+            **told,
+            "name": name,
+            "parameters": listed.input_schema,
+            "output_schema": listed.output_schema,
+            "annotations": listed.annotations,
+            "execution": listed.execution,
+        }
 
     def to_mcp_tool(self, **overrides: Any) -> mcp_types.Tool:
         """Return the tool as its upstream lists it, but for its name, its tags and what the operator says of it."""
-        update = {
-            **_told(self),
-            "name": overrides.get("name", self.name),
-            "input_schema": self.parameters,
-            "output_schema": self.output_schema,
-            "annotations": self.annotations,
-        }
-        return self.listed.model_copy(update=update)
+        tool: mcp_types.Tool = self._as_listed(
+            name=overrides.get("name", self.name),
+            input_schema=self.parameters,
+            output_schema=self.output_schema,
+            annotations=self.annotations,
+        )
+        return tool
 
     @property
     def origin(self) -> ToolOrigin:
@@ -91,21 +107,18 @@ class UpstreamTool(OfUpstream, ForeignTool):
 class UpstreamPrompt(OfUpstream, Prompt):
     """A prompt of an upstream."""
 
-    listed: mcp_types.Prompt = Field(exclude=True)
-    """How its upstream lists it."""
-
     @classmethod
-    def of(cls, caller: Caller, name: str, listed: mcp_types.Prompt, denied_by: str | None = None) -> UpstreamPrompt:
-        """Return the component of a prompt; see `UpstreamTool.of`."""
+    def _own(cls, caller: Caller, name: str, listed: mcp_types.Prompt) -> dict[str, Any]:
         arguments = [
             PromptArgument.model_construct(name=each.name, description=each.description, required=bool(each.required))
             for each in listed.arguments or ()
         ]
-        return cls.model_construct(name=name, arguments=arguments, **_common(caller, listed, denied_by))
+        return {"name": name, "arguments": arguments}
 
     def to_mcp_prompt(self, **overrides: Any) -> mcp_types.Prompt:
         """Return the prompt as its upstream lists it, but for its name and tags."""
-        return self.listed.model_copy(update={**_told(self), "name": overrides.get("name", self.name)})
+        prompt: mcp_types.Prompt = self._as_listed(name=overrides.get("name", self.name))
+        return prompt
 
     async def render(self, arguments: dict[str, Any] | None = None) -> PromptResult:
         """Get the upstream's prompt."""
@@ -122,26 +135,17 @@ class UpstreamResource(OfUpstream, Resource):
     """A resource of an upstream, under its own URI where no other upstream has it."""
 
     uri: str  # type: ignore[assignment]  # verbatim: `AnyUrl` would write some URIs otherwise
-    listed: mcp_types.Resource = Field(exclude=True)
-    """How its upstream lists it."""
     alias: str = Field(exclude=True)
     """The name that bounds know it by besides its URI: such that no upstream can bear another's."""
 
     @classmethod
-    def of(cls, caller: Caller, uri: str, listed: mcp_types.Resource, denied_by: str | None = None) -> UpstreamResource:
-        """Return the component of a resource; see `UpstreamTool.of`."""
-        return cls.model_construct(
-            uri=uri,
-            name=listed.name or uri,
-            alias=caller.namespaced(listed.name),
-            mime_type=listed.mime_type or _MIME_TYPE,
-            annotations=listed.annotations,
-            **_common(caller, listed, denied_by),
-        )
+    def _own(cls, caller: Caller, name: str, listed: mcp_types.Resource) -> dict[str, Any]:
+        return {"uri": name, "name": listed.name or name, **_readable(caller, listed)}
 
     def to_mcp_resource(self, **overrides: Any) -> mcp_types.Resource:
         """Return the resource as its upstream lists it, but for its tags, and its URI where another has it."""
-        return self.listed.model_copy(update={**_told(self), "uri": str(overrides.get("uri", self.uri))})
+        resource: mcp_types.Resource = self._as_listed(uri=str(overrides.get("uri", self.uri)))
+        return resource
 
     async def read(self) -> ResourceResult:
         """Read the upstream's resource."""
@@ -152,37 +156,22 @@ class UpstreamResource(OfUpstream, Resource):
 class UpstreamTemplate(OfUpstream, ResourceTemplate):
     """A resource template of an upstream, under its own URI where no other upstream has it."""
 
-    listed: mcp_types.ResourceTemplate = Field(exclude=True)
-    """How its upstream lists it."""
     alias: str = Field(exclude=True)
-    """The name that bounds know it by besides its URI: such that no upstream can bear another's."""
+    """As a resource's."""
     parsed: InstanceOf[UriTemplate] | None = Field(exclude=True)
     """What tells the URIs that it makes from others; None where it makes none that can be told."""
 
     @classmethod
-    def of(
-        cls, caller: Caller, uri_template: str, listed: mcp_types.ResourceTemplate, denied_by: str | None = None
-    ) -> UpstreamTemplate:
-        """Return the component of a template; see `UpstreamTool.of`.
-
-        Which values are safe in a path is the upstream's to say: it alone knows what they are used for.
-        """
-        return cls.model_construct(
-            uri_template=uri_template,
-            name=listed.name,
-            alias=caller.namespaced(listed.name),
-            mime_type=listed.mime_type or _MIME_TYPE,
-            parameters={},
-            annotations=listed.annotations,
-            security=None,
-            parsed=_parse(uri_template),
-            **_common(caller, listed, denied_by),
-        )
+    def _own(cls, caller: Caller, name: str, listed: mcp_types.ResourceTemplate) -> dict[str, Any]:
+        made = {"uri_template": name, "name": listed.name, "parameters": {}, "parsed": _parse(name)}
+        # Which values are safe in a path is the upstream's to say: it alone knows what they are used for.
+        return {**made, "security": None, **_readable(caller, listed)}
 
     def to_mcp_template(self, **overrides: Any) -> mcp_types.ResourceTemplate:
         """Return the template as its upstream lists it, but for its tags, and its URI where another has it."""
-        update = {**_told(self), "uri_template": overrides.get("uri_template", self.uri_template)}
-        return self.listed.model_copy(update=update)
+        uri_template = overrides.get("uri_template", self.uri_template)
+        template: mcp_types.ResourceTemplate = self._as_listed(uri_template=uri_template)
+        return template
 
     def matches(self, uri: str) -> dict[str, Any] | None:
         """Return the values in a URI that the template makes, or None for another; in time linear in its length."""
@@ -201,9 +190,15 @@ class UpstreamTemplate(OfUpstream, ResourceTemplate):
         return mcp_types.ResourceTemplateReference(type="ref/resource", uri=self.listed.uri_template)
 
 
-def _common(
-    caller: Caller, listed: _Listed, denied_by: str | None, override: ToolOverride = _NO_OVERRIDE
-) -> dict[str, Any]:
+def _readable(caller: Caller, listed: mcp_types.Resource | mcp_types.ResourceTemplate) -> dict[str, Any]:
+    return {
+        "alias": caller.namespace.namespaced(caller.config.name, listed.name),
+        "mime_type": listed.mime_type or _MIME_TYPE,
+        "annotations": listed.annotations,
+    }
+
+
+def _common(caller: Caller, listed: Any, denied_by: str | None) -> dict[str, Any]:
     """Return what components of every kind are made with.
 
     FastMCP acts on what stands under its own key in a component's `meta` (whether it is enabled, which app may call
@@ -212,30 +207,26 @@ def _common(
     A tag is a toolset, and bounds go by it: no upstream can put its components among another one's, nor among those
     that the operator's configuration gives a tag.
     """
-    told = _fastmcp_meta(listed.meta)
+    told, config = _fastmcp_meta(listed.meta), caller.config
     version, own_tags = told.get("version"), told.get("tags")
-    tags = {tag for tag in own_tags if isinstance(tag, str)} if isinstance(own_tags, list) else set()
+    tags = [tag for tag in own_tags if isinstance(tag, str)] if isinstance(own_tags, list) else []
     kept = {key: value for key, value in (listed.meta or {}).items() if key != _OF_FASTMCP}
     if isinstance(groups := kept.get(GROUPS_KEY), list):
         kept[GROUPS_KEY] = [each for each in groups if fold(str(each)) not in caller.operators_tags]
+    tool = listed.name if isinstance(listed, mcp_types.Tool) else None
+    override = config.overrides.get(tool) if tool is not None else None
+    given = {config.name, *config.tags, *(override.tags if override is not None else ())}
     return {
         "caller": caller,
         "listed": listed,
         "denied_by": denied_by,
-        "title": override.title or listed.title,
-        "description": listed.description if override.description is None else override.description,
+        "title": listed.title,
+        "description": listed.description,
         "icons": listed.icons,
         "meta": kept or None,
-        "tags": {
-            caller.config.name,
-            *caller.config.tags,
-            *override.tags,
-            *(tag for tag in tags if fold(tag) not in caller.operators_tags),
-        },
+        "tags": given.union(tag for tag in tags if fold(tag) not in caller.operators_tags),
         "version": version if isinstance(version, str) and "@" not in version else None,
-        "capabilities": _brought_by(
-            caller.config.capabilities, listed.name if isinstance(listed, mcp_types.Tool) else None
-        ),
+        "capabilities": _brought_by(config.capabilities, tool),
     }
 
 
@@ -246,17 +237,6 @@ def _brought_by(capabilities: Mapping[str, tuple[str, ...]], tool: str | None) -
     if tool is None:
         return frozenset(capabilities)
     return frozenset(name for name, globs in capabilities.items() if any(fnmatchcase(tool, glob) for glob in globs))
-
-
-def _told(component: Any) -> dict[str, Any]:
-    """Return what a transform or the operator may have changed of any component, its tags in its upstream's `_meta`."""
-    meta = {key: value for key, value in (component.meta or {}).items() if key != _OF_FASTMCP}
-    return {
-        "title": component.title,
-        "description": component.description,
-        "icons": component.icons,
-        "meta": {**meta, _OF_FASTMCP: {**_fastmcp_meta(component.listed.meta), "tags": sorted(component.tags)}},
-    }
 
 
 def _fastmcp_meta(meta: Mapping[str, Any] | None) -> Mapping[str, Any]:

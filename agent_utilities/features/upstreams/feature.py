@@ -89,7 +89,7 @@ class Upstreams(Feature):
         )
         self.provider = UpstreamProvider(self.upstreams, lambda *of: self._rules.denials(*of))
         host.add_provider(self.provider)
-        self.first_lists = FirstLists(lambda: self.upstreams, self.provider, store)
+        self.first_lists = FirstLists(self.upstreams, self.provider, store)
         host.add_completion_handler(self.provider.complete)
 
     def _renew(self, upstream: str) -> None:
@@ -111,15 +111,15 @@ class Upstreams(Feature):
             await self.upstreams.reload(self.config_with(more))
         async with asyncio.TaskGroup() as group:
             group.create_task(self.upstreams.run(self._is_supervised))
-            group.create_task(self._open_lists())
+            group.create_task(self.first_lists.run(self._is_supervised, self._lists_end_s()))
             group.create_task(self._follow_files())
             if self.host.transport == "stdio":
                 group.create_task(watch_parent(lambda: os.kill(os.getpid(), signal.SIGTERM), self._parent))
 
-    async def _open_lists(self) -> None:
-        """Have the first lists ever wait for what was never seen."""
+    def _lists_end_s(self) -> float:
+        """Return the event loop's time until which the first lists ever wait for what was never seen."""
         started_s = asyncio.get_running_loop().time() if self._started_s is None else self._started_s
-        await self.first_lists.run(self._is_supervised, started_s + self.host.surface.operator.settings.first_list_s)
+        return started_s + self.host.surface.operator.settings.first_list_s
 
     async def _follow_files(self) -> None:
         """Take what the files say when they change; sessions stay."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 
 from agent_utilities.features.upstreams.provider import UpstreamProvider
@@ -28,16 +29,14 @@ class FirstLists:
     """Waits for upstreams that were never seen, all at once, until they have listed or failed, or the time is over.
 
     Args:
-        upstreams: gives the gateway's.
+        upstreams: the gateway's.
         provider: lists what they have.
         store: remembers which came late.
     """
 
-    def __init__(
-        self, upstreams: Callable[[], Iterable[Upstream]], provider: UpstreamProvider, store: SnapshotStore
-    ) -> None:
+    def __init__(self, upstreams: Iterable[Upstream], provider: UpstreamProvider, store: SnapshotStore) -> None:
         self._upstreams, self._provider, self._store = upstreams, provider, store
-        self._late = {each.config.digest for each in upstreams() if is_unseen(each) and store.is_late(each.config)}
+        self._late = {each.config.digest for each in upstreams if is_unseen(each) and store.is_late(each.config)}
         self._ends_s = 0.0
         self._started: asyncio.Event | None = None
         self.are_told = asyncio.Event()
@@ -72,7 +71,7 @@ class FirstLists:
         if snapshot is not None:
             logger.info("first lists: %s has come, %d tools", name, len(snapshot.tools))
             return
-        if upstream not in self._upstreams():  # it was configured away, or anew, meanwhile
+        if upstream not in self._upstreams:  # it was configured away, or anew, meanwhile
             return
         logger.warning(
             "first lists do without %s from now on: it is listed when it comes, and not waited for again", name
@@ -80,29 +79,21 @@ class FirstLists:
         await in_daemon_thread(partial(self._store.note_late, upstream.config))
 
     def _unseen(self) -> Sequence[Upstream]:
-        return [each for each in self._upstreams() if is_unseen(each) and each.config.digest not in self._late]
+        return [each for each in self._upstreams if is_unseen(each) and each.config.digest not in self._late]
 
-    async def wait(self, is_wanted: Callable[[Upstream], bool]) -> bool:
+    async def wait(self, is_wanted: Callable[[Upstream], bool]) -> None:
         """Return once the upstreams that are wanted and were never seen have listed or failed, or the time is over.
 
         Args:
             is_wanted: whether what an upstream has matters to the request, and its caller may learn of it (law L1).
-
-        Returns:
-            Whether anything was waited for.
         """
-        if self._started is None or not self.are_open:
-            return False
-        if not (wanted := [each for each in self._unseen() if is_wanted(each)]):
-            return False
-        try:
-            async with asyncio.timeout_at(self._ends_s):
-                await self._started.wait()
-                await self._tried(wanted)
-                await self._provider.taken()
-        except TimeoutError:
-            pass
-        return True
+        wanted = [each for each in self._unseen() if is_wanted(each)]
+        if wanted and self._started is not None and self.are_open:
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(self._ends_s):
+                    await self._started.wait()
+                    await self._tried(wanted)
+                    await self._provider.taken()
 
     async def _tried(self, upstreams: Sequence[Upstream]) -> None:
         """Return once each of some upstreams has listed or failed, or the time is over."""

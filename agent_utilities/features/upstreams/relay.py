@@ -24,21 +24,24 @@ Question = mcp_types.InputRequest
 """What an upstream may ask in the middle of a call."""
 
 
-def needed(question: Question) -> mcp_types.ClientCapabilities:
-    """Return what a client must offer to be asked a question."""
+def _wants(question: Question) -> tuple[dict[str, Any], type[BaseModel]]:
+    """Return what a client must offer to be asked a question, as on the wire, and the type of its answer."""
     match question:
-        case mcp_types.CreateMessageRequest(params=params):
-            asks_for_tools = params.tools is not None or params.tool_choice is not None
-            tools = mcp_types.SamplingToolsCapability() if asks_for_tools else None
-            return mcp_types.ClientCapabilities(sampling=mcp_types.SamplingCapability(tools=tools))
+        case mcp_types.CreateMessageRequest(params=said) if said.tools is not None or said.tool_choice is not None:
+            return {"sampling": {"tools": {}}}, mcp_types.CreateMessageResultWithTools
+        case mcp_types.CreateMessageRequest():
+            return {"sampling": {}}, mcp_types.CreateMessageResult
         case mcp_types.ElicitRequest(params=mcp_types.ElicitRequestURLParams()):
-            url = mcp_types.UrlElicitationCapability()
-            return mcp_types.ClientCapabilities(elicitation=mcp_types.ElicitationCapability(url=url))
+            return {"elicitation": {"url": {}}}, mcp_types.ElicitResult
         case mcp_types.ElicitRequest():
-            form = mcp_types.FormElicitationCapability()
-            return mcp_types.ClientCapabilities(elicitation=mcp_types.ElicitationCapability(form=form))
+            return {"elicitation": {"form": {}}}, mcp_types.ElicitResult
         case _:
-            return mcp_types.ClientCapabilities(roots=mcp_types.RootsCapability())
+            return {"roots": {}}, mcp_types.ListRootsResult
+
+
+def answer_type(question: Question) -> type[BaseModel]:
+    """Return the type of a question's answer."""
+    return _wants(question)[1]
 
 
 def offers(capabilities: mcp_types.ClientCapabilities | None, question: Question) -> bool:
@@ -51,7 +54,7 @@ def offers(capabilities: mcp_types.ClientCapabilities | None, question: Question
     offered = capabilities.model_dump(exclude_none=True)
     if "elicitation" in offered and "url" not in offered["elicitation"]:
         offered["elicitation"]["form"] = {}
-    return _has(offered, needed(question).model_dump(exclude_none=True))
+    return _has(offered, _wants(question)[0])
 
 
 def _has(offered: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
@@ -84,23 +87,8 @@ def told_of_tasks(error: mcp_types.ErrorData, tool: mcp_types.Tool) -> mcp_types
 def refusal(question: Question) -> mcp_types.ErrorData:
     """Return what an upstream is told whose question the caller's client can't be asked."""
     message = f"{question.method} refused: the client of the gateway that this call is made for does not offer it"
-    return mcp_types.ErrorData(code=mcp_types.INVALID_REQUEST, message=message, data=_required(question))
-
-
-def _required(question: Question) -> dict[str, Any]:
-    return {"requiredCapabilities": needed(question).model_dump(by_alias=True, mode="json", exclude_none=True)}
-
-
-def answer_type(question: Question) -> type[BaseModel]:
-    """Return the type of a question's answer."""
-    match question:
-        case mcp_types.CreateMessageRequest(params=params):
-            with_tools = params.tools is not None or params.tool_choice is not None
-            return mcp_types.CreateMessageResultWithTools if with_tools else mcp_types.CreateMessageResult
-        case mcp_types.ElicitRequest():
-            return mcp_types.ElicitResult
-        case _:
-            return mcp_types.ListRootsResult
+    data = {"requiredCapabilities": _wants(question)[0]}
+    return mcp_types.ErrorData(code=mcp_types.INVALID_REQUEST, message=message, data=data)
 
 
 _FORGETTING = "agent-utilities/forgetting"
@@ -250,7 +238,8 @@ def check_offered(asks: mcp_types.InputRequiredResult, capabilities: mcp_types.C
     for question in (asks.input_requests or {}).values():
         if not offers(capabilities, question):
             told = f"the upstream asks for {question.method}, and this client does not offer it"
-            raise MCPError(mcp_types.MISSING_REQUIRED_CLIENT_CAPABILITY, told, _required(question))
+            data = {"requiredCapabilities": _wants(question)[0]}
+            raise MCPError(mcp_types.MISSING_REQUIRED_CLIENT_CAPABILITY, told, data)
 
 
 async def answer_in_rounds(result: Any, relay: ServerRelay, again: Again) -> Any:
