@@ -239,13 +239,13 @@ class CatalogRanker:
         Raises:
             TimeoutError: the deadline passed.
         """
-        wanted = {"permitted": index.permitted(question.scope), "limit": _N_RANKED + (question.limit or 0)}
-        by_words = partial(index.lexical.rank, question.query, **wanted)
+        permitted, limit = index.permitted(question.scope), _N_RANKED + (question.limit or 0)
+        by_words = partial(index.lexical.rank, question.query, permitted=permitted, limit=limit)
         if index.lexical is index.best:
             ranking = await _in(self._threads, deadline, by_words)
             return ranking, _cause(index, ranking), False
         try:
-            by_vectors = partial(index.best.rank, question.query, **wanted)
+            by_vectors = partial(index.best.rank, question.query, permitted=permitted, limit=limit)
             ranking = await _in(self._threads, deadline.share(VECTORS_SHARE), by_vectors)
         except TimeoutError:
             return await _in(self._threads_for_words, deadline, by_words), BY_WORDS, True
