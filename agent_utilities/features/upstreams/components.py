@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from typing import Any, Self
+from typing import Any
 
 import mcp_types
 from fastmcp.prompts.base import Prompt, PromptArgument, PromptResult
@@ -41,7 +41,7 @@ class OfUpstream(BaseModel):
     """The capabilities that bring it along; None for what the configuration itself has."""
 
     @classmethod
-    def of(cls, caller: Caller, name: str, listed: Any, denied_by: str | None = None) -> Self:
+    def of(cls, caller: Caller, name: str, listed: Any, denied_by: str | None = None) -> OfUpstream:
         """Return the component of what an upstream lists, which was validated when it came.
 
         Args:
@@ -50,8 +50,7 @@ class OfUpstream(BaseModel):
             listed: the tool, prompt, resource or template.
             denied_by: where the operator denies it, or None.
         """
-        common = _common(caller, listed, denied_by)
-        return cls.model_construct(**{**common, **cls._own(caller, name, listed)})
+        return cls.model_construct(**_common(caller, listed, denied_by) | cls._own(caller, name, listed))
 
     @classmethod
     def _own(cls, caller: Caller, name: str, listed: Any) -> dict[str, Any]:
@@ -163,7 +162,7 @@ class UpstreamTemplate(OfUpstream, ResourceTemplate):
 
     @classmethod
     def _own(cls, caller: Caller, name: str, listed: mcp_types.ResourceTemplate) -> dict[str, Any]:
-        made = {"uri_template": name, "name": listed.name, "parameters": {}, "parsed": _parse(name)}
+        made: dict[str, Any] = {"uri_template": name, "name": listed.name, "parameters": {}, "parsed": _parse(name)}
         # Which values are safe in a path is the upstream's to say: it alone knows what they are used for.
         return {**made, "security": None, **_readable(caller, listed)}
 
