@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agent_utilities.cli.app import main
-from agent_utilities.cli.evaluation.learned import Session, SessionCounts
+from agent_utilities.cli.evaluation.learned import Session, taught_by, taught_without
 from agent_utilities.usage import database
 
 WORDS = ("apple", "pear", "plum", "fig", "kiwi", "lime", "nut", "oat", "pea", "rye", "yam", "leek")
@@ -128,7 +128,7 @@ class TestSessions:
     def test_without_a_session_the_others_teach_as_if_it_had_not_been(self) -> None:
         all_but_last = [Session("1", "", ("a", "b")), Session("2", "", ("b", "c", "a"))]
         last = Session("3", "", ("a", "b", "a"))
-        taught = SessionCounts([*all_but_last, last]).without(last)
+        taught = taught_without(last, taught_by([*all_but_last, last]))
         assert taught.followed_by == {("a", "b"): 1, ("b", "c"): 1, ("c", "a"): 1}
         assert taught.used_with == {("a", "b"): 2, ("a", "c"): 1, ("b", "c"): 1}
         assert taught.uses == {"a": 2, "b": 2, "c": 1}

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, TypeVar, get_args
 
 from agent_utilities.cli.evaluation.data import Tool, past_requests, read_requests, rows
 from agent_utilities.errors import InputError
 from agent_utilities.graph.matching import Neighbour
-from agent_utilities.resolution.prior import Prior, neighbour_shares, with_prior
 from agent_utilities.selection.model import Resolution, nearest
 from agent_utilities.usage.learning import Step, sequences
 from agent_utilities.usage.model import N_NEAR, NOTHING_LEARNED, Learned
@@ -30,34 +30,25 @@ def read_parts(without: Iterable[str]) -> frozenset[Part]:
         if name not in PARTS:
             near = nearest(name, PARTS)
             hint = f"did you mean {near}? " if near else ""
-            raise InputError("nothing that is learned has this name", name, "--without", f"{hint}one of {_listed()}")
+            raise InputError(
+                "nothing that is learned has this name", name, "--without", f"{hint}one of {', '.join(PARTS)}"
+            )
     return frozenset(part for part in PARTS if part not in left_out)
+
+
+_FIELDS: Mapping[Part, str] = MappingProxyType({part: "uses" if part == "recency" else part for part in PARTS})
+"""The field of `Learned` that a part is."""
 
 
 def only(learned: Learned, parts: frozenset[Part]) -> Learned:
     """Return some parts of what was learned."""
-    return replace(
-        learned,
-        uses=learned.uses if "recency" in parts else {},
-        past_requests=learned.past_requests if "past_requests" in parts else {},
-        used_with=learned.used_with if "used_with" in parts else {},
-        followed_by=learned.followed_by if "followed_by" in parts else {},
-    )
+    left_out: dict[str, Any] = {field: {} for part, field in _FIELDS.items() if part not in parts}
+    return replace(learned, **left_out)
 
 
 def parts_of(learned: Learned) -> frozenset[Part]:
     """Return the parts of which anything was learned."""
-    has = {
-        "past_requests": learned.past_requests,
-        "recency": learned.uses,
-        "used_with": learned.used_with,
-        "followed_by": learned.followed_by,
-    }
-    return frozenset(part for part in PARTS if has[part])
-
-
-def _listed() -> str:
-    return ", ".join(PARTS)
+    return frozenset(part for part, field in _FIELDS.items() if getattr(learned, field))
 
 
 _SQLITE = b"SQLite format 3\0"
@@ -106,10 +97,10 @@ def together(parts: Sequence[Learned]) -> Learned:
             past[tool] = (*past.get(tool, ()), *requests)
     return Learned(
         version=" ".join(learned.version for learned in parts),
-        uses=_summed([learned.uses for learned in parts]),
+        uses=_summed(learned.uses for learned in parts),
         past_requests=past,
-        used_with=_summed([learned.used_with for learned in parts]),
-        followed_by=_summed([learned.followed_by for learned in parts]),
+        used_with=_summed(learned.used_with for learned in parts),
+        followed_by=_summed(learned.followed_by for learned in parts),
     )
 
 
@@ -130,31 +121,24 @@ def _ids_by_name(tools: Sequence[Tool]) -> dict[str, str]:
 
 def _by_id(learned: Learned, ids: Mapping[str, str]) -> Learned:
     """Return what was learned of tools that are there, by their ids."""
+    known = {(a, b): (ids[a], ids[b]) for a, b in {*learned.used_with, *learned.followed_by} if a in ids and b in ids}
     return Learned(
         version=learned.version,
         uses=_renamed(learned.uses, ids),
         past_requests=_renamed(learned.past_requests, ids),
-        used_with=_renamed_pairs(learned.used_with, ids),
-        followed_by=_renamed_pairs(learned.followed_by, ids),
+        used_with=_renamed(learned.used_with, known),
+        followed_by=_renamed(learned.followed_by, known),
     )
 
 
-def _renamed(values: Mapping[str, Value], ids: Mapping[str, str]) -> dict[str, Value]:
-    return {ids[name]: value for name, value in values.items() if name in ids}
+def _renamed(values: Mapping[Key, Value], names: Mapping[Key, Key]) -> dict[Key, Value]:
+    return {names[name]: value for name, value in values.items() if name in names}
 
 
-def _renamed_pairs(counts: Mapping[tuple[str, str], int], ids: Mapping[str, str]) -> dict[tuple[str, str], int]:
-    return {(ids[a], ids[b]): n for (a, b), n in counts.items() if a in ids and b in ids}
-
-
-Count = TypeVar("Count", int, float)
-
-
-def _summed(counts: Sequence[Mapping[Key, Count]]) -> dict[Key, Count]:
-    summed: dict[Key, Count] = {}
+def _summed(counts: Iterable[Mapping[Key, Any]]) -> Counter[Key]:
+    summed: Counter[Key] = Counter()
     for by_key in counts:
-        for key, n in by_key.items():
-            summed[key] = summed[key] + n if key in summed else n
+        summed.update(by_key)
     return summed
 
 
@@ -197,104 +181,28 @@ def _session(row: dict[str, Any], where: str, known: frozenset[str]) -> Session:
     return Session(row["id"], query, tuple(calls))
 
 
-class SessionCounts:
-    """What sessions teach together, and what they teach without one of them.
-
-    Args:
-        sessions: as a usage log would hold them.
-    """
-
-    def __init__(self, sessions: Sequence[Session]) -> None:
-        self._of_all = _learned(sessions)
-
-    def without(self, session: Session) -> Learned:
-        """Return what all but one of the sessions teach."""
-        own = _learned([session])
-        return Learned(
-            version=f"without {session.id}",
-            uses=_less(self._of_all.uses, own.uses),
-            used_with=_less(self._of_all.used_with, own.used_with),
-            followed_by=_less(self._of_all.followed_by, own.followed_by),
-        )
+def taught_without(session: Session, all_taught: Learned) -> Learned:
+    """Return what sessions teach without one of them."""
+    own = taught_by([session])
+    return Learned(
+        version=f"without {session.id}",
+        uses=Counter(all_taught.uses) - Counter(own.uses),
+        used_with=Counter(all_taught.used_with) - Counter(own.used_with),
+        followed_by=Counter(all_taught.followed_by) - Counter(own.followed_by),
+    )
 
 
-def _learned(sessions: Sequence[Session]) -> Learned:
+def taught_by(sessions: Sequence[Session]) -> Learned:
     """Return what sessions teach; one counts once for each tool, however often it called it."""
     steps = (Step(str(place), 0, call) for place, session in enumerate(sessions) for call in session.calls)
-    pairs = sequences(steps)
-    uses = Counter(call for session in sessions for call in set(session.calls))
-    return Learned(uses=uses, used_with=pairs.used_with, followed_by=pairs.followed_by)
+    return replace(sequences(steps), uses=Counter(call for session in sessions for call in set(session.calls)))
 
 
-def _less(of_all: Mapping[Key, float], own: Mapping[Key, float]) -> dict[Key, int]:
-    """Return counts without some of them; what is left of nothing is left out."""
-    return {key: int(n - own.get(key, 0)) for key, n in of_all.items() if n > own.get(key, 0)}
-
-
-N_NEXT = 5
-"""The next tool is to be among so many of those not called yet."""
 N_FOUND = 10
 """The most tools that a search names where nobody says how many."""
 
 Search = Callable[[str], Resolution]
 """Returns what words find, best first; more than a search names."""
-
-
-@dataclass(frozen=True, slots=True)
-class NextTools:
-    """How often the next tool was among the first of those not called yet.
-
-    Args:
-        n_sessions: how many sessions were asked.
-        n_steps: how many next tools they called.
-        n_hits: how many of these were among the first five.
-        n_linked: how many of these went with a tool called before in any other session.
-    """
-
-    n_sessions: int = 0
-    n_steps: int = 0
-    n_hits: int = 0
-    n_linked: int = 0
-
-    @property
-    def hit_rate(self) -> float:
-        """The share of next tools that were among the first, 0 to 1."""
-        return self.n_hits / max(1, self.n_steps)
-
-
-class NextTool:
-    """Asks each session for its next tools, taught by all others and by nothing of its own.
-
-    Args:
-        sessions: to learn from; those with words and several tools are asked.
-        search: as a server searches.
-        permitted: ids of the tools.
-        learned: what is known besides, of a usage log.
-    """
-
-    def __init__(
-        self, sessions: Sequence[Session], search: Search, permitted: frozenset[str], learned: Learned
-    ) -> None:
-        self._asked = [session for session in sessions if session.query and session.steps]
-        self._counts = SessionCounts(sessions)
-        self._search = search
-        self._permitted = permitted
-        self._learned = learned
-
-    def measure(self, parts: frozenset[Part]) -> NextTools:
-        """Return how often the next tool is found with some parts of what others teach."""
-        n_steps = n_hits = n_linked = 0
-        for session in self._asked:
-            learned = only(together([self._learned, self._counts.without(session)]), parts)
-            edges, prior = neighbours_learned(learned), Prior(learned.uses)
-            found = self._search(session.query)
-            for called, wanted in session.steps:
-                shares = neighbour_shares(_edges_of(edges, called), _near(called), self._permitted)
-                answer = with_prior(replace(found, neighbours=shares), prior, self._permitted, N_FOUND)
-                n_steps += 1
-                n_hits += wanted in [name for name in answer.names if name not in called][:N_NEXT]
-                n_linked += any(name == wanted for name, _ in shares)
-        return NextTools(len(self._asked), n_steps, n_hits, n_linked)
 
 
 def neighbours_learned(learned: Learned) -> dict[str, list[Neighbour]]:
@@ -308,10 +216,10 @@ def neighbours_learned(learned: Learned) -> dict[str, list[Neighbour]]:
     return edges
 
 
-def _near(called: Sequence[str]) -> tuple[str, ...]:
+def near(called: Sequence[str]) -> tuple[str, ...]:
     """Return the tools that a session is at after some calls, as its trail has them: the last one first."""
     return tuple(dict.fromkeys(reversed(called)))[:N_NEAR]
 
 
-def _edges_of(edges: Mapping[str, list[Neighbour]], called: Sequence[str]) -> list[Neighbour]:
-    return [edge for name in _near(called) for edge in edges.get(name, ())]
+def edges_of(edges: Mapping[str, list[Neighbour]], called: Sequence[str]) -> list[Neighbour]:
+    return [edge for name in near(called) for edge in edges.get(name, ())]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -14,21 +14,30 @@ import anyio
 from agent_utilities.cli.asking import ServerError, mcp_url
 from agent_utilities.cli.evaluation.data import Request, Tool, listed_tools, read_requests, read_tools
 from agent_utilities.cli.evaluation.learned import (
-    N_NEXT,
+    N_FOUND,
     PARTS,
-    NextTool,
     Part,
     Session,
+    edges_of,
+    near,
+    neighbours_learned,
+    only,
     parts_of,
     read_parts,
     read_sessions,
     read_usage,
+    taught_by,
+    taught_without,
+    together,
 )
 from agent_utilities.cli.evaluation.ranking import N_RANKED, EvaluatedCatalog, measure
 from agent_utilities.cli.evaluation.report import Figures, plot, print_ablation, print_table, write_ranks
 from agent_utilities.errors import InputError
 from agent_utilities.ranking.open import open_ranker
+from agent_utilities.resolution.prior import Prior, neighbour_shares, with_prior
 
+N_NEXT = 5
+"""The next tool is to be among so many of those not called yet."""
 NEXT_TOOL = f"next tool hit@{N_NEXT}"
 
 
@@ -94,7 +103,9 @@ def evaluate(
         raise InputError("no requests to plot", str(plot_to), "--plot", "give --queries")
     if plot_to:
         plot(plot_to, f"{name} on {files.title}", answerable, unanswerable, N_RANKED)
-    measures = measure(answerable, unanswerable, tools, top_k) | _measure_sessions(catalog, asked, parts)
+    measures = measure(answerable, unanswerable, tools, top_k)
+    if asked.sessions:
+        measures |= _next_tools(catalog, asked.sessions, parts)
     rows = _ablation(catalog, asked, parts)
     if as_json:
         learned = {"ablation": rows} if rows else {}
@@ -135,17 +146,25 @@ async def _list_tools(url: str) -> tuple[list[dict[str, Any]], str]:
         raise ServerError(f"can't list the tools of {url!r}: {error or type(error).__name__}") from None
 
 
-def _measure_sessions(catalog: EvaluatedCatalog, asked: Asked, parts: frozenset[Part]) -> Figures:
-    """Return how often the next tool of a session is found; nothing where there is none."""
-    if not asked.sessions:
-        return {}
-    next_tools = _next_tool(catalog, asked, parts).measure(parts)
-    return {
-        "sessions": float(next_tools.n_sessions),
-        "next tools": float(next_tools.n_steps),
-        "of them linked": next_tools.n_linked / max(1, next_tools.n_steps),
-        NEXT_TOOL: next_tools.hit_rate,
-    }
+def _next_tools(catalog: EvaluatedCatalog, sessions: Sequence[Session], parts: frozenset[Part]) -> Figures:
+    """Return how often the next tool of a session is found, taught by all others and by nothing of its own.
+
+    Asked are those that have words and several tools. Linked is a tool that went with one called before elsewhere.
+    """
+    asked = [session for session in sessions if session.query and session.steps]
+    all_taught, search = taught_by(sessions), catalog.search(parts)
+    n_steps = n_hits = n_linked = 0
+    for session in asked:
+        learned = only(together([catalog.learned, taught_without(session, all_taught)]), parts)
+        edges, prior, found = neighbours_learned(learned), Prior(learned.uses), search(session.query)
+        for called, wanted in session.steps:
+            shares = neighbour_shares(edges_of(edges, called), near(called), catalog.ids)
+            answer = with_prior(replace(found, neighbours=shares), prior, catalog.ids, N_FOUND)
+            n_steps += 1
+            n_hits += wanted in [name for name in answer.names if name not in called][:N_NEXT]
+            n_linked += any(name == wanted for name, _ in shares)
+    shares_of = {"of them linked": n_linked / max(1, n_steps), NEXT_TOOL: n_hits / max(1, n_steps)}
+    return {"sessions": float(len(asked)), "next tools": float(n_steps), **shares_of}
 
 
 def _ablation(catalog: EvaluatedCatalog, asked: Asked, parts: frozenset[Part]) -> dict[str, Figures]:
@@ -178,9 +197,5 @@ def _figures(catalog: EvaluatedCatalog, asked: Asked, parts: frozenset[Part]) ->
         figures["hit@1"] = fmean(request.reciprocal_rank(1) for request in ranked)
         figures["recall@5"] = fmean(request.recall(5) for request in ranked)
     if asked.sessions:
-        figures[NEXT_TOOL] = _next_tool(catalog, asked, parts).measure(parts).hit_rate
+        figures[NEXT_TOOL] = _next_tools(catalog, asked.sessions, parts)[NEXT_TOOL]
     return figures
-
-
-def _next_tool(catalog: EvaluatedCatalog, asked: Asked, parts: frozenset[Part]) -> NextTool:
-    return NextTool(asked.sessions, catalog.search(parts), catalog.ids, catalog.learned)
