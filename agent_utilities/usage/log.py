@@ -255,6 +255,8 @@ class UsageLog:
         self.generation = 0
         """How many batches were written: where it has not changed, this process has written nothing new."""
         self.n_written = 0
+        self.on_written: Callable[[], None] = lambda: None
+        """Called after each batch that was written."""
         self.problem: UsageError | None = None
         """Why nothing is written just now, if so."""
         self._bounds = bounds
@@ -326,6 +328,7 @@ class UsageLog:
         if n_written:
             self.n_written += n_written
             self.generation += 1
+            self.on_written()
         self._n_refused += n_refused
         if error is not None and self.problem is None:
             until = "that is done; it is tried again" if error.is_temporary else "the server is started again"

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -101,7 +100,7 @@ class Usage(Feature):
     def subject(self) -> str:
         """Return whom the present request counts for, as a salted hash; empty where it counts for everybody."""
         if not self._is_of_subjects:
-            return ""
+            return EVERYBODY
         subject = subject_of_request()
         return NOBODY if subject is None or self._keys is None else self._keys.subject_key(subject)
 
@@ -173,11 +172,12 @@ class Usage(Feature):
 
         settings = self._settings
         log = self._log = UsageLog(self.path, UsageBounds(settings.usage_days, settings.usage_rows))
+        log.on_written = lambda: self.on_news()
         recorder = self._recorder = Recorder(
             self.host.name,
             log.record,
             source_of=self.source_of,
-            subject=self.subject if self._is_of_subjects else _everybody,
+            subject=self.subject,
             tokens_of=self.tokens_of,
             keeps_words=self.mode == "words",
         )
@@ -186,12 +186,9 @@ class Usage(Feature):
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(log.run())
-                group.create_task(_tell_news(log, lambda: self.on_news()))
                 try:
                     while True:
-                        with suppress(TimeoutError):
-                            async with asyncio.timeout(_LISTS_EVERY_S):
-                                await recorder.is_full.wait()
+                        await asyncio.sleep(_LISTS_EVERY_S)
                         await recorder.record_lists()
                 finally:
                     await recorder.record_lists()  # the log writes them before it ends
@@ -240,22 +237,6 @@ class Usage(Feature):
     def health(self) -> Mapping[str, Any]:
         """Return what `/ready` tells of the log; nothing where nothing is logged."""
         return {} if self.mode == "off" else {"usage": self.told()}
-
-
-def _everybody() -> str:
-    return EVERYBODY
-
-
-async def _tell_news(log: UsageLog, on_news: Callable[[], None]) -> None:
-    """Tell of each batch that is written."""
-    while True:
-        known = log.generation
-        await log.until(partial(_has_grown, log, known))
-        on_news()
-
-
-def _has_grown(log: UsageLog, known: int) -> bool:
-    return log.generation != known
 
 
 def _read(path: Path, server: str, scope: str) -> Learned:

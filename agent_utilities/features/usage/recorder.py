@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from cachetools import LRUCache
 
@@ -15,21 +13,12 @@ from agent_utilities.runtime.waiting import in_turns
 from agent_utilities.usage.model import Call, Event, Listed, Search
 from agent_utilities.visibility.decision import Decision
 
-_N_SOURCES = 20_000
 _N_TOKENS = 20_000
-_N_DECISIONS = 64
+_N_DECISIONS = 1_000
 """The most lists, each another, that are counted before what they hold is recorded."""
 
 ToolSource = tuple[str, str]
 """The upstream that a tool comes from, empty for a server's own, and its version, empty where it has none."""
-
-
-@dataclass(slots=True)
-class _Counted:
-    """How often a list was made by a decision."""
-
-    decision: Decision
-    n: int = 1
 
 
 class Recorder:
@@ -58,19 +47,15 @@ class Recorder:
         self._record = record
         self._source_of, self._subject, self._tokens_of = source_of, subject, tokens_of
         self._keeps_words = keeps_words
-        self._sources: dict[tuple[str, str], ToolSource] = {}
         self._tokens: LRUCache[bytes, int] = LRUCache(_N_TOKENS)
-        self._lists: dict[int, _Counted] = {}
-        self.is_full = asyncio.Event()
-        """Set while no other list can be counted before those that were are recorded."""
-        self.n_lists_lost = 0
-        """How many lists were not counted, since too many different ones came at once."""
+        self._lists: dict[int, tuple[Decision, int]] = {}
+        """Decisions that lists were made by, and how many, by the decision's identity."""
 
     def called(self, call: ToolCalled, session: str, n_turns: int, words: str) -> None:
         """Record a call of a tool that its caller may use; a name of anything else is nobody's to keep."""
         if call.name not in call.decision.permitted_names:
             return
-        upstream, version = self._source(call.decision.catalog, call.name)
+        upstream, version = self._source_of(call.decision.catalog, call.name)
         words = words if self._keeps_words else ""
         made = (_now_ms(), self._server, call.name, upstream, version, session, n_turns)
         self._record(Call(*made, call.ok, 1000 * call.seconds, call.revision, self._subject(), words))
@@ -82,29 +67,22 @@ class Recorder:
 
     def listed(self, decision: Decision) -> None:
         """Count a list; the tools in it are recorded by `record_lists`, since there may be thousands."""
-        counted = self._lists.get(id(decision))
-        if counted is not None:
-            counted.n += 1
-        elif len(self._lists) < _N_DECISIONS:
-            self._lists[id(decision)] = _Counted(decision)
-        else:
-            self.n_lists_lost += 1
-        if len(self._lists) >= _N_DECISIONS:
-            self.is_full.set()
+        _, n = self._lists.get(id(decision), (decision, 0))
+        if n or len(self._lists) < _N_DECISIONS:
+            self._lists[id(decision)] = decision, n + 1
 
     async def record_lists(self) -> None:
         """Record how often each tool was listed since the last time, in turns with the event loop (law L7)."""
         lists, self._lists = self._lists, {}
-        self.is_full.clear()
         shown: dict[str, tuple[Catalog, int, int]] = {}
-        for counted in lists.values():
-            catalog = counted.decision.catalog
-            async for i in in_turns(counted.decision.visible):
+        for decision, n in lists.values():
+            catalog = decision.catalog
+            async for i in in_turns(decision.visible):
                 name = catalog.entries[i].name
-                shown[name] = catalog, i, counted.n + (shown[name][2] if name in shown else 0)
+                shown[name] = catalog, i, n + (shown[name][2] if name in shown else 0)
         now_ms = _now_ms()
         async for name, (catalog, i, n_lists) in in_turns(shown.items()):
-            upstream, _ = self._source(catalog, name)
+            upstream, _ = self._source_of(catalog, name)
             self._record(Listed(now_ms, self._server, name, upstream, n_lists, self._n_tokens(catalog, i)))
 
     def _n_tokens(self, catalog: Catalog, i: int) -> int:
@@ -113,15 +91,6 @@ class Recorder:
         if n_tokens is None:
             n_tokens = self._tokens[stamp] = self._tokens_of(catalog, i)
         return n_tokens
-
-    def _source(self, catalog: Catalog, name: str) -> ToolSource:
-        key = catalog.digest, name
-        source = self._sources.get(key)
-        if source is None:
-            if len(self._sources) >= _N_SOURCES:
-                self._sources.clear()  # asked for anew as they come: cheaper for each call than an order of use
-            source = self._sources[key] = self._source_of(catalog, name)
-        return source
 
 
 def _now_ms() -> int:
