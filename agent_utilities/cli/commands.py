@@ -275,7 +275,7 @@ def forget_usage(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Delete from the log, down to its bytes; servers may go on writing it. Options narrow each other."""
-    from agent_utilities.cli.usage import Asked
     from agent_utilities.cli.usage import forget_usage as run
+    from agent_utilities.cli.usage import meant_by
 
-    run(file, Asked(server, tool, before, older_than, words, everything), yes=yes)
+    run(file, meant_by(server, tool, before, older_than, words=words, everything=everything), everything, yes=yes)

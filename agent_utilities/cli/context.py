@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
 from rich.console import Console
 from rich.text import Text
 
@@ -104,7 +105,7 @@ def print_context(url: str, headers: Pairs, query: Pairs, model: str | None, as_
     route = f"{server.base}/context{server.tail}"
     body = ask(route, items, headers, "rows", "a context report")
     try:
-        report = _report(body)
+        report = TypeAdapter(ContextReport).validate_python({**body, "active_names": body["active"]})
         if tokenizer is not None:
             report = context_report(
                 [(each["section"], each["server"], each["definition"]) for each in body["definitions"]],
@@ -124,24 +125,6 @@ def print_context(url: str, headers: Pairs, query: Pairs, model: str | None, as_
         print()
     else:
         _print(name, report, Console(emoji=False))
-
-
-def _report(body: dict[str, Any]) -> ContextReport:
-    """Return the report that a server answered with."""
-    return ContextReport(
-        rows=tuple(
-            ContextRow(str(row["section"]), str(row["server"]), int(row["n_tools"]), int(row["tokens"]))
-            for row in body["rows"]
-        ),
-        n_active=int(body["n_active"]),
-        max_active=int(body["max_active"]),
-        active_names=tuple(map(str, body["active"])),
-        n_permitted=int(body["n_permitted"]),
-        n_attached=int(body["n_attached"]),
-        undeferred_tokens=int(body["undeferred_tokens"]),
-        tokenizer=str(body["tokenizer"]),
-        n_evicted=int(body["n_evicted"]),
-    )
 
 
 def _print(name: str, report: ContextReport, console: Console) -> None:

@@ -7,7 +7,6 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
@@ -129,26 +128,6 @@ def _ms(ms: float) -> str:
     return f"{ms:,.0f}" if ms >= 10 else f"{ms:.1f}"
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What the options of `usage forget` ask for; see `Forget`.
-
-    Args:
-        server, tool: of this one alone.
-        before: what is older than this day, in UTC.
-        older_than: what is older than so many days.
-        words: only the requests.
-        everything: all there is; nothing else may be asked for with it.
-    """
-
-    server: str | None
-    tool: str | None
-    before: datetime | None
-    older_than: int | None
-    words: bool
-    everything: bool
-
-
 def show_usage(file: Path | None, *, server: str | None, days: int, as_json: bool) -> None:
     """Print what logs tell; one that can't be read is named on stderr where there are others."""
     now_ms = int(time.time() * 1000)
@@ -183,11 +162,10 @@ def _print_nothing(console: Console, paths: list[Path], server: str | None, days
     console.print(plain(text), highlight=False, soft_wrap=True)
 
 
-def forget_usage(file: Path | None, asked: Asked, *, yes: bool) -> None:
+def forget_usage(file: Path | None, what: Forget, everything: bool, *, yes: bool) -> None:
     """Delete from logs what is asked for, once the user has agreed, and say what it was."""
-    what = _what(asked)
     paths = _logs(file)
-    meant = {path: found for path in paths if (found := _count(path, what, or_delete=asked.everything)) is not None}
+    meant = {path: found for path in paths if (found := _count(path, what, or_delete=everything)) is not None}
     damaged = [path for path in paths if path not in meant]
     console = Console(emoji=False)
     meant = {path: found for path, found in meant.items() if found.n_calls or found.n_searches or found.n_lists}
@@ -206,22 +184,30 @@ def forget_usage(file: Path | None, asked: Asked, *, yes: bool) -> None:
         console.print(plain(f"{path}: deleted, for it was damaged"), highlight=False, soft_wrap=True)
 
 
-def _what(asked: Asked) -> Forget:
-    """Return what to delete."""
+def meant_by(
+    server: str | None,
+    tool: str | None,
+    before: datetime | None,
+    older_than: int | None,
+    *,
+    words: bool,
+    everything: bool,
+) -> Forget:
+    """Return what the options of `usage forget` ask to delete; `older_than` is in days."""
     option = "options of usage forget"
-    named = [value for value in (asked.server, asked.tool, asked.before, asked.older_than) if value is not None]
-    if asked.everything and (named or asked.words):
+    named = [value for value in (server, tool, before, older_than) if value is not None]
+    if everything and (named or words):
         raise InputError("--all beside what narrows it", "--all", option, "leave one of them out")
-    if asked.before is not None and asked.older_than is not None:
-        raise InputError("--before beside --older-than", str(asked.before.date()), option, "leave one of them out")
-    if not (asked.everything or asked.words or named):
+    if before is not None and older_than is not None:
+        raise InputError("--before beside --older-than", str(before.date()), option, "leave one of them out")
+    if not (everything or words or named):
         raise InputError("nothing to forget is named", "", option, "name a --server, --tool or time, --words, or --all")
     before_ms = None
-    if asked.before is not None:
-        before_ms = int(asked.before.replace(tzinfo=UTC).timestamp() * 1000)
-    elif asked.older_than is not None:
-        before_ms = int(time.time() * 1000) - asked.older_than * DAY_MS
-    return Forget(asked.server, asked.tool, before_ms, asked.words)
+    if before is not None:
+        before_ms = int(before.replace(tzinfo=UTC).timestamp() * 1000)
+    elif older_than is not None:
+        before_ms = int(time.time() * 1000) - older_than * DAY_MS
+    return Forget(server, tool, before_ms, words)
 
 
 def _count(path: Path, what: Forget, *, or_delete: bool) -> Forgotten | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -11,8 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from fastmcp.server.dependencies import get_access_token
+
 from agent_utilities.catalog.model import Catalog
-from agent_utilities.features.usage.subject import subject_of_request
 from agent_utilities.features.usage.trail import NOT_USED, SessionUse
 from agent_utilities.mcp.events import Event
 from agent_utilities.mcp.feature import Feature
@@ -243,3 +245,17 @@ def _read(path: Path, server: str, scope: str) -> Learned:
     from agent_utilities.usage.learning import read_learned
 
     return read_learned(path, server, scope, time.time_ns() // 1_000_000)
+
+
+def subject_of_request() -> str | None:
+    """Return what tells the present caller's subject from all others; None where they did not authenticate.
+
+    The subject of one issuer is not that of another, nor a client's own that of a user.
+    """
+    token = get_access_token()
+    if token is None:
+        return None
+    claims = token.claims or {}
+    subject, issuer = claims.get("sub"), claims.get("iss")
+    parts = ("sub", issuer, subject) if subject else ("client", issuer, token.client_id)
+    return json.dumps(parts, default=str)  # whatever is in a part, it can't pass for two of them

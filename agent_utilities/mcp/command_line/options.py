@@ -44,20 +44,6 @@ class Transport(StrEnum):
         return "sse" if self is Transport.SSE else "http"
 
 
-class SelectionPolicy(StrEnum):
-    """How a caller's allow-lists meet the operator's."""
-
-    NARROW = "narrow"
-    OVERRIDE = "override"
-
-
-class NoMatch(StrEnum):
-    """What a query shows that can't be answered."""
-
-    ALL = "all"
-    SEARCH = "search"
-
-
 class LogLevel(StrEnum):
     """The least severe log line to print on stderr."""
 
@@ -184,7 +170,7 @@ class Options:
         ),
     ] = None
     selection_policy: Annotated[
-        SelectionPolicy | None,
+        Literal["narrow", "override"] | None,
         option(
             "--selection-policy",
             help="Whether a caller's allow-lists only narrow the operator's (default), or override them.",
@@ -195,7 +181,7 @@ class Options:
         ),
     ] = None
     no_match: Annotated[
-        NoMatch | None,
+        Literal["all", "search"] | None,
         option(
             "--no-match",
             help="What a query lists that nothing answers: all (default), or search (over 50 tools).",
@@ -282,7 +268,10 @@ def settings_of(options: Options) -> dict[str, str]:
 
     hosts, origins = (",".join(given or ()) for given in (options.allowed_hosts, options.allowed_origins))
     check_hosts(hosts, origins, "option --allowed-hosts", "option --allowed-origins")
-    policy = options.selection_policy.value if options.selection_policy else ""
-    no_match = options.no_match.value if options.no_match else ""
-    given = {"selection_policy": policy, "allowed_hosts": hosts, "allowed_origins": origins, "no_match": no_match}
+    given = {
+        "selection_policy": options.selection_policy,
+        "allowed_hosts": hosts,
+        "allowed_origins": origins,
+        "no_match": options.no_match,
+    }
     return {name: value for name, value in given.items() if value}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fastmcp.server.auth import AccessToken
 
-from agent_utilities.features.usage import subject
+from agent_utilities.features.usage import feature as subject
 from tests.every import every
 
 
