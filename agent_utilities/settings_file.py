@@ -54,11 +54,7 @@ _REFUSED: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class SettingsFiles:
-    """What the settings files say, the user's before the project's.
-
-    Args:
-        files: each file's fields.
-    """
+    """What the settings files say, the user's before the project's."""
 
     files: tuple[FileFields, ...] = ()
 
@@ -110,11 +106,7 @@ def read_files(environ: Mapping[str, str] | None = None) -> SettingsFiles:
 
 
 def settings_of(environ: Mapping[str, str]) -> Settings:
-    """Return the settings that hold in an environment, those of files under it; see `read_files`.
-
-    Raises:
-        InputError: a file or a value can't be read, or a file says what it may not.
-    """
+    """Return the settings that hold in an environment, those of files under it; see `read_files`."""
     return read_files(None if environ is os.environ else environ).settings(environ)
 
 

@@ -58,14 +58,7 @@ class BundleReport:
 
 @dataclass(frozen=True)
 class FoldersReport:
-    """What folders of capabilities come to.
-
-    Args:
-        folders: the folders, in order.
-        bundles: those that are taken, by name.
-        problems: a line for each thing that leaves a bundle out.
-        notices: a line for each thing that is passed over.
-    """
+    """What folders of capabilities come to: a problem leaves a bundle out, a notice tells what is passed over."""
 
     folders: tuple[Path, ...]
     bundles: tuple[BundleReport, ...]

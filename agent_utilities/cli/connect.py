@@ -64,16 +64,9 @@ def servers_key(client: Client) -> str:
 
 
 def config_path(client: Client, project: Path | None, environ: Mapping[str, str], platform: str = sys.platform) -> Path:
-    """Return the file that a client reads.
+    """Return the file that a client reads; LookupError where it has none.
 
-    Args:
-        client: the client; Claude Code's own file for all projects is written by `claude mcp add` alone.
-        project: the folder of a project whose file is meant, None for the user's own.
-        environ: the environment, which may say where the user's settings are.
-        platform: as `sys.platform`.
-
-    Raises:
-        LookupError: the client has no such file.
+    Of Claude Code it is a project's: its own file for all projects is written by `claude mcp add` alone.
     """
     if client is Client.CLAUDE_CODE:
         return (project or Path.cwd()) / ".mcp.json"
@@ -108,14 +101,9 @@ _READ_BY_EVERY_SERVER = ("MCP_", "NEO4J_")
 
 @dataclass(frozen=True)
 class Place:
-    """Where an entry goes, and what it takes along.
+    """Where an entry goes: a client's file, a project's or the user's own, and which variables it takes along.
 
-    Args:
-        client: the client.
-        env: variables for the server, as `NAME=value`, or `NAME` for this shell's value.
-        project: the folder of a project, for its configuration in place of the user's.
-        write: merge it into the file, rather than print it.
-        replace: whether another entry of the name gives way.
+    Each of `env` is `NAME=value`, or `NAME` for this shell's value. Another entry of the name gives way to `replace`.
     """
 
     client: Client
@@ -249,22 +237,12 @@ def _taken(file: Path, chosen: Mapping[str, str], environ: Mapping[str, str]) ->
 
 
 def add_entry(path: Path, key: str, name: str, entry: dict[str, Any], *, replace: bool) -> Path | None:
-    """Add an entry to an object within a file's object; the file is made where there is none.
+    """Add an entry to the object that has a key in a file's object; both are made where there is none.
 
-    The file is swapped whole, so that its reader sees the old or the new one, after the old was copied beside it.
+    The file is swapped whole, so that its reader sees the old or the new one, after the old was copied beside it. A
+    link is followed, and stays. What can't be kept is refused, and the file is as it was.
 
-    Args:
-        path: the file; a link is followed, and stays.
-        key: the inner object's key in the file's object; it is made where there is none.
-        name: the entry's key.
-        entry: what to add.
-        replace: whether another entry of the name gives way.
-
-    Returns:
-        The copy of the old file; None where there was none, or the entry stood there already.
-
-    Raises:
-        InputError: the file is no JSON object, holds what can't be kept, or another entry of the name. It is as it was.
+    Return the copy; None where there was no file, or the entry stood there already.
     """
     target = Path(os.path.realpath(path))
     before = _read(target)
@@ -304,11 +282,9 @@ def _parsed(text: str | None, path: Path) -> dict[str, Any]:
     if text is None or not text.strip("\ufeff \t\r\n"):
         return {}
     try:
-        content = json.loads(text.removeprefix("\ufeff"), object_pairs_hook=_without_repeats, parse_constant=_constant)
+        content = json.loads(text.removeprefix("\ufeff"), object_pairs_hook=_without_repeats)
     except ValueError as error:
         _refuse(f"not plain JSON ({error}), and comments or trailing commas could not be kept", path)
-    except RecursionError:
-        _refuse("nested too deep", path)
     if not isinstance(content, dict):
         _refuse("no JSON object", path)
     return content
@@ -322,22 +298,14 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return content
 
 
-def _constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
-
-
 def _dumped(content: dict[str, Any], before: str, path: Path) -> str:
-    """Return the new text, indented as the old one was."""
+    """Return the new text, indented as the old one was, with escapes where that had nothing but ASCII."""
     indent = re.search(r"^[\ufeff\s]*\{\r?\n([ \t]+)\"", before)
     space: str | int = indent[1] if indent else 2
     try:
-        text = json.dumps(content, indent=space, ensure_ascii=False, allow_nan=False) + "\n"
-        text.encode()
-    except UnicodeEncodeError:  # half a surrogate pair, which only an escape can spell
-        return json.dumps(content, indent=space, allow_nan=False) + "\n"
+        return json.dumps(content, indent=space, ensure_ascii=before.isascii(), allow_nan=False) + "\n"
     except ValueError:
-        _refuse("a number is too large to be kept", path)
-    return text
+        _refuse("a number is none, or too large to be kept", path)
 
 
 def _copied(path: Path) -> Path:

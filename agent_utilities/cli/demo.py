@@ -56,13 +56,7 @@ class DemoError(AgentUtilitiesError):
 
 @dataclass(frozen=True)
 class Demo:
-    """What one demo shows.
-
-    Args:
-        n_steps: how many steps it tells of.
-        shows: its parts; what each returns is printed before the next begins.
-        programs: what must be installed for it.
-    """
+    """What one demo shows, in how many steps, part by part, and the programs that must be installed for it."""
 
     n_steps: int
     shows: Sequence[Show]
@@ -74,11 +68,11 @@ async def run_demo(demo: Demo) -> None:
     console = Console()
     for program in demo.programs:
         installed(program)
-    with tempfile.TemporaryDirectory(prefix="agent-utilities-demo-") as folder, Steps(demo.n_steps) as steps:
+    with tempfile.TemporaryDirectory(prefix="agent-utilities-demo-") as folder:
+        steps = Steps(demo.n_steps)
         for show in demo.shows:
             for shown in await show(steps, Path(folder)):
-                with steps.cleared():
-                    console.print(shown, *([""] if isinstance(shown, NamesTable) else []))
+                console.print(shown, *([""] if isinstance(shown, NamesTable) else []))
     print_ending(console)
 
 
@@ -98,9 +92,6 @@ def demo_environment(**own: str) -> dict[str, str]:
 
     Calls are logged where the user names a file for them in `MCP_USAGE_FILE`, as `MCP_USAGE` says, and nowhere else:
     a demo's calls in the log of their own servers would teach those.
-
-    Args:
-        own: what the demo sets besides.
     """
     environ = {name: value for name, value in os.environ.items() if not name.startswith("MCP_")}
     file, usage = _usage()
@@ -131,15 +122,7 @@ async def serving(
 ) -> AsyncIterator[tuple[str, int]]:
     """Run a server on a free port of this machine until the block ends; yield its base URL and its process's id.
 
-    Args:
-        name: what an error calls it.
-        command: its command line, without transport and port.
-        environ: its whole environment.
-        route: what answers 200 once it serves.
-        start_s: seconds that it may take to serve.
-
-    Raises:
-        DemoError: it ended, or did not serve in time.
+    It serves once `route` answers 200, which may take `start_s` seconds.
     """
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))

@@ -107,13 +107,7 @@ def tell_capabilities(offer: Offer) -> None:
 
 @dataclass(frozen=True)
 class Chosen:
-    """The files that configure a gateway, and what they say.
-
-    Args:
-        files: the files, later over earlier.
-        config: what they say.
-        found: the file, where none was named.
-    """
+    """The files that configure a gateway, later over earlier, and what they say; `found` where none was named."""
 
     files: Sequence[Path]
     config: GatewayConfig
@@ -125,15 +119,9 @@ class Chosen:
 
 
 def chosen_config(files: Sequence[Path], *, yes: bool, is_needed: bool = True) -> Chosen:
-    """Return what configures a gateway.
+    """Return what configures a gateway: the files that were named, or the one that is found, which is said.
 
-    Args:
-        files: those that were named; where none is, one is looked for, and which is said.
-        yes: agree to start what a file of the working folder names.
-        is_needed: whether there must be one: a gateway with capabilities needs no servers of its own.
-
-    Raises:
-        InputError: there is none that is needed, it can't be read, or was not agreed to.
+    A file of the working folder is agreed to by its user, or by `yes`. With capabilities none is needed.
     """
     if files:
         return Chosen(files, read_config(files, os.environ))

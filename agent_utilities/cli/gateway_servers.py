@@ -53,16 +53,7 @@ _REMEDIES: dict[Cause, str] = {
 
 @dataclass(frozen=True)
 class Checked:
-    """What one upstream did when it was reached.
-
-    Args:
-        server, transport: its name in the config, and how it is reached.
-        state: as `/ready` tells it.
-        tools, tokens: how many tools it listed, and what they cost on every turn.
-        start_s: seconds until it had listed everything, or failed.
-        wrong: what is wrong; empty where nothing is.
-        remedy: what would mend it.
-    """
+    """What one upstream did when it was reached: its state as in `/ready`, what is wrong, and what would mend it."""
 
     server: str
     transport: str
@@ -89,13 +80,13 @@ async def check(config: GatewayConfig, *, as_json: bool) -> int:
         policy=Policy(is_once=True),
     )
     checked: dict[str, Checked] = {}
-    with Steps(len(config.upstreams)) as steps:
+    steps = Steps(len(config.upstreams))
 
-        async def reach_one(upstream: Upstream) -> None:
-            checked[upstream.config.name] = await _reach(upstream)
-            steps.begin(f"{upstream.config.name}: {checked[upstream.config.name].state}")
+    async def reach_one(upstream: Upstream) -> None:
+        checked[upstream.config.name] = await _reach(upstream)
+        steps.begin(f"{upstream.config.name}: {checked[upstream.config.name].state}")
 
-        await reach(upstreams, lambda _: True, reach_one)
+    await reach(upstreams, lambda _: True, reach_one)
     rows = [checked[each.name] for each in config.upstreams]
     n_failed = sum(bool(row.wrong) for row in rows) + len(config.problems)
     if as_json:
@@ -182,17 +173,17 @@ def _innermost(error: BaseException) -> str:
 
 async def take_snapshots(config: GatewayConfig, store: SnapshotStore) -> None:
     """See what every upstream lists now, and keep it."""
-    with Steps(sum(upstream.enabled for upstream in config.upstreams)) as steps:
+    steps = Steps(sum(upstream.enabled for upstream in config.upstreams))
 
-        async def reach_one(upstream: Upstream) -> None:
-            await upstream.renewed()
-            state = upstream.state
-            told = f": {state.cause}: {state.detail}" if state.cause else ""
-            steps.begin(f"{upstream.config.name}: {state.name}{told}")
+    async def reach_one(upstream: Upstream) -> None:
+        await upstream.renewed()
+        state = upstream.state
+        told = f": {state.cause}: {state.detail}" if state.cause else ""
+        steps.begin(f"{upstream.config.name}: {state.name}{told}")
 
-        policy = Policy(is_once=True)
-        upstreams = Upstreams(config, environ=os.environ, store=store, on_change=lambda _: None, policy=policy)
-        await reach(upstreams, reach_one=reach_one)
+    policy = Policy(is_once=True)
+    upstreams = Upstreams(config, environ=os.environ, store=store, on_change=lambda _: None, policy=policy)
+    await reach(upstreams, reach_one=reach_one)
 
 
 def lock_gateway(

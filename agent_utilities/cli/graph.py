@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from rich.console import Console
-from rich.progress import Progress
 from rich.text import Text
 
 from agent_utilities.cli.asking import mcp_url
@@ -80,27 +78,20 @@ async def sync_server(url: str, name: str | None) -> None:
     """Bring a live server's tools into the graph."""
     from fastmcp import Client
 
-    place = mcp_url(url)
-    with Progress(transient=True, console=Console(stderr=True), disable=not sys.stderr.isatty()) as progress:
-        task = progress.add_task(f"listing {url}", total=None)
-        try:
-            async with Client(place) as client:
-                server = name or client.session.server_info.name
-                tools = await client.list_tools()
-        except Exception as error:
-            raise ListingError(f"can't list {url!r}: {error}; is the server running?") from None
-        records = []
-        progress.update(task, description="reading tools", total=len(tools))
-        for tool in tools:
-            records.append(record_of(tool.model_dump(mode="json", by_alias=True)))
-            progress.advance(task)
-        progress.update(task, description="writing", total=None)
-        async with _open(_graph_of(server, _settings())) as graph:
-            held = await server_state(graph, server)
-            if held is not None and held.nodes:
-                hint = "it brings its upstreams' tools in itself, which its list does not tell apart; or give --name"
-                raise InputError("a gateway in the graph", server, "argument URL", hint)
-            report = await sync(graph, server, records, int(time.time() * 1000))
+    try:
+        async with Client(mcp_url(url)) as client:
+            server = name or client.session.server_info.name
+            records = [record_of(tool.model_dump(mode="json", by_alias=True)) for tool in await client.list_tools()]
+    except InputError:
+        raise
+    except Exception as error:
+        raise ListingError(f"can't list {url!r}: {error}; is the server running?") from None
+    async with _open(_graph_of(server, _settings())) as graph:
+        held = await server_state(graph, server)
+        if held is not None and held.nodes:
+            hint = "it brings its upstreams' tools in itself, which its list does not tell apart; or give --name"
+            raise InputError("a gateway in the graph", server, "argument URL", hint)
+        report = await sync(graph, server, records, int(time.time() * 1000))
     print(f"{server}: {report.state.n_tools} tools, {report.n_put} put, {report.n_dropped} dropped")
 
 

@@ -71,12 +71,7 @@ def transaction(connection: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE") 
 
 
 def check_header(path: Path) -> None:
-    """Check by a file's first bytes that it is a usage log, or empty; SQLite might write to one that it opens.
-
-    Raises:
-        OSError: it can't be read.
-        UsageError: `foreign`: it is something else.
-    """
+    """Check by a file's first bytes that it is a usage log, or empty; SQLite might write to one that it opens."""
     with open(path, "rb") as file:
         header = file.read(_APPLICATION.stop)
     application = int.from_bytes(header[_APPLICATION], "big")

@@ -76,13 +76,7 @@ def read_learned(path: Path, server: str, subject: str, now_ms: int) -> Learned:
 
 
 class Step(NamedTuple):
-    """A call that succeeded, of a session.
-
-    Args:
-        session: whose; calls without one stand alone.
-        at_ms: when, in UTC epoch milliseconds.
-        tool: which tool.
-    """
+    """A call that succeeded, of a session; blank for calls that stand alone."""
 
     session: str
     at_ms: int

@@ -66,11 +66,8 @@ _PACE = Pace()
 class EventQueue:
     """Events in their order, on their way from the event loop to the thread that writes them.
 
-    They are bounded by what they weigh: the oldest go where there is no room.
-
-    Args:
-        most_bytes: what the events may weigh together.
-        batch: how many are worth writing at once, without waiting for more.
+    They are bounded by what they weigh together, in bytes: the oldest go where there is no room. A batch of them is
+    worth writing without waiting for more.
     """
 
     def __init__(self, most_bytes: int, batch: int) -> None:
@@ -135,11 +132,7 @@ def _weight(event: Event) -> int:
 class _Writer:
     """Writes a log's events in a daemon thread, for which the process need not wait.
 
-    Args:
-        path, bounds, pace: as for `UsageLog`.
-        queue: where the events come from; nobody else takes any while the thread works.
-        tell: told of each try how many events were written, how many never will be, and why, if it failed.
-        end: called when the thread is over.
+    It tells of each try how many events were written, how many never will be, and why, if it failed.
     """
 
     def __init__(
@@ -239,15 +232,10 @@ class _Writer:
 
 
 class UsageLog:
-    """A log of calls, written by one thread; several processes may write one file.
+    """A log of calls, written by one thread; several processes may write one file, which is made with the first event.
 
     Whatever becomes of the file, `record` goes on, and nothing is raised: there is one warning when logging stops, and
     one line when it works again.
-
-    Args:
-        path: the file; it is made with the first event.
-        bounds: what it may keep.
-        pace: how it is written.
     """
 
     def __init__(self, path: Path, bounds: UsageBounds, pace: Pace = _PACE) -> None:

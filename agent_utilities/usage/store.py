@@ -56,15 +56,7 @@ _LISTED = """INSERT INTO lists (server, tool, upstream, day, n_lists, n_tokens) 
 
 
 class UsageStore:
-    """A usage log that is open, in the thread that opened it; several processes may have one file open.
-
-    Args:
-        path: the file; it and its folder are made where they are missing.
-        bounds: what it may keep.
-
-    Raises:
-        UsageError: it can't be opened, or is not ours to write.
-    """
+    """A usage log that is open, in the thread that opened it; several processes may have one file open."""
 
     def __init__(self, path: Path, bounds: UsageBounds) -> None:
         self._path = path

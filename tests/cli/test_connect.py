@@ -123,9 +123,8 @@ class TestRefused:
             ("[]", "no JSON object"),
             ('{"mcpServers": []}', "'mcpServers' is no object"),
             ('{"a": 1, "a": 2}', "'a' stands twice"),
-            ('{"a": NaN}', "NaN is no JSON"),
-            ('{"a": 1e999}', "a number is too large"),
-            ("[" * 100_000, "nested too deep"),
+            ('{"a": NaN}', "a number is none, or too large"),
+            ('{"a": 1e999}', "a number is none, or too large"),
             ('{"mcpServers": {"logs-agent": {"command": "mine"}}}', "another 'logs-agent' is there"),
         ]:
             path = tmp_path / "mcp.json"

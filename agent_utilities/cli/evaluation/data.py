@@ -15,13 +15,7 @@ from agent_utilities.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool to be found.
-
-    Args:
-        id: what requests call it.
-        document: what a ranker knows of it.
-        n_tokens: what it costs in a prompt.
-    """
+    """A tool to be found: what requests call it, what a ranker knows of it, and what it costs in a prompt."""
 
     id: str
     document: ToolDocument
@@ -33,8 +27,6 @@ class Request:
     """A request and what answers it.
 
     Args:
-        id: its own.
-        query: in the user's words.
         groups: the tools needed, each satisfied by any member; empty where no tool is.
     """
 
@@ -111,15 +103,7 @@ def past_requests(usage: Iterable[Request]) -> dict[str, tuple[str, ...]]:
 
 
 def rows(path: Path, required: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Give each object of a JSON lines file, with where it stands.
-
-    Args:
-        path: the file.
-        required: keys that each must have, of text.
-
-    Raises:
-        InputError: it can't be read, or lacks a key.
-    """
+    """Give each object of a JSON lines file, with where it stands; each has text under the keys required."""
     for number, line in enumerate(_text(path).split("\n"), 1):
         if not line.strip():
             continue

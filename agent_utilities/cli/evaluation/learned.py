@@ -58,16 +58,7 @@ Value = TypeVar("Value")
 
 
 def read_usage(path: Path | None, tools: Sequence[Tool]) -> Learned:
-    """Return what a file teaches of tools, by their ids.
-
-    Args:
-        path: JSON lines of past requests and the tools that answered them, or a server's usage log; None for no file.
-        tools: the catalog.
-
-    Raises:
-        InputError: it can't be read, or is the log of other tools.
-        UsageError: it is a log, and damaged, locked or of a later version.
-    """
+    """Return what a file teaches of tools, by their ids: past requests in JSON lines, or a server's usage log."""
     if path is None:
         return NOTHING_LEARNED
     if not _is_log(path):
@@ -144,13 +135,7 @@ def _summed(counts: Iterable[Mapping[Key, Any]]) -> Counter[Key]:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What one session asked for and called.
-
-    Args:
-        id: its own.
-        query: the user's words; empty where none are known, so that it teaches and is not asked.
-        calls: ids of the tools that it called, in order.
-    """
+    """What one session asked for, and which tools it called, by id; one without words teaches and is not asked."""
 
     id: str
     query: str

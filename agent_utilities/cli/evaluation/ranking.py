@@ -144,13 +144,7 @@ N_RANKED = 25
 
 
 class EvaluatedCatalog:
-    """Tools, ranked with as much of what was learned as is asked for.
-
-    Args:
-        tools: the catalog.
-        ranker: makes its indexes: one with past requests, one without, each when it is first needed.
-        learned: of a usage log, by ids of the tools.
-    """
+    """Tools, ranked with as much of what was learned as is asked for; indexes are made when they are first needed."""
 
     def __init__(self, tools: Sequence[Tool], ranker: Ranker, learned: Learned) -> None:
         self.tools = tools

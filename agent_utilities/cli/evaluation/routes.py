@@ -25,13 +25,7 @@ _N_DECIMALS = 3
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message, and what it calls for where that is known.
-
-    Args:
-        intent: what is said.
-        is_labelled: whether it is known what it calls for.
-        label: that capability's name; None for none of them.
-    """
+    """A message, and the capability that it calls for where that is known; None for none of them."""
 
     intent: str
     is_labelled: bool = False

@@ -40,12 +40,7 @@ _MAX_LOGGED = 16
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """What gets in.
-
-    Args:
-        loopback: whether loopback names do, with any port, and pages that come from one.
-        hosts, origins: what is named besides.
-    """
+    """What gets in: loopback names with any port, with pages that come from one, and what is named besides."""
 
     loopback: bool
     hosts: tuple[HostPattern, ...]
@@ -128,10 +123,6 @@ class HostGuard:
     """ASGI middleware: answers 421 to a host that is not accepted and 403 to an origin, with what to set.
 
     A request without an Origin is no page's, and fine. One that names several hosts or origins is refused.
-
-    Args:
-        app: the application to protect.
-        accepted: what gets in.
     """
 
     def __init__(self, app: ASGIApp, accepted: Accepted) -> None:

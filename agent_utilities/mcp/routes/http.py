@@ -33,12 +33,7 @@ def application(
 ) -> StarletteWithLifespan:
     """Return a server's ASGI application: MCP and `/sse` beside it, selections read, hosts and origins guarded.
 
-    Args:
-        server: the server.
-        features: those that it has.
-        make: FastMCP's own, which makes the application.
-        given: what it was asked with.
-        address: what it is bound to; None where another server than ours binds it.
+    `make` is FastMCP's own, asked with what is `given`; the address is None where another server than ours binds it.
     """
     path, transport = given.get("path"), given.get("transport", "http")
     protection = given.pop("host_origin_protection", None)
@@ -129,9 +124,6 @@ class WholeResponses:
 
     The SDK leaves such a stream open, and FastMCP begins a second response on that of `/sse`: the web server answers
     either with an error in its log, and leaves the client with half a response.
-
-    Args:
-        app: the application whose responses are whole from then on.
     """
 
     def __init__(self, app: ASGIApp) -> None:
