@@ -120,6 +120,14 @@ def rows(path: Path, required: Sequence[str]) -> Iterator[tuple[str, dict[str, A
         yield where, row
 
 
+def write_rows(path: Path, rows: Iterable[dict[str, Any]], option: str) -> None:
+    """Write a JSON line for each row."""
+    try:
+        path.write_text("".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows), encoding="utf-8")
+    except (OSError, UnicodeEncodeError) as error:
+        raise InputError("the file can't be written", str(path), f"option {option}", str(error)) from None
+
+
 def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -11,8 +10,9 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
+from agent_utilities.cli.evaluation.data import write_rows
 from agent_utilities.cli.evaluation.ranking import RankedRequest
-from agent_utilities.errors import AgentUtilitiesError, InputError
+from agent_utilities.errors import AgentUtilitiesError
 from agent_utilities.mcp.command_line.tables import NamesTable
 
 _COUNTS = ("queries", "negatives", "tools", "sessions", "next tools")
@@ -60,23 +60,17 @@ def _format(name: str, value: float) -> str:
 
 def write_ranks(path: Path, requests: Sequence[RankedRequest]) -> None:
     """Write a JSON line for each request."""
-    lines = [
-        json.dumps(
-            {
-                "id": ranked.request.id,
-                "ranked": ranked.ranked,
-                "scores": ranked.scores,
-                "abstained": ranked.abstained,
-                "ms": round(ranked.ms, 4),
-            },
-            ensure_ascii=False,
-        )
+    ranks = [
+        {
+            "id": ranked.request.id,
+            "ranked": ranked.ranked,
+            "scores": ranked.scores,
+            "abstained": ranked.abstained,
+            "ms": round(ranked.ms, 4),
+        }
         for ranked in requests
     ]
-    try:
-        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    except OSError as error:
-        raise InputError("the file can't be written", str(path), "option --ranks-out", str(error)) from None
+    write_rows(path, ranks, "--ranks-out")
 
 
 def plot(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,11 +10,10 @@ from pathlib import Path
 
 from agent_utilities.capabilities.model import Route
 from agent_utilities.capabilities.tap import read_capabilities
-from agent_utilities.cli.evaluation.data import rows
+from agent_utilities.cli.evaluation.data import rows, write_rows
 from agent_utilities.errors import InputError
 from agent_utilities.resolution.capability_router import CapabilityRouter
 from agent_utilities.resolution.resolver import open_rankers
-from agent_utilities.runtime.process_io import write_whole
 from agent_utilities.settings import Settings
 from agent_utilities.settings_file import settings_of
 
@@ -35,8 +33,8 @@ class Message:
 def route_messages(folder: Path, rows_file: Path, out: Path | None, *, by_words: bool = False) -> None:
     """Write where each message leads, and print how often that is right where it is known.
 
-    Of `rows_file` each line has `intent` and perhaps `label`: a capability's name, or null for none. `out` is written
-    whole, or not at all.
+    Of `rows_file` each line has `intent` and perhaps `label`: a capability's name, or null for none. `out` is
+    written, where there is one.
     """
     triggers = read_capabilities([folder]).triggers
     if not triggers:
@@ -49,12 +47,13 @@ def route_messages(folder: Path, rows_file: Path, out: Path | None, *, by_words:
         settings = settings.model_copy(update={"ranker": "lexical"})
     router, routes = asyncio.run(_route_all(triggers, messages, settings))
     if out is not None:
-        lines = [_line(message, route) for message, route in zip(messages, routes, strict=True)]
-        _write(out, "".join(lines).encode())
+        pairs = zip(messages, routes, strict=True)
+        told = [{"intent": each.intent, "scores": route.scores, "activated": route.activated} for each, route in pairs]
+        write_rows(out, told, "--out")
     if router.cause:
         print(f"note: {router.cause}")
-    for told in measured(messages, routes):
-        print(told)
+    for line in measured(messages, routes):
+        print(line)
 
 
 def evaluate_routes(folder: Path, rows_file: Path | None, out: Path | None, *, by_words: bool) -> None:
@@ -107,21 +106,6 @@ async def _route_all(
         return router, [await router.route(message.intent, usable) for message in messages]
     finally:
         router.close()
-
-
-def _write(out: Path, content: bytes) -> None:
-    try:
-        if out.is_symlink() or (out.exists() and not out.is_file()):  # such as /dev/stdout, which must stay what it is
-            out.write_bytes(content)
-        else:
-            write_whole(out, content, mode=0o644)
-    except OSError as error:
-        raise InputError("the file can't be written", str(out), "--out", str(error)) from None
-
-
-def _line(message: Message, route: Route) -> str:
-    row = {"intent": message.intent, "scores": list(map(list, route.scores)), "activated": route.activated}
-    return json.dumps(row) + "\n"
 
 
 def _share(what: str, n: int, n_all: int) -> str:
