@@ -28,7 +28,7 @@ from fastmcp.server.providers.local_provider import LocalProvider
 from fastmcp.server.providers.wrapped_provider import _WrappedProvider
 from fastmcp.tools.base import Tool
 from fastmcp.utilities.components import FastMCPComponent
-from fastmcp.utilities.versions import VersionSpec
+from fastmcp.utilities.versions import VersionSpec, version_sort_key
 from mcp.server.caching import CacheHint
 from mcp.server.connection import Connection, allowed_log_levels
 from mcp.server.context import ServerRequestContext
@@ -245,6 +245,32 @@ def watch_components(provider: LocalProvider, on_change: Callable[[FastMCPCompon
 
     provider._add_component = add_and_tell  # type: ignore[method-assign]
     provider._remove_component = remove_and_tell  # type: ignore[method-assign]
+    if type(provider) is LocalProvider:
+        provider._get_tool = _ToolsByName(provider).get  # type: ignore[method-assign]
+
+
+class _ToolsByName:
+    """The tools of a local provider by their names, in place of `LocalProvider._get_tool`.
+
+    Why: FastMCP looks through all components for one name, a third of a millisecond for each thousand at every call.
+    Ends when: a local provider keeps its components by name.
+    """
+
+    def __init__(self, provider: LocalProvider) -> None:
+        self._provider = provider
+        self._generation: int | None = None
+        self._tools: dict[str, list[Tool]] = {}
+
+    async def get(self, name: str, version: VersionSpec | None = None) -> Tool | None:
+        """Return the tool of a name, the highest of the versions asked for."""
+        if self._generation != (current := _generations[self._provider]):
+            by_name: dict[str, list[Tool]] = {}
+            for component in list(self._provider._components.values()):
+                if isinstance(component, Tool):
+                    by_name.setdefault(component.name, []).append(component)
+            self._generation, self._tools = current, by_name
+        found = [tool for tool in self._tools.get(name, ()) if version is None or version.matches(tool.version)]
+        return max(found, key=version_sort_key, default=None)
 
 
 _counter = count()

@@ -16,6 +16,7 @@ from fastmcp.server import context
 from fastmcp.server.providers.fastmcp_provider import FastMCPProvider
 from fastmcp.server.providers.local_provider import LocalProvider
 from fastmcp.server.providers.wrapped_provider import _WrappedProvider
+from fastmcp.utilities.versions import VersionSpec
 from mcp.server.connection import Connection
 from mcp.server.lowlevel import Server
 from mcp.server.session import ServerSession
@@ -65,11 +66,13 @@ def test_the_private_names_are_these():
         "_WrappedProvider",
         "_add_component",
         "_client_log_levels",
+        "_components",
         "_connection",
         "_docket",
         "_current_transport",
         "_get_component",
         "_get_injected_tool",
+        "_get_tool",
         "_injected_tools",
         "_inner",
         "_lifespan_manager",
@@ -166,6 +169,25 @@ class TestEachIsWhereItIsLookedFor:
         server.tool(lambda: "done", name="a")
         server.local_provider.remove_tool("a")
         assert told == ["a", "a"]
+
+    async def test_a_name_is_looked_up_as_fastmcp_does_and_anew_after_each_change(self):
+        def add(provider: LocalProvider, name: str, version: str | None = None) -> None:
+            provider.tool(lambda: "done", name=name, version=version)
+
+        plain, watched = LocalProvider(), LocalProvider()
+        fastmcp_internals.watch_components(watched, lambda component: None)
+        asked = [("a", None), ("a", VersionSpec(lt="2")), ("a", VersionSpec(eq="9")), ("b", None), ("c", None)]
+        changes = [("a", "1", None), ("a", "10", None), ("b", None, None), ("c", "2", "b"), ("a", "9", "a")]
+        for added, version, removed in changes:
+            found = []
+            for provider in (plain, watched):
+                if removed is not None:
+                    provider.remove_tool(removed)
+                add(provider, added, version)
+                tools = [await provider.get_tool(*each) for each in asked]
+                found.append([tool and (tool.name, tool.version) for tool in tools])
+            assert found[0] == found[1]
+            assert any(found[0])
 
     def test_injected_tools_are_those_of_the_middleware_until_a_bound_refuses_them(self):
         server = create_mcp_server("s", environ={"MCP_DISABLED_TOOLS": "injected"})
