@@ -35,10 +35,10 @@ class TestHeaders:
         assert [s.value for s in held.allow_tools] == [NameSet(frozenset({"git_log", "git_diff"}))]
         assert (held.query_text, held.top_k.value, held.read_only.value) == ("what changed?", 5, True)
 
-    @pytest.mark.parametrize("name", ["review", "Straße", "日本"])
-    def test_name_a_profile(self, name):
-        held = read_headers(selection_headers(profile=name)).get("profile", "header")
-        assert held.value == (fold(name),)
+    def test_name_a_profile(self):
+        for name in ["review", "Straße", "日本"]:
+            held = read_headers(selection_headers(profile=name)).get("profile", "header")
+            assert held.value == (fold(name),)
 
     def test_name_one_profile(self):
         with pytest.raises(SelectionError, match="not a profile's name"):
@@ -64,10 +64,10 @@ class TestHeaders:
         read = read_headers(selection_headers(query=text)).get("query", "header")
         assert (read and read.value) == (meant and meant.value)
 
-    @pytest.mark.parametrize("value", ["UTF-8''%zz", "utf-8'en'a b", "UTF-8''%ff"])
-    def test_text_that_is_badly_encoded_is_refused(self, value):
-        with pytest.raises(SelectionError):
-            read_headers({"x-mcp-query": value})
+    def test_text_that_is_badly_encoded_is_refused(self):
+        for value in ["UTF-8''%zz", "utf-8'en'a b", "UTF-8''%ff"]:
+            with pytest.raises(SelectionError):
+                read_headers({"x-mcp-query": value})
 
 
 class TestUrl:

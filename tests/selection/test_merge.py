@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from agent_utilities.selection.channels import META_KEY
 from agent_utilities.selection.merge import Effective, effective, merge
 from agent_utilities.selection.model import NameSet, Policy, Selection
@@ -49,10 +47,10 @@ class TestOverride:
 
 
 class TestReadOnly:
-    @pytest.mark.parametrize("policy", ["narrow", "override"])
-    def test_a_caller_can_not_lift_the_operators(self, policy):
-        selection = merge(read_env({"MCP_READ_ONLY": "1"}), read_request(b"read_only=false", ()))
-        assert effective(selection, policy).read_only.origins == ("env MCP_READ_ONLY",)
+    def test_a_caller_can_not_lift_the_operators(self):
+        for policy in ["narrow", "override"]:
+            selection = merge(read_env({"MCP_READ_ONLY": "1"}), read_request(b"read_only=false", ()))
+            assert effective(selection, policy).read_only.origins == ("env MCP_READ_ONLY",)
 
     def test_the_command_line_lifts_the_environments(self):
         selection = merge(read_env({"MCP_READ_ONLY": "1"}), read_cli([("--read-only", "false")]))

@@ -47,9 +47,9 @@ class TestNames:
 
 
 class TestNotSet:
-    @pytest.mark.parametrize("text", ["", "   "])
-    def test_blank_is_not_set(self, text):
-        assert header("x-mcp-enabled-tools", text) == Selection()
+    def test_blank_is_not_set(self):
+        for text in ["", "   "]:
+            assert header("x-mcp-enabled-tools", text) == Selection()
 
     def test_blank_variables_are_not_set(self):
         assert read_env({"MCP_ENABLED_TOOLS": "", "MCP_READ_ONLY": " ", "PATH": "/bin"}) == Selection()
@@ -102,9 +102,9 @@ class TestRefused:
             header("x-mcp-top-k", "9" * 500)
         assert len(caught.value.value) == 120
 
-    @pytest.mark.parametrize("n_bytes", [MAX_BYTES, MAX_BYTES - 1])
-    def test_nothing_within_the_limit(self, n_bytes):
-        assert header("x-mcp-query", "q" * n_bytes)
+    def test_nothing_within_the_limit(self):
+        for n_bytes in [MAX_BYTES, MAX_BYTES - 1]:
+            assert header("x-mcp-query", "q" * n_bytes)
 
     def test_the_limit_counts_all_values_of_a_channel(self):
         half = b"q" * (MAX_BYTES // 2 + 1)

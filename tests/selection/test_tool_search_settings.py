@@ -129,9 +129,9 @@ class TestMeta:
         ]:
             assert list(by_meta(**sent).values()) == [value]
 
-    @pytest.mark.parametrize("value", [None, "", []])
-    def test_takes_nothing_for_no_active_tools(self, value):
-        assert by_meta(active=value) == {}
+    def test_takes_nothing_for_no_active_tools(self):
+        for value in [None, "", []]:
+            assert by_meta(active=value) == {}
 
     def test_refuses_other_types_and_says_what_would_do(self):
         for sent, hint in [
@@ -199,10 +199,10 @@ class TestWhichHolds:
                 selection = given_by(field, **{higher: "8", lower: "3"})
                 assert effective(selection).search_values == {field: 8}
 
-    @pytest.mark.parametrize(("lower", "higher"), [("query", "header"), ("query", "meta"), ("header", "meta")])
-    def test_the_higher_channels_active_set(self, lower, higher):
-        selection = given_by("active", **{higher: "new", lower: "old"})
-        assert effective(selection).search_values["active"].names == ("new",)
+    def test_the_higher_channels_active_set(self):
+        for lower, higher in [("query", "header"), ("query", "meta"), ("header", "meta")]:
+            selection = given_by("active", **{higher: "new", lower: "old"})
+            assert effective(selection).search_values["active"].names == ("new",)
 
     def test_pins_add_up_over_all_channels(self):
         for policy in POLICIES:
@@ -235,15 +235,15 @@ VALUE_KINDS = [
 
 
 class TestMonoid:
-    @pytest.mark.parametrize("field", ["tool_search", "active"])
     @given(data=st.data())
-    def test_values_of_one_channel_are_united_in_any_grouping(self, field: FieldName, data: st.DataObject):
-        kind = VALUE_KINDS[field == "active"]
-        x, y, z = (
-            Selection((((field, "query"), Setting(data.draw(kind), (f"query {i}",), "caller")),)) for i in range(3)
-        )
-        assert merge(merge(x, y), z) == merge(x, merge(y, z)) == merge(x, y, z)
-        assert merge(x, NOTHING) == x == merge(NOTHING, x)
+    def test_values_of_one_channel_are_united_in_any_grouping(self, data: st.DataObject):
+        for field in ["tool_search", "active"]:
+            kind = VALUE_KINDS[field == "active"]
+            x, y, z = (
+                Selection((((field, "query"), Setting(data.draw(kind), (f"query {i}",), "caller")),)) for i in range(3)
+            )
+            assert merge(merge(x, y), z) == merge(x, merge(y, z)) == merge(x, y, z)
+            assert merge(x, NOTHING) == x == merge(NOTHING, x)
 
     @given(VALUE_KINDS[0], VALUE_KINDS[0])
     def test_thresholds_do_not_depend_on_their_order(self, one: Threshold, other: Threshold):
@@ -279,11 +279,11 @@ class TestPreferences:
         preferences = preferences_of(effective(read_request(b"max_tools=9", ())))
         assert [preferences.deferral.defers(n) for n in (9, 10)] == [False, True]
 
-    @pytest.mark.parametrize("operator", ["off", ""])
-    def test_defer_nothing_where_it_is_off_however_long_a_list_may_be(self, operator):
-        caller = read_request(b"max_tools=9" if operator else b"max_tools=9&tool_search=off", ())
-        selection = merge(read_env({"MCP_TOOL_SEARCH": operator}), caller)
-        assert preferences_of(effective(selection)).deferral == NO_DEFERRAL
+    def test_defer_nothing_where_it_is_off_however_long_a_list_may_be(self):
+        for operator in ["off", ""]:
+            caller = read_request(b"max_tools=9" if operator else b"max_tools=9&tool_search=off", ())
+            selection = merge(read_env({"MCP_TOOL_SEARCH": operator}), caller)
+            assert preferences_of(effective(selection)).deferral == NO_DEFERRAL
 
     def test_defer_nothing_for_who_may_not_search(self):
         asked = effective(read_request(b"tool_search=on&active=c", ()))
@@ -373,11 +373,11 @@ class TestActiveOfTheOperator:
             "callers send x-mcp-active or ?active=; use MCP_PINNED_TOOLS here"
         )
 
-    @pytest.mark.parametrize("key", ["mcp_active", "MCP-ACTIVE"])
-    def test_is_refused_in_any_case_and_style(self, key):
-        with pytest.raises(SelectionError, match="for callers to give"):
-            read_env({key: "git_log"})
+    def test_is_refused_in_any_case_and_style(self):
+        for key in ["mcp_active", "MCP-ACTIVE"]:
+            with pytest.raises(SelectionError, match="for callers to give"):
+                read_env({key: "git_log"})
 
-    @pytest.mark.parametrize("value", ["", "  "])
-    def test_is_passed_over_where_it_is_blank(self, value):
-        assert read_env({"MCP_ACTIVE": value}) == NOTHING
+    def test_is_passed_over_where_it_is_blank(self):
+        for value in ["", "  "]:
+            assert read_env({"MCP_ACTIVE": value}) == NOTHING

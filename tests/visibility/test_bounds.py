@@ -82,9 +82,9 @@ class TestReasons:
     def test_a_tool_name_is_not_a_tag(self):
         assert refusal(PUSH, ("--tools", "write")) == "not among the allowed tools (option --tools)"
 
-    @pytest.mark.parametrize("name", ["Write", "WRITE", "git_push"])
-    def test_a_name_in_a_deny_is_a_toolset_too(self, name):
-        assert refusal(PUSH, ("--disabled-tools", name)) == "denied by name (option --disabled-tools)"
+    def test_a_name_in_a_deny_is_a_toolset_too(self):
+        for name in ["Write", "WRITE", "git_push"]:
+            assert refusal(PUSH, ("--disabled-tools", name)) == "denied by name (option --disabled-tools)"
 
     def test_a_pattern_in_a_deny_is_of_names(self):
         assert refusal(PUSH, ("--disabled-tools", "w*,*rite,writ")) is None

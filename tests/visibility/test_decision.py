@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from agent_utilities.catalog.model import Catalog, entry
 from agent_utilities.selection.merge import effective, merge
 from agent_utilities.selection.model import UNRESOLVED, Resolution
@@ -47,15 +45,15 @@ class TestTopK:
 
 
 class TestResolution:
-    @pytest.mark.parametrize("status", ["off", "no_match", "unavailable"])
-    def test_that_does_not_answer_shows_all_permitted(self, status):
-        decision = decided(b"q=x&disabled_tags=write", resolution=Resolution.of_names(status, ["tail_log"]))
-        assert (shown(decision), decision.status) == (["tail_log", "search_logs"], status)
+    def test_that_does_not_answer_shows_all_permitted(self):
+        for status in ["off", "no_match", "unavailable"]:
+            decision = decided(b"q=x&disabled_tags=write", resolution=Resolution.of_names(status, ["tail_log"]))
+            assert (shown(decision), decision.status) == (["tail_log", "search_logs"], status)
 
-    @pytest.mark.parametrize("status", ["fresh", "stale", "ranked"])
-    def test_that_answers_narrows(self, status):
-        decision = decided(b"q=x", resolution=Resolution.of_names(status, ["search_logs", "gone"]))
-        assert (shown(decision), decision.status) == (["search_logs"], status)
+    def test_that_answers_narrows(self):
+        for status in ["fresh", "stale", "ranked"]:
+            decision = decided(b"q=x", resolution=Resolution.of_names(status, ["search_logs", "gone"]))
+            assert (shown(decision), decision.status) == (["search_logs"], status)
 
     def test_that_names_only_denied_tools_shows_all_permitted(self):
         decision = decided(b"q=x&disabled_tags=write", resolution=Resolution.of_names("fresh", ["delete_log"]))
@@ -63,12 +61,12 @@ class TestResolution:
 
 
 class TestVersions:
-    @pytest.mark.parametrize("denied", [0, 1])
-    def test_a_tool_without_a_version_is_refused_with_any_version_of_its_name(self, denied: int):
-        tags = [{"write"} if place == denied else set() for place in range(2)]
-        versions = (entry("tool", "save", tags=tags[0]), entry("tool", "save", version="2", tags=tags[1]))
-        decision = decide(Catalog(versions), effective(read_cli([("--disabled-tags", "write")])))
-        assert 0 not in decision.permitted
+    def test_a_tool_without_a_version_is_refused_with_any_version_of_its_name(self):
+        for denied in [0, 1]:
+            tags = [{"write"} if place == denied else set() for place in range(2)]
+            versions = (entry("tool", "save", tags=tags[0]), entry("tool", "save", version="2", tags=tags[1]))
+            decision = decide(Catalog(versions), effective(read_cli([("--disabled-tags", "write")])))
+            assert 0 not in decision.permitted
 
     def test_a_version_that_is_permitted_stays_beside_one_that_is_denied(self):
         versions = (entry("tool", "save", version="2", tags={"write"}), entry("tool", "save", version="1"))

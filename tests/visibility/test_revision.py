@@ -5,8 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import pytest
-
 from agent_utilities.catalog.model import Catalog, Entry, entry
 from agent_utilities.selection.merge import asked_digest, effective, merge
 from agent_utilities.selection.parse import read_cli, read_request
@@ -29,16 +27,13 @@ class TestChanges:
         for query in [b"tools=tail_log", b"disabled_tags=gone", b"top_k=1", b"q=logs", b"read_only=1"]:
             assert revision_of(TAIL, SEARCH, query=query) != revision_of(TAIL, SEARCH)
 
-    @pytest.mark.parametrize(
-        "other",
-        [
+    def test_with_a_permitted_tool(self):
+        for other in [
             entry("tool", "tail_log", tags={"logs"}, read_only=True),
             entry("tool", "tail_log", tags={"logs", "read"}),
             entry("tool", "tail_log", tags={"logs", "read"}, read_only=True, content="new words"),
-        ],
-    )
-    def test_with_a_permitted_tool(self, other: Entry):
-        assert revision_of(other, SEARCH) != revision_of(TAIL, SEARCH)
+        ]:
+            assert revision_of(other, SEARCH) != revision_of(TAIL, SEARCH)
 
     def test_with_what_the_operator_shows_of_the_permitted(self):
         assert revision_of(TAIL, SEARCH, operator=(("--top-k", "1"),)) != revision_of(TAIL, SEARCH)

@@ -53,24 +53,21 @@ def text(answer: bytes) -> str:
 
 
 class TestAnswers:
-    @pytest.mark.parametrize(
-        ("name", "arguments"),
-        [
+    async def test_an_answer_is_that_of_the_direct_call_to_the_byte(self) -> None:
+        for name, arguments in [
             ("add", {"numbers": [1, 2.5]}),
             ("read_note", {"text": "x" * 1_000_000}),
             ("fail", {}),
             ("fail", {"number": "5"}),
             ("no_tool", {}),
             ("", {"text": "x"}),
-        ],
-    )
-    async def test_an_answer_is_that_of_the_direct_call_to_the_byte(self, name: str, arguments: Any) -> None:
-        async with callers() as both:
-            for caller in both:
-                if name:
-                    assert await caller.ask(*by_call_tool(name, arguments)) == await caller.ask(
-                        *direct(name, arguments)
-                    )
+        ]:
+            async with callers() as both:
+                for caller in both:
+                    if name:
+                        assert await caller.ask(*by_call_tool(name, arguments)) == await caller.ask(
+                            *direct(name, arguments)
+                        )
 
     async def test_arguments_that_are_wrong_bring_the_schema_after_the_direct_calls_error(self) -> None:
         async with callers() as both:
@@ -84,20 +81,20 @@ class TestAnswers:
             for caller in both:
                 assert text(await caller.ask(*by_call_tool("add", '{"numbers": [1, 2]}'))) == "3.0"
 
-    @pytest.mark.parametrize("arguments", ["[" * 100_000, "x" * 1_000_000, [1], 5, True, '"text"', "[1]"])
-    async def test_arguments_that_are_no_object_are_what_is_said_to_be_wrong(self, arguments: Any) -> None:
-        async with callers() as both:
-            for caller in both:
-                told = text(await caller.ask(*by_call_tool("read_note", arguments)))
-                assert told.startswith("wrong arguments for call_tool: 'arguments' is ")
-                assert len(told) < 400
+    async def test_arguments_that_are_no_object_are_what_is_said_to_be_wrong(self) -> None:
+        for arguments in ["[" * 100_000, "x" * 1_000_000, [1], 5, True, '"text"', "[1]"]:
+            async with callers() as both:
+                for caller in both:
+                    told = text(await caller.ask(*by_call_tool("read_note", arguments)))
+                    assert told.startswith("wrong arguments for call_tool: 'arguments' is ")
+                    assert len(told) < 400
 
-    @pytest.mark.parametrize("name", [None, "", 5, ["read_note"], {"name": "read_note"}, "call_tool"])
-    async def test_a_name_that_is_none_is_what_is_said_to_be_wrong(self, name: Any) -> None:
-        async with callers() as both:
-            for caller in both:
-                told = text(await caller.ask(*by_call_tool(name, {})))
-                assert told.startswith("wrong arguments for call_tool: 'name' is ")
+    async def test_a_name_that_is_none_is_what_is_said_to_be_wrong(self) -> None:
+        for name in [None, "", 5, ["read_note"], {"name": "read_note"}, "call_tool"]:
+            async with callers() as both:
+                for caller in both:
+                    told = text(await caller.ask(*by_call_tool(name, {})))
+                    assert told.startswith("wrong arguments for call_tool: 'name' is ")
 
 
 class TestNesting:
@@ -110,21 +107,21 @@ class TestNesting:
                 answers.append(bool(result_of(await caller.ask(*direct(name, arguments)))["isError"]))
         assert answers == [False] * 4 + [True] * 2
 
-    @pytest.mark.parametrize("alias", ["tool_search", "mcp_load", "ToolSearch", "search_tools"])
-    async def test_a_search_by_call_tool_is_a_search(self, alias: str) -> None:
-        async with callers() as both:
-            for caller in both:
-                answer = await caller.ask(*by_call_tool(alias, {"query": "select:read_note"}))
-                assert [tool["name"] for tool in json.loads(text(answer))["tools"]] == ["read_note"]
+    async def test_a_search_by_call_tool_is_a_search(self) -> None:
+        for alias in ["tool_search", "mcp_load", "ToolSearch", "search_tools"]:
+            async with callers() as both:
+                for caller in both:
+                    answer = await caller.ask(*by_call_tool(alias, {"query": "select:read_note"}))
+                    assert [tool["name"] for tool in json.loads(text(answer))["tools"]] == ["read_note"]
 
 
 class TestUnicode:
-    @pytest.mark.parametrize("query", ["\ud800", "select:\ud800", "note \udfff"])
-    async def test_a_query_that_is_no_text_is_refused_with_what_is_wrong(self, query: str) -> None:
-        async with callers() as (caller, _):
-            told = text(await caller.ask(*direct("tool_search", {"query": query})))
-            assert told.startswith("not Unicode text: ")
-            assert result_of(await caller.ask("tools/list"))["tools"]
+    async def test_a_query_that_is_no_text_is_refused_with_what_is_wrong(self) -> None:
+        for query in ["\ud800", "select:\ud800", "note \udfff"]:
+            async with callers() as (caller, _):
+                told = text(await caller.ask(*direct("tool_search", {"query": query})))
+                assert told.startswith("not Unicode text: ")
+                assert result_of(await caller.ask("tools/list"))["tools"]
 
 
 class TestTasks:
@@ -196,17 +193,17 @@ class TestTheAuthorsMiddleware:
                 assert names == [f"my_{name}" for name in PERMITTED]
                 assert text(await caller.ask(*direct("my_read_note", {}))) == "read_note"
 
-    @pytest.mark.parametrize("bound", [{}, {"MCP_ENABLED_TOOLS": "read_note,send_mail"}])
-    async def test_that_leaves_an_entry_tool_out_of_lists_is_heeded(self, bound: dict[str, str]) -> None:
-        class Hiding(Middleware):
-            async def on_list_tools(self, context: Any, call_next: Any) -> Any:
-                return [tool for tool in await call_next(context) if tool.name != "call_tool"]
+    async def test_that_leaves_an_entry_tool_out_of_lists_is_heeded(self) -> None:
+        for bound in [{}, {"MCP_ENABLED_TOOLS": "read_note,send_mail"}]:
+            class Hiding(Middleware):
+                async def on_list_tools(self, context: Any, call_next: Any) -> Any:
+                    return [tool for tool in await call_next(context) if tool.name != "call_tool"]
 
-        mcp = search_server(with_denied=False, environ={**DEFERRED, **bound}, middleware=[Hiding()])
-        async with web_of(mcp) as web:
-            for caller in (Stateless(web), await InSession.open(web)):
-                tools = result_of(await caller.ask("tools/list"))["tools"]
-                assert [tool["name"] for tool in tools] == ["tool_search"]
+            mcp = search_server(with_denied=False, environ={**DEFERRED, **bound}, middleware=[Hiding()])
+            async with web_of(mcp) as web:
+                for caller in (Stateless(web), await InSession.open(web)):
+                    tools = result_of(await caller.ask("tools/list"))["tools"]
+                    assert [tool["name"] for tool in tools] == ["tool_search"]
 
     async def test_that_fails_to_list_fails_no_call(self) -> None:
         class Failing(Middleware):

@@ -34,11 +34,11 @@ async def listed(caller: Asking) -> list[str]:
 
 
 class TestPermitted:
-    @pytest.mark.parametrize("name", OWN)
-    async def test_a_call_of_the_name_is_the_authors_tool(self, name: str) -> None:
-        async with web_of(server()) as web:
-            for caller in (Stateless(web), await InSession.open(web)):
-                assert result_of(await caller.ask(*call(name, query="note")))["content"][0]["text"] == LEAKED
+    async def test_a_call_of_the_name_is_the_authors_tool(self) -> None:
+        for name in OWN:
+            async with web_of(server()) as web:
+                for caller in (Stateless(web), await InSession.open(web)):
+                    assert result_of(await caller.ask(*call(name, query="note")))["content"][0]["text"] == LEAKED
 
     async def test_the_entry_tools_have_other_names_that_work(self) -> None:
         async with web_of(server()) as web:
@@ -57,10 +57,10 @@ class TestPermitted:
 
 
 class TestDenied:
-    @pytest.mark.parametrize("bound", [{"MCP_DISABLED_TAGS": "own"}, {"MCP_READ_ONLY": "true"}])
-    async def test_one_that_bounds_deny_is_as_if_it_never_was(self, bound: dict[str, str]) -> None:
-        seen = await transcript(server(**bound))
-        assert seen == await transcript(server(has_own=False, **bound))
+    async def test_one_that_bounds_deny_is_as_if_it_never_was(self) -> None:
+        for bound in [{"MCP_DISABLED_TAGS": "own"}, {"MCP_READ_ONLY": "true"}]:
+            seen = await transcript(server(**bound))
+            assert seen == await transcript(server(has_own=False, **bound))
 
     @pytest.mark.parametrize("has_own", [True, False])
     async def test_a_deny_of_tool_search_by_name_defers_nothing(self, *, has_own: bool) -> None:
@@ -87,14 +87,14 @@ class TestDenied:
 
 
 class TestAliases:
-    @pytest.mark.parametrize("alias", ["mcp_load", "ToolSearch", "search_tools"])
-    async def test_an_alias_is_unknown_where_nothing_is_deferred(self, alias: str) -> None:
-        async with web_of(server(has_own=False, MCP_TOOL_SEARCH="off")) as web:
-            seen, unknown = [await Stateless(web).ask(*call(name, query="note")) for name in (alias, "no_tool")]
-            assert seen.replace(alias.encode(), b"no_tool") == unknown
+    async def test_an_alias_is_unknown_where_nothing_is_deferred(self) -> None:
+        for alias in ["mcp_load", "ToolSearch", "search_tools"]:
+            async with web_of(server(has_own=False, MCP_TOOL_SEARCH="off")) as web:
+                seen, unknown = [await Stateless(web).ask(*call(name, query="note")) for name in (alias, "no_tool")]
+                assert seen.replace(alias.encode(), b"no_tool") == unknown
 
-    @pytest.mark.parametrize("alias", ["mcp_load", "ToolSearch", "search_tools"])
-    async def test_a_deny_of_an_alias_by_name_holds_on_it(self, alias: str) -> None:
-        async with web_of(server(has_own=False, MCP_DISABLED_TOOLS=alias)) as web:
-            assert f"Unknown tool: '{alias}'".encode() in await Stateless(web).ask(*call(alias, query="note"))
-            assert b"read_note" in await Stateless(web).ask(*searched("read a note"))
+    async def test_a_deny_of_an_alias_by_name_holds_on_it(self) -> None:
+        for alias in ["mcp_load", "ToolSearch", "search_tools"]:
+            async with web_of(server(has_own=False, MCP_DISABLED_TOOLS=alias)) as web:
+                assert f"Unknown tool: '{alias}'".encode() in await Stateless(web).ask(*call(alias, query="note"))
+                assert b"read_note" in await Stateless(web).ask(*searched("read a note"))

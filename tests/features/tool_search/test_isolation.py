@@ -138,19 +138,19 @@ class TestTokens:
 
 
 class TestADenyThatComesLater:
-    @pytest.mark.parametrize("header", ["x-mcp-disabled-tools", "x-mcp-disabled-tags"])
-    async def test_of_the_callers_own_beats_what_is_active_at_once(self, header: str) -> None:
-        value = {"x-mcp-disabled-tools": "read_note", "x-mcp-disabled-tags": "note"}[header]
-        async with web_of(search_server(with_denied=False, environ=DEFERRED)) as web:
-            session = await InSession.open(web)
-            await session.ask(*searched("select:read_note,send_mail"))
-            listed = await session.ask("tools/list", **{header: value})
-            found = result_of(await session.ask(*searched("select:read_note"), **{header: value}))
-            called = result_of(await session.ask(*call("read_note"), **{header: value}))
-            assert names_in(listed) == ["send_mail"]
-            assert result_of(listed)["_meta"][META]["active"] == "send_mail"
-            assert "read_note" not in json.dumps([found["structuredContent"]["tools"], found["_meta"]])
-            assert called["content"][0]["text"] == "Unknown tool: 'read_note'"
+    async def test_of_the_callers_own_beats_what_is_active_at_once(self) -> None:
+        for header in ["x-mcp-disabled-tools", "x-mcp-disabled-tags"]:
+            value = {"x-mcp-disabled-tools": "read_note", "x-mcp-disabled-tags": "note"}[header]
+            async with web_of(search_server(with_denied=False, environ=DEFERRED)) as web:
+                session = await InSession.open(web)
+                await session.ask(*searched("select:read_note,send_mail"))
+                listed = await session.ask("tools/list", **{header: value})
+                found = result_of(await session.ask(*searched("select:read_note"), **{header: value}))
+                called = result_of(await session.ask(*call("read_note"), **{header: value}))
+                assert names_in(listed) == ["send_mail"]
+                assert result_of(listed)["_meta"][META]["active"] == "send_mail"
+                assert "read_note" not in json.dumps([found["structuredContent"]["tools"], found["_meta"]])
+                assert called["content"][0]["text"] == "Unknown tool: 'read_note'"
 
     @pytest.mark.parametrize("is_removed", [True, False])
     async def test_of_the_author_beats_it_too(self, *, is_removed: bool) -> None:
