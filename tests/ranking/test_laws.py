@@ -116,13 +116,6 @@ class TestEveryIndex:
             ]
             assert rankings[0] == rankings[1] == rankings[2]
 
-    def test_every_set_of_permitted_tools_has_its_own_view(self):
-        for kind in RANKERS:
-            index = RANKERS[kind]().index(TOOLS)
-            sets = [tuple(sorted({n % 8, n // 8 % 8, n // 3 % 8})) for n in range(100)] * 2
-            for permitted in sets:
-                assert set(index.rank("list the git log file", permitted=permitted).indexes) <= set(permitted)
-
     def test_equal_tools_stand_in_catalog_order(self):
         for kind in RANKERS:
             catalog = [ToolDocument(f"tool{chr(97 + i % 26)}", description="Read the log") for i in range(26)]

@@ -57,11 +57,6 @@ class TestMaking:
         assert views.of((3, 1, 3)).places == (1, 3)
         assert make.asked == [(1, 3)]
 
-    def test_sets_whose_hashes_are_equal_do_not_share_a_view(self):
-        assert hash((-1,)) == hash((-2,))
-        views = views_of(Maker(n_bytes=1))
-        assert (views.of((-1,)).places, views.of((-2,)).places) == ((-1,), (-2,))
-
     def test_where_all_is_permitted_nothing_is_made(self):
         for permitted in [None, tuple(range(N_TOOLS)), [*range(N_TOOLS)][::-1]]:
             views = views_of(make := Maker(n_bytes=1))

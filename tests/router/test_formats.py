@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from agent_utilities import ToolRouter
 from agent_utilities.errors import InputError
 from agent_utilities.router.formats import LegalNames
-from tests.router.catalogs import catalog, names, tool
+from tests.router.catalogs import tool
 
 LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 ODD_NAMES = ["a.b", "a/b", "a b", "a_b", "é" * 70, "x" * 64, "x" * 65]
@@ -49,11 +49,6 @@ class TestFormats:
             given.clear()
         assert self.ROUTER.tools() == before
 
-    def test_entry_tools_are_given_like_any_other(self) -> None:
-        router = ToolRouter(catalog())
-        assert [each["function"]["name"] for each in router.tools("openai")] == ["tool_search", "call_tool"]
-        assert names(router.tools("anthropic")) == ["tool_search", "call_tool"]
-
 
 class TestNames:
     @given(st.lists(ANY_NAME, max_size=20))
@@ -78,6 +73,3 @@ class TestNames:
         assert legal.legal("git.log") != usurper
         assert legal.original(usurper) == usurper
         assert legal.original(legal.legal("git.log")) == "git.log"
-
-    def test_a_name_that_stands_for_no_tool_is_returned_as_it_is(self) -> None:
-        assert LegalNames(["git.log"]).original("nothing_such") == "nothing_such"

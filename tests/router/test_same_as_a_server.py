@@ -126,8 +126,7 @@ async def test_searches_with_evictions(hosts: Hosts) -> None:
 
 
 async def test_what_cannot_be_meant_is_refused_in_the_same_words(hosts: Hosts) -> None:
-    wrong = [{}, {"query": " "}, {"query": "select:,"}, {"query": "song", "max_results": 26}, {"query": "a", "top_k": 3}]
-    for asked in wrong:
+    for asked in [{}, {"query": " "}, {"query": "select:,"}, {"query": "a", "max_results": 26}, {"query": "a", "k": 3}]:
         router, session = hosts
         with pytest.raises(ValueError, match="tool_search") as refused:
             await router.handle("tool_search", asked)

@@ -22,17 +22,11 @@ class TestValues:
     def test_names_are_a_list(self):
         assert value("allow_tools", tools=["Git_Log", "ls"]) == NameSet(frozenset({"git_log", "ls"}))
 
-    def test_names_are_text_as_in_a_url(self):
-        assert value("deny_tags", disabled_tags="write,delete") == NameSet(frozenset({"write", "delete"}))
-
     def test_an_empty_list_permits_none(self):
         assert value("allow_tools", tools=[]) == NameSet()
 
     def test_a_flag_is_a_boolean(self):
         assert (value("read_only", read_only=True), value("read_only", read_only=False)) == (True, False)
-
-    def test_a_count_is_a_number(self):
-        assert value("top_k", top_k=3) == 3
 
     def test_a_key_ignores_case_and_takes_dashes(self):
         assert value("read_only", **{"Read-Only": True}) is True
@@ -107,7 +101,3 @@ class TestWriting:
             "query": ("what changed?",),
             "top_k": 3,
         }
-
-    def test_a_name_that_cannot_be_sent_is_refused(self):
-        with pytest.raises(SelectionError):
-            selection_meta(tools=["a,b"])

@@ -20,24 +20,18 @@ def names(text: str) -> NameSet:
 
 
 class TestNames:
-    def test_are_split_at_commas_and_stripped(self):
-        assert names(" a , b,, c ") == NameSet(frozenset({"a", "b", "c"}))
-
-    def test_fold_case_and_width(self):
-        assert names("GIT_Log,ｌｓ,STRASSE") == NameSet(frozenset({"git_log", "ls", "strasse"}))
-
-    def test_all_means_everything(self):
-        assert names("all") == NameSet(everything=True)
-
-    def test_a_star_alone_means_every_name(self):
-        assert names("*") == NameSet(everything=True)
+    def test_are_split_at_commas_and_folded_and_all_and_none_stand_for_all_and_none(self):
+        for text, value in [
+            (" A , b,, c ", NameSet(frozenset({"a", "b", "c"}))),
+            ("all", NameSet(everything=True)),
+            ("*", NameSet(everything=True)),
+            ("NONE", NameSet()),
+        ]:
+            assert names(text) == value
 
     def test_a_star_among_tags_means_any_tag(self):
         value = header("x-mcp-enabled-tags", "*").get("allow_tags", "header").value
         assert value == NameSet(frozenset({"*"}))
-
-    def test_none_means_nothing(self):
-        assert names("NONE") == NameSet()
 
     def test_repeated_keys_and_aliases_are_united(self):
         given = read_request(b"tools=a&tools=b&toolsets=c", ())
@@ -97,11 +91,6 @@ class TestRefused:
         with pytest.raises(SelectionError, match="not UTF-8"):
             header("x-mcp-query", b"\xe9t\xe9")
 
-    def test_a_long_value_is_shortened_in_the_message(self):
-        with pytest.raises(SelectionError) as caught:
-            header("x-mcp-top-k", "9" * 500)
-        assert len(caught.value.value) == 120
-
     def test_nothing_within_the_limit(self):
         for n_bytes in [MAX_BYTES, MAX_BYTES - 1]:
             assert header("x-mcp-query", "q" * n_bytes)
@@ -128,10 +117,6 @@ class TestOtherReaders:
         given = read_cli([("--tools", "a"), ("--tools", "b"), ("--read-only", "true")])
         assert given.get("allow_tools", "cli").value == NameSet(frozenset({"a", "b"}))
         assert given.get("read_only", "cli").value is True
-
-    def test_a_misspelt_variable_is_refused(self):
-        with pytest.raises(SelectionError, match="did you mean MCP_DISABLED_TAGS"):
-            read_env({"MCP_DISABLED_TAG": "write"})
 
     def test_variables_are_read_in_any_case(self):
         setting = read_env({"mcp_disabled_tags": "write", "MCP_DISABLED_TAGS": "read"}).get("deny_tags", "env")

@@ -32,15 +32,17 @@ class TestMatcher:
             ("[g]it*", "git_push", False),
             ("a*b*c", "abxc", True),
             ("a*b*c", "acb", False),
+            ("a*b*b*c", "abc", False),
+            ("a*b*b*c", "abbc", True),
+            ("*ab*ab*", "ab", False),
+            ("x*aa*a*y", "xaay", False),
+            ("a*a*a", "aa", False),
         ]:
             assert pattern_matcher(frozenset({pattern}))([name]) is fits
 
     @pytest.mark.timeout(20)
     def test_a_hostile_glob_does_not_backtrack(self):
         assert not pattern_matcher(frozenset({"a*" * 200 + "b"}))(["a" * 20_000])
-
-    def test_no_pattern_matches_nothing(self):
-        assert not pattern_matcher(frozenset())(["a"])
 
 
 class TestAServerWhoseToolsAreNotKnownYet:
@@ -95,9 +97,6 @@ class TestReasons:
             "bears none of the allowed tags (option --tags)"
         )
 
-    def test_an_unannotated_tool_does_not_only_read(self):
-        assert refusal(PUSH, ("--read-only", "true")) == ("not annotated readOnlyHint: true (option --read-only)")
-
     def test_prompts_and_resources_only_read(self):
         assert refusal(entry("prompt", "p"), ("--read-only", "true")) is None
 
@@ -114,9 +113,6 @@ class TestAll:
 
     def test_denies_every_tool_where_it_is_denied(self):
         assert refusal(PUSH, ("--disabled-tools", "all")) == "denied by name (option --disabled-tools)"
-
-    def test_none_denies_nothing(self):
-        assert refusal(PUSH, ("--disabled-tools", "none")) is None
 
     def test_a_star_among_tags_needs_a_tag(self):
         assert refusal(entry("tool", "bare"), ("--tags", "*")) is not None

@@ -115,15 +115,6 @@ class TestNesting:
                     assert [tool["name"] for tool in json.loads(text(answer))["tools"]] == ["read_note"]
 
 
-class TestUnicode:
-    async def test_a_query_that_is_no_text_is_refused_with_what_is_wrong(self) -> None:
-        for query in ["\ud800", "select:\ud800", "note \udfff"]:
-            async with callers() as (caller, _):
-                told = text(await caller.ask(*direct("tool_search", {"query": query})))
-                assert told.startswith("not Unicode text: ")
-                assert result_of(await caller.ask("tools/list"))["tools"]
-
-
 class TestTasks:
     async def test_a_call_as_a_background_task_is_a_task_of_the_tool_that_is_named(self) -> None:
         mcp = search_server(with_denied=False, environ=DEFERRED)
@@ -195,6 +186,7 @@ class TestTheAuthorsMiddleware:
 
     async def test_that_leaves_an_entry_tool_out_of_lists_is_heeded(self) -> None:
         for bound in [{}, {"MCP_ENABLED_TOOLS": "read_note,send_mail"}]:
+
             class Hiding(Middleware):
                 async def on_list_tools(self, context: Any, call_next: Any) -> Any:
                     return [tool for tool in await call_next(context) if tool.name != "call_tool"]
