@@ -26,14 +26,14 @@ from agent_utilities.catalog.entry_tools import (
     entry_names,
     search_definition,
 )
-from agent_utilities.catalog.model import Entry, entry
+from agent_utilities.catalog.model import Catalog, Entry, entry
 from agent_utilities.catalog.search_result import no_such_server
 from agent_utilities.catalog.topics import DeferredTool, deferred_text
 from agent_utilities.errors import InputError
 from agent_utilities.router.formats import LegalNames
 from agent_utilities.router.settings import RouterSettings
-from agent_utilities.selection.model import NO_NAMES, fold
-from agent_utilities.visibility.bounds import name_matcher
+from agent_utilities.selection.model import fold
+from agent_utilities.visibility.curation import Preferences, pinned
 
 Definition = Mapping[str, Any]
 """A tool as `tools/list` sends it."""
@@ -203,10 +203,8 @@ class RoutedTools:
     @cached_property
     def pinned(self) -> tuple[str, ...]:
         """The names that are never deferred, as far as a list has room for them."""
-        if self.settings.pins == NO_NAMES:
-            return ()
-        matches = name_matcher(self.settings.pins)
-        return tuple(entry.name for entry in self.known.entries if matches(entry))[: self.deferral.room(0)]
+        entries, preferences = self.known.entries, Preferences(pins=self.settings.pins, deferral=self.deferral)
+        return tuple(entries[i].name for i in pinned(range(len(entries)), Catalog(entries), preferences))
 
     @cached_property
     def not_pinned(self) -> frozenset[str]:

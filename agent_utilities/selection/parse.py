@@ -47,7 +47,7 @@ def read_value(text: str, field: Field, key: str, source: str) -> Value | None:
         case "flag":
             return _flag(text, source)
         case "count" | "number":
-            return _count(text, source) if field.kind == "count" else _number(text, source)
+            return _number(text, source, least=1 if field.kind == "count" else 0)
         case "threshold":
             return _threshold(text, source)
         case "active":
@@ -109,14 +109,10 @@ def _capabilities(text: str, source: str) -> tuple[str, ...]:
     return () if names == ("none",) else names
 
 
-def _count(text: str, source: str) -> int:
-    if not _COUNT.fullmatch(text) or int(text) == 0:
-        raise SelectionError("not a positive integer", text, source, "use a whole number from 1 up, such as 5")
-    return int(text)
-
-
-def _number(text: str, source: str) -> int:
-    if not _COUNT.fullmatch(text):
+def _number(text: str, source: str, *, least: int) -> int:
+    if not _COUNT.fullmatch(text) or int(text) < least:
+        if least:
+            raise SelectionError("not a positive integer", text, source, "use a whole number from 1 up, such as 5")
         raise SelectionError("not a whole number", text, source, "use one from 0 up, such as 5")
     return int(text)
 
@@ -299,11 +295,7 @@ def utf8_text(raw: bytes, source: str) -> str:
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError:
-        raise SelectionError("not UTF-8", _shown(raw), source, "send UTF-8") from None
-
-
-def _shown(raw: bytes) -> str:
-    return raw.decode("utf-8", "backslashreplace")
+        raise SelectionError("not UTF-8", raw.decode("utf-8", "backslashreplace"), source, "send UTF-8") from None
 
 
 def read_pairs(pairs: Iterable[tuple[str, str]], channel: Channel, origin: str = "", *, place: str = "") -> Selection:

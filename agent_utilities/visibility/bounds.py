@@ -33,25 +33,6 @@ _STEP = 1000
 """Names that are looked at in one step: a millisecond, for a glob that nearly fits all of them."""
 
 
-def name_matcher(names: NameSet) -> Callable[[Entry], bool]:
-    """Return a test of whether a set names a component: by its name or URI, or as a toolset by any of its tags."""
-    if names.everything:
-        return lambda entry: True
-    by_name = pattern_matcher(every_name(names))
-    if not names.toolsets:
-        return lambda entry: by_name(entry.identifiers)
-    by_tag = pattern_matcher(names.toolsets)
-    return lambda entry: by_name(entry.identifiers) or by_tag(entry.tags)
-
-
-def tag_matcher(names: NameSet) -> Callable[[Entry], bool]:
-    """Return a test of whether a component bears one of the tags of a set."""
-    if names.everything:
-        return lambda entry: True
-    by_tag = pattern_matcher(names.names)
-    return lambda entry: by_tag(entry.tags)
-
-
 def every_name(names: NameSet) -> frozenset[str]:
     """Return what may be a component's name; the set's own where it can be, since a caller's may be long."""
     return names.names | names.toolsets if names.names and names.toolsets else names.names or names.toolsets
@@ -140,17 +121,19 @@ _TEXT: dict[RuleName, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One bound: `refuses` answers whether it keeps a component from the caller.
+    """One bound.
 
     Args:
         name: which kind of bound.
         setting: the setting it enforces, with its side and origins.
-        refuses: pure and total over entries.
     """
 
     name: RuleName
     setting: Setting
-    refuses: Callable[[Entry], bool]
+
+    def refuses(self, entry: Entry) -> bool:
+        """Return whether it keeps a component from the caller."""
+        return bool(finish(_refused(self, Catalog((entry,)))))
 
     @property
     def text(self) -> str:
@@ -174,19 +157,13 @@ class Bounds:
         if effective.configured:
             rules.append(_configured("its configuration"))
         if effective.capabilities is not None:
-            rules.append(_inactive(effective.capabilities))
-        for setting in effective.deny_tools:
-            rules.append(Rule("denied_tool", setting, name_matcher(_names(setting))))
-        for setting in effective.deny_tags:
-            rules.append(Rule("denied_tag", setting, tag_matcher(_names(setting))))
+            rules.append(Rule("inactive", Setting(tuple(sorted(effective.capabilities)), ("capabilities",))))
+        rules += [Rule("denied_tool", setting) for setting in effective.deny_tools]
+        rules += [Rule("denied_tag", setting) for setting in effective.deny_tags]
         if effective.read_only is not None:
-            rules.append(Rule("not_read_only", effective.read_only, lambda entry: not entry.read_only))
-        for setting in effective.allow_tools:
-            if not (names := _names(setting)).everything:
-                rules.append(Rule("not_allowed_tool", setting, _not(name_matcher(names))))
-        for setting in effective.allow_tags:
-            if not (names := _names(setting)).everything:
-                rules.append(Rule("not_allowed_tag", setting, _not(tag_matcher(names))))
+            rules.append(Rule("not_read_only", effective.read_only))
+        rules += [Rule("not_allowed_tool", each) for each in effective.allow_tools if not _names(each).everything]
+        rules += [Rule("not_allowed_tag", each) for each in effective.allow_tags if not _names(each).everything]
         # The operator's rules come first, so that a refusal on the caller's side tells nothing of the operator's.
         self.rules = tuple(sorted(rules, key=lambda rule: rule.setting.side != "operator"))
         self.n_globs = sum("*" in name for rule in rules for name in _every_name_of(rule.setting))
@@ -252,27 +229,20 @@ class Bounds:
 @lru_cache(maxsize=1024)
 def _configured(denied_by: str) -> Rule:
     """Return the rule that refuses what its own configuration denies, and says where it does."""
-    return Rule("configured", Setting(NO_NAMES, (denied_by,)), lambda entry: entry.denied_by is not None)
+    return Rule("configured", Setting(NO_NAMES, (denied_by,)))
 
 
-@lru_cache(maxsize=1024)
-def _inactive(active: frozenset[str]) -> Rule:
-    """Return the rule that refuses what capabilities bring along of which none is active."""
-
-    def refuses(entry: Entry) -> bool:
-        return entry.capabilities is not None and entry.capabilities.isdisjoint(active)
-
-    return Rule("inactive", Setting(NO_NAMES, ("capabilities",)), refuses)
-
-
-def _refused(rule: Rule, catalog: Catalog) -> Steps[Iterable[int]]:
-    """Return the indexes of the entries that a rule refuses, as its `refuses` would say of each."""
+def _refused(rule: Rule, catalog: Catalog) -> Steps[Collection[int]]:
+    """Return the indexes of the entries that a rule refuses."""
+    entries = catalog.entries
     if rule.name == "configured":
-        return [i for i, entry in enumerate(catalog.entries) if entry.denied_by is not None]
+        return [i for i, entry in enumerate(entries) if entry.denied_by is not None]
     if rule.name == "inactive":
-        return [i for i in catalog.of_capabilities if rule.refuses(catalog.entries[i])]
+        active = rule.setting.value
+        assert isinstance(active, tuple)
+        return [i for i in catalog.of_capabilities if (entries[i].capabilities or frozenset()).isdisjoint(active)]
     if rule.name == "not_read_only":
-        return [i for i, entry in enumerate(catalog.entries) if not entry.read_only]
+        return [i for i, entry in enumerate(entries) if not entry.read_only]
     names, named = _names(rule.setting), set[int]()
     if names.everything:
         return range(len(catalog))  # an allow of everything is no rule
@@ -311,7 +281,3 @@ def _names(setting: Setting) -> NameSet:
 
 def _every_name_of(setting: Setting) -> Iterable[str]:
     return every_name(setting.value) if isinstance(setting.value, NameSet) else ()
-
-
-def _not(matches: Callable[[Entry], bool]) -> Callable[[Entry], bool]:
-    return lambda entry: not matches(entry)
