@@ -29,13 +29,10 @@ def is_capability_name(name: str) -> bool:
     return bool(_NAME.match(name)) and name.lower() not in _RESERVED
 
 
-def read_bundle(folder: Path, wanted: str, notes: Notes) -> Capability | None:
-    """Return the capability that a folder describes; None where something is wrong with it, all of which is told.
+def read_bundle(folder: Path, tap: Path, wanted: str, notes: Notes) -> Capability | None:
+    """Return the capability that a folder of a tap describes; None where anything is wrong, all of which is told.
 
-    Args:
-        folder: the bundle's, whose name is the capability's.
-        wanted: the provider that the user chose; empty for the default.
-        notes: what is told is added here.
+    `wanted` is the provider that the user chose; empty for the default.
     """
     n_before = len(notes.problems)
     try:
@@ -44,7 +41,7 @@ def read_bundle(folder: Path, wanted: str, notes: Notes) -> Capability | None:
         notes.problem(folder, f"can't be listed ({(error.strerror or str(error)).lower()})", "make it readable")
         return None
     notes.files += [folder / CONFIG, folder / DEFAULT, *(folder / f"{name}.toml" for name in names)]
-    capability = _routed_to(folder, notes)
+    capability = _routed_to(folder, tap, notes)
     if capability.triggers and not names and not wanted and not os.path.lexists(folder / DEFAULT):
         notes.notice(folder, "has no provider: words lead to it, and it can't be switched on; add a PROVIDER.toml")
     else:
@@ -72,7 +69,7 @@ def read_bundle(folder: Path, wanted: str, notes: Notes) -> Capability | None:
     return capability if len(notes.problems) == n_before else None
 
 
-def _routed_to(folder: Path, notes: Notes) -> Capability:
+def _routed_to(folder: Path, tap: Path, notes: Notes) -> Capability:
     """Return what `config.toml` says of a capability: what calls for it, and nothing that it brings along."""
     path, config = folder / CONFIG, ConfigTable()
     if os.path.lexists(path):
@@ -85,7 +82,7 @@ def _routed_to(folder: Path, notes: Notes) -> Capability:
     return Capability(
         name=folder.name,
         source=str(path),
-        folder=folder,
+        tap=tap,
         title=config.title,
         description=config.description,
         triggers=tuple(dict.fromkeys(trigger[:MAX_TRIGGER].rstrip() for trigger in triggers[:MAX_TRIGGERS])),
@@ -94,22 +91,14 @@ def _routed_to(folder: Path, notes: Notes) -> Capability:
 
 
 def _provider_names(folder: Path) -> tuple[str, ...]:
-    """Return the names of a bundle's providers: its files without `.toml`, sorted.
-
-    Raises:
-        OSError: the folder can't be listed.
-    """
+    """Return the names of a bundle's providers: its files without `.toml`, sorted."""
     names = sorted(name for name in os.listdir(folder) if name.endswith(_SUFFIX))
     kept = [name for name in names if name not in (CONFIG, DEFAULT) and not name.startswith(".")]
     return tuple(name.removesuffix(_SUFFIX) for name in kept)
 
 
 def _chosen_file(folder: Path, names: tuple[str, ...], wanted: str) -> Path:
-    """Return the file that holds of some providers: the user's choice, the default, or the only one.
-
-    Raises:
-        BundleFileError: there is none, several and no default, or what the default or the user names is not there.
-    """
+    """Return the file that holds of some providers: the user's choice, the default, or the only one."""
     default = folder / DEFAULT
     if wanted and wanted.removesuffix(_SUFFIX) != "default":
         return _named(folder, names, wanted, "is the provider that is chosen, and there is no such one")

@@ -90,31 +90,26 @@ class Toolchains:
                 async with self._turn:  # once all who waited for theirs were told
                     pass
 
-    async def missing(self, capabilities: Iterable[tuple[Capability, Path]]) -> Mapping[str, list[str]]:
-        """Return, of capabilities with their taps that lack what they require, a line for each of that, by name."""
-        wanted = [(each.name, name, tap) for each, tap in capabilities for name in each.require]
-        found = await self._look([(name, tap) for _, name, tap in wanted])
+    async def missing(self, capabilities: Iterable[Capability]) -> Mapping[str, list[str]]:
+        """Return, of capabilities that lack what they require, a line for each of that, by name."""
+        wanted = [(each, name) for each in capabilities for name in each.require]
+        found = await self._look([(name, each.tap) for each, name in wanted])
         told: dict[str, list[str]] = {}
-        for (capability, *_), (requirement, why) in zip(wanted, found, strict=True):
+        for (capability, _), (requirement, why) in zip(wanted, found, strict=True):
             if why:
-                told.setdefault(capability, []).append(self._told(requirement, why))
+                told.setdefault(capability.name, []).append(self._told(requirement, why))
         return told
 
-    async def satisfy(self, capability: Capability, tap: Path, on_line: OnLine) -> list[str]:
+    async def satisfy(self, capability: Capability, on_line: OnLine) -> list[str]:
         """Install what is missing of what a capability requires, where that is allowed.
-
-        Args:
-            capability: what requires.
-            tap: the folder that `deps/` stands in.
-            on_line: told what installers write, line by line.
 
         Returns:
             A line for each requirement that is not there: what is missing, and who can do what about it.
         """
         lines = []
-        for requirement, why in await self._look([(name, tap) for name in capability.require]):
+        for requirement, why in await self._look([(name, capability.tap) for name in capability.require]):
             may_install = why and requirement.script is not None and self._allow_install
-            if told := await self._install(requirement, tap, on_line) if may_install else why:
+            if told := await self._install(requirement, capability.tap, on_line) if may_install else why:
                 lines.append(self._told(requirement, told))
         return lines
 

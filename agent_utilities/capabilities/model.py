@@ -34,7 +34,7 @@ class Capability:
     Args:
         name: its folder's name.
         source: the provider's file, such as `capabilities/browser/playwright.toml`.
-        folder: its folder.
+        tap: the folder that `deps/` stands in, with the installers of what it requires.
         title, description: what people and models read of it; empty where nobody wrote any.
         provider: the provider's name: the file's without `.toml`.
         triggers: sentences that call for it; without any it is only ever enabled by name.
@@ -48,7 +48,7 @@ class Capability:
 
     name: str
     source: str
-    folder: Path
+    tap: Path
     title: str = ""
     description: str = ""
     provider: str = ""
@@ -78,7 +78,6 @@ class Capabilities:
         problems: one line each: file, key, value, and what would do. What they concern is left out.
         notices: one line each, of what is passed over and harms nothing.
         files: every file that was read or looked for, to be watched.
-        taps: by capability, the folder beside whose `capabilities/` its `deps/` stands.
         broken: the names of those that something is wrong with, and that are left out.
     """
 
@@ -86,7 +85,6 @@ class Capabilities:
     problems: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
     files: tuple[Path, ...] = ()
-    taps: Mapping[str, Path] = field(default_factory=dict)
     broken: frozenset[str] = frozenset()
 
     @cached_property
@@ -103,7 +101,6 @@ def _without_namespace(patterns: Sequence[str], server: str) -> list[str]:
 
 MAX_ACTIVE = 4
 """The most that are active where the operator does not say how many; those that they fixed do not count."""
-
 
 Active = tuple[str, ...]
 """Names of the active capabilities, each once, the least recently used first."""

@@ -70,20 +70,15 @@ class Offering:
         Raises:
             InputError: a folder is not there or can't be listed, or a capability that is to be on is not in any.
         """
-        return self.with_servers(self.read_capabilities(), own)
+        return self.with_servers(self.read_capabilities(Capabilities()), own)
 
-    def read_capabilities(self, before: Capabilities | None = None) -> Capabilities:
-        """Return what the folders have now.
-
-        Args:
-            before: what they had, of which a half-finished edit takes nothing away; None at the start.
+    def read_capabilities(self, before: Capabilities) -> Capabilities:
+        """Return what the folders have now; of what they had, a half-finished edit takes nothing away.
 
         Raises:
             InputError: as `read`.
         """
-        capabilities = read_capabilities(self.folders, providers=self.providers)
-        if before is not None:
-            capabilities = edited(before, capabilities)
+        capabilities = edited(before, read_capabilities(self.folders, providers=self.providers))
         for name in self.fixed:
             if name not in capabilities.by_name:
                 raise _unknown(name, capabilities)

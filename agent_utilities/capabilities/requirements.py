@@ -62,12 +62,7 @@ class Requirement:
 
 
 def read_requirement(name: str, tap: Path) -> Requirement:
-    """Return what a tap says of a requirement: the head of its script, as text; what can't be read is told in it.
-
-    Args:
-        name: `OWNER/TOOL`, as a capability names it.
-        tap: the folder that `deps/` stands in, beside `capabilities/`.
-    """
+    """Return what a tap, the folder that `deps/` stands in, says of a requirement; what can't be read is told in it."""
     if not _NAME.fullmatch(name) or ".." in name:
         return Requirement(name, problem=f"{_shown(name)} names no requirement: write OWNER/TOOL, as in docker/docker")
     script = tap / "deps" / f"{name}.sh"

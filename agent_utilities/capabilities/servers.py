@@ -44,13 +44,7 @@ def servers_of(
     """Return the upstreams that capabilities bring along, and which of the gateway's own they use.
 
     Two capabilities that bring one server share it; another server of a taken name is named `CAPABILITY_SERVER`. Of a
-    capability that something is missing for, such as a variable, no server is there.
-
-    Args:
-        capabilities: what the folders have.
-        own: the servers of the gateway's own configuration.
-        environ: the environment, for variables.
-        folder: the gateway's working folder, where programs run.
+    capability that something is missing for, such as a variable, no server is there. Programs run in the folder.
     """
     placed = _Placing({fold(each.name): each for each in own}, environ, folder)
     for capability in capabilities.by_name.values():

@@ -18,24 +18,16 @@ MAX_BUNDLES = 1000
 """The most bundles that are read of one folder."""
 
 
-class CapabilityFolderError(InputError):
-    """A folder of capabilities that is not there, or can't be listed."""
-
-
 def read_capabilities(folders: Sequence[Path], *, providers: Mapping[str, str] = {}) -> Capabilities:
     """Return the capabilities of some folders, a later folder's in the place of an earlier one's of its name.
 
-    A bundle that something is wrong with is left out, and so is an earlier folder's of its name: what was written over
-    must not come back by a mistake. A problem tells why.
-
-    Args:
-        folders: each a tap, which has `capabilities/`, or itself the folder of the bundles.
-        providers: by capability, the provider that the user chose in place of the default.
+    Each folder is a tap, which has `capabilities/`, or itself that of the bundles. A bundle that anything is wrong with
+    is left out, and so is an earlier folder's of its name: what was written over must not come back by a mistake.
 
     Raises:
-        CapabilityFolderError: a folder is not there, or can't be listed.
+        InputError: a folder is not there, or can't be listed.
     """
-    notes, by_name, taps = Notes(), dict[str, Capability | None](), dict[str, Path]()
+    notes, by_name = Notes(), dict[str, Capability | None]()
     for folder in folders:
         bundles, tap = _places(folder)
         found = _bundles(bundles, notes)
@@ -43,8 +35,7 @@ def read_capabilities(folders: Sequence[Path], *, providers: Mapping[str, str] =
             notes.notice(folder, "has no capabilities; each is a folder with a PROVIDER.toml")
         for path in found:
             by_name.pop(path.name, None)
-            by_name[path.name] = read_bundle(path, providers.get(path.name, ""), notes)
-            taps[path.name] = tap
+            by_name[path.name] = read_bundle(path, tap, providers.get(path.name, ""), notes)
         notes.files.append(bundles)
     for name in sorted(providers.keys() - by_name.keys()):
         notes.notice(f"capabilities.{name}", "there is no capability of this name, whose provider is chosen")
@@ -54,7 +45,6 @@ def read_capabilities(folders: Sequence[Path], *, providers: Mapping[str, str] =
         problems=tuple(notes.problems),
         notices=notes.all_notices(),
         files=tuple(dict.fromkeys(notes.files)),
-        taps={name: taps[name] for name in taken},
         broken=frozenset(by_name.keys() - taken.keys()),
     )
 
@@ -67,20 +57,13 @@ def _places(folder: Path) -> tuple[Path, Path]:
 
 
 def _bundles(folder: Path, notes: Notes) -> list[Path]:
-    """Return the folders of the bundles, sorted.
-
-    Raises:
-        CapabilityFolderError: the folder is not there, or can't be listed.
-    """
+    """Return the folders of the bundles, sorted."""
     try:
-        with os.scandir(folder) as entries:
-            names = sorted(entry.name for entry in entries if not entry.name.startswith("."))
+        names = sorted(name for name in os.listdir(folder) if not name.startswith("."))
     except (OSError, ValueError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
-        what = f"a folder of capabilities can't be read ({reason})"
-        raise CapabilityFolderError(
-            what, str(folder), "folders of capabilities", "name the folder that has capabilities/, or that one"
-        ) from None
+        what, hint = f"a folder of capabilities can't be read ({reason})", "name the folder that has capabilities/"
+        raise InputError(what, str(folder), "folders of capabilities", f"{hint}, or that one") from None
     found = [path for name in names if _is_bundle(path := folder / name, folder, notes)]
     if len(found) > MAX_BUNDLES:
         notes.problem(folder, f"has {len(found)} bundles", f"{MAX_BUNDLES} are the most; the first are taken")
@@ -119,8 +102,7 @@ def edited(before: Capabilities, now: Capabilities) -> Capabilities:
         for name, was in before.by_name.items()
         if name in now.broken or (name in now.by_name and _brings(was) and not _brings(now.by_name[name]))
     }
-    taps = {name: before.taps[name] for name in kept if name in before.taps}
-    return replace(now, by_name={**now.by_name, **kept}, taps={**now.taps, **taps})
+    return replace(now, by_name={**now.by_name, **kept})
 
 
 def _brings(capability: Capability) -> bool:

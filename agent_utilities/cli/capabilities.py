@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from agent_utilities.capabilities.model import Capabilities, Capability
+from agent_utilities.capabilities.model import Capability
 from agent_utilities.capabilities.requirements import read_requirement
 from agent_utilities.capabilities.servers import CapabilityServers, servers_of
 from agent_utilities.capabilities.tap import read_capabilities
@@ -74,12 +74,12 @@ def read_folders(given: Sequence[Path], providers: Sequence[str], config: Path |
     chosen = {**settings_of(os.environ).capabilities, **_chosen(providers)}
     capabilities = read_capabilities(folders, providers=chosen)
     servers = servers_of(capabilities, upstreams, os.environ, Path.cwd())
-    bundles = (_report(each, capabilities, servers) for _, each in sorted(capabilities.by_name.items()))
+    bundles = (_report(each, servers) for _, each in sorted(capabilities.by_name.items()))
     notices = (*capabilities.notices, *servers.notices)
     return FoldersReport(folders or (own,), tuple(bundles), capabilities.problems, notices)
 
 
-def _report(capability: Capability, capabilities: Capabilities, servers: CapabilityServers) -> BundleReport:
+def _report(capability: Capability, servers: CapabilityServers) -> BundleReport:
     name = capability.name
     brought = servers.by_capability.get(name, ())
     placed = (*brought, *servers.own.get(name, ()))
@@ -92,14 +92,14 @@ def _report(capability: Capability, capabilities: Capabilities, servers: Capabil
         n_triggers=len(capability.triggers),
         domains=capability.domains,
         unavailable=servers.unavailable.get(name, ""),
-        missing=_missing(capability, capabilities.taps[name], [servers.configs[each] for each in brought]),
+        missing=_missing(capability, [servers.configs[each] for each in brought]),
     )
 
 
-def _missing(capability: Capability, tap: Path, configs: Sequence[UpstreamConfig]) -> tuple[str, ...]:
+def _missing(capability: Capability, configs: Sequence[UpstreamConfig]) -> tuple[str, ...]:
     """Return what is not installed of what a capability requires, and of its servers' programs. Nothing is run."""
     path = os.environ.get("PATH", os.defpath)
-    whys = {name: read_requirement(name, tap).why_missing(path) for name in capability.require}
+    whys = {name: read_requirement(name, capability.tap).why_missing(path) for name in capability.require}
     lines = [f"requires {name}: {why}" for name, why in whys.items() if why]
     for config in configs:
         own = config.env["PATH"].get_secret_value() if "PATH" in config.env else path

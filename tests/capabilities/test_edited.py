@@ -10,12 +10,12 @@ from agent_utilities.capabilities.tap import edited, read_capabilities
 from tests.capabilities.written import BROWSER, write
 
 CLOCK = Capability("clock", "clock/x.toml", Path("clock"), require=("a/clock",))
-BEFORE = Capabilities({"clock": CLOCK}, taps={"clock": Path("tap")})
+BEFORE = Capabilities({"clock": CLOCK})
 
 
 def test_a_broken_bundle_stays_as_it_was_and_its_problem_is_told() -> None:
     now = edited(BEFORE, Capabilities(problems=("clock: wrong",), broken=frozenset({"clock"})))
-    assert (now.by_name, now.taps, now.problems) == ({"clock": CLOCK}, BEFORE.taps, ("clock: wrong",))
+    assert (now.by_name, now.problems) == ({"clock": CLOCK}, ("clock: wrong",))
 
 
 def test_an_empty_bundle_stays_as_it_was() -> None:

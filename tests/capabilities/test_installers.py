@@ -41,7 +41,7 @@ class Tap:
         self.home.mkdir()
         self.environ = {"HOME": str(self.home), "PATH": os.environ["PATH"], "MY_API_KEY": "sesame"}
         self.lines: asyncio.Queue[str] = asyncio.Queue()
-        self.capability = Capability("thing", "thing/default.toml", Path("thing"), require=("a/thing",))
+        self.capability = Capability("thing", "thing/default.toml", self.folder, require=("a/thing",))
 
     def script(self, body: str, check: str = "# check: thing\n", name: str = "a/thing") -> Path:
         file = self.folder / "deps" / f"{name}.sh"
@@ -74,7 +74,7 @@ class Tap:
 
     async def satisfied(self, toolchains: Toolchains) -> str:
         """Return why `a/thing` is not there once it was installed; empty where it is."""
-        return "".join(await toolchains.satisfy(self.capability, self.folder, self.lines.put_nowait))
+        return "".join(await toolchains.satisfy(self.capability, self.lines.put_nowait))
 
 
 @pytest.fixture
@@ -91,17 +91,17 @@ class TestWithoutPermission:
             "or run 'bash deps/a/thing.sh' in the folder that it is from"
         )
         assert await tap.satisfied(toolchains) == told
-        assert await toolchains.missing([(tap.capability, tap.folder)]) == {"thing": [told]}
+        assert await toolchains.missing([tap.capability]) == {"thing": [told]}
         assert (list(tap.home.iterdir()), tap.told()) == ([], [])
 
     async def test_nothing_is_said_of_what_is_there(self, tap: Tap) -> None:
         tap.script(INSTALLS, "# check: sh")
         toolchains = Toolchains(environ=tap.environ, allow_install=False)
-        assert await toolchains.missing([(tap.capability, tap.folder)]) == {}
+        assert await toolchains.missing([tap.capability]) == {}
 
     async def test_a_missing_script_is_told_without_an_offer(self, tap: Tap) -> None:
         toolchains = Toolchains(environ=tap.environ, allow_install=False)
-        assert await toolchains.missing([(tap.capability, tap.folder)]) == {
+        assert await toolchains.missing([tap.capability]) == {
             "thing": ["there is no deps/a/thing.sh beside capabilities/: add it, or drop it there"]
         }
 
@@ -251,18 +251,18 @@ class TestTwoAtOnce:
     async def test_others_wait_for_their_turn(self, tap: Tap) -> None:
         tap.script(f"mkdir ~/turn; echo begins; while [ ! -e ~/go ]; do sleep 0.02; done; rmdir ~/turn\n{INSTALLS}")
         tap.script("mkdir ~/turn", "", name="b/other")
-        other = Capability("other", "other/default.toml", Path("other"), require=("b/other",))
+        other = Capability("other", "other/default.toml", tap.folder, require=("b/other",))
         async with tap.serving() as toolchains:
             first = asyncio.create_task(tap.satisfied(toolchains))
             await tap.until_told("begins")
-            second = asyncio.create_task(toolchains.satisfy(other, tap.folder, tap.lines.put_nowait))
+            second = asyncio.create_task(toolchains.satisfy(other, tap.lines.put_nowait))
             await tap.until_told("b/other: waiting for another installer to end")
             (tap.home / "go").touch()
             assert (await first, await second) == ("", [])
 
     @pytest.mark.nightly
     async def test_callers_who_come_and_go_are_all_answered_and_no_two_installers_run_at_once(self, tap: Tap) -> None:
-        capabilities = [Capability(f"c{n}", "x", Path("x"), require=(f"a/c{n}",)) for n in range(3)]
+        capabilities = [Capability(f"c{n}", "x", tap.folder, require=(f"a/c{n}",)) for n in range(3)]
         for n in range(3):
             takes_turn = "mkdir ~/turn || touch ~/clash; trap 'rmdir ~/turn' EXIT"
             tap.script(f"{takes_turn}\nsetsid sleep 1000 &\necho pid $!; sleep 0.0{n}5 & wait $!", name=f"a/c{n}")
@@ -272,7 +272,7 @@ class TestTwoAtOnce:
             started.update([int(word) for word in line.split() if word.isdigit()] if " pid " in line else [])
 
         async def caller(toolchains: Toolchains) -> bool:
-            asked = asyncio.create_task(toolchains.satisfy(chance.choice(capabilities), tap.folder, note))
+            asked = asyncio.create_task(toolchains.satisfy(chance.choice(capabilities), note))
             if chance.random() < 0.6:
                 await asyncio.sleep(0.3 * chance.random())
                 asked.cancel()

@@ -36,10 +36,7 @@ class SessionCapabilities:
     def adopting(self, names: Sequence[str], usable: Container[str], most: int) -> SessionCapabilities:
         """Take the names that a request brings: a session begins with them, one under way enables what is new in them.
 
-        Args:
-            names: the value of `capabilities`.
-            usable: what there is for the caller; what is active and is not there any more is given up.
-            most: the most that may be active.
+        What is active and is not usable any more is given up.
         """
         active, given = tuple(name for name in self.active if name in usable), tuple(names)
         if (active, given) == (self.active, self.brought):

@@ -122,9 +122,7 @@ def skills_provider(folders: Sequence[Path]) -> SkillsDirectoryProvider:
     """Return a provider of the skills in folders: each folder in one of them that has a `SKILL.md`.
 
     The folders are gone through here, once: to do so at every request would hold up the event loop. What a skill says
-    is read when it is read, so that it may be edited while it is served.
-
-    Of two skills of one name, the earlier folder's is served.
+    is read when it is read, so that it may be edited while it is served. Of one name the earlier folder's is served.
 
     Raises:
         SettingsError: one of them is no folder.

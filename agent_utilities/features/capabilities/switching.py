@@ -7,14 +7,13 @@ import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from weakref import WeakKeyDictionary
 
 from cachetools import LRUCache
 
 from agent_utilities.capabilities.holders import Holders
 from agent_utilities.capabilities.installers import OnLine, Toolchains
-from agent_utilities.capabilities.model import Active, Capabilities, Capability, CapabilityChange, Route, enable
+from agent_utilities.capabilities.model import Active, Capabilities, CapabilityChange, Route, enable
 from agent_utilities.capabilities.offering import Offer
 from agent_utilities.capabilities.servers import usable_capabilities
 from agent_utilities.features.capabilities.caller import (
@@ -247,14 +246,7 @@ class Switching:
     async def changed(
         self, request: Request, before: CallerCapabilities, change: CapabilityChange, by: SwitchedBy
     ) -> CallerCapabilities:
-        """Have a change hold for a caller: in their session, or for as long as requests bring it.
-
-        Args:
-            request: that changes it.
-            before: what there was for the request.
-            change: of what is active at this moment; see `CallerCapabilities.now`.
-            by: what switched them; see `CapabilitiesSwitched`.
-        """
+        """Have a change of what is active now hold for a caller: in their session, or as long as requests bring it."""
         after = replace(before, active=change.active, added=change.added, removed=change.removed, route=None, cause="")
         if request.session is not None:
             request.session.update(KEY, NO_CAPABILITIES, lambda kept: replace(kept, active=change.active))
@@ -326,21 +318,13 @@ class Switching:
 
     async def satisfied(self, capability: str, on_line: OnLine) -> Sequence[str]:
         """Have installed what a capability requires, where that is allowed; return what is to be told of it."""
-        return [
-            line
-            for found, tap in self._requiring([capability])
-            for line in await self._toolchains.satisfy(found, tap, on_line)
-        ]
+        found = self.offer.capabilities.by_name.get(capability)
+        return [] if found is None else await self._toolchains.satisfy(found, on_line)
 
     async def missing(self, names: Iterable[str]) -> Mapping[str, Sequence[str]]:
         """Return, of capabilities that lack what they require, a line for each of that; nothing is installed."""
-        return await self._toolchains.missing(self._requiring(names))
-
-    def _requiring(self, names: Iterable[str]) -> list[tuple[Capability, Path]]:
-        """Return those of some capabilities that require anything, each with its tap."""
-        known = self.offer.capabilities
-        found = ((known.by_name[name], known.taps.get(name)) for name in names if name in known.by_name)
-        return [(each, tap) for each, tap in found if each.require and tap is not None]
+        known = self.offer.capabilities.by_name
+        return await self._toolchains.missing(known[name] for name in names if name in known)
 
     async def tell_missing(self, names: Iterable[str]) -> None:
         """Log what is missing of capabilities that were switched on otherwise than by the tool, which tells it."""

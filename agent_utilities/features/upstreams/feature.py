@@ -131,12 +131,7 @@ class Upstreams(Feature):
                     logger.exception("the configuration could not be taken")
 
     async def reload(self, config: GatewayConfig, rules: OperatorRules | None = None) -> None:
-        """Serve another configuration; upstreams that are the same in it keep their connections, sessions stay.
-
-        Args:
-            config: the configuration from now on.
-            rules: the operator's rules; as they are where None.
-        """
+        """Serve another configuration, under other rules if given; what is the same in it stays connected."""
         self.config, self._rules = config, rules or self._rules
         self.host.notify(ConfigTaken())
         self.host.surface.pin(_pins(config), operators_tags(config.upstreams))

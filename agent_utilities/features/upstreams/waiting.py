@@ -80,10 +80,7 @@ class AskingCall(Asker):
     # -- the caller's side -----------------------------------------------------------------------------------------
 
     async def outcome(self, present: ServerRelay) -> Any:
-        """Return the call's outcome, or what its caller must be asked first, by key.
-
-        Args:
-            present: the caller's request that waits for it.
+        """Return the call's outcome to the request that waits for it, or what its caller must be asked first, by key.
 
         Raises:
             Exception: whatever the call raised.
@@ -161,13 +158,7 @@ class WaitingCalls:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def begin(self, relay: ServerRelay, target: Hashable, work: Callable[[AskingCall], Awaitable[Any]]) -> Any:
-        """Begin a call; return its outcome, or what its caller is asked.
-
-        Args:
-            relay: the request that begins it.
-            target: what is called.
-            work: calls the upstream, and is given the relay.
-        """
+        """Begin a call of a target; return its outcome, or what its caller is asked."""
         call = AskingCall(relay, target)
         call.run(work)
         self.tasks.add(call.task)
@@ -177,13 +168,7 @@ class WaitingCalls:
     async def resume(
         self, relay: ServerRelay, target: Hashable, state: str, responses: mcp_types.InputResponses
     ) -> Any:
-        """Go on with a call that waits; return its outcome, or what its caller is asked next.
-
-        Args:
-            relay: the request that brings the answers.
-            target: what is called.
-            state: the name that its caller was given.
-            responses: the caller's answers.
+        """Go on with the call that a request's state names; return its outcome, or what its caller is asked next.
 
         Raises:
             MCPError: no call of this caller's waits under that name, or an answer is none.

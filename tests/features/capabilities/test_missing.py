@@ -29,8 +29,8 @@ def served(tmp_path: Path) -> AgentServer:
     script.write_text(f"# check: no-such-program\ntouch {tmp_path}/installed\n")
     offered = offer()
     known = dict(offered.capabilities.by_name)
-    known["versioning"] = replace(known["versioning"], require=("a/thing",))
-    return gateway(tmp_path, replace(offered, capabilities=Capabilities(known, taps={"versioning": tmp_path / "tap"})))
+    known["versioning"] = replace(known["versioning"], tap=tmp_path / "tap", require=("a/thing",))
+    return gateway(tmp_path, replace(offered, capabilities=Capabilities(known)))
 
 
 async def test_a_list_says_what_is_missing_of_which(served: AgentServer) -> None:
@@ -56,9 +56,8 @@ async def test_on_a_disk_that_hangs_a_list_waits_once_for_all_that_are_required(
     monkeypatch.setattr(installers, "CHECK_S", 0.01)
     offered = offer()
     known = {name: replace(each, require=(f"a/{name}",)) for name, each in offered.capabilities.by_name.items()}
-    taps = dict.fromkeys(known, tmp_path / "tap")
     try:
-        async with session(gateway(tmp_path, replace(offered, capabilities=Capabilities(known, taps=taps)))) as client:
+        async with session(gateway(tmp_path, replace(offered, capabilities=Capabilities(known)))) as client:
             answer = await client.call_tool("capability", {"action": "list"})
     finally:
         goes_on.set()
