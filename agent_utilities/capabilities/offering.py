@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent_utilities.capabilities.model import MAX_ACTIVE, Capabilities
@@ -23,15 +22,19 @@ logger = logging.getLogger("agent_utilities.capabilities")
 
 @dataclass(frozen=True, eq=False)
 class Offer:
-    """What the operator offers.
+    """What the operator offers, and where it comes from.
 
     Args:
-        capabilities: every capability of their folders.
+        capabilities: every capability of the folders.
         servers: what each brings along.
         fixed: those that are on for everybody.
         most: the most that one caller may have on besides.
         routes: whether words switch capabilities on.
-        source: where they come from, to be read again when that changes; None where they stay as they are.
+        folders: each a tap or the folder of its bundles, later over earlier; none where all stays as it is.
+        environ: the environment, for variables.
+        folder: the gateway's working folder, where servers run.
+        providers: by capability, the provider that the user chose.
+        allow_install: whether what is missing is installed when a capability is switched on.
     """
 
     capabilities: Capabilities = field(default_factory=Capabilities)
@@ -39,29 +42,10 @@ class Offer:
     fixed: tuple[str, ...] = ()
     most: int = MAX_ACTIVE
     routes: bool = True
-    source: Offering | None = None
-
-
-@dataclass(frozen=True)
-class Offering:
-    """Where capabilities come from, and how many may be on.
-
-    Args:
-        folders: each a tap or the folder of its bundles, later over earlier.
-        environ: the environment, for variables.
-        folder: the gateway's working folder, where servers run.
-        providers: by capability, the provider that the user chose.
-        fixed, most, routes: of the `Offer`.
-        allow_install: whether what is missing is installed when a capability is switched on.
-    """
-
-    folders: Sequence[Path]
-    environ: Mapping[str, str]
-    folder: Path
+    folders: Sequence[Path] = ()
+    environ: Mapping[str, str] = field(default_factory=dict)
+    folder: Path = field(default_factory=Path)
     providers: Mapping[str, str] = field(default_factory=dict)
-    fixed: tuple[str, ...] = ()
-    most: int = MAX_ACTIVE
-    routes: bool = True
     allow_install: bool = False
 
     def read(self, own: Sequence[UpstreamConfig]) -> Offer:
@@ -70,46 +54,47 @@ class Offering:
         Raises:
             InputError: a folder is not there or can't be listed, or a capability that is to be on is not in any.
         """
-        return self.with_servers(self.read_capabilities(Capabilities()), own)
+        return self.having(self.read_folders(), own)
 
-    def read_capabilities(self, before: Capabilities) -> Capabilities:
-        """Return what the folders have now; of what they had, a half-finished edit takes nothing away.
+    def read_folders(self) -> Capabilities:
+        """Return what the folders have now; of what there was, a half-finished edit takes nothing away.
 
         Raises:
             InputError: as `read`.
         """
-        capabilities = edited(before, read_capabilities(self.folders, providers=self.providers))
+        capabilities = edited(self.capabilities, read_capabilities(self.folders, providers=self.providers))
         for name in self.fixed:
             if name not in capabilities.by_name:
                 raise _unknown(name, capabilities)
         return capabilities
 
-    def with_servers(self, capabilities: Capabilities, own: Sequence[UpstreamConfig]) -> Offer:
-        """Return an offer of capabilities beside the servers of a gateway's own configuration."""
+    def having(self, capabilities: Capabilities, own: Sequence[UpstreamConfig]) -> Offer:
+        """Return an offer of other capabilities, beside the servers of a gateway's own configuration."""
         servers = servers_of(capabilities, own, self.environ, self.folder)
-        return Offer(capabilities, servers, self.fixed, self.most, self.routes, self)
+        return replace(self, capabilities=capabilities, servers=servers)
 
-    async def changes(self, known: Capabilities) -> AsyncIterator[Capabilities]:
-        """Yield the capabilities whenever their files are others than what is known, until cancelled.
 
-        What can't be read any more changes nothing, and a log line says why; see `edited`.
-        """
-        while True:
-            async for _ in touched(known.files):
-                try:
-                    now = await in_daemon_thread(partial(self.read_capabilities, known))
-                except InputError as error:
-                    logger.error("the capabilities are kept as they were: %s", error)
-                    continue
-                if now != known:
-                    for problem in now.problems:
-                        if problem not in known.problems:
-                            logger.warning("not taken: %s", problem)
-                    is_watched = now.files == known.files
-                    known = now
-                    yield now
-                    if not is_watched:
-                        break  # other files are to be watched from now on
+async def changes(offered: Callable[[], Offer]) -> AsyncIterator[Capabilities]:
+    """Yield what the folders of an offer have whenever that is not what it has, until cancelled.
+
+    What can't be read any more changes nothing, and a log line says why; see `edited`.
+    """
+    while True:
+        files = offered().capabilities.files
+        async for _ in touched(files):
+            offer = offered()
+            try:
+                now = await in_daemon_thread(offer.read_folders)
+            except InputError as error:
+                logger.error("the capabilities are kept as they were: %s", error)
+                continue
+            if now != offer.capabilities:
+                for problem in now.problems:
+                    if problem not in offer.capabilities.problems:
+                        logger.warning("not taken: %s", problem)
+                yield now
+                if now.files != files:
+                    break  # other files are to be watched from now on
 
 
 def folders_in(text: str) -> list[Path]:

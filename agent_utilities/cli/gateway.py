@@ -24,7 +24,7 @@ from agent_utilities.upstream.operator.operator_rules import ConfigFiles
 from agent_utilities.upstream.processes.stderr_log import log_file, logged, read_log
 
 if TYPE_CHECKING:
-    from agent_utilities.capabilities.offering import Offer, Offering
+    from agent_utilities.capabilities.offering import Offer
     from agent_utilities.mcp.agent_server import AgentServer
 
 _MOST_WHYS = 5
@@ -40,15 +40,14 @@ def launch_gateway(options: GatewayOptions) -> None:
 def _gateway(options: GatewayOptions, started_s: float) -> AgentServer:
     from agent_utilities.server_factory import gateway_features, gateway_of
 
-    offering = offering_of(options)
-    chosen = chosen_config(options.files or (), yes=options.yes, is_needed=offering is None)
+    offer = offer_of(options)
+    chosen = chosen_config(options.files or (), yes=options.yes, is_needed=offer is None)
     tell(chosen.config)
     if options.name == GATEWAY_NAME and os.environ.get("NEO4J_URI", "").strip():
         print("note: gateways that share a Neo4j need names of their own: give this one a --name", file=sys.stderr)
     files = ConfigFiles(chosen.files, os.environ, chosen.config, chosen.is_agreed) if chosen.files else None
-    offer = None
-    if offering is not None:
-        offer = offering.read(chosen.config.upstreams)
+    if offer is not None:
+        offer = offer.read(chosen.config.upstreams)
         tell_capabilities(offer)
     features = gateway_features(chosen.config, files, offer=offer, started_s=started_s)
     gateway = gateway_of(features, options.name)
@@ -59,9 +58,9 @@ def _gateway(options: GatewayOptions, started_s: float) -> AgentServer:
     return gateway
 
 
-def offering_of(options: GatewayOptions) -> Offering | None:
+def offer_of(options: GatewayOptions) -> Offer | None:
     """Return where capabilities come from: the option's folders or the setting's, and the user's own over them."""
-    from agent_utilities.capabilities.offering import Offering, folders_in, names_in
+    from agent_utilities.capabilities.offering import Offer, folders_in, names_in
     from agent_utilities.capabilities.tap import folder_named
 
     settings = settings_of(os.environ)
@@ -74,15 +73,15 @@ def offering_of(options: GatewayOptions) -> Offering | None:
             raise InputError("no capabilities", fixed[0], "option --capability", "name a folder: --capabilities DIR")
         return None
     most = settings.max_capabilities if options.max_capabilities is None else options.max_capabilities
-    return Offering(
-        folders,
-        os.environ,
-        Path.cwd(),
-        settings.capabilities,
-        fixed,
-        most,
-        settings.capability_routing,
-        options.allow_install or settings.allow_install,
+    return Offer(
+        fixed=fixed,
+        most=most,
+        routes=settings.capability_routing,
+        folders=folders,
+        environ=os.environ,
+        folder=Path.cwd(),
+        providers=settings.capabilities,
+        allow_install=options.allow_install or settings.allow_install,
     )
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from agent_utilities.features.upstreams.union import MOST_OF_ALL, MOST_OF_ONE, Instructions, joined
+from agent_utilities.features.upstreams.union import MOST_OF_ALL, MOST_OF_ONE, joined
 
 
-def said(text: str, upstream: str = "up") -> Instructions:
-    return Instructions(upstream, upstream, text)
+def said(text: str, upstream: str = "up") -> tuple[str, str, str]:
+    return upstream, upstream, text
 
 
 def test_nothing_said_is_nothing() -> None:

@@ -14,7 +14,7 @@ from cachetools import LRUCache
 from agent_utilities.capabilities.holders import Holders
 from agent_utilities.capabilities.installers import OnLine, Toolchains
 from agent_utilities.capabilities.model import Active, Capabilities, CapabilityChange, Route, enable
-from agent_utilities.capabilities.offering import Offer
+from agent_utilities.capabilities.offering import Offer, changes
 from agent_utilities.capabilities.servers import usable_capabilities
 from agent_utilities.features.capabilities.caller import (
     KEY,
@@ -62,9 +62,8 @@ class Switching:
         self._serving = asyncio.Lock()
         self._routing: WeakKeyDictionary[Session, asyncio.Lock] = WeakKeyDictionary()
         self._usable: LRUCache[tuple[str, str | None], frozenset[str]] = LRUCache(_N_USABLE)
-        source = offer.source
-        environ = host.surface.operator.environ if source is None else source.environ
-        self._toolchains = Toolchains(environ=environ, allow_install=source is not None and source.allow_install)
+        environ = offer.environ or host.surface.operator.environ
+        self._toolchains = Toolchains(environ=environ, allow_install=offer.allow_install)
         upstreams.more_configs = lambda: self._configs_of(self.holders.names())
 
     async def run(self) -> None:
@@ -77,8 +76,8 @@ class Switching:
 
     async def _follow(self) -> None:
         """Take what the folders say whenever they change; what is on stays on while it is there."""
-        if self.offer.source is not None:
-            async for changed in self.offer.source.changes(self.offer.capabilities):
+        if self.offer.folders:
+            async for changed in changes(lambda: self.offer):
                 try:
                     self.take(changed)
                     await self.settle()
@@ -99,9 +98,9 @@ class Switching:
 
         What is active stays, as far as it is still there.
         """
-        if self.offer.source is not None:
+        if self.offer.folders:
             known = self.offer.capabilities if capabilities is None else capabilities
-            self.offer = self.offer.source.with_servers(known, self._upstreams.config.upstreams)
+            self.offer = self.offer.having(known, self._upstreams.config.upstreams)
             self.forget_seen()
             self._served = None
             self._have_routed()

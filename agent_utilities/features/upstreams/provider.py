@@ -21,7 +21,7 @@ from agent_utilities.features.upstreams.components import (
     OfUpstream,
     UpstreamTool,
 )
-from agent_utilities.features.upstreams.union import Denials, Kind, Union, Unions, joined, no_denials
+from agent_utilities.features.upstreams.union import Denials, Kind, Union, Unions, no_denials
 from agent_utilities.features.upstreams.waiting import WaitingCalls
 from agent_utilities.mcp.kept_provider import KeptProvider
 from agent_utilities.mcp.surface.components import entry_of
@@ -131,7 +131,7 @@ class UpstreamProvider(KeptProvider):
     def instructions(self, permitted: Iterable[object]) -> str | None:
         """Return what those upstreams say of themselves of which a caller may use any component."""
         usable = {each.caller.config.name for each in permitted if isinstance(each, OfUpstream)}
-        return joined(self._unions.instructions(usable))
+        return self._unions.instructions(usable)
 
     async def _list_tools(self) -> Sequence[Tool]:
         return self._lists["tools"]

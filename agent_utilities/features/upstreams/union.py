@@ -36,32 +36,20 @@ _NO_TEXT = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Instructions:
-    """What one upstream says of itself.
-
-    Args:
-        upstream: its name.
-        prefix: what the names of its components begin with here.
-        text: as it says it.
-    """
-
-    upstream: str
-    prefix: str
-    text: str
-
-
-def joined(told: Sequence[Instructions]) -> str | None:
+def joined(told: Sequence[tuple[str, str, str]]) -> str | None:
     """Return the instructions of the upstreams that a caller may use, or None where nobody says anything.
 
     What an upstream says is text to us: it can't pose as another's by a heading, nor hide behind characters that
     nobody sees.
+
+    Args:
+        told: of each its name, what the names of its components begin with here, and what it says of itself.
     """
     share = min(MOST_OF_ONE, MOST_OF_ALL // max(1, len(told)))
     parts = []
-    for each in told:
-        if text := _plain(each.text, share):
-            parts.append(f"## {_plain(each.upstream, share)} (names begin with `{each.prefix}_`)\n{text}")
+    for upstream, prefix, said in told:
+        if text := _plain(said, share):
+            parts.append(f"## {_plain(upstream, share)} (names begin with `{prefix}_`)\n{text}")
     return "\n\n".join(parts) or None
 
 
@@ -182,13 +170,15 @@ class Unions:
         self._reached = reached
         return Union(union.by_kind, tuple(notices), namespace.prefixes)
 
-    def instructions(self, usable: Collection[str]) -> Sequence[Instructions]:
+    def instructions(self, usable: Collection[str]) -> str | None:
         """Return what some of the upstreams, by name, say of themselves."""
-        return [
-            Instructions(name, each.caller.namespace.prefixes[name], each.snapshot.instructions)
-            for name, each in self._reached.items()
-            if name in usable and each.snapshot.instructions and Key(name, "instructions", "") not in each.denials
-        ]
+        return joined(
+            [
+                (name, each.caller.namespace.prefixes[name], each.snapshot.instructions)
+                for name, each in self._reached.items()
+                if name in usable and each.snapshot.instructions and Key(name, "instructions", "") not in each.denials
+            ]
+        )
 
     def _now(
         self, upstream: Upstream, snapshot: Snapshot, namespace: Namespace, operators_tags: frozenset[str]

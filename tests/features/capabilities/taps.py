@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_utilities import AgentServer
-from agent_utilities.capabilities.offering import Offering
+from agent_utilities.capabilities.offering import Offer
 from agent_utilities.upstream.config import GatewayConfig
 from tests.features.capabilities.capable import SERVER, server
 from tests.parts import gateway_with
@@ -67,9 +67,10 @@ def write(path: Path, text: str) -> Path:
     return beside.replace(path)
 
 
-def offering(tap: Path, most: int = 4, fixed: Sequence[str] = (), **environ: str) -> Offering:
-    """Return what a folder of bundles offers."""
-    return Offering([tap], {**os.environ, **environ}, SERVER.parent, fixed=tuple(fixed), most=most)
+def offering(tap: Path, most: int = 4, fixed: Sequence[str] = (), **environ: str) -> Offer:
+    """Return where a gateway's capabilities come from: a folder of bundles."""
+    given = {**os.environ, **environ}
+    return Offer(fixed=tuple(fixed), most=most, folders=[tap], environ=given, folder=SERVER.parent)
 
 
 def tap_gateway(tap: Path, folder: Path, most: int = 4, fixed: Sequence[str] = (), **environ: str) -> AgentServer:

@@ -33,10 +33,8 @@ def tap(tmp_path: Path) -> Path:
 async def take_edit(served: AgentServer, seen: dict[str, Upstream]) -> None:
     """Have a gateway take what its tap says now, and wait until what it gave up has ended."""
     capabilities = capabilities_of(served).switching
-    source = capabilities.offer.source
-    assert source is not None
     await at_rest(served, seen)
-    capabilities.take(source.read_capabilities(capabilities.offer.capabilities))
+    capabilities.take(capabilities.offer.read_folders())
     await at_rest(served, seen)
 
 
