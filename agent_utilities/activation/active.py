@@ -58,12 +58,7 @@ class Deferral:
     only_unanswered: bool = False
 
     def defers(self, n_permitted: int, *, is_unanswered: bool = False) -> bool:
-        """Whether tools are deferred in a list of a caller to whom so many are permitted.
-
-        Args:
-            n_permitted: how many.
-            is_unanswered: whether the list's query could not be answered.
-        """
+        """Whether tools are deferred in a list of a caller to whom so many are permitted."""
         return (is_unanswered or not self.only_unanswered) and self.may_defer(n_permitted)
 
     def may_defer(self, n_permitted: int) -> bool:
@@ -117,13 +112,7 @@ NOTHING_ACTIVE = Active()
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What came of one step.
-
-    Args:
-        active: the set after it.
-        added: names that it made visible, in order.
-        evicted: names that it took out, in the order they were.
-    """
+    """What came of one step."""
 
     active: Active
     added: tuple[str, ...] = ()
@@ -151,15 +140,7 @@ def touch(active: Active, name: str) -> Active:
 
 
 def load(active: Active, names: Iterable[str], deferral: Deferral, room: int | None = None) -> Change:
-    """Make tools visible that a search found, a load named or a call used; the least recently used go out for them.
-
-    Args:
-        active: the set before.
-        names: permitted tools that are not pinned, the most important first; where they are more than may be active
-            the last of them are left out.
-        deferral: holds `max_active`.
-        room: the most names that the set may have; None for any number.
-    """
+    """Make tools visible that a search found, a load named or a call used; the least recently used go out for them."""
     attached = frozenset(active.attached)
     most = _most_loaded(deferral, len(attached), room)
     taken = tuple(name for name in dict.fromkeys(names) if name not in attached)[:most]
@@ -192,13 +173,6 @@ def turn(active: Active, query: str, names: Sequence[str], deferral: Deferral, r
     """Attach what answers a turn's words; nothing where the words are the last turn's, or the set is frozen.
 
     Where a list has no room for both, what was loaded goes out for it, the least recently used first.
-
-    Args:
-        active: the set before.
-        query: the turn's words.
-        names: permitted tools that are not pinned and answer them, in the order in which they are to be listed.
-        deferral: holds `search_turns`.
-        room: the most names that the set may have; None for any number.
     """
     if not is_new_turn(active, query, deferral):
         return Change(active)
@@ -221,11 +195,6 @@ def fitting(active: Active, room: int | None, max_active: int = 0) -> tuple[str,
 
     A caller who brings a set may bring more than was ever handed out. Of what is loaded the most recently used are
     shown; of what turns attached the last go first.
-
-    Args:
-        active: the set.
-        room: the most names that the list has room for; None for any number.
-        max_active: the most loaded ones among them; 0 for any number.
     """
     most = len(active.names) if room is None else room
     n_loaded = min(len(active.loaded), most, max_active or most)

@@ -72,11 +72,7 @@ class ToolRecord:
     upstream: UpstreamRecord | None = None
 
     def row(self, server: str) -> dict[str, Any]:
-        """Return the node's properties; its key is `server/name`, with `%` and `/` in the server's name encoded.
-
-        Args:
-            server: the name of the server's node.
-        """
+        """Return the node's properties; its key is `server/name`, with `%` and `/` in the server's name encoded."""
         return {
             "key": f"{_encoded(server)}/{self.name}",
             "name": self.name,

@@ -59,12 +59,7 @@ class Neighbour(NamedTuple):
 
 
 class NeighbourRow(NamedTuple):
-    """Neighbours of one kind as the graph gives them, in aligned columns: thousands of them are few objects to keep.
-
-    Args:
-        kind: in which way they are neighbours.
-        ofs, names, counts: as in `Neighbour`.
-    """
+    """Neighbours of one kind as the graph gives them, in aligned columns: thousands of them are few objects to keep."""
 
     kind: Literal["used_with", "followed_by"]
     ofs: tuple[str, ...]
@@ -164,10 +159,6 @@ def names_of(matches: Matches, permitted: frozenset[str] | None = None) -> tuple
     A query that stands in name, description or tag literally is taken at its word. Where it stands nowhere, a term
     counts the more the fewer tools bear it, and tools far behind the best are not claimed. Only permitted tools are
     matched and weighed: what is denied leaves no trace in what is shown (law L1).
-
-    Args:
-        matches: what the graph holds.
-        permitted: the names to choose from; None for all.
     """
 
     def permitted_of(names: tuple[str, ...]) -> list[str]:

@@ -33,14 +33,7 @@ _CAUSES: tuple[tuple[str, Cause], ...] = (
 
 
 class Neo4jGraph:
-    """The tool graph on a Neo4j server or cluster; the URI's scheme chooses TLS (`neo4j+s`, `bolt+s`).
-
-    Args:
-        uri: where it is.
-        username: whom to log in as; without one no credentials are sent.
-        password: that user's password.
-        database: the database's name; the server's default without one.
-    """
+    """The tool graph on a Neo4j server or cluster; the URI's scheme chooses TLS (`neo4j+s`, `bolt+s`)."""
 
     backend = "neo4j"
 

@@ -18,13 +18,7 @@ _BATCH = 100
 
 @dataclass(frozen=True, slots=True)
 class SyncReport:
-    """What a refresh did.
-
-    Args:
-        state: the server's state after it.
-        n_put: tools added or changed.
-        n_dropped: tools that were gone.
-    """
+    """What a refresh did."""
 
     state: ServerState
     n_put: int
@@ -106,12 +100,6 @@ async def sync(graph: ToolGraph, server: str, records: Sequence[ToolRecord], now
 
     The tools of a gateway's upstreams hang on a node for each; those of an upstream with an equal tool set are left
     alone, and an upstream that provides none any more goes.
-
-    Args:
-        graph: an open backend.
-        server: the server's name.
-        records: its live tools, each name once.
-        now_ms: UTC epoch milliseconds.
 
     Raises:
         GraphError: nothing was changed.

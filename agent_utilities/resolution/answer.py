@@ -49,13 +49,7 @@ NO_TRAIL = Trail()
 
 @dataclass(frozen=True, slots=True)
 class LiveTools:
-    """A server's tools as they were just listed, whoever may use them.
-
-    Args:
-        digest: the same for equal tool sets.
-        records: as the graph keeps them.
-        documents: as a ranker reads them, aligned with `records`.
-    """
+    """A server's tools as they were just listed, whoever may use them."""
 
     digest: str
     records: Sequence[ToolRecord]
@@ -160,9 +154,6 @@ class Memo:
     """What was found for queries: found once for all who ask the same, and remembered as long as there is room.
 
     Who finds something keeps it, where it is worth that: what comes after its deadline serves the next who asks.
-
-    Args:
-        max_bytes: what all of it may take.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -202,13 +193,7 @@ def unavailable(cause: str) -> Resolution:
 
 
 def literal_answer(literal: Sequence[str], limit: int | None, cause: str = "") -> Resolution:
-    """Return the answer that the graph gives by itself.
-
-    Args:
-        literal: names of the tools that bear the query, best first.
-        limit: the most to name; None for all.
-        cause: why there is no more than this for now; empty where nothing better is to come.
-    """
+    """Return the answer that the graph gives by itself."""
     return Resolution(
         "fresh" if literal else "no_match",
         tuple(map(RankedTool, literal[:limit])),
@@ -219,12 +204,7 @@ def literal_answer(literal: Sequence[str], limit: int | None, cause: str = "") -
 
 
 def answer_without_graph(answer: Resolution, cause: str) -> Resolution:
-    """Return the answer of a ranker by itself as callers are told it.
-
-    Args:
-        answer: what the ranking comes to without literal matches.
-        cause: why there is no graph to ask.
-    """
+    """Return the answer of a ranker by itself as callers are told it."""
     causes = ", ".join(filter(None, (f"graph {cause}", answer.cause)))
     return replace(answer, status="ranked" if answer.tools else "no_match", cause=causes)
 
@@ -235,12 +215,6 @@ def combined_answer(
     """Return the literal matches, the better ranked ones first, and after them what the ranker claims besides.
 
     The best of those is named however many tools bear the query. A query that is a tool's name asks for no other.
-
-    Args:
-        question: what is asked.
-        literal: names of the tools that bear the query as it stands.
-        ranked: what the ranker found, best first.
-        n_claimed: how many of the first of them are said to answer the query.
     """
     bearing, ranked_names = frozenset(literal), frozenset(tool.name for tool in ranked)
     if any(name.lower() == question.text for name in literal):

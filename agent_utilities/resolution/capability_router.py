@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
 
@@ -20,7 +20,7 @@ from agent_utilities.ranking.examples import EXAMPLES
 from agent_utilities.ranking.text import STOPWORDS, is_content_word, words
 from agent_utilities.ranking.triggers import TriggerIndex, distinct_triggers
 from agent_utilities.runtime.caches import BoundedCache
-from agent_utilities.runtime.waiting import start_in_daemon_thread
+from agent_utilities.runtime.waiting import in_daemon_thread, start_in_daemon_thread
 
 logger = logging.getLogger("agent_utilities.capabilities")
 
@@ -49,25 +49,23 @@ class _Ready:
     """Triggers that are ready.
 
     Args:
-        triggers: what was taken.
         index: of them.
         embedder: what embeds messages to be held against them; None where words alone are compared.
         cause: why that is, where vectors were asked for.
         routes: those of what was said last.
     """
 
-    triggers: Triggers
     index: TriggerIndex
-    embedder: Embedder | None
-    cause: str
-    routes: BoundedCache[_Asked, Route]
+    embedder: Embedder | None = None
+    cause: str = ""
+    routes: BoundedCache[_Asked, Route] = field(default_factory=lambda: BoundedCache(_ROUTES_BYTES, _weigh))
 
 
 class CapabilityRouter:
     """Routes what users say to capabilities; by words alone as long as vectors can't be had.
 
     Nothing is made ready on the request path: `take` has it done in a thread. Scores are a matter of what a caller may
-    use alone, so that he learns nothing of what he may not.
+    use alone, so that they learn nothing of what they may not.
 
     Args:
         open_embedder: returns what embeds, the ranker's own; None compares words alone.
@@ -93,8 +91,6 @@ class CapabilityRouter:
         self._lock = threading.Lock()
         self._preparing: Future[None] | None = None
         self._threads = ThreadPoolExecutor(2, "route")
-        # Of its own, so that words are not kept waiting by a model that hangs.
-        self._threads_for_words = ThreadPoolExecutor(1, "route-words")
         self._notice = FallbackNotice("capabilities are routed by words alone")
 
     @property
@@ -110,11 +106,7 @@ class CapabilityRouter:
         return "the triggers are not read yet" if self._ready is None else self._ready.cause
 
     def take(self, triggers: Triggers) -> None:
-        """Take what there is now; returns at once, and what changed is made ready behind.
-
-        Args:
-            triggers: by capability, the sentences that call for it.
-        """
+        """Take what there is now; returns at once, and what changed is made ready behind."""
         given = {name: tuple(texts) for name, texts in triggers.items() if texts}
         with self._lock:
             if not self._off and given != self._triggers:
@@ -127,12 +119,7 @@ class CapabilityRouter:
             await asyncio.wrap_future(preparing)
 
     async def route(self, text: str, usable: frozenset[str]) -> Route:
-        """Return where a user's words lead; never fails, and blocks nothing.
-
-        Args:
-            text: what he says.
-            usable: the capabilities that he may use.
-        """
+        """Return where a user's words lead among the capabilities that they may use; never fails, blocks nothing."""
         ready = self._ready
         if ready is None:
             return Route(cause=self.cause)
@@ -161,21 +148,16 @@ class CapabilityRouter:
                 self._notice.failed("vectors take too long")
             except (RankerError, UnicodeError) as error:
                 self._notice.failed(str(error))
-        return await loop.run_in_executor(self._threads_for_words, partial(_by_words, ready.index, text, usable))
+        return await in_daemon_thread(partial(_by_words, ready.index, text, usable))  # not behind a model that hangs
 
     def close(self) -> None:
         """Let the threads end."""
-        for threads in (self._threads, self._threads_for_words):
-            threads.shutdown(wait=False, cancel_futures=True)
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     # -- in threads ----------------------------------------------------------------------------------------------
 
     def _by_meaning(self, ready: _Ready, text: str, usable: frozenset[str]) -> Route:
-        """Return a route by vectors and words.
-
-        Raises:
-            RankerError: the message can't be embedded.
-        """
+        """Return a route by vectors and words; `RankerError` where the message can't be embedded."""
         intent = intent_text(text)
         embedder = ready.embedder
         if embedder is None or is_too_short(intent):
@@ -220,24 +202,24 @@ class CapabilityRouter:
         """Have triggers compared: at the first time by words until their vectors are there."""
         self._retry_at = float("inf")
         if self._open_embedder is None or not triggers:
-            self._ready = _ready(triggers, TriggerIndex(triggers))
+            self._ready = _Ready(TriggerIndex(triggers))
             return
         if self._ready is None:
-            self._ready = _ready(triggers, TriggerIndex(triggers), cause="routed by words until vectors are there")
+            self._ready = _Ready(TriggerIndex(triggers), cause="routed by words until vectors are there")
         try:
             embedder = self._open_embedder()
             if (model := embedder.provider.name) not in BY_MODEL:
                 cause = f"routed by words alone: no gate was measured for the model {model!r}"
-                self._ready = _ready(triggers, TriggerIndex(triggers), cause=cause)
+                self._ready = _Ready(TriggerIndex(triggers), cause=cause)
                 return
             vectors = embedder.embed(distinct_triggers(triggers), "query")
             examples = embedder.embed(EXAMPLES, "query")
         except RankerError as error:
             self._retry_at = time.monotonic() + self._retry_s
             self._notice.failed(str(error))
-            self._ready = _ready(triggers, TriggerIndex(triggers), cause="routed by words alone")
+            self._ready = _Ready(TriggerIndex(triggers), cause="routed by words alone")
         else:
-            self._ready = _ready(triggers, TriggerIndex(triggers, vectors, examples), embedder)
+            self._ready = _Ready(TriggerIndex(triggers, vectors, examples), embedder)
             self._notice.worked()
 
 
@@ -257,10 +239,6 @@ def _by_words(index: TriggerIndex, text: str, usable: frozenset[str]) -> Route:
     if is_too_short(intent):
         return Route(cause=f"fewer than {LEAST_CHARACTERS} characters were said")
     return routed(index.view(usable).by_words(intent), BY_WORDS, n_said(intent), by_words=True)
-
-
-def _ready(triggers: Triggers, index: TriggerIndex, embedder: Embedder | None = None, cause: str = "") -> _Ready:
-    return _Ready(triggers, index, embedder, cause, BoundedCache(_ROUTES_BYTES, _weigh))
 
 
 def _key(text: str) -> bytes:

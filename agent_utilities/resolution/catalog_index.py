@@ -58,15 +58,7 @@ class CatalogIndex:
     def answer(
         self, question: Question, literal: Sequence[str], ranking: Ranking, cause: str, *, is_temporary: bool = False
     ) -> Resolution:
-        """Return what a ranking of the tools in scope comes to, together with the literal matches.
-
-        Args:
-            question: what was asked.
-            literal: names of the tools in scope that bear the query as it stands.
-            ranking: best first.
-            cause: why the ranking is less than it could be; empty where it isn't.
-            is_temporary: whether that may be over at the next request.
-        """
+        """Return what a ranking of the tools in scope comes to, together with the literal matches."""
         answer = combined_answer(question, literal, self._tools(ranking), ranking.n_claimed)
         why_none = "" if answer.tools else ranking.why_none
         return replace(answer, cause=", ".join(filter(None, (cause, why_none))), is_temporary=is_temporary)

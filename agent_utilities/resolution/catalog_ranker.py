@@ -33,11 +33,6 @@ class CatalogRanker:
 
     Nothing is indexed on the request path: `offer` takes a catalog, `run` indexes it in a thread and swaps it in.
     Where vectors can't be had, words alone are used, and they are tried again after a while.
-
-    Args:
-        lexical: ranks by words.
-        better: ranks by more than that, or None.
-        retry_s: seconds between tries to have vectors.
     """
 
     def __init__(self, lexical: Ranker, better: Ranker | None = None, *, retry_s: float = _RETRY_S) -> None:
@@ -92,12 +87,7 @@ class CatalogRanker:
     # -- indexing, in the background ---------------------------------------------------------------------------------
 
     def offer(self, digest: str, documents: Sequence[ToolDocument]) -> None:
-        """Take a catalog to be indexed in the background; nothing is done where it is the one offered last.
-
-        Args:
-            digest: the same for equal catalogs.
-            documents: its tools, no name twice.
-        """
+        """Take a catalog to be indexed in the background; nothing is done where it is the one offered last."""
         if self._offered is None or self._offered[0] != digest:
             self._offered = digest, documents
             self.settled.clear()

@@ -23,15 +23,7 @@ _ALONE_S = 5.0
 
 
 class GraphReader:
-    """Reads from a graph; what matches is remembered.
-
-    Args:
-        graph: the backend.
-        memo: remembers.
-        limits: how long statements may take.
-        clock: monotonic seconds, for pauses after failures.
-        fallback: what callers get while the graph does not answer, for the log.
-    """
+    """Reads from a graph; what matches is remembered."""
 
     def __init__(self, graph: ToolGraph, memo: Memo, limits: Limits, clock: Callable[[], float], fallback: str) -> None:
         self.cause: Cause | None = "being filled"
@@ -54,12 +46,7 @@ class GraphReader:
             return GraphError("being filled", "not running")
 
     async def ask(self, read: Callable[[], Awaitable[_T]], key: Key | None = None) -> _T | GraphError:
-        """Return what some statements bring, or why they bring nothing; never fails.
-
-        Args:
-            read: runs the statements.
-            key: under which it is remembered what they bring, or that they are too much for the graph.
-        """
+        """Return what some statements bring, or why they bring nothing; never fails."""
         try:
             async with asyncio.timeout(self._limits.statement_s):
                 await self._places.acquire()

@@ -45,10 +45,6 @@ class LearnedIndexes:
 
     The index of the catalog stays as it is; what lies over it is small, and is made anew where either changes. Until
     then, and where it can't be made, the catalog is ranked without. Of the scopes those used last are kept.
-
-    Args:
-        retry_s: seconds between tries to have the vectors of past requests.
-        max_bytes: what all scopes may take together.
     """
 
     def __init__(self, retry_s: float, max_bytes: int = LEARNED_BYTES) -> None:
@@ -95,11 +91,7 @@ class LearnedIndexes:
         self.idle.set()
 
     async def run(self, current: Callable[[], CatalogIndex | None]) -> None:
-        """Learn what is known until cancelled.
-
-        Args:
-            current: returns the newest index of the catalog; None while there is none.
-        """
+        """Learn what is known until cancelled."""
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._retry_s if self._lacking_vectors else None):

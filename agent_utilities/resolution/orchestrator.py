@@ -8,9 +8,8 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
-from agent_utilities.graph.base import Cause, GraphError, ToolGraph
+from agent_utilities.graph.base import GraphError, ToolGraph
 from agent_utilities.graph.matching import (
     Matches,
     match_literally,
@@ -90,9 +89,8 @@ class DynamicToolOrchestrator:
         self.n_reads = 0
         """How many queries were asked of the graph; one whose words stand nowhere together may take two statements."""
         fallback = "every permitted tool is shown" if ranker is None else "the ranker alone answers"
-        self._reader = GraphReader(graph, self.memo, limits, clock, fallback)
-        self._refresher = Refresher(graph, server, introspect, self._reader, limits, edges, now, ttl_hours)
-        self.first_try_done = self._refresher.first_try_done
+        self.reader = GraphReader(graph, self.memo, limits, clock, fallback)
+        self.refresher = Refresher(graph, server, introspect, self.reader, limits, edges, now, ttl_hours)
 
     # -- answering ---------------------------------------------------------------------------------------------------
 
@@ -104,28 +102,20 @@ class DynamicToolOrchestrator:
         deadline: Deadline | None = None,
         trail: Trail = NO_TRAIL,
     ) -> Resolution:
-        """Return the answer to a query on the server's tools; never fails, never waits past the deadline.
-
-        Args:
-            query: the user's words.
-            scope: the tools that the caller may use; None for all.
-            limit: the most to name; None for all.
-            deadline: until when to wait, where the caller has waited already; a new one otherwise.
-            trail: what the caller did before; neighbours are told of the first of the tools that it is near to.
-        """
+        """Return the answer to a query on the server's tools; never fails, never waits past the deadline."""
         if not (text := normalise(query)):
             return UNRESOLVED
-        state, edition = self._refresher.state, self._refresher.edition(with_edges=bool(trail.near))
+        state, edition = self.refresher.state, self.refresher.edition(with_edges=bool(trail.near))
         version = self._ranker.version_for(trail.scope) if self._ranker is not None else ""
         question = Question(query, text, scope, limit, trail, edition, version)
         if state is None:
-            self._refresher.open_now()
+            self.refresher.open_now()
         answer = await self._found(question, deadline or Deadline.after(self._deadline_s))
         if state is None:
             return answer
         # Whoever waited may find that a refresh is over by now, and starts no other.
-        self._refresher.refresh_if_stale()
-        is_stale = answer.status == "fresh" and self._refresher.is_stale(state)
+        self.refresher.refresh_if_stale()
+        is_stale = answer.status == "fresh" and self.refresher.is_stale(state)
         return replace(answer, status="stale") if is_stale else answer
 
     async def _found(self, question: Question, deadline: Deadline) -> Resolution:
@@ -145,7 +135,7 @@ class DynamicToolOrchestrator:
         try:
             return await self._ask(question, deadline)
         except Exception as failure:  # a flight that raised would end the whole task group
-            return unavailable(self._reader.failed(GraphError("failed", repr(failure))).cause)
+            return unavailable(self.reader.failed(GraphError("failed", repr(failure))).cause)
 
     async def _ask(self, question: Question, deadline: Deadline) -> Resolution:
         """Ask graph and ranker, and remember the answer; without the graph, that of the ranker alone."""
@@ -169,8 +159,8 @@ class DynamicToolOrchestrator:
     async def _match(self, question: Question, deadline: Deadline) -> Matches | GraphError:
         """Return what matches in the graph, or why it can't be asked; in time for the ranker to answer without it."""
         if not question.edition:
-            return GraphError(self.cause or "being filled", "not filled yet")
-        trail = question.trail if self._refresher.knows_edges and question.trail.near else NO_TRAIL
+            return GraphError(self.reader.cause or "being filled", "not filled yet")
+        trail = question.trail if self.refresher.knows_edges and question.trail.near else NO_TRAIL
 
         async def read() -> Matches:
             self.n_reads += 1
@@ -180,7 +170,7 @@ class DynamicToolOrchestrator:
 
         key = Key("literal", question.text, question.edition, trail=trail)
         until = deadline.share(GRAPH_SHARE) if question.ranker_version else deadline
-        return await self._reader.matches(key, read, until)
+        return await self.reader.matches(key, read, until)
 
     async def _rank(self, question: Question, deadline: Deadline) -> Ranked | None:
         """Return what the ranker finds; None where there is none, or it can't rank."""
@@ -202,14 +192,14 @@ class DynamicToolOrchestrator:
         else:
             if not literal:
                 key = Key("terms", question.text, question.edition)
-                by_term = await self._reader.matches(
+                by_term = await self.reader.matches(
                     key, lambda: match_terms(self.graph, self._server, question.text), deadline
                 )
                 if isinstance(by_term, GraphError):
                     return by_term
                 literal, found_any = names_of(by_term, permitted), bool(by_term.by_term)
             answer = literal_answer(literal, question.limit, UNRANKED if self._ranker is not None else "")
-        if not found_any and (error := await self._reader.ask(self._refresher.check_held)) is not None:
+        if not found_any and (error := await self.reader.ask(self.refresher.check_held)) is not None:
             return error
         return replace(answer, neighbours=neighbours)
 
@@ -217,11 +207,6 @@ class DynamicToolOrchestrator:
         if not answer.is_temporary:
             self.memo.keep(key, answer)
         return answer
-
-    @property
-    def cause(self) -> Cause | None:
-        """Why the graph does not answer, or None while it does."""
-        return self._reader.cause
 
     # -- in the background -------------------------------------------------------------------------------------------
 
@@ -231,7 +216,7 @@ class DynamicToolOrchestrator:
             async with asyncio.TaskGroup() as group:
                 self.memo.flights.group = group
                 try:
-                    await self._refresher.run()
+                    await self.refresher.run()
                 finally:
                     self.memo.flights.group = None
         finally:
@@ -243,33 +228,7 @@ class DynamicToolOrchestrator:
 
     async def filled(self, deadline: Deadline) -> None:
         """Wait for the first try to fill the graph, no longer than the deadline."""
-        self.open_now()
+        self.refresher.open_now()
         with suppress(TimeoutError):
             async with deadline.timeout():
-                await self.first_try_done.wait()
-
-    def open_now(self) -> None:
-        """Open the graph and list the tools without waiting for the server to settle; waits for neither."""
-        self._refresher.open_now()
-
-    def tools_changed(self) -> None:
-        """Bring the tools into the graph anew, behind everything."""
-        self._refresher.tools_changed()
-
-    def edges_changed(self) -> None:
-        """Bring in which tools go together, behind everything: the log of calls has grown."""
-        self._refresher.edges_changed()
-
-    @property
-    def n_refreshes(self) -> int:
-        """How many refreshes were started, the first fill counted."""
-        return self._refresher.n_refreshes
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether nothing is being filled or refreshed."""
-        return self._refresher.is_idle
-
-    def health(self) -> dict[str, Any]:
-        """Return what `/ready` tells of the graph."""
-        return self._refresher.health()
+                await self.refresher.first_try_done.wait()

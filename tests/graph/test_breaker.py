@@ -30,7 +30,7 @@ async def test_opens_after_three_failures_and_half_opens_for_one(tmp_path: Path)
         assert await orchestrator.resolve("dns") == Resolution.of_names("fresh", ("dns_read",)), (
             "the cache still answers"
         )
-        assert orchestrator.health()["cause"] == "failed"
+        assert orchestrator.refresher.health()["cause"] == "failed"
 
         seconds[0] += 5.1
         for number in range(10):
@@ -42,7 +42,7 @@ async def test_opens_after_three_failures_and_half_opens_for_one(tmp_path: Path)
         seconds[0] += 5.1
         assert await orchestrator.resolve("dns_") == Resolution.of_names("fresh", ("dns_read",))
         assert await orchestrator.resolve("again") == Resolution("no_match")
-        assert "cause" not in orchestrator.health()
+        assert "cause" not in orchestrator.refresher.health()
 
 
 async def test_one_warning_when_it_fails_and_one_line_when_it_answers(

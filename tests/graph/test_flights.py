@@ -58,7 +58,7 @@ async def test_a_driver_that_fails_while_it_is_probed_leaves_the_orchestrator_ru
         graph.hold(reads=True)
         graph.is_cut = True
         assert await orchestrator.resolve("dns") == Resolution("unavailable", cause="too slow")
-        assert orchestrator.health()["cause"] == "too slow"
+        assert orchestrator.refresher.health()["cause"] == "too slow"
         graph.release()
         graph.is_cut = False
         assert await orchestrator.resolve("dns") == Resolution.of_names("fresh", ("dns_read",))
@@ -74,11 +74,11 @@ async def test_nothing_found_in_a_graph_that_then_hangs_is_asked_again(
         assert await orchestrator.resolve("nonesuch", limit=1) == Resolution("no_match")
         graph.hold(reads=True)
         assert await orchestrator.resolve("nonesuch", limit=2) == Resolution("no_match", cause="graph too slow")
-        await until(lambda: orchestrator.cause is not None, "the flight is over")
-        assert orchestrator.health()["cause"] == "too slow"
+        await until(lambda: orchestrator.reader.cause is not None, "the flight is over")
+        assert orchestrator.refresher.health()["cause"] == "too slow"
         graph.release()
         assert await orchestrator.resolve("nonesuch", limit=2) == Resolution("no_match")
-        assert "cause" not in orchestrator.health()
+        assert "cause" not in orchestrator.refresher.health()
 
 
 async def test_what_a_ranker_could_not_rank_says_so_and_is_ranked_the_next_time(tmp_path: Path) -> None:
@@ -113,14 +113,14 @@ async def test_what_was_read_while_tools_changed_is_not_taken_for_what_they_were
         graph.reached.clear()
         graph.told.clear()
         live.tools = both[:1]
-        orchestrator.tools_changed()
+        orchestrator.refresher.tools_changed()
         await graph.reached.wait()
         await orchestrator.resolve("read")
         graph.told.set()
-        await until(lambda: orchestrator.is_idle, "refreshed")
+        await until(lambda: orchestrator.refresher.is_idle, "refreshed")
         live.tools = both
-        orchestrator.tools_changed()
-        await until(lambda: orchestrator.is_idle, "refreshed again")
+        orchestrator.refresher.tools_changed()
+        await until(lambda: orchestrator.refresher.is_idle, "refreshed again")
         assert (await orchestrator.resolve("read")).names == ("dns_read", "git_read")
 
 
@@ -137,4 +137,4 @@ async def test_a_query_from_before_a_halt_is_no_failure_of_a_graph_that_answers_
         assert (await orchestrator.resolve("history")).status == "fresh"
         graph.hold(reads=True)
         assert (await late).cause == "too slow"
-        assert "cause" not in orchestrator.health()
+        assert "cause" not in orchestrator.refresher.health()

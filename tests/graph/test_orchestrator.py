@@ -25,6 +25,12 @@ pytestmark = pytest.mark.anyio
 TOOLS = [record("dns_read", "dns"), record("git_read", "git", ["tagged"])]
 
 
+@pytest.fixture
+def new_graph(tmp_path: Path) -> NewGraph:
+    """Makes embedded graphs of one file: how backends differ is for the tests of matches, syncs and gateways."""
+    return lambda: EmbeddedGraph(tmp_path / "g.lbdb")
+
+
 class TestStatus:
     async def test_a_blank_query_is_off(self, new_graph: NewGraph) -> None:
         orchestrator = patient(new_graph(), Live(TOOLS))
@@ -42,9 +48,9 @@ class TestStatus:
             await graph.reached.wait()
             # The graph is held until further down: whoever waited for it would wait for ever.
             assert await orchestrator.resolve("dns") == Resolution("unavailable", cause="being filled")
-            assert orchestrator.health()["status"] == "filling"
+            assert orchestrator.refresher.health()["status"] == "filling"
             graph.release()
-            await until(lambda: orchestrator.health()["status"] == "ready", "filled")
+            await until(lambda: orchestrator.refresher.health()["status"] == "ready", "filled")
             assert await orchestrator.resolve("dns") == Resolution.of_names("fresh", ("dns_read",))
 
     async def test_a_query_opens_a_graph_that_waits_for_the_server_to_settle(self, new_graph: NewGraph) -> None:
@@ -54,12 +60,12 @@ class TestStatus:
             await asyncio.sleep(0)
             assert graph.n_reads == 0
             assert await orchestrator.resolve("dns") == Resolution("unavailable", cause="being filled")
-            await until(lambda: orchestrator.health()["status"] == "ready", "filled")
+            await until(lambda: orchestrator.refresher.health()["status"] == "ready", "filled")
 
     async def test_a_settled_server_opens_its_graph_without_a_query(self, new_graph: NewGraph) -> None:
         orchestrator = patient(new_graph(), Live(TOOLS), limits=Limits(settle_s=0.01))
         async with running(orchestrator, wait=False):
-            await until(lambda: orchestrator.health()["status"] == "ready", "filled")
+            await until(lambda: orchestrator.refresher.health()["status"] == "ready", "filled")
 
     async def test_answered_is_fresh_and_nothing_found_is_no_match(self, new_graph: NewGraph) -> None:
         orchestrator = patient(new_graph(), Live(TOOLS))
@@ -76,7 +82,7 @@ class TestStatus:
         live.hold()
         orchestrator = patient(new_graph(), live)
         async with running(orchestrator, wait=False):
-            await until(lambda: orchestrator.cause is None, "opened")
+            await until(lambda: orchestrator.reader.cause is None, "opened")
             assert await orchestrator.resolve("dns") == Resolution.of_names("fresh", ("dns_read",))
             live.release()
 
@@ -133,8 +139,8 @@ class TestChange:
         async with running(orchestrator):
             assert await orchestrator.resolve("dns") == Resolution.of_names("fresh", ("dns_read",))
             live.tools = [record("dns_write", "dns"), *TOOLS[1:]]
-            orchestrator.tools_changed()
-            await until(lambda: orchestrator.n_refreshes == 2 and orchestrator.is_idle, "refreshed")
+            orchestrator.refresher.tools_changed()
+            await until(lambda: orchestrator.refresher.n_refreshes == 2 and orchestrator.refresher.is_idle, "refreshed")
             assert await orchestrator.resolve("dns") == Resolution.of_names("fresh", ("dns_write",))
 
     async def test_a_change_during_a_refresh_is_followed_by_another(self, new_graph: NewGraph) -> None:
@@ -142,25 +148,26 @@ class TestChange:
         orchestrator = patient(graph, live)
         async with running(orchestrator):
             graph.hold(writes=True)
-            orchestrator.tools_changed()
+            orchestrator.refresher.tools_changed()
             await graph.reached.wait()
             live.tools = [record("late", "dns")]
             for _ in range(3):
-                orchestrator.tools_changed()
+                orchestrator.refresher.tools_changed()
             graph.release()
-            await until(lambda: orchestrator.n_refreshes == 3 and orchestrator.is_idle, "refreshed")
+            await until(lambda: orchestrator.refresher.n_refreshes == 3 and orchestrator.refresher.is_idle, "refreshed")
             assert await orchestrator.resolve("dns") == Resolution.of_names("fresh", ("late",))
 
     async def test_changes_that_come_fast_wait_for_their_turn_together(self) -> None:
         orchestrator = patient(EmbeddedGraph(None), Live(TOOLS), limits=Limits(refresh_gap_s=3600))
         async with running(orchestrator):
-            await until(lambda: orchestrator.is_idle, "filled")
-            orchestrator.tools_changed()
-            await until(lambda: orchestrator.n_refreshes == 2 and orchestrator.is_idle, "refreshed at once")
+            await until(lambda: orchestrator.refresher.is_idle, "filled")
+            orchestrator.refresher.tools_changed()
+            refresher = orchestrator.refresher
+            await until(lambda: refresher.n_refreshes == 2 and refresher.is_idle, "refreshed at once")
             for _ in range(3):
-                orchestrator.tools_changed()
+                orchestrator.refresher.tools_changed()
                 await asyncio.sleep(0)
-            assert (orchestrator.n_refreshes, orchestrator.is_idle) == (2, False)
+            assert (orchestrator.refresher.n_refreshes, orchestrator.refresher.is_idle) == (2, False)
 
     async def test_a_change_during_the_first_fill_is_followed_by_another(self, new_graph: NewGraph) -> None:
         live, graph = Live(TOOLS), Held(new_graph(), writes=True)
@@ -172,7 +179,7 @@ class TestChange:
         async with running(orchestrator, wait=False):
             await graph.reached.wait()
             live.tools = [*TOOLS, record("late")]
-            orchestrator.tools_changed()
+            orchestrator.refresher.tools_changed()
             graph.release()
             await until(late_is_there, "the late tool is there", seconds=2)
 
@@ -185,11 +192,11 @@ class TestChange:
         live.hold()
         orchestrator = patient(new_graph(), live)
         async with running(orchestrator, wait=False):
-            await until(lambda: orchestrator.cause is None, "opened")
+            await until(lambda: orchestrator.reader.cause is None, "opened")
             assert (await orchestrator.resolve("dns")).status == "stale"
             await asyncio.sleep(0)
             await asyncio.sleep(0)
-            assert orchestrator.n_refreshes == 1
+            assert orchestrator.refresher.n_refreshes == 1
             live.release()
 
     async def test_a_change_while_the_graph_is_down_reaches_it_later(self, tmp_path: Path) -> None:
@@ -202,8 +209,8 @@ class TestChange:
         async with running(orchestrator):
             await graph.close()
             live.tools = [*TOOLS, record("late", "dns")]
-            orchestrator.tools_changed()
-            await until(lambda: orchestrator.n_refreshes > 2, "failed, and tried again")
+            orchestrator.refresher.tools_changed()
+            await until(lambda: orchestrator.refresher.n_refreshes > 2, "failed, and tried again")
             await graph.open()
             await until(late_is_there, "the late tool is there", seconds=2)
 
@@ -226,15 +233,16 @@ class TestFill:
 
         orchestrator = patient(new_graph(), Flaky(TOOLS))
         async with running(orchestrator, wait=False) as task:
-            await until(lambda: task.done() or orchestrator.health()["status"] == "ready", "filled", seconds=5)
+            refresher = orchestrator.refresher
+            await until(lambda: task.done() or refresher.health()["status"] == "ready", "filled", seconds=5)
             assert not task.done()
 
     async def test_tools_that_change_before_it_can_be_opened_are_introspected_at_once(self) -> None:
         graph, live = FailingGraph("unreachable"), Live(TOOLS)
         orchestrator = patient(graph, live, limits=Limits(retry_s=(3600,)))
         async with running(orchestrator, wait=False):
-            await orchestrator.first_try_done.wait()
-            orchestrator.tools_changed()
+            await orchestrator.refresher.first_try_done.wait()
+            orchestrator.refresher.tools_changed()
             await until(lambda: live.n_calls == 2, "introspected", seconds=5)
 
     async def test_a_tool_set_of_any_size_is_held_whole(self, graph: ToolGraph) -> None:
@@ -302,7 +310,7 @@ class TestRanked:
             for _ in range(5):
                 answer = await orchestrator.resolve("what changed")
                 assert (answer.status, answer.names) == ("ranked", ("git_read",))
-                assert answer.cause == f"graph {orchestrator.cause}"
+                assert answer.cause == f"graph {orchestrator.reader.cause}"
             assert ranker.n_asked == 1
             ranker.works = False
             assert (await orchestrator.resolve("another")).status == "unavailable"
@@ -315,6 +323,6 @@ class TestRanked:
             answer = await orchestrator.resolve("what changed")
             assert (answer.status, answer.names, answer.cause) == ("ranked", ("git_read",), "graph being filled")
             graph.release()
-            await until(lambda: orchestrator.cause is None, "filled")
+            await until(lambda: orchestrator.reader.cause is None, "filled")
             answer = await orchestrator.resolve("what changed")
             assert (answer.status, answer.names, answer.cause) == ("fresh", ("git_read",), "")

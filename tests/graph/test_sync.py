@@ -75,6 +75,7 @@ class TestSync:
         assert await server_state(graph, "s") == before
         assert await held(graph, "s") == expected([record("a")], "s")
 
+    @pytest.mark.parametrize("backend", ["embedded"], indirect=True)  # our own logic alone
     async def test_statements_are_taken_one_at_a_time_and_can_be_taken_again(self, graph: ToolGraph) -> None:
         """So that few rows are held at once, and a write that fails can be tried again elsewhere."""
         watched = Held(graph)
@@ -199,6 +200,7 @@ class TestManyServers:
         assert await held(graph, "one") == []
         assert await held(graph, "two") == expected([record("a"), record("b")], "two")
 
+    @pytest.mark.parametrize("backend", ["embedded"], indirect=True)  # our own logic alone
     async def test_an_unknown_server_has_no_state(self, graph: ToolGraph) -> None:
         assert await server_state(graph, "nobody") is None
         await forget(graph, "nobody")

@@ -93,7 +93,8 @@ async def running(orchestrator: DynamicToolOrchestrator, *, wait: bool = True) -
     task = asyncio.create_task(orchestrator.run())
     try:
         if wait:
-            await until(lambda: task.done() or (orchestrator.n_refreshes and orchestrator.cause is None), "filled")
+            reader, refresher = orchestrator.reader, orchestrator.refresher
+            await until(lambda: task.done() or (refresher.n_refreshes and reader.cause is None), "filled")
         yield task
     finally:
         task.cancel()

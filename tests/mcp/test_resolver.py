@@ -21,6 +21,7 @@ from fastmcp.tools.base import Tool
 from agent_utilities import AgentServer, create_mcp_server, selection_meta
 from agent_utilities.errors import SettingsError
 from agent_utilities.mcp.fastmcp_internals import is_over_stdio
+from agent_utilities.resolution.refresher import Refresher
 from agent_utilities.selection.model import UNRESOLVED
 from agent_utilities.selection.parse import read_meta
 from tests.graph.wrapped import until
@@ -67,7 +68,7 @@ async def asked(server: AgentServer) -> AsyncIterator[httpx2.AsyncClient]:
         await until(lambda: resolver.orchestrator, "started")
         assert resolver.orchestrator is not None
         await resolver.wait_for_tools()
-        await until(lambda: resolver.orchestrator and resolver.orchestrator.cause is None, "filled")
+        await until(lambda: resolver.orchestrator and resolver.orchestrator.reader.cause is None, "filled")
         await until(lambda: resolver._ranker is None or resolver._ranker.version, "indexed")
         yield client
 
@@ -80,6 +81,12 @@ async def answer(client: httpx2.AsyncClient, query: str, user: str = "") -> dict
 
 def names(found: dict[str, Any]) -> list[str]:
     return [tool["name"] for tool in found["tools"]]
+
+
+def refresher_of(server: AgentServer) -> Refresher:
+    orchestrator = query_of(server).resolver.orchestrator
+    assert orchestrator is not None
+    return orchestrator.refresher
 
 
 class TestToolsWithTheirOwnAuth:
@@ -124,13 +131,12 @@ class TestToolsWithTheirOwnAuth:
         growing = Growing()
         server.add_provider(growing)
         async with asked(server) as client:
-            orchestrator = query_of(server).resolver.orchestrator
-            assert orchestrator is not None
-            await until(lambda: orchestrator.is_idle, "filled")
+            refresher = refresher_of(server)
+            await until(lambda: refresher.is_idle, "filled")
             growing.tools.append(Tool.from_function(fly, name="unannounced"))
-            n_refreshes = orchestrator.n_refreshes
+            n_refreshes = refresher.n_refreshes
             await client.get("/tools", headers={"authorization": "Bearer admin"})
-            await until(lambda: orchestrator.n_refreshes > n_refreshes and orchestrator.is_idle, "refreshed")
+            await until(lambda: refresher.n_refreshes > n_refreshes and refresher.is_idle, "refreshed")
             top = await client.get("/tools?q=fly&top_k=1", headers={"authorization": "Bearer user"})
             assert top.json()["selection"]["left_out"] == 1
 
@@ -239,22 +245,21 @@ class TestToolsThatComeUnannounced:
         server = create_mcp_server("reloading", environ=unhurried(tmp_path, "off"))
         server.add_provider(FileSystemProvider(tmp_path, reload=True))
         async with asked(server) as client:
-            orchestrator = query_of(server).resolver.orchestrator
-            assert orchestrator is not None
-            await until(lambda: orchestrator.is_idle and not server.changes.pending, "settled")
-            n_refreshes = orchestrator.n_refreshes
+            refresher = refresher_of(server)
+            await until(lambda: refresher.is_idle and not server.changes.pending, "settled")
+            n_refreshes = refresher.n_refreshes
             for _ in range(3):
                 assert names((await client.get("/tools")).json()) == ["balloon"]
-            await until(lambda: orchestrator.n_refreshes > n_refreshes, "refreshed for the callers' lists")
+            await until(lambda: refresher.n_refreshes > n_refreshes, "refreshed for the callers' lists")
             n_lists = 0
 
             def settled() -> bool:
                 nonlocal n_lists
-                n_lists = n_lists + 1 if orchestrator.is_idle and not server.changes.pending else 0
+                n_lists = n_lists + 1 if refresher.is_idle and not server.changes.pending else 0
                 return n_lists > 50
 
             await until(settled, "nothing follows from a refresh")
-            assert orchestrator.n_refreshes <= n_refreshes + 2, "one at once, and one for all lists since"
+            assert refresher.n_refreshes <= n_refreshes + 2, "one at once, and one for all lists since"
 
     async def test_a_tool_that_was_brought_in_starts_no_further_refresh(self, tmp_path: Path) -> None:
         server = create_mcp_server("growing", environ=unhurried(tmp_path, "off"))
@@ -262,40 +267,37 @@ class TestToolsThatComeUnannounced:
         growing = Growing()
         server.add_provider(growing)
         async with asked(server) as client:
-            orchestrator = query_of(server).resolver.orchestrator
-            assert orchestrator is not None
+            refresher = refresher_of(server)
             growing.tools.append(Tool.from_function(fly, name="rocket"))
             await client.get("/tools")
-            await until(lambda: orchestrator.n_refreshes == 2 and orchestrator.is_idle, "refreshed")
+            await until(lambda: refresher.n_refreshes == 2 and refresher.is_idle, "refreshed")
             for _ in range(3):
                 await client.get("/tools")
-            assert orchestrator.n_refreshes == 2
+            assert refresher.n_refreshes == 2
 
     async def test_a_tool_that_only_callers_have_is_looked_for_once(self, tmp_path: Path) -> None:
         server = create_mcp_server("personal", environ=unhurried(tmp_path, "off"))
         server.tool(fly, name="balloon")
         server.add_provider(Personal())
         async with asked(server) as client:
-            orchestrator = query_of(server).resolver.orchestrator
-            assert orchestrator is not None
-            await until(lambda: orchestrator.is_idle, "filled")
-            n_refreshes = orchestrator.n_refreshes
+            refresher = refresher_of(server)
+            await until(lambda: refresher.is_idle, "filled")
+            n_refreshes = refresher.n_refreshes
             for _ in range(4):
                 await client.get("/tools")
-                await until(lambda: orchestrator.n_refreshes > n_refreshes and orchestrator.is_idle, "refreshed")
-            assert orchestrator.n_refreshes == n_refreshes + 1
+                await until(lambda: refresher.n_refreshes > n_refreshes and refresher.is_idle, "refreshed")
+            assert refresher.n_refreshes == n_refreshes + 1
 
     async def test_a_change_that_is_told_of_costs_one_refresh(self, tmp_path: Path) -> None:
         server = create_mcp_server("told", environ=unhurried(tmp_path, "off"))
         server.tool(fly, name="balloon")
         async with asked(server) as client:
-            orchestrator = query_of(server).resolver.orchestrator
-            assert orchestrator is not None
-            await until(lambda: orchestrator.is_idle, "filled")
-            n_refreshes = orchestrator.n_refreshes
+            refresher = refresher_of(server)
+            await until(lambda: refresher.is_idle, "filled")
+            n_refreshes = refresher.n_refreshes
             server.tool(fly, name="rocket")
-            await until(lambda: orchestrator.n_refreshes > n_refreshes and orchestrator.is_idle, "refreshed")
-            assert orchestrator.n_refreshes == n_refreshes + 1
+            await until(lambda: refresher.n_refreshes > n_refreshes and refresher.is_idle, "refreshed")
+            assert refresher.n_refreshes == n_refreshes + 1
             assert names(await answer(client, "rocket")) == ["rocket"]
 
     async def test_a_list_that_never_stays_the_same_is_refreshed_once_for_each_caller_that_lists(
@@ -304,13 +306,12 @@ class TestToolsThatComeUnannounced:
         server = create_mcp_server("fickle", environ=unhurried(tmp_path, "off"))
         server.add_provider(Fickle())
         async with asked(server) as client:
-            orchestrator = query_of(server).resolver.orchestrator
-            assert orchestrator is not None
-            await until(lambda: orchestrator.is_idle, "filled")
-            n_refreshes = orchestrator.n_refreshes
+            refresher = refresher_of(server)
+            await until(lambda: refresher.is_idle, "filled")
+            n_refreshes = refresher.n_refreshes
             await client.get("/tools")
-            await until(lambda: orchestrator.n_refreshes > n_refreshes and orchestrator.is_idle, "refreshed")
-            assert orchestrator.n_refreshes == n_refreshes + 1
+            await until(lambda: refresher.n_refreshes > n_refreshes and refresher.is_idle, "refreshed")
+            assert refresher.n_refreshes == n_refreshes + 1
 
 
 class TestRankedAnswers:
@@ -390,11 +391,10 @@ class TestWhatStartsNoWork:
         server = guarded(tmp_path)
         server.prompt(fly, name="brief")
         async with asked(server):
-            orchestrator = query_of(server).resolver.orchestrator
-            assert orchestrator is not None
-            await until(lambda: orchestrator.is_idle, "filled")
+            refresher = refresher_of(server)
+            await until(lambda: refresher.is_idle, "filled")
             assert [prompt.name for prompt in await server.list_prompts()] == ["brief"]
-            assert orchestrator.is_idle
+            assert refresher.is_idle
 
 
 async def test_a_query_that_comes_right_at_the_start_waits_for_graph_and_ranker(tmp_path, monkeypatch):
@@ -407,10 +407,8 @@ async def test_a_query_that_comes_right_at_the_start_waits_for_graph_and_ranker(
     async with app.router.lifespan_context(app), httpx2.AsyncClient(transport=transport, base_url="http://it") as web:
         answer = asyncio.create_task(web.get("/tools?q=kite"))
         try:
-            await until(
-                lambda: query_of(server).resolver._asked is not None and query_of(server).resolver._asked.is_set(),
-                "asked",
-            )
+            await until(lambda: query_of(server).resolver._opened is not None, "asked")
+            assert not answer.done()
         finally:
             may_go_on.set()
         assert (await answer).json()["selection"]["status"] == "fresh"

@@ -99,9 +99,8 @@ class Query(Feature):
             if settle_s is None and not self._is_made:
                 await self._needed.wait()
             resolver = await self._loaded()
-            resolver.settle_s = settle_s
             is_http = self.host.transport not in (None, "stdio")
-            await resolver.run(in_daemon_thread(load_comparison) if is_http else None)
+            await resolver.run(in_daemon_thread(load_comparison) if is_http else None, settle_s)
         finally:
             self._needed = None
             if self._is_made:
@@ -144,12 +143,7 @@ class Query(Feature):
         return preferences.answered_by(await self.resolution_of(request, preferences.most_shown))
 
     async def resolution_of(self, request: Request, limit: int | None) -> Resolution:
-        """Return the answer to a request's query; never fails, and waits no longer than the deadline.
-
-        Args:
-            request: holds the query, and what may answer it.
-            limit: the most tools to name; None for all.
-        """
+        """Return the answer to a request's query; never fails, and waits no longer than the deadline."""
         query = request.verdict.preferences.query
         if query is None:
             return UNRESOLVED
@@ -178,14 +172,7 @@ class Query(Feature):
         await resolver.wait_to_search(Deadline.after(_SEARCH_S))
 
     async def search(self, request: Request, words: str, names: frozenset[str], limit: int) -> Resolution:
-        """Return the best of some tools for words, whether or not they answer them; never fails.
-
-        Args:
-            request: permits the tools.
-            words: what is sought.
-            names: the tools to search; the whole scope of the request where it is as many.
-            limit: the most to name.
-        """
+        """Return the best of some tools for words, whether or not they answer them; never fails."""
         deadline = Deadline.after(_SEARCH_S)
         resolver = await self._loaded()
         await resolver.wait_to_search(deadline)

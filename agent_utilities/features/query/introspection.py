@@ -57,12 +57,7 @@ class Introspected:
 
 
 class Introspection:
-    """Lists a server's tools for graph and ranker, past bounds and `auth` checks: those are held where tools are shown.
-
-    Args:
-        server: the server.
-        on_news: called when a caller was listed a tool that was not introspected, or otherwise than it was.
-    """
+    """Lists a server's tools for graph and ranker, past bounds and `auth` checks: showing them holds those."""
 
     def __init__(self, server: Host, on_news: Callable[[], None]) -> None:
         self._server, self._surface = server, server.surface
