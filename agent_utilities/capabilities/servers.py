@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 
@@ -31,10 +31,10 @@ class CapabilityServers:
         notices: one line each, of what is passed over or renamed.
     """
 
-    configs: Mapping[str, UpstreamConfig] = field(default_factory=dict)
-    by_capability: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    own: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
-    unavailable: Mapping[str, str] = field(default_factory=dict)
+    configs: dict[str, UpstreamConfig] = field(default_factory=dict)
+    by_capability: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    own: dict[str, dict[str, tuple[str, ...]]] = field(default_factory=dict)
+    unavailable: dict[str, str] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
 
 
@@ -46,12 +46,10 @@ def servers_of(
     Two capabilities that bring one server share it; another server of a taken name is named `CAPABILITY_SERVER`. Of a
     capability that something is missing for, such as a variable, no server is there. Programs run in the folder.
     """
-    placed = _Placing({fold(each.name): each for each in own}, environ, folder)
+    placing = _Placing({fold(each.name): each for each in own}, environ, folder)
     for capability in capabilities.by_name.values():
-        placed.add(capability)
-    return CapabilityServers(
-        placed.configs, placed.by_capability, placed.own, placed.unavailable, tuple(placed.notices)
-    )
+        placing.add(capability)
+    return replace(placing.placed, notices=tuple(placing.notices))
 
 
 class _Placing:
@@ -60,11 +58,7 @@ class _Placing:
     def __init__(self, gateway: Mapping[str, UpstreamConfig], environ: Mapping[str, str], folder: Path) -> None:
         self._environ, self._folder = environ, folder
         self._gateway, self._by_folded_name = gateway, dict(gateway)
-        self.configs: dict[str, UpstreamConfig] = {}
-        self.by_capability: dict[str, tuple[str, ...]] = {}
-        self.own: dict[str, Mapping[str, tuple[str, ...]]] = {}
-        self.unavailable: dict[str, str] = {}
-        self.notices: list[str] = []
+        self.placed, self.notices = CapabilityServers(), list[str]()
 
     def add(self, capability: Capability) -> None:
         """Place a capability's servers, or say why it is unavailable."""
@@ -77,13 +71,13 @@ class _Placing:
         if not wrong and not configs and not own and not capability.require:
             wrong = _brings_nothing(capability)
         if wrong:
-            self.unavailable[capability.name] = one_line(wrong)
+            self.placed.unavailable[capability.name] = one_line(wrong)
             return
         self.notices += lacking
         names = [self._place(capability, config) for config in configs]
-        self.by_capability[capability.name] = tuple(names)
+        self.placed.by_capability[capability.name] = tuple(names)
         if own:
-            self.own[capability.name] = own
+            self.placed.own[capability.name] = own
 
     def _read(self, capability: Capability, servers: Sequence[CapabilityServer]) -> tuple[list[UpstreamConfig], str]:
         """Return servers as an `mcp.json` would have them, and what is wrong with any of them."""
@@ -128,15 +122,15 @@ class _Placing:
         name = next(each for each in _names(capability.name, config.name) if self._is_free(each, config))
         if name != config.name:
             self.notices.append(f"{config.source}: the name {config.name!r} is taken, and it is named {name!r}")
-        there = self.configs.get(name)
+        there = self.placed.configs.get(name)
         placed = config.model_copy(update={"name": name}) if there is None else _shared(there, config)
-        self.configs[name] = self._by_folded_name[fold(name)] = placed
+        self.placed.configs[name] = self._by_folded_name[fold(name)] = placed
         return name
 
     def _is_free(self, name: str, config: UpstreamConfig) -> bool:
         """Whether a name is nobody's, or of the same server that another capability brings."""
         there = self._by_folded_name.get(fold(name))
-        return there is None or (there.name == name and name in self.configs and _is_one(there, config))
+        return there is None or (there.name == name and name in self.placed.configs and _is_one(there, config))
 
 
 def _names(capability: str, server: str) -> Iterator[str]:

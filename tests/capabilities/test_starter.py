@@ -110,20 +110,20 @@ class TestFiles:
         assert subprocess.run(["bash", "-n", script], check=False).returncode == 0
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_bundle_is_complete_and_pins_what_it_starts(name):
-    said, server = bundle(name), bundle(name).server
-    assert 6 <= len(said.config["triggers"]) <= 8
-    assert said.config["domains"]
-    assert re.match(r"# Title: \S.*\n# Description: \S.*\.\n", said.head)
-    assert said.allowed
-    assert [each for each in said.allowed if not re.fullmatch(rf"{server['name']}:[\w-]+", each)] == []
-    packages = [each for each in server["args"] if STARTED.search(each) and not each.startswith(("-", "$"))]
-    assert packages
-    assert [each for each in packages if not PINNED.search(each)] == []
-    (required,) = said.provider["deps"]["require"]
-    script = (TAP / "deps" / f"{required}.sh").read_text(encoding="utf-8")
-    assert f"# check: {server['command']}\n" in script
+def test_bundles_are_complete_and_pin_what_they_start() -> None:
+    for name in NAMES:
+        said, server = bundle(name), bundle(name).server
+        assert 6 <= len(said.config["triggers"]) <= 8
+        assert said.config["domains"]
+        assert re.match(r"# Title: \S.*\n# Description: \S.*\.\n", said.head)
+        assert said.allowed
+        assert [each for each in said.allowed if not re.fullmatch(rf"{server['name']}:[\w-]+", each)] == []
+        packages = [each for each in server["args"] if STARTED.search(each) and not each.startswith(("-", "$"))]
+        assert packages
+        assert [each for each in packages if not PINNED.search(each)] == []
+        (required,) = said.provider["deps"]["require"]
+        script = (TAP / "deps" / f"{required}.sh").read_text(encoding="utf-8")
+        assert f"# check: {server['command']}\n" in script
 
 
 def filled(server: dict[str, Any], folder: Path, environ: dict[str, str]) -> list[str]:

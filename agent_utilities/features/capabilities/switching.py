@@ -64,7 +64,7 @@ class Switching:
         self._usable: LRUCache[tuple[str, str | None], frozenset[str]] = LRUCache(_N_USABLE)
         environ = offer.environ or host.surface.operator.environ
         self._toolchains = Toolchains(environ=environ, allow_install=offer.allow_install)
-        upstreams.more_configs = lambda: self._configs_of(self.holders.names())
+        upstreams.more_configs = self._wanted
 
     async def run(self) -> None:
         """Have words routed, installers run where they are allowed, and files followed, until cancelled."""
@@ -273,22 +273,17 @@ class Switching:
         while self.holders.names() != self._served:
             async with self._serving:
                 if (names := self.holders.names()) != self._served:
-                    offer = self.offer
-                    await self._serve(names)
+                    offer, before = self.offer, {each.config.name for each in self._upstreams.upstreams}
+                    await self._upstreams.bring_about()
+                    for each in self._upstreams.upstreams:
+                        if each.config.name not in before and each.config.capabilities:
+                            self.host.start(each.connect())
                     self._served = names if self.offer is offer else None  # it was edited meanwhile
 
-    async def _serve(self, names: frozenset[str]) -> None:
-        """Have the servers of these capabilities as upstreams, connected behind, and those of no others."""
-        upstreams = self._upstreams.upstreams
-        before = {each.config.name for each in upstreams}
-        await upstreams.reload(self._upstreams.config_with(self._configs_of(names)))
-        for each in upstreams:
-            if each.config.name not in before and each.config.capabilities:
-                self.host.start(each.connect())
-
-    def _configs_of(self, names: Iterable[str]) -> list[UpstreamConfig]:
+    def _wanted(self) -> list[UpstreamConfig]:
+        """Return the servers of what somebody has on."""
         servers = self.offer.servers
-        wanted = {server for name in names for server in servers.by_capability.get(name, ())}
+        wanted = {server for name in self.holders.names() for server in servers.by_capability.get(name, ())}
         return [config for name, config in servers.configs.items() if name in wanted]
 
     async def seen(self, capability: str, wait_s: float) -> Sequence[str]:

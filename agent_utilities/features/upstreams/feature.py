@@ -96,9 +96,10 @@ class Upstreams(Feature):
         self.provider.renew(upstream)
         self.host.notify(UpstreamRenewed(upstream))
 
-    def config_with(self, more: Sequence[UpstreamConfig]) -> GatewayConfig:
-        """Return the gateway's configuration with further servers after its own."""
-        return self.config.model_copy(update={"upstreams": (*self.config.upstreams, *more)}) if more else self.config
+    async def bring_about(self) -> None:
+        """Have the upstreams of the configuration, and those that are wanted beside them, and no others."""
+        every = (*self.config.upstreams, *self.more_configs())
+        await self.upstreams.reload(self.config.model_copy(update={"upstreams": every}))
 
     # -- while it runs -----------------------------------------------------------------------------------------------
 
@@ -107,8 +108,8 @@ class Upstreams(Feature):
 
         Over stdio it ends with whoever started it.
         """
-        if more := self.more_configs():
-            await self.upstreams.reload(self.config_with(more))
+        if self.more_configs():
+            await self.bring_about()
         async with asyncio.TaskGroup() as group:
             group.create_task(self.upstreams.run(self._is_supervised))
             group.create_task(self.first_lists.run(self._is_supervised, self._lists_end_s()))
@@ -135,7 +136,7 @@ class Upstreams(Feature):
         self.config, self._rules = config, rules or self._rules
         self.host.notify(ConfigTaken())
         self.host.surface.pin(_pins(config), operators_tags(config.upstreams))
-        await self.upstreams.reload(self.config_with(self.more_configs()))
+        await self.bring_about()
         self.provider.renew()
         self.host.notify(ToolsChanged())  # what servers are said to be may have changed, and no list with it
 

@@ -68,8 +68,8 @@ def offer(most: int = 4, fixed: Sequence[str] = (), unavailable: Mapping[str, st
         for name, triggers in TRIGGERS.items()
     }
     configs = {f"{name}-server": server(f"{name}-server", TOOLS[name], {name: ("*",)}) for name in known}
-    by_capability = {name: (f"{name}-server",) for name in known}
-    servers = CapabilityServers(configs, by_capability, {}, unavailable or {})
+    by_capability: dict[str, tuple[str, ...]] = {name: (f"{name}-server",) for name in known}
+    servers = CapabilityServers(configs, by_capability, {}, dict(unavailable or {}))
     return Offer(Capabilities(known), servers, tuple(fixed), most)
 
 
