@@ -28,7 +28,7 @@ class Entry:
         version: the component's version; one without answers for every version that is asked for.
         is_guarded: whether it has an `auth` check of its own, so that its name is not everybody's to know.
         denied_by: where the operator denies it in the configuration that it came with, such as
-            `.mcp.json: mcpServers.git.disabledTools`; None where he does not.
+            `.mcp.json: mcpServers.git.disabledTools`; None where they do not.
         capabilities: the capabilities that bring it along, so that it is there while one of them is active; None for
             what is there without any.
         header_schema: the input schema of a tool some of whose arguments are repeated in HTTP headers, else None.

@@ -162,7 +162,7 @@ class Profiles:
     files: tuple[FileFields, ...] = ()
 
     def for_operator(self, given: Selection) -> Selection:
-        """Return what the operator gave, with the profiles that he named taken in over their files' other fields.
+        """Return what the operator gave, with the profiles that they named taken in over their files' other fields.
 
         Raises:
             SelectionError: there is no such profile.
@@ -188,7 +188,7 @@ class Profiles:
         return merge(given, *self._denies(map(_name, named.values())))
 
     def for_caller(self, caller: Selection) -> Selection:
-        """Return what a caller asked for, with the profiles that he named taken in, below all else that he gave.
+        """Return what a caller asked for, with the profiles that they named taken in, below all else that they gave.
 
         Raises:
             SelectionError: there is no such profile; which there are is not told.
@@ -242,7 +242,7 @@ def _in_channel(profiles: Mapping[str, Selection], channel: Channel) -> dict[str
 
 
 def _for_caller(profile: Selection) -> Selection:
-    """Return a profile as it holds for a caller: none of what the operator wrote is told him as his own."""
+    """Return a profile as it holds for a caller: none of what the operator wrote is told them as their own."""
     slots = tuple(
         ((field, _OF_CALLER[channel]), replace(setting, side="profile"))
         for (field, channel), setting in profile.slots

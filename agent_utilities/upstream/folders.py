@@ -1,4 +1,4 @@
-"""Where a gateway keeps what outlives it: snapshots in the user's cache; logs, consent and logins in his state."""
+"""Where a gateway keeps what outlives it: snapshots in the user's cache; logs, consent and logins in their state."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def with_folder(environ: Mapping[str, str], given: str) -> Mapping[str, str]:
 
     Args:
         environ: the environment.
-        given: the folder that the operator names; blank where he names none.
+        given: the folder that the operator names; blank where they name none.
     """
     is_named = not given or environ.get(_VARIABLE, "").strip() == given
     return environ if is_named else {**environ, _VARIABLE: given}

@@ -199,7 +199,7 @@ class Bounds:
         """Whether a tool by which others are found may be listed: what it reaches is bounded tool by tool.
 
         A deny refuses it. Where it is there because a caller asked for it, so does every bound of the operator's; what
-        the operator himself asked for needs no naming in his own allow-list.
+        operators themselves asked for needs no naming in their own allow-list.
         """
         return not any(
             rule.refuses(tool)

@@ -243,7 +243,7 @@ def _pinned(permitted: Sequence[int], catalog: Catalog, pins: NameSet) -> tuple[
 def bound_to_tags(effective: Effective, tags: frozenset[str]) -> Effective:
     """Return settings whose pins by the operator fit names, and of tags only some.
 
-    A pin is a name or a tag. Whoever writes an upstream chooses its tags, so that a tag of his which is like a pin
+    A pin is a name or a tag. Whoever writes an upstream chooses its tags, so that a tag of theirs which is like a pin
     would have any of its tools shown in every list. What callers pin for themselves fits every tag.
     """
     pins = tuple(_bound(setting, tags) if setting.side != "caller" else setting for setting in effective.pins)

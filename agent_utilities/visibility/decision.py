@@ -183,7 +183,7 @@ def decide(
 def revision(decision: Decision, asked: str) -> str:
     """Return 12 hex digits over what is permitted, what is shown of it, and what the caller asked for.
 
-    Nothing else goes in: it is no secret how a revision is made, so whoever reads one could try what he guesses of
+    Nothing else goes in: it is no secret how a revision is made, so whoever reads one could try what they guess of
     denied tools or of the operator's bounds against it. The answer to a query is not part of it either: a call, which
     resolves none, is tied to the list that was made before.
     """

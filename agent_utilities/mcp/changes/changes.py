@@ -41,9 +41,9 @@ class Compared:
     """What one comparison found of a caller's lists of a kind.
 
     Args:
-        before: what he was listed when it was last compared, or None where that is not known.
-        between: what he listed himself since then, or None.
-        after: what he is listed now, or None where that could not be learnt.
+        before: what they were listed when it was last compared, or None where that is not known.
+        between: what they listed themselves since then, or None.
+        after: what they are listed now, or None where that could not be learnt.
     """
 
     before: Catalog | None
@@ -52,7 +52,7 @@ class Compared:
 
 
 class _Comparisons:
-    """Compares each caller's lists once, for all of his clients, in one burst of changes.
+    """Compares each caller's lists once, for all of their clients, in one burst of changes.
 
     Args:
         compare: lists a kind to the caller of the context that it runs in.
@@ -78,8 +78,8 @@ class _Comparisons:
 class Changes:
     """Collects changes from any thread, and tells those clients whose lists they changed from the server's own task.
 
-    What changed for a caller is learnt by comparing what he is listed now with what he was listed before, under the
-    bounds that his lists were made under: a change to a denied tool is told to nobody (law L1). Changes that come
+    What changed for a caller is learnt by comparing what they are listed now with what they were before, under the
+    bounds that their lists were made under: a change to a denied tool is told to nobody (law L1). Changes that come
     together are told as one. Before the server runs nobody listens, and nothing is kept.
 
     Args:
@@ -152,14 +152,14 @@ class Changes:
         return lambda: self._streams.pop(member, None)
 
     def note_listed(self, kind: ComponentKind, catalog: Catalog) -> None:
-        """Take note of what the present caller is listed: where it is gone again by now, he must be told."""
+        """Take note of what the present caller is listed: where it is gone again by now, they must be told."""
         if not _is_comparing.get():
             self._listed.keep((caller_key(), kind), catalog)
 
     def _learn(self, member: Member) -> None:
-        """Learn what a caller knows before anything changes; from then on it is what he was last told of.
+        """Learn what a caller knows before anything changes; from then on it is what they were last told of.
 
-        It is what he was listed; where he was listed nothing, as by a server beside this one, it is made.
+        It is what they were listed; where they were listed nothing, as by a server beside this one, it is made.
         """
         caller = member.caller
         unknown = [kind for kind in KINDS if (caller, kind) not in self._known]
@@ -244,7 +244,7 @@ class Changes:
         operator = surface.verdict(NOTHING, shapes_lists=False).effective.bounds_only
         for kind in _KINDS[name]:
             found = await burst.of(member.caller, kind, member.context)
-            if found.before is None:  # he was listed none here; what everybody is listed has changed for him too
+            if found.before is None:  # they were listed none here; what everybody is listed has changed for them too
                 found = await burst.of(self._everybody, kind, copy_context())
             if found.before is None or found.after is None:
                 return True
@@ -255,7 +255,7 @@ class Changes:
         return False
 
     async def _compare(self, caller: str, kind: ComponentKind) -> tuple[Catalog | None, Catalog | None]:
-        """List a kind to a caller; return what he was listed when that was last done, and what he is listed now."""
+        """List a kind to a caller; return what they were listed when it was last done, and are listed now."""
         before = self._known.get((caller, kind))
         _is_comparing.set(True)
         after: Catalog | None = None
@@ -266,7 +266,7 @@ class Changes:
                     await self._components(kind)
             after = surface.catalogs.of_caller(kind)
         except Exception:
-            logger.warning("not known whether a caller's list of %ss changed; he is told so", kind, exc_info=True)
+            logger.warning("not known whether a caller's list of %ss changed; they are told so", kind, exc_info=True)
         if after is not None:
             self._known[caller, kind] = after
         return before, after

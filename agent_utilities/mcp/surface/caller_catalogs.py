@@ -15,7 +15,7 @@ CATALOGS_BYTES = 4 << 20
 """What the catalogs of callers may take together, beside the entries that they share."""
 
 NOBODY = ""
-"""The caller without a token: what he is listed is everybody's to know."""
+"""The caller without a token: what they are listed is everybody's to know."""
 
 
 def caller_key() -> str:

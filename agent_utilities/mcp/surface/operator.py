@@ -33,11 +33,11 @@ class Operator:
         self.pins = NO_NAMES
         """Tools that are in every list which permits them."""
         self.own_tags: frozenset[str] | None = None
-        """The tags that he gave, folded, and that his pins may fit; None where whoever tags a tool is trusted."""
+        """The tags that they gave, folded, and that their pins may fit; None where whoever tags a tool is trusted."""
         self.defers_by_default = OFF
         """When tools are deferred where nobody says."""
         self.has_configured_denies = False
-        """Whether components may bring denies of his along; set before anything is served."""
+        """Whether components may bring denies of theirs along; set before anything is served."""
 
     @property
     def environ(self) -> Mapping[str, str]:
@@ -57,7 +57,7 @@ class Operator:
 
     @property
     def selection(self) -> Selection:
-        """The operator's selection: files, environment and command line, his profile taken in.
+        """The operator's selection: files, environment and command line, their profile taken in.
 
         Raises:
             InputError: a value can't be read; nothing is served until it can be (law L5).

@@ -281,7 +281,7 @@ class Surface:
     def known(self, kind: ComponentKind) -> tuple[frozenset[str], frozenset[str]] | None:
         """Return the names, and the tags, of what the operator permits of what the present caller was last listed.
 
-        None before he was listed any: what another was listed may be more than his own checks admit him to.
+        None before they were listed any: what another was listed may be more than their own checks admit them to.
         """
         catalog = self.catalogs.of_caller(kind)
         if catalog is None:

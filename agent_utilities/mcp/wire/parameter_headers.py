@@ -17,7 +17,7 @@ from agent_utilities.mcp.wire.request import selection_of
 
 
 def refuse_headers(surface: Surface, request: Any, params: Mapping[str, Any]) -> None:
-    """Check the headers of a call whose caller was listed his tools only now, after the SDK would have checked.
+    """Check the headers of a call whose caller was listed their tools only now, after the SDK would have checked.
 
     Args:
         surface: the surface of the server that is called.
@@ -39,7 +39,7 @@ def header_schema(surface: Surface, name: str) -> Mapping[str, Any] | None:
 
     Only a tool that asks for headers needs the check, so the others cost nothing. One that the caller may not call,
     or that has an `auth` check of its own, is passed over: the call itself then answers, as for an unknown name. So is
-    every tool before the caller was listed any; `refuse_headers` is for him.
+    every tool before the caller was listed any; `refuse_headers` is for them.
 
     Args:
         surface: the surface of the server that is called.

@@ -231,7 +231,7 @@ def _plain(capabilities: mcp_types.ClientCapabilities) -> dict[str, Any]:
 
 
 def _heard(call: Call, on_progress: ProgressFnT | None) -> ProgressFnT:
-    """Return what hears progress: of the call, and of whoever sends it and wants to hear of it himself."""
+    """Return what hears progress: of the call, and of whoever sends it and wants to hear of it themselves."""
     if on_progress is None:
         return call.progress
 

@@ -1,1 +1,1 @@
-"""What the operator says besides the config: what he agreed to, what he locked, what is denied."""
+"""What the operator says besides the config: what they agreed to, what they locked, what is denied."""

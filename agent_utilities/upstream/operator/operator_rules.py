@@ -55,10 +55,10 @@ def _origin(config: UpstreamConfig, field: str, usual: str) -> str:
 
 @dataclass(frozen=True)
 class OperatorRules:
-    """What the operator denies of upstreams: by their configuration, and by a lock on what he has accepted.
+    """What the operator denies of upstreams: by their configuration, and by a lock on what they have accepted.
 
     Args:
-        lock: what he has accepted; None where nothing is locked.
+        lock: what they have accepted; None where nothing is locked.
         lock_file: the lock's file, as it is told.
     """
 
