@@ -8,7 +8,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -20,6 +21,7 @@ from platformdirs import user_cache_path
 from benchmarks.measure import Timing
 
 RELEASED = "1.26.4"
+ROOT = Path(__file__).parents[1]
 WORKER = Path(__file__).with_name("worker.py")
 
 
@@ -92,6 +94,26 @@ def _run(command: list[str]) -> None:
     if done.returncode:
         reason = " ".join(done.stderr.split())[-400:]
         raise ContenderError(f"agent-utilities {RELEASED} can't be installed: {reason}")
+
+
+@contextmanager
+def code_of(commit: str, lane: str) -> Iterator[Contender]:
+    """Give this factory as it was at an earlier commit, in the environment of this one.
+
+    Raises:
+        ContenderError: there is no git, or no such commit.
+    """
+    with tempfile.TemporaryDirectory(prefix="benchmark-") as folder:
+        archive = Path(folder, "code.tar")
+        packing = ["git", "archive", "--format=tar", f"--output={archive}", commit, "agent_utilities"]
+        for command in (packing, ["tar", "-xf", str(archive), "-C", folder]):
+            try:
+                subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+            except (OSError, subprocess.CalledProcessError) as error:
+                reason = getattr(error, "stderr", b"") or repr(error).encode()
+                told = reason.decode(errors="replace").strip()
+                raise ContenderError(f"no code of commit {commit}: {told}; give --before COMMIT") from None
+        yield Contender(lane, OURS.kind, code=folder)
 
 
 def environment(home: str) -> dict[str, str]:

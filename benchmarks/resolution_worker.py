@@ -125,9 +125,9 @@ class ResolvingWorker(Worker):
             return FastMCP(SERVER, transforms=[self._search])
         if self._contender == "released-graph":
             importlib.import_module("agent_utilities.knowledge_graph.core.engine").IntelligenceGraphEngine()
-        factory = importlib.import_module("agent_utilities.server_factory").create_mcp_server
         if self._contender == "ours":
-            return factory(SERVER)
+            return importlib.import_module("agent_utilities").create_mcp_server(SERVER)
+        factory = importlib.import_module("agent_utilities.mcp.server_factory").create_mcp_server
         _, server, middleware = factory(SERVER, command_args=[])
         for each in middleware:
             if type(each).__name__ != "RateLimitingMiddleware":

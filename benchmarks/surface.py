@@ -1,6 +1,6 @@
 """Compare bare FastMCP, this factory and the released agent-utilities 1.x, side by side in one run.
 
-python benchmarks/surface.py [--quick] [--json FILE]
+python benchmarks/surface.py [--quick] [--json FILE] [--before COMMIT]
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rich.console import Console
 
 from benchmarks import tables
 from benchmarks.commands import command_rounds
-from benchmarks.contenders import BARE, CONTROL, OURS, Contender, ContenderError, Process, released
+from benchmarks.contenders import BARE, CONTROL, OURS, Contender, ContenderError, Process, code_of, released
 from benchmarks.decisions import decision_rounds
 from benchmarks.fresh import import_rounds, launch_rounds, resident_bytes
 from benchmarks.goals import goals
@@ -130,10 +130,17 @@ def _post(
     return client.post(era, method, params, headers, n_calls, expected)
 
 
-def run(plan: Plan, console: Console) -> Results:
+def run(plan: Plan, console: Console, before: str | None = None) -> Results:
     """Measure everything in a plan; a contender that can't be made is named in the notes and left out."""
+    with ExitStack() as stack:
+        contenders = [BARE, CONTROL, OURS]
+        if before is not None:
+            contenders.append(stack.enter_context(code_of(before, before)))
+        return _run(plan, console, contenders)
+
+
+def _run(plan: Plan, console: Console, contenders: list[Contender]) -> Results:
     results = Results()
-    contenders = [BARE, CONTROL, OURS]
     with console.status("preparing the released package"):
         try:
             contenders.append(released())
@@ -164,11 +171,12 @@ def main() -> None:
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="write goals and the medians of every block to a file"
     )
+    parser.add_argument("--before", metavar="COMMIT", help="hold this factory against itself at an earlier commit too")
     given = parser.parse_args()
     console = Console()
     console = console if console.width >= WIDTH else Console(width=WIDTH)
     started = time.perf_counter()
-    results = run(QUICK if given.quick else FULL, console)
+    results = run(QUICK if given.quick else FULL, console, given.before)
     tables.show(results, console)
     machine = f"Python {platform.python_version()}, {os.cpu_count()} processors"
     console.print(f"{time.perf_counter() - started:.0f} s; {machine}", highlight=False)

@@ -9,12 +9,11 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.commands import IMPORT
-from benchmarks.contenders import BARE, OURS, RELEASED
+from benchmarks.contenders import BARE, CONTROL, OURS
 from benchmarks.goals import goals
 from benchmarks.measure import CLOCKS, Rounds
 from benchmarks.results import SELECTIONS, Results, n_visible
 
-_LANES = (BARE.lane, OURS.lane, RELEASED)
 _BASE = f"{BARE.lane}/none"
 
 
@@ -41,7 +40,8 @@ def _table(title: str, *columns: str) -> Table:
 
 
 def _by_size(title: str, found: Mapping[int, Rounds]) -> Table:
-    lanes = [lane for lane in _LANES if any(f"{lane}/none" in rounds.blocks for rounds in found.values())]
+    told = dict.fromkeys(key.partition("/")[0] for rounds in found.values() for key in rounds.blocks)
+    lanes = [lane for lane in told if lane != CONTROL.lane]
     milliseconds = [f"{lane} ms" for lane in lanes]
     ratios = [f"{lane} ÷ bare" for lane in lanes if lane != BARE.lane]
     title += ": wall p50 / p99, ratio of processor time"

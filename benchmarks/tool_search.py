@@ -28,9 +28,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from rich.console import Console
 
 from agent_utilities.resolution.resolver import has_minilm
-from benchmarks.contenders import ContenderError
+from benchmarks.contenders import ROOT, ContenderError, code_of
 from benchmarks.tool_search_data import SETS, missing_sets, read_set
-from benchmarks.tool_search_lists import BEFORE, ROOT, code_of, list_rounds, listed_of_many
+from benchmarks.tool_search_lists import BEFORE, OFF_BEFORE, list_rounds, listed_of_many
 from benchmarks.tool_search_reach import ERAS, measure_reach, searchers
 from benchmarks.tool_search_results import SearchResults, goals, show
 from benchmarks.tool_search_speed import measure_speed
@@ -80,7 +80,7 @@ def run_lists(plan: Plan, results: SearchResults) -> None:
     results.listed = listed_of_many()
     with ExitStack() as stack:
         try:
-            before = stack.enter_context(code_of(plan.before))
+            before = stack.enter_context(code_of(plan.before, OFF_BEFORE))
         except ContenderError as error:
             before = None
             results.notes.append(f"lists before tool search: {error}")

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from fastmcp import Client
 
 from agent_utilities import create_mcp_server
 from agent_utilities.catalog.tokens import n_tokens
-from benchmarks.contenders import OURS, Contender, ContenderError, Process
+from benchmarks.contenders import OURS, ROOT, Contender, Process
 from benchmarks.measure import Lane, Rounds, Spread, interleave, spread
 from benchmarks.tool_search_reach import text_tokens
 from benchmarks.worker import add_tools, tool_name
 
-ROOT = Path(__file__).parents[1]
 BEFORE = "86afc66"
 """The commit before tool search."""
 _NOW = Contender(OURS.lane, OURS.kind, code=str(ROOT))
@@ -34,26 +30,6 @@ _SELECTIONS: dict[str, dict[str, str]] = {
     CHOSEN: {"x-mcp-enabled-tools": _CHOSEN},
 }
 """Both list seven tools: five, and the two by which the others are found and called."""
-
-
-@contextmanager
-def code_of(commit: str) -> Iterator[Contender]:
-    """Give the server of an earlier commit, in the environment of this one.
-
-    Raises:
-        ContenderError: there is no git, or no such commit.
-    """
-    with tempfile.TemporaryDirectory(prefix="benchmark-") as folder:
-        archive = Path(folder, "code.tar")
-        packing = ["git", "archive", "--format=tar", f"--output={archive}", commit, "agent_utilities"]
-        for command in (packing, ["tar", "-xf", str(archive), "-C", folder]):
-            try:
-                subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-            except (OSError, subprocess.CalledProcessError) as error:
-                reason = getattr(error, "stderr", b"") or repr(error).encode()
-                told = reason.decode(errors="replace").strip()
-                raise ContenderError(f"no code of commit {commit}: {told}; give --before COMMIT") from None
-        yield Contender(OFF_BEFORE, "ours", code=folder)
 
 
 def list_rounds(before: Contender | None, n_starts: int, budget_s: float) -> Rounds:

@@ -53,9 +53,9 @@ def make_server(contender: str) -> Any:
     """
     if contender == "bare":
         return FastMCP("benchmark")
-    factory = importlib.import_module("agent_utilities.server_factory").create_mcp_server
     if contender == "ours":
-        return factory("benchmark")
+        return importlib.import_module("agent_utilities").create_mcp_server("benchmark")
+    factory = importlib.import_module("agent_utilities.mcp.server_factory").create_mcp_server
     _, server, middleware = factory("benchmark", command_args=[])
     for each in middleware:
         if type(each).__name__ != "RateLimitingMiddleware":
