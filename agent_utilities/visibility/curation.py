@@ -153,7 +153,15 @@ def curate(permitted: Sequence[int], catalog: Catalog, preferences: Preferences,
 
 def pinned(permitted: Sequence[int], catalog: Catalog, preferences: Preferences) -> tuple[int, ...]:
     """Return the indexes of the permitted entries that are never deferred, as far as a list has room for them."""
-    return _pinned(permitted, catalog, preferences.pins)[: preferences.deferral.room(0)]
+    pins, room = preferences.pins, preferences.deferral.room(0)
+    if pins.everything:
+        return tuple(permitted)[:room]
+    named = set(catalog.of_capabilities)  # whose capability is active was asked for, by words or by name
+    for name in finish(matching(every_name(pins), catalog.places_by_name)):
+        named.update(catalog.places_by_name[name])
+    for tag in finish(matching(pins.toolsets, catalog.places_by_tag)):
+        named.update(catalog.places_by_tag[tag])
+    return tuple(sorted(named.intersection(permitted)))[:room]
 
 
 def active_after(permitted: Sequence[int], catalog: Catalog, preferences: Preferences) -> Active:
@@ -227,17 +235,6 @@ def _places(
         if name in by_name and (own := [i for i in by_name[name] if i in among and i not in pinned]):
             places[name] = own
     return places
-
-
-def _pinned(permitted: Sequence[int], catalog: Catalog, pins: NameSet) -> tuple[int, ...]:
-    if pins.everything:
-        return tuple(permitted)
-    named = set(catalog.of_capabilities)  # whose capability is active was asked for, by words or by name
-    for name in finish(matching(every_name(pins), catalog.places_by_name)):
-        named.update(catalog.places_by_name[name])
-    for tag in finish(matching(pins.toolsets, catalog.places_by_tag)):
-        named.update(catalog.places_by_tag[tag])
-    return tuple(sorted(named.intersection(permitted)))
 
 
 def bound_to_tags(effective: Effective, tags: frozenset[str]) -> Effective:

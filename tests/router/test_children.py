@@ -57,12 +57,6 @@ async def test_one_that_inherits_a_frozen_set_adds_by_search_alone() -> None:
     assert (await child.search("select:recipe_show")).activated == ("recipe_show",)
 
 
-async def test_a_child_of_a_child_is_one_too() -> None:
-    router = await parent()
-    grandchild = router.child().child()
-    assert grandchild.tools() == router.tools()
-
-
 async def test_twenty_children_share_one_index(monkeypatch: pytest.MonkeyPatch) -> None:
     made = ToolIndex.made
     n_made = 0

@@ -39,14 +39,6 @@ async def test_the_total_is_what_the_list_costs() -> None:
     assert router.context().undeferred_tokens == cost(ToolRouter(catalog(), tool_search="off"))
 
 
-async def test_the_state_in_one_line() -> None:
-    router = ToolRouter(catalog())
-    await router.turn("the photo")
-    router.touch("song_show")
-    assert router.context().line == f"7 of {N_TOOLS} attached, 1 of 24 active"
-    assert router.context().active_line == "MCP active: 1/24 (song_show)"
-
-
 def test_where_nothing_is_deferred_all_of_it_is_listed() -> None:
     report = ToolRouter(catalog(), tool_search="off").context()
     assert {row.section for row in report.rows} == {"listed"}

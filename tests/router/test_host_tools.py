@@ -7,7 +7,7 @@ import pytest
 from agent_utilities import ToolRouter
 from agent_utilities.catalog.entry_tools import ALIASES
 from agent_utilities.errors import InputError
-from tests.router.catalogs import catalog, names, tool
+from tests.router.catalogs import catalog, names
 
 pytestmark = pytest.mark.anyio
 
@@ -23,10 +23,6 @@ class TestNames:
             router = ToolRouter(catalog(), host_tools=[name, f"mcp_{name}"])
             assert names(router.tools())[("tool_search", "call_tool").index(name)] == f"mcp_mcp_{name}"
             assert (router.knows(name), router.knows(f"mcp_mcp_{name}")) == (False, True)
-
-    def test_an_entry_tool_takes_another_name_than_a_servers_tool(self) -> None:
-        router = ToolRouter([*catalog(), tool("call_tool", "Calls somebody.")])
-        assert names(router.tools()) == ["tool_search", "mcp_call_tool"]
 
     def test_an_alias_that_a_host_has_itself_is_none(self) -> None:
         for alias in ALIASES:
@@ -83,19 +79,6 @@ class TestEntryToolsHandled:
         router = ToolRouter(catalog())
         result = await router.handle("tool_search", {"query": "rename", "max_results": "2", "server": "song"})
         assert result.names == ("song_rename",)
-
-    async def test_what_cannot_be_meant_is_said(self) -> None:
-        for arguments, said in [
-            ({}, "no words to search for"),
-            ({"query": 5}, "no words to search for: '5'"),
-            ({"query": "song", "max_results": "many"}, "not a whole number: 'many'"),
-            ({"query": "song", "max_results": True}, "not a whole number"),
-            ({"query": "song", "server": ["a"]}, "not a server's name"),
-            ({"query": "song", "limit": 5}, "no such argument: 'limit'"),
-            ({"names": "song"}, "not a list of names"),
-        ]:
-            with pytest.raises(InputError, match=said):
-                await ToolRouter(catalog()).handle("tool_search", arguments)
 
     async def test_a_call_that_cannot_be_meant_is_refused(self) -> None:
         for arguments, said in [

@@ -9,7 +9,6 @@ from agent_utilities.activation.active import ON, Deferral
 from agent_utilities.catalog.model import Catalog, entry
 from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import Resolution
-from agent_utilities.visibility.bounds import Bounds
 from agent_utilities.visibility.curation import Preferences
 from agent_utilities.visibility.decision import decide
 
@@ -37,14 +36,6 @@ def test_only_what_active_capabilities_bring_is_there() -> None:
 
 def test_where_there_are_no_capabilities_to_choose_from_nothing_is_refused_for_them() -> None:
     assert len(names_for(None)) == 4
-
-
-@given(st.frozensets(st.sampled_from(sorted(NAMES))))
-def test_judging_a_catalog_says_what_judging_each_entry_says(active: frozenset[str]) -> None:
-    bounds = Bounds(Effective(capabilities=active))
-    decision = decide(CATALOG, Effective(capabilities=active), Preferences())
-    permitted = {i for i, each in enumerate(CATALOG.entries) if bounds.refusal(each) is None}
-    assert permitted == set(decision.permitted)
 
 
 @given(st.frozensets(st.sampled_from(sorted(NAMES))), st.frozensets(st.sampled_from(sorted(NAMES))))

@@ -8,7 +8,6 @@ from agent_utilities.catalog.model import Catalog, entry
 from agent_utilities.selection.merge import effective, merge
 from agent_utilities.selection.model import Selection
 from agent_utilities.selection.parse import read_cli, read_request
-from agent_utilities.visibility.bounds import Bounds
 from agent_utilities.visibility.decision import decide
 
 ORIGIN = ".mcp.json: mcpServers.git.disabledTools"
@@ -33,12 +32,6 @@ class TestConfiguredDenies:
             None,
             f"denied in its configuration ({ORIGIN})",
         ]
-
-    def test_a_look_up_by_name_is_refused_for_the_same_reason(self):
-        rule = Bounds(held()).refusal(PUSH)
-        assert rule is not None
-        assert (rule.text, rule.setting.side) == (f"denied in its configuration ({ORIGIN})", "operator")
-        assert Bounds(held()).refusal(LOG) is None
 
     def test_neither_an_allow_of_the_operator_nor_of_a_caller_lifts_it(self):
         selection = merge(read_cli([("--tools", "git_push,git_log")]), read_request(b"tools=git_push,git_log", ()))

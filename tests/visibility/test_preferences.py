@@ -13,7 +13,7 @@ from agent_utilities.catalog.model import Catalog, entry
 from agent_utilities.selection.merge import effective
 from agent_utilities.selection.model import NO_NAMES, UNRESOLVED, NameSet, Resolution
 from agent_utilities.selection.parse import read_request
-from agent_utilities.visibility.curation import NO_PREFERENCES, Preferences
+from agent_utilities.visibility.curation import Preferences
 from agent_utilities.visibility.decision import Decision, decide, revision
 
 NAMES = ["tail_log", "search_logs", "rotate_log", "delete_log", "git_log"]
@@ -50,48 +50,17 @@ class TestWithoutDeferral:
 
 
 class TestDeferral:
-    def test_shows_nothing_that_is_not_asked_for(self):
-        assert shown(DEFERRED) == []
-
     def test_leaves_everything_permitted_and_says_what_is_deferred(self):
         decision = decided(replace(DEFERRED, pins=names("tail_log")))
         assert (decision.permitted, decision.deferred) == ((0, 1, 2, 3, 4), (1, 2, 3, 4))
-
-    def test_pins_are_shown_by_name_glob_and_toolset(self):
-        assert shown(replace(DEFERRED, pins=NameSet(frozenset({"git_*"}), frozenset({"logs"})))) == [
-            "search_logs",
-            "git_log",
-        ]
 
     def test_what_answers_the_query_is_shown_in_catalog_order_and_no_more_than_may_be_attached(self):
         answer = Resolution.of_names("fresh", ["git_log", "tail_log", "delete_log"])
         assert shown(replace(DEFERRED, query="x", resolution=answer, n_attached=2)) == ["tail_log", "git_log"]
 
-    def test_pins_do_not_count_against_what_may_be_attached(self):
-        answer = Resolution.of_names("fresh", ["git_log"])
-        preferences = replace(DEFERRED, query="x", resolution=answer, n_attached=1, pins=names("tail_log"))
-        assert shown(preferences) == ["tail_log", "git_log"]
-
     def test_an_unanswered_query_shows_no_more_than_pins_and_active_tools(self):
         preferences = replace(DEFERRED, query="x", resolution=Resolution("unavailable"), active=loaded("git_log"))
         assert shown(preferences) == ["git_log"]
-
-    def test_active_tools_are_appended_in_the_order_they_came(self):
-        assert shown(replace(DEFERRED, pins=names("search_logs"), active=loaded("git_log", "tail_log"))) == [
-            "search_logs",
-            "git_log",
-            "tail_log",
-        ]
-
-    def test_a_tool_that_is_pinned_and_active_stands_once_among_the_pins(self):
-        assert shown(replace(DEFERRED, pins=names("git_log"), active=loaded("tail_log", "git_log"))) == [
-            "git_log",
-            "tail_log",
-        ]
-
-    def test_a_denied_tool_is_shown_neither_as_pin_nor_as_active(self):
-        preferences = replace(DEFERRED, pins=names("delete_log"), active=loaded("delete_log", "git_log"))
-        assert shown(preferences, denied="delete_log") == ["git_log"]
 
     def test_an_active_name_that_no_tool_bears_is_passed_over(self):
         assert shown(replace(DEFERRED, active=loaded("gone", "git_log"))) == ["git_log"]
@@ -123,22 +92,11 @@ DENIED = st.sampled_from(["", "delete_log", "*_log", "all"])
 
 class TestLaws:
     @given(PREFERENCES, DENIED)
-    def test_bounds_never_read_preferences(self, preferences: Preferences, denied: str):
-        assert decided(preferences, denied).permitted == decided(NO_PREFERENCES, denied).permitted
-
-    @given(PREFERENCES, DENIED)
     def test_what_is_visible_is_permitted_and_stands_once(self, preferences: Preferences, denied: str):
         decision = decided(preferences, denied)
         assert set(decision.visible) <= set(decision.permitted)
         assert len(set(decision.visible)) == len(decision.visible)
         assert sorted((*decision.visible, *decision.deferred)) == list(decision.permitted)
-
-    @given(PREFERENCES, DENIED)
-    def test_what_is_not_activated_keeps_catalog_order_before_what_is(self, preferences: Preferences, denied: str):
-        decision = decided(preferences, denied)
-        active = preferences.active.names if decision.defers else ()
-        pins = [i for i in decision.visible if NAMES[i] not in active]
-        assert pins == sorted(pins) or decision.defers
 
     @given(PREFERENCES, PREFERENCES)
     def test_what_is_shown_is_in_the_revision_and_the_answer_to_a_query_is_not(
