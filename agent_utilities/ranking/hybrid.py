@@ -90,8 +90,8 @@ class HybridView:
         if gains is not None:
             places, of_past, nearest = gains
             scores = raise_best(fused, places, of_past)
-            least = nearest - PAST_SPREADS * self.answerability.spread
-            evidence = max(evidence, self.answerability.gap(vectors[0], least))
+            nearest -= PAST_SPREADS * self.answerability.spread
+            evidence = max(evidence, self.answerability.gap(vectors[0], nearest))
         named = lexical.names.named_in(query)
         lifted = scores.copy() if named else scores
         lifted[named] += scores.max() - scores.min() + 1

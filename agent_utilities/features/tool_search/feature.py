@@ -15,7 +15,7 @@ from agent_utilities.activation.active import is_new_turn
 from agent_utilities.catalog.document import ToolServer
 from agent_utilities.catalog.entry_tools import ALIASES, EntryNames, entry_names
 from agent_utilities.catalog.model import ComponentKind, entry
-from agent_utilities.features.tool_search.events import SearchEvent
+from agent_utilities.features.tool_search.events import SearchEvent, SearchMetrics
 from agent_utilities.features.tool_search.session import KEY, kept
 from agent_utilities.mcp.events import Event
 from agent_utilities.mcp.feature import Feature
@@ -104,8 +104,6 @@ class ToolSearch(Feature):
 
     def register_metrics(self, registry: CollectorRegistry) -> None:
         """Register counts and times of tool search."""
-        from agent_utilities.features.tool_search.metrics import SearchMetrics
-
         self._count = SearchMetrics(registry).count
 
     def notify(self, event: Event) -> None:
