@@ -15,9 +15,9 @@ import anyio
 
 from agent_utilities.capabilities.model import Capability
 from agent_utilities.capabilities.requirements import Requirement, read_requirement
-from agent_utilities.runtime.waiting import in_daemon_thread
+from agent_utilities.runtime.waiting import ended, in_daemon_thread
 from agent_utilities.upstream.processes.process import ProcessGuard, StderrPump, UpstreamProcess
-from agent_utilities.upstream.processes.program import CommandError, find_program, passed_on, search_folders
+from agent_utilities.upstream.processes.program import find_program, passed_on, search_folders
 from agent_utilities.upstream.processes.stderr_log import readable
 
 logger = logging.getLogger("agent_utilities.gateway")
@@ -173,24 +173,27 @@ class Toolchains:
         It can't ask anything, and has no secret of ours. It runs in a session of its own. Whatever it has started has
         ended when this returns or is cancelled; where the gateway is killed, the guard ends it.
         """
+        output, how = _Output(tell), f"was ended after {self._limit_s:g} s"
+        # Whoever is cancelled, it has started before it is ended: no other runs beside it.
+        starting = asyncio.ensure_future(self._start(script, guard, output))
         try:
-            process = await self._start(script, guard)
-        except (CommandError, OSError, ValueError) as error:
-            return False, f"its installer could not be started: {error}"
-        output = _Output(tell)
-        pump = StderrPump(process, output.feed)
-        how = f"was ended after {self._limit_s:g} s"
-        try:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._limit_s):
-                    await process.exited.wait()
-                how = process.exit_text if process.exit_status else "ended well"
+            if not await ended(starting, self._limit_s):
+                starting.cancel()
+            elif error := starting.exception():
+                return False, f"its installer could not be started: {error}"
+            else:
+                process, _ = starting.result()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._limit_s):
+                        await process.exited.wait()
+                    how = process.exit_text if process.exit_status else "ended well"
         finally:
-            await _end(process, pump)
+            if starting.done() and not starting.cancelled() and starting.exception() is None:
+                await _end(*starting.result())
             output.end()
         return how == "ended well", f"its installer {how}{f': {output.last}' if output.last else ''}"
 
-    async def _start(self, script: Path, guard: ProcessGuard) -> UpstreamProcess:
+    async def _start(self, script: Path, guard: ProcessGuard, output: _Output) -> tuple[UpstreamProcess, StderrPump]:
         marker, home = guard.next_marker(), self._home
 
         def prepare() -> tuple[str, str]:
@@ -200,7 +203,9 @@ class Toolchains:
 
         bash, path = await in_daemon_thread(prepare)
         env = {**passed_on(self._environ), **_ASKS_NOTHING, "PATH": path, **guard.variables(marker, self._environ)}
-        return await UpstreamProcess.start(bash, ["-c", _RUN, bash, str(script)], env=env, folder=home, marker=marker)
+        words = ["-c", _RUN, bash, str(script)]
+        process = await UpstreamProcess.start(bash, words, env=env, folder=home, marker=marker)
+        return process, StderrPump(process, output.feed)
 
     def _program_path(self) -> str:
         """Return the folders that an upstream's program is looked for in, as in `PATH`."""

@@ -264,7 +264,7 @@ class TestTwoAtOnce:
     async def test_callers_who_come_and_go_are_all_answered_and_no_two_installers_run_at_once(self, tap: Tap) -> None:
         capabilities = [Capability(f"c{n}", "x", tap.folder, require=(f"a/c{n}",)) for n in range(3)]
         for n in range(3):
-            takes_turn = "mkdir ~/turn || touch ~/clash; trap 'rmdir ~/turn' EXIT"
+            takes_turn = "trap 'rmdir ~/turn' EXIT; mkdir ~/turn || touch ~/clash"
             tap.script(f"{takes_turn}\nsetsid sleep 1000 &\necho pid $!; sleep 0.0{n}5 & wait $!", name=f"a/c{n}")
         chance, started = random.Random(5), set[int]()
 

@@ -1,4 +1,4 @@
-"""Many callers at once: each has his own capabilities, none has another's, and nothing runs for who is gone."""
+"""Many callers at once: each has their own capabilities, none has another's, and nothing runs for who is gone."""
 
 from __future__ import annotations
 
