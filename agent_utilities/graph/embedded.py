@@ -83,22 +83,7 @@ def is_damage(error: Exception) -> bool:
     return isinstance(error, ValueError | IndexError) and "::" in str(error)  # such as `vector::reserve`
 
 
-def name_aside(path: Path) -> Path:
-    """Return the name that a database file is set aside under, the first part of those of the files that go with it."""
-    return path.with_name(f"{path.name}.corrupt-{time.time_ns()}")
-
-
-def log_of(path: Path) -> Path:
-    """Return the engine's write-ahead log of a database file."""
-    return path.with_name(f"{path.name}.wal")
-
-
-def keep_log(path: Path, aside: Path) -> None:
-    """Copy the log of a database file before the engine cuts it, to where it goes when all is set aside."""
-    shutil.copy2(log_of(path), log_of(aside))
-
-
-def set_aside(path: Path, aside: Path) -> None:
+def _set_aside(path: Path, aside: Path) -> None:
     """Rename a database file and all that goes with it; nothing is deleted.
 
     The file itself goes last: a log without its file would be taken for another database's.
@@ -252,23 +237,24 @@ class EmbeddedGraph:
 
     def _use_file(self, path: Path) -> None:
         """Open the file; where it is damaged as far as it is whole, and else made anew."""
-        aside = name_aside(path)
+        aside = path.with_name(f"{path.name}.corrupt-{time.time_ns()}")  # and of those files that go with it
+        log, log_aside = (each.with_name(f"{each.name}.wal") for each in (path, aside))  # the engine's write-ahead log
         try:
             return self._use(str(path))
         except Exception as error:
             if not (path.is_file() and is_damage(error)):
                 raise
             damage = error
-        if log_of(path).is_file():
-            keep_log(path, aside)
+        if log.is_file():
+            shutil.copy2(log, log_aside)  # before the engine cuts it
             try:
                 self._use(str(path), log_must_be_whole=False)
                 message = "the log of graph file %s is corrupt (%s), as after a kill; what was committed before is used"
-                logger.warning(f"{message}, and the log was set aside as %s", path, _reason(damage), log_of(aside))
+                logger.warning(f"{message}, and the log was set aside as %s", path, _reason(damage), log_aside)
                 return
             except Exception as error:
                 logger.debug("not readable without the end of its log either: %s", error)
-        set_aside(path, aside)
+        _set_aside(path, aside)
         logger.warning("graph file %s is corrupt (%s); set aside as %s and made anew", path, _reason(damage), aside)
         self._use(str(path))
 

@@ -96,7 +96,7 @@ class CapabilityRouter:
     @property
     def is_ready(self) -> bool:
         """Whether what was taken last is compared as well as it can be for now."""
-        return self._ready is not None and self._preparing is None
+        return self._ready is not None and self._preparing is not None and self._preparing.done()
 
     @property
     def cause(self) -> str:
@@ -108,15 +108,14 @@ class CapabilityRouter:
     def take(self, triggers: Triggers) -> None:
         """Take what there is now; returns at once, and what changed is made ready behind."""
         given = {name: tuple(texts) for name, texts in triggers.items() if texts}
-        with self._lock:
-            if not self._off and given != self._triggers:
-                self._triggers = given
-                self._prepare_behind()
+        if not self._off and given != self._triggers:
+            self._triggers = given
+            self._prepare_behind(given)
 
     async def wait_until_ready(self) -> None:
         """Wait until what was taken is ready, by words alone where vectors can't be had."""
-        while (preparing := self._preparing) is not None:
-            await asyncio.wrap_future(preparing)
+        if self._preparing is not None:
+            await asyncio.wrap_future(self._preparing)
 
     async def route(self, text: str, usable: frozenset[str]) -> Route:
         """Return where a user's words lead among the capabilities that they may use; never fails, blocks nothing."""
@@ -171,32 +170,20 @@ class CapabilityRouter:
 
     def _try_again(self) -> None:
         """Have vectors made where they could not be had some time ago."""
-        if self._preparing is None and time.monotonic() >= self._retry_at:
-            with self._lock:
-                self._prepare_behind()
+        if self._triggers is not None and self.is_ready and time.monotonic() >= self._retry_at:
+            self._prepare_behind(self._triggers)
 
-    def _prepare_behind(self) -> None:
-        """Start making ready what was taken last, unless that is under way; the lock is held."""
-        if self._preparing is None:
-            done: Future[None] = Future()
-            self._preparing = done
-            start_in_daemon_thread(partial(self._prepare, done))
+    def _prepare_behind(self, triggers: Triggers) -> None:
+        self._preparing = start_in_daemon_thread(partial(self._prepare, triggers))
 
-    def _prepare(self, done: Future[None]) -> None:
-        """Make ready what was taken last, and what was taken meanwhile."""
-        made: Triggers | None = None
-        while True:
-            with self._lock:
-                triggers = self._triggers
-                if triggers is None or made is triggers:
-                    self._preparing = None
-                    break
-            try:
-                self._make_ready(triggers)
-            except Exception:
-                logger.exception("the triggers can't be read; what was read before is used on")
-            made = triggers
-        done.set_result(None)
+    def _prepare(self, triggers: Triggers) -> None:
+        """Make ready what was taken, unless something else was taken meanwhile."""
+        with self._lock:
+            if triggers is self._triggers:
+                try:
+                    self._make_ready(triggers)
+                except Exception:
+                    logger.exception("the triggers can't be read; what was read before is used on")
 
     def _make_ready(self, triggers: Triggers) -> None:
         """Have triggers compared: at the first time by words until their vectors are there."""

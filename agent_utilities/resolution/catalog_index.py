@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.ranking.base import Index, Ranking
 from agent_utilities.ranking.plain_words import bears
 from agent_utilities.resolution.answer import CallerScope, Question, combined_answer
-from agent_utilities.runtime.caches import BoundedCache
 from agent_utilities.selection.model import RankedTool, Resolution
 
-_SCOPES_BYTES = 2 << 20
 BY_WORDS = "ranked by words alone"
 """What callers are told where vectors were wanted and aren't there; the reason is for the operator's log."""
-
-
-def _scope_cache() -> BoundedCache[str, tuple[int, ...]]:
-    return BoundedCache(_SCOPES_BYTES, lambda digest, places: 200 + 8 * len(places))
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,18 +36,13 @@ class CatalogIndex:
     best: Index
     lacks_vectors: bool
     documents: Sequence[ToolDocument] = ()
-    _places_by_scope: BoundedCache[str, tuple[int, ...]] = field(default_factory=_scope_cache)
 
     def permitted(self, scope: CallerScope | None) -> tuple[int, ...] | None:
         """Return the places of the tools in a scope, in catalog order; None for all."""
         if scope is None:
             return None
-        places = self._places_by_scope.get(scope.digest)
-        if places is None:
-            names = scope.names()
-            places = tuple(place for place, name in enumerate(self.names) if name in names)
-            self._places_by_scope.keep(scope.digest, places)
-        return places
+        names = scope.names()
+        return tuple(place for place, name in enumerate(self.names) if name in names)
 
     def answer(
         self, question: Question, literal: Sequence[str], ranking: Ranking, cause: str, *, is_temporary: bool = False

@@ -129,13 +129,6 @@ class Teaching:
                 self._indexes.changed(scope)
             self._on_edges()
 
-    async def settle(self) -> None:
-        """Wait until the ranker knows all that was logged by now; only while server and ranker run."""
-        self.news()
-        await self.settled.wait()
-        if self._indexes is not None:
-            await self._indexes.idle.wait()
-
     def health(self) -> dict[str, Any]:
         """Return what `/ready` tells: what is known of everybody's usage, and whether that is all logged here."""
         learned = self._known.get(EVERYBODY, _UNREAD)[0]

@@ -17,6 +17,7 @@ from agent_utilities import AgentServer, create_gateway, create_mcp_server, sele
 from agent_utilities.resolution.answer import Limits
 from agent_utilities.selection.channels import META_KEY
 from tests.every import every
+from tests.graph.wrapped import until
 from tests.mcp.servers import over_http
 from tests.parts import query_of, usage_of
 
@@ -64,8 +65,10 @@ async def told(client: Client[Any], query: str = QUERY, **selection: Any) -> dic
 async def learned(server: AgentServer) -> None:
     """Wait until all that was called is learned from."""
     await usage_of(server).flushed()
-    assert query_of(server).resolver.teaching is not None
-    await query_of(server).resolver.teaching.settle()
+    teaching = query_of(server).resolver.teaching
+    assert teaching is not None
+    teaching.news()
+    await until(lambda: teaching.health()["settled"], "read and learned")
 
 
 async def use(server: AgentServer, client: Client[Any], *tools: str) -> None:
