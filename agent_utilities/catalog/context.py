@@ -36,14 +36,7 @@ Count = Callable[[Mapping[str, Any] | str], int]
 
 @dataclass(frozen=True, slots=True)
 class ContextRow:
-    """What the tools of one server cost in one section.
-
-    Args:
-        section: one of `SECTIONS`.
-        server: the server that they are from.
-        n_tools: how many they are; 0 for instructions.
-        tokens: what they cost on every turn.
-    """
+    """What the tools of one server cost in one section."""
 
     section: str
     server: str

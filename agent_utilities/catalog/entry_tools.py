@@ -134,13 +134,7 @@ _NAME_LISTS = ("names", "tools", "tool_names")
 
 @dataclass(frozen=True, slots=True)
 class SearchArguments:
-    """What `tool_search` is called with.
-
-    Args:
-        query: words, or `select:` and names.
-        max_results: the most tools to give; None where the caller leaves it open.
-        server: the server or toolset to search; None for all.
-    """
+    """What `tool_search` is called with."""
 
     query: str
     max_results: int | None = None

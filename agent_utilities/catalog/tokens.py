@@ -39,13 +39,7 @@ MANY_TOKENS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class ListedTool:
-    """What counts of a tool that callers are listed.
-
-    Args:
-        tags: its tags, any of which is a toolset.
-        read_only: whether it is annotated so.
-        tokens: what it costs on every turn.
-    """
+    """What counts of a tool that callers are listed."""
 
     tags: frozenset[str]
     read_only: bool

@@ -22,9 +22,6 @@ _REACH_TIMEOUT_S = 3.0
 class FastEmbed:
     """A provider that downloads its model once.
 
-    Args:
-        model: a name that fastembed knows.
-
     Raises:
         RankerError: fastembed is absent, or the model can't be had. Without a network that takes seconds: the
             library itself would try again for 39 s.

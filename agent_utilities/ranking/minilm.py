@@ -30,9 +30,6 @@ _N_ROWS = 64
 class Bert:
     """A model of six layers.
 
-    Args:
-        tensors: its weights by name.
-
     Raises:
         KeyError: a tensor is absent.
     """

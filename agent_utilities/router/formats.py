@@ -135,13 +135,7 @@ class Turned:
 
 
 class ToolArgumentsError(AgentUtilitiesError, ValueError):
-    """A tool was called with arguments that do not fit; tells what it said, and what it takes.
-
-    Args:
-        error: what it said.
-        told: what is wrong, and its schema.
-        schema: the same for programs.
-    """
+    """A tool was called with arguments that do not fit; tells what it said, and what it takes."""
 
     def __init__(self, error: Exception, told: str, schema: Mapping[str, Any]) -> None:
         self.schema = schema

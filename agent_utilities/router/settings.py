@@ -16,13 +16,7 @@ from agent_utilities.selection.parse import read_value
 
 @dataclass(frozen=True, slots=True)
 class RouterSettings:
-    """How a router and its children choose.
-
-    Args:
-        pins: tools that are always listed.
-        deferral: when the others are deferred, and how many of them may be active.
-        host_tools: names of the host's own tools, which entry tools must not take.
-    """
+    """How a router and its children choose."""
 
     pins: NameSet
     deferral: Deferral

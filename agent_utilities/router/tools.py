@@ -151,12 +151,7 @@ def _prefix(tool: Entry) -> str:
 
 @dataclass(frozen=True, eq=False)
 class RoutedTools:
-    """A router's tools under its settings.
-
-    Args:
-        known: all of them.
-        settings: the router's.
-    """
+    """A router's tools under its settings."""
 
     known: KnownTools
     settings: RouterSettings

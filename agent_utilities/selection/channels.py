@@ -202,12 +202,7 @@ def field_of(key: str, channel: Channel) -> Field | None:
 
 
 class Elsewhere(NamedTuple):
-    """A field that a key spells, in a channel in which it can't be given.
-
-    Args:
-        name: the field.
-        hint: where it can be given, and what would do here.
-    """
+    """A field that a key spells, in a channel in which it can't be given."""
 
     name: FieldName
     hint: str
@@ -242,7 +237,7 @@ def near_miss(key: str, channel: Channel) -> str | None:
 @lru_cache(maxsize=1024)
 def _near_miss(key: str, channel: Channel) -> str | None:
     meanings = meaning_of(key, channel)
-    words = joined_words(key, channel)
+    words = joined_words(key)
     if meanings is None:
         meanings = _misspelt(words)
     own = normal_key(key, channel)

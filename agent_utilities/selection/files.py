@@ -35,12 +35,7 @@ _STEMS = sorted(stem for row in FIELDS if "file" in row.channels for stem in row
 
 @dataclass(frozen=True, slots=True)
 class FileSetting:
-    """A setting that is no selection field, as a file has it.
-
-    Args:
-        value: as TOML has it.
-        source: the file and the key, as errors name them.
-    """
+    """A setting that is no selection field, as a file has it."""
 
     value: object
     source: str

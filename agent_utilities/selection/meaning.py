@@ -60,14 +60,14 @@ _N_FUZZY = 5
 _N_VERY_FUZZY = 8
 
 
-def joined_words(key: str, channel: Channel) -> str:
+def joined_words(key: str) -> str:
     """Return the words of a key joined by `_`, whatever style it was written in, without a channel's prefix."""
-    return "_".join(_words(key, channel))
+    return "_".join(_words(key))
 
 
 def meaning_of(key: str, channel: Channel) -> tuple[Meaning, ...] | None:
     """Return what a key's words mean; empty where they are surely somebody else's, None where they are no words."""
-    words, is_ours = _words(key, channel), _is_ours(key, channel)
+    words, is_ours = _words(key), _is_ours(key, channel)
     if key.lower().startswith("mcp-param-") and channel == "header":
         return ()  # the protocol's own: an argument of a tool, whatever its name
     roles = _roles(words)
@@ -149,7 +149,7 @@ for _word, _role in _ROLES.items():
         _LONG_BY_LETTER.setdefault(_word[0], []).append(_word)
 
 
-def _words(key: str, channel: Channel) -> list[str]:
+def _words(key: str) -> list[str]:
     plain = key if key.isascii() else unicodedata.normalize("NFKC", key)
     words = [word for word in _SPLIT.split(_INDEX.sub("", plain).lower()) if word]
     for prefix in ("x", "mcp"):

@@ -121,12 +121,7 @@ _TEXT: dict[RuleName, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One bound.
-
-    Args:
-        name: which kind of bound.
-        setting: the setting it enforces, with its side and origins.
-    """
+    """One bound."""
 
     name: RuleName
     setting: Setting
@@ -146,11 +141,7 @@ Refusals = tuple[Rule | None, ...]
 
 
 class Bounds:
-    """The rules of one effective selection; a component is permitted when none refuses it (laws L2, L3).
-
-    Args:
-        effective: the settings that hold.
-    """
+    """The rules of one effective selection; a component is permitted when none refuses it (laws L2, L3)."""
 
     def __init__(self, effective: Effective) -> None:
         rules: list[Rule] = []

@@ -51,9 +51,6 @@ class ToolSearch(Feature):
     """Defers tools where that is asked for, and brings them back.
 
     What does so is imported by the methods that need it: most servers never defer anything.
-
-    Args:
-        query: answers words.
     """
 
     name = KEY

@@ -32,13 +32,7 @@ from agent_utilities.selection.model import RankedTool, fold
 
 
 class Searches:
-    """Answers `tool_search` for callers.
-
-    Args:
-        host: the server.
-        query: ranks tools for words.
-        turns: keeps what is active.
-    """
+    """Answers `tool_search` for callers."""
 
     def __init__(self, host: Host, query: Query, turns: Turns) -> None:
         self._host, self._query, self._turns = host, query, turns

@@ -31,12 +31,7 @@ NOT_RANKED = ("off", "unavailable")
 
 
 class Turns:
-    """Brings preferences up to date with the active set.
-
-    Args:
-        host: the server.
-        query: answers words.
-    """
+    """Brings preferences up to date with the active set."""
 
     def __init__(self, host: Host, query: Query) -> None:
         self._host, self._query = host, query
