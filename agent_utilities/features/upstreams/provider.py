@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import mcp_types
 from fastmcp.prompts.base import Prompt
@@ -93,9 +93,11 @@ class UpstreamProvider(KeptProvider):
     def _take(self, union: Union) -> None:
         changed = union.changed_lists(self._union)
         self._union = union
-        self._lists = {kind: tuple(components.values()) for kind, components in union.by_kind.items()}
         if changed:
             self.tell(changed)
+
+    def _listed(self, kind: Kind) -> Sequence[Any]:
+        return tuple(self._union.by_kind[kind].values())
 
     def prefix_of(self, upstream: str) -> str:
         """Return what the names of an upstream's tools and prompts begin with."""
@@ -105,7 +107,7 @@ class UpstreamProvider(KeptProvider):
         """Return the names of the upstreams of which bounds permit anything, each with how many of its tools."""
         found: dict[str, int] = {}
         for list_name, kind in _KINDS.items():
-            for component in self._lists[list_name]:
+            for component in self._listed(list_name):
                 name = component.caller.config.name
                 if (kind == "tool" or name not in found) and bounds.refusal(entry_of(kind, component)) is None:
                     found[name] = found.get(name, 0) + (kind == "tool")
@@ -113,7 +115,7 @@ class UpstreamProvider(KeptProvider):
 
     def tools(self) -> Sequence[UpstreamTool]:
         """Return every tool, whoever may use it."""
-        return self._lists["tools"]
+        return self._listed("tools")
 
     def tools_of_capabilities(self) -> dict[str, list[UpstreamTool]]:
         """Return the tools of the upstreams that capabilities brought along, by upstream."""
@@ -134,16 +136,16 @@ class UpstreamProvider(KeptProvider):
         return self._unions.instructions(usable)
 
     async def _list_tools(self) -> Sequence[Tool]:
-        return self._lists["tools"]
+        return self._listed("tools")
 
     async def _list_prompts(self) -> Sequence[Prompt]:
-        return self._lists["prompts"]
+        return self._listed("prompts")
 
     async def _list_resources(self) -> Sequence[Resource]:
-        return self._lists["resources"]
+        return self._listed("resources")
 
     async def _list_resource_templates(self) -> Sequence[ResourceTemplate]:
-        return self._lists["templates"]
+        return self._listed("templates")
 
     async def _get_tool(self, name: str, version: VersionSpec | None = None) -> Tool | None:
         return _of_version(self._union.by_kind["tools"].get(name), version)
@@ -155,7 +157,7 @@ class UpstreamProvider(KeptProvider):
         return _of_version(self._union.by_kind["resources"].get(uri), version)
 
     async def _get_resource_template(self, uri: str, version: VersionSpec | None = None) -> ResourceTemplate | None:
-        matching = [each for each in self._lists["templates"] if each.matches(uri) is not None]
+        matching = [each for each in self._listed("templates") if each.matches(uri) is not None]
         # The one that says most of what it makes: `{+all}` takes no URI that `note://{name}` of another makes.
         return _of_version(
             max(matching, key=lambda each: len(each.uri_template.partition("{")[0]), default=None), version

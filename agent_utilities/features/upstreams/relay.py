@@ -24,7 +24,7 @@ Question = mcp_types.InputRequest
 """What an upstream may ask in the middle of a call."""
 
 
-def _wants(question: Question) -> tuple[dict[str, Any], type[BaseModel]]:
+def wants(question: Question) -> tuple[dict[str, Any], type[BaseModel]]:
     """Return what a client must offer to be asked a question, as on the wire, and the type of its answer."""
     match question:
         case mcp_types.CreateMessageRequest(params=said) if said.tools is not None or said.tool_choice is not None:
@@ -39,11 +39,6 @@ def _wants(question: Question) -> tuple[dict[str, Any], type[BaseModel]]:
             return {"roots": {}}, mcp_types.ListRootsResult
 
 
-def answer_type(question: Question) -> type[BaseModel]:
-    """Return the type of a question's answer."""
-    return _wants(question)[1]
-
-
 def offers(capabilities: mcp_types.ClientCapabilities | None, question: Question) -> bool:
     """Whether a client with these capabilities can be asked a question.
 
@@ -54,7 +49,7 @@ def offers(capabilities: mcp_types.ClientCapabilities | None, question: Question
     offered = capabilities.model_dump(exclude_none=True)
     if "elicitation" in offered and "url" not in offered["elicitation"]:
         offered["elicitation"]["form"] = {}
-    return _has(offered, _wants(question)[0])
+    return _has(offered, wants(question)[0])
 
 
 def _has(offered: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
@@ -87,7 +82,7 @@ def told_of_tasks(error: mcp_types.ErrorData, tool: mcp_types.Tool) -> mcp_types
 def refusal(question: Question) -> mcp_types.ErrorData:
     """Return what an upstream is told whose question the caller's client can't be asked."""
     message = f"{question.method} refused: the client of the gateway that this call is made for does not offer it"
-    data = {"requiredCapabilities": _wants(question)[0]}
+    data = {"requiredCapabilities": wants(question)[0]}
     return mcp_types.ErrorData(code=mcp_types.INVALID_REQUEST, message=message, data=data)
 
 
@@ -212,7 +207,7 @@ class ServerRelay(Asker):
                 question = mcp_types.ElicitRequest(params=given)
         metadata = ServerMessageMetadata(related_request_id=self._request_id)
         try:
-            return await self._session.send_request(question, answer_type(question), metadata=metadata)
+            return await self._session.send_request(question, wants(question)[1], metadata=metadata)
         except MCPError as error:
             return error.error
         except ValidationError as error:
@@ -238,7 +233,7 @@ def check_offered(asks: mcp_types.InputRequiredResult, capabilities: mcp_types.C
     for question in (asks.input_requests or {}).values():
         if not offers(capabilities, question):
             told = f"the upstream asks for {question.method}, and this client does not offer it"
-            data = {"requiredCapabilities": _wants(question)[0]}
+            data = {"requiredCapabilities": wants(question)[0]}
             raise MCPError(mcp_types.MISSING_REQUIRED_CLIENT_CAPABILITY, told, data)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import mcp_types
 from mcp.shared.exceptions import MCPError
 
-from agent_utilities.features.upstreams.relay import Asker, Question, ServerRelay, answer_type, offers, refusal
+from agent_utilities.features.upstreams.relay import Asker, Question, ServerRelay, offers, refusal, wants
 
 WAIT_S = 600.0
 """How long a caller may take to answer, in seconds: as long as the SDK lets a request's state live."""
@@ -112,7 +112,7 @@ class AskingCall(Asker):
             if (response := responses.get(key)) is None:
                 self._news.set()
                 continue
-            expected = answer_type(question)
+            _, expected = wants(question)
             if not isinstance(response, _SAMPLES if expected in _SAMPLES else expected):
                 raise MCPError(mcp_types.INVALID_PARAMS, f"the answer {key!r} is none to {question.method}")
             answer.set_result(response)
