@@ -15,10 +15,9 @@ _V = TypeVar("_V")
 class BoundedCache(Generic[_K, _V]):
     """Keeps the values used last, as many as weigh no more together than a bound.
 
+    An entry that is heavier than the bound by itself is not kept, and puts nothing else out.
+
     Args:
-        max_weight: what all entries may weigh together.
-        weigh: returns what a key and its value weigh, > 0, in the same unit. An entry that is heavier than the bound
-            by itself is not kept, and puts nothing else out.
         heaviest: the most that one entry may weigh to be kept; all that there is room for where None.
     """
 
@@ -79,6 +78,5 @@ def cache_bytes(cache_mb: int, memo: Memo) -> int:
 
     Args:
         cache_mb: what all may take together, in MiB; 0 keeps nothing.
-        memo: which.
     """
     return int((cache_mb << 20) * _SHARES[memo])

@@ -94,12 +94,7 @@ def _with_port(scheme: str, host: Host) -> Host:
 
 @dataclass(frozen=True, slots=True)
 class HostPattern:
-    """Hosts that are accepted.
-
-    Args:
-        name: a host, `*.` and the end of one, or `*`.
-        port: the one port, or -1 for any.
-    """
+    """Hosts that are accepted."""
 
     name: str
     port: int = _ANY_PORT

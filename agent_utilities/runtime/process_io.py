@@ -34,11 +34,7 @@ class EndableStdin:
         threading.Thread(target=self._hand_on, name="stdin", daemon=True).start()
 
     def end(self, number: int) -> None:
-        """End it, whatever else comes; a signal handler may call it, and call it again.
-
-        Args:
-            number: the signal's.
-        """
+        """End it, whatever else comes; a signal handler may call it, and call it again."""
         self.ended_by = self.ended_by or number
         os.write(self._wake, b".")
 
@@ -65,9 +61,6 @@ def write_whole(path: Path, content: bytes, *, mode: int = 0o600, partial_suffix
 
     Args:
         path: the file; its folder must be there.
-        content: all of it.
-        mode: the file's permissions.
-        partial_suffix: how the name of an unfinished file ends, which a kill may leave behind.
 
     Raises:
         OSError: it can't be written; the file is as it was.

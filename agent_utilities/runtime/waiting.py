@@ -17,11 +17,7 @@ from agent_utilities.errors import AgentUtilitiesError
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """When waiting ends; everything that is done for one caller shares it, so that waits never add up.
-
-    Args:
-        until: the event loop's time, in seconds.
-    """
+    """When waiting ends; everything that is done for one caller shares it, so that waits never add up."""
 
     until: float
 
@@ -40,7 +36,6 @@ class Deadline:
 
         Args:
             fraction: of the time that is left, 0 to 1.
-            least_s: seconds that the step gets in any case, even past this deadline.
         """
         return Deadline.after(max(least_s, fraction * self.left_s))
 
@@ -77,9 +72,7 @@ class SingleFlight(Generic[_K, _V]):
         """Return what the flight for a key brings; it is started where none is under way.
 
         Args:
-            key: what is asked for.
             call: makes the flight; not called where one is under way.
-            deadline: until when this caller waits.
 
         Raises:
             TimeoutError: the deadline passed; the flight goes on.
@@ -138,7 +131,6 @@ async def ended(task: asyncio.Task[Any], within_s: float) -> bool:
 
     Args:
         task: it is not cancelled by this.
-        within_s: seconds that are waited.
 
     Raises:
         CancelledError: the waiting task was cancelled; raised once the other has ended or the seconds have passed.

@@ -33,9 +33,6 @@ class UpstreamError(AgentUtilitiesError, ConnectionError):
     """An upstream can't be used, or failed in a call.
 
     Args:
-        upstream: its name.
-        cause: what is wrong, in a word.
-        detail: what is wrong, for a person: where was looked, the exit status, the last lines of stderr.
         retry_in_s: seconds until it is tried again; None where it is not, or at the next call.
     """
 

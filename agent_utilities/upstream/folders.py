@@ -11,12 +11,7 @@ Part = Literal["snapshots", "logs", "consent", "tokens"]
 
 
 def gateway_folder(part: Part, given: str = "") -> Path:
-    """Return the folder of one part of what gateways keep.
-
-    Args:
-        part: what is kept there. Snapshots can be taken again; the rest can't.
-        given: the folder that the operator names for all of it; the user's own where blank.
-    """
+    """Return the folder of one part of what gateways keep."""
     if given:
         return Path(given).expanduser() / part
     import platformdirs
@@ -26,11 +21,6 @@ def gateway_folder(part: Part, given: str = "") -> Path:
 
 
 def with_folder(environ: Mapping[str, str], given: str) -> Mapping[str, str]:
-    """Return an environment that names a gateway's folder, be it that a settings file named it.
-
-    Args:
-        environ: the environment.
-        given: the folder that the operator names; blank where they name none.
-    """
+    """Return an environment that names a gateway's folder, be it that a settings file named it."""
     is_named = not given or environ.get(_VARIABLE, "").strip() == given
     return environ if is_named else {**environ, _VARIABLE: given}

@@ -56,9 +56,6 @@ class Limits:
         What reads JSON keeps the interpreter to itself until it is done, so that no thread helps. Counting costs a
         tenth of a second at 16 MiB, and nothing below 256 KiB.
 
-        Args:
-            message: JSON, or events that hold some.
-
         Raises:
             TooMuchError: it has more values than the limit.
         """
@@ -83,9 +80,7 @@ def _n_values(data: bytes | bytearray) -> int:
 def check_parts(message: Mapping[str, Any]) -> None:
     """Refuse a message of so many parts that to judge each by its type would hold up everybody.
 
-    Args:
-        message: the result or the parameters that it bears. What stands in it as it is, and is not judged, is free:
-            structured content and `_meta`.
+    What is not judged is free: structured content and `_meta`.
 
     Raises:
         TooMuchError: it has more parts than `N_PARTS`.
@@ -114,7 +109,6 @@ class IncomingMessage:
     """The message that is coming on one stream.
 
     Args:
-        limits: what it is held to.
         unfinished: where its bytes are counted among those of others.
     """
 
@@ -147,12 +141,7 @@ class Turns:
         self._n_lines = self._n_bytes = self._second = self._n_in_second = 0
 
     async def after(self, n_bytes: int, worked_s: float = 0.0) -> None:
-        """Count a line, or a piece, that was read; wait where it is others' turn, longer where too much comes.
-
-        Args:
-            n_bytes: its length.
-            worked_s: seconds that reading it took of everybody's time.
-        """
+        """Count a line, or a piece, that was read; wait where it is others' turn, longer where too much comes."""
         self._n_lines += 1
         self._n_bytes += n_bytes
         if self._n_lines < TURN_LINES and self._n_bytes < TURN_BYTES:

@@ -25,7 +25,6 @@ def namespaced(upstream: str, name: str) -> str:
     beginning and a hash of the original.
 
     Args:
-        upstream: the upstream's name.
         name: the component's, as the upstream calls it.
     """
     return Namespace((upstream,)).namespaced(upstream, name)
@@ -39,9 +38,6 @@ class Namespace:
 
     A name that two upstreams could give (`a_b_c`, by `a` and by `a_b`) belongs to the longer prefix; the other gets a
     hash. So does a name that looks as if it had one, such that nobody can take the place of a hashed name.
-
-    Args:
-        upstreams: the names of all configured upstreams.
     """
 
     def __init__(self, upstreams: Iterable[str]) -> None:
@@ -80,13 +76,7 @@ class Namespace:
 
 @dataclass(frozen=True, slots=True)
 class Renamed:
-    """A component that bears another name than its upstream's prefix and its own.
-
-    Args:
-        upstream: the upstream's name.
-        original: what the upstream calls it.
-        name: what it is called here.
-    """
+    """A component that bears another name than its upstream's prefix and its own."""
 
     upstream: str
     original: str
@@ -97,12 +87,7 @@ class Renamed:
 
 
 class Names:
-    """The names of one kind of component of all upstreams, both ways.
-
-    Args:
-        namespace: the gateway's.
-        listed: by upstream, in the order of the config, the names that it lists.
-    """
+    """The names of one kind of component of all upstreams, both ways."""
 
     def __init__(self, namespace: Namespace, listed: Mapping[str, Sequence[str]]) -> None:
         self._by_original: dict[tuple[str, str], str] = {}
@@ -170,10 +155,6 @@ class Uris:
 
     Where two upstreams list one URI, the first in the order of the config keeps it; the other's bears its prefix behind
     the scheme, as with FastMCP's namespaces.
-
-    Args:
-        prefixes: by upstream, the prefix of its names.
-        listed: by upstream, in the order of the config, the URIs or templates that it lists.
     """
 
     def __init__(self, prefixes: Mapping[str, str], listed: Mapping[str, Sequence[str]]) -> None:
@@ -219,13 +200,7 @@ def with_prefix(uri: str, prefix: str) -> str:
 
 
 def original_uri(uri: str, here: str, original: str) -> str:
-    """Return the upstream's own URI of one that a template makes here.
-
-    Args:
-        uri: made by the template here.
-        here: the template here: the original, or one with a prefix.
-        original: the upstream's template.
-    """
+    """Return the upstream's own URI of one that a template makes here."""
     if here == original:
         return uri
     scheme, separator, _ = original.partition("://")

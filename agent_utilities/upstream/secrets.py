@@ -65,7 +65,6 @@ def without_secrets(snapshot: Snapshot, secrets: Sequence[str]) -> Snapshot:
     one can't be renamed, so it is left out, and `problems` says so.
 
     Args:
-        snapshot: as its upstream listed it.
         secrets: what `secrets_of` returns for its upstream's config, longest first.
     """
     if not secrets:

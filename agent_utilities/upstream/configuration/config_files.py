@@ -30,11 +30,6 @@ class ConfigFile:
 
     Args:
         path: the file, as messages name it.
-        told: what it says.
-        environ: the environment, for variables.
-        working_folder: what `${workspaceFolder}` is in a user's own file.
-        files: all files that are read together, none of which a server may be a gateway of.
-        keeps_all: whether values of the environment stay references, for a person who is to see no secret.
     """
 
     def __init__(
@@ -144,8 +139,6 @@ def read_config(files: Sequence[Path], environ: Mapping[str, str], *, folder: Pa
     must not come back by a mistake. A problem tells why.
 
     Args:
-        files: the files, in order.
-        environ: the environment, for variables.
         folder: what `${workspaceFolder}` is in a user's own file; the working folder where None.
 
     Raises:
@@ -187,7 +180,6 @@ def read_servers(told: Mapping[str, Any], environ: Mapping[str, str]) -> Gateway
 
     Args:
         told: the content, such as `{"mcpServers": {"git": {"command": "uvx", "args": ["mcp-server-git"]}}}`.
-        environ: the environment, for variables.
 
     Raises:
         ConfigError: it can't be read as a config file's.

@@ -23,7 +23,6 @@ def shown(text: str, limit: int = _LIMIT) -> str:
     turns the direction of writing could make one command look like another.
 
     Args:
-        text: the text.
         limit: characters after which it is cut, with `…`.
     """
     cut = text if len(text) <= limit else text[: limit - 1] + "…"

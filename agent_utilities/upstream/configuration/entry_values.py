@@ -23,9 +23,6 @@ class Reading:
     """What a value is read with.
 
     Args:
-        key: its key in the table.
-        variables: what fills the variables in it.
-        folder: what relative paths are of.
         is_in_seconds: whether `timeout` is in seconds whatever its size.
     """
 

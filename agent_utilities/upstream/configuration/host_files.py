@@ -39,11 +39,7 @@ class Dialect:
 
 
 def dialect(path: Path) -> Dialect:
-    """Return what is particular to a file, by its name and folder.
-
-    Args:
-        path: the file, absolute.
-    """
+    """Return what is particular to a file, by its name and folder."""
     folder = path.parent
     in_folder = f"{folder.name}/{path.name}"
     return Dialect(
@@ -87,12 +83,7 @@ def settings_folder(home: Path, environ: Mapping[str, str], platform: str = sys.
 
 
 def containers(told: Mapping[str, Any], folder: Path | None = None) -> Iterator[tuple[str, object]]:
-    """Yield where a file has servers, and what stands there: `mcpServers`, `servers`, or the file itself.
-
-    Args:
-        told: what the file says.
-        folder: the working folder: Claude Code keeps a project's servers, which go over others, by its folder.
-    """
+    """Yield where a file has servers, and what stands there: `mcpServers`, `servers`, or the file itself."""
     found = [(key, told[key]) for key in _CONTAINERS if key in told]
     if isinstance(mcp := told.get("mcp"), dict) and "servers" in mcp:  # VS Code's settings.json
         found.append(("mcp.servers", mcp["servers"]))
@@ -128,8 +119,6 @@ def find_config(folder: Path, home: Path, environ: Mapping[str, str]) -> Found |
     host's file is there for much else, and is taken only where it has servers.
 
     Args:
-        folder: the working folder.
-        home: the user's home folder.
         environ: the environment, which may say where the user's settings are.
 
     Returns:

@@ -25,8 +25,6 @@ class Entry:
     """A server as a file has it.
 
     Args:
-        name: its key.
-        value: what stands there.
         source: where, such as `.mcp.json: mcpServers.git`.
     """
 
@@ -40,12 +38,7 @@ class Reader:
     """Reads the entries of one file.
 
     Args:
-        variables: what fills their variables.
-        folder: what their relative paths are of, and where programs run that name no folder.
         is_in_seconds: whether `timeout` is in seconds whatever its size.
-        problems: a line for each thing that is wrong is added here.
-        unknown: by key, the sources of the entries that have it, where nobody knows it.
-        notices: a line for each thing that is passed over is added here.
     """
 
     variables: Variables

@@ -19,12 +19,7 @@ _OF_EDITORS = ("command", "config", "extensionInstallFolder")
 
 
 class Unusable(ValueError):
-    """A value that can't be taken.
-
-    Args:
-        what: what is wrong; no secret is in it.
-        hint: what would do.
-    """
+    """A value that can't be taken."""
 
     def __init__(self, what: str, hint: str) -> None:
         self.what, self.hint = what, hint
@@ -37,13 +32,7 @@ class VariableError(Unusable):
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A value that VS Code asks its user for, which a gateway takes from the environment.
-
-    Args:
-        variable: the environment variable that gives it: `MCP_INPUT_` and its id in capitals.
-        description: what VS Code would ask.
-        default: the value where the variable is not set.
-    """
+    """A value that VS Code asks its user for, which a gateway takes from the environment."""
 
     variable: str
     description: str = ""

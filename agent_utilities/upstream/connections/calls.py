@@ -74,12 +74,7 @@ class Relay(Protocol):
 
 
 def forwarded(names: Sequence[str], headers: Mapping[str, str] | None) -> dict[str, str]:
-    """Return those of a caller's headers that cross to an upstream: those named, but none of the protocol's.
-
-    Args:
-        names: the operator's, folded.
-        headers: the caller's.
-    """
+    """Return those of a caller's headers that cross to an upstream: those named, but none of the protocol's."""
     if not names or not headers:
         return {}
     return {
@@ -95,10 +90,6 @@ class Call:
 
     Args:
         relay: the caller's side; None where nobody can be asked or told.
-        headers: those of the caller's headers that the operator lets cross.
-        timeout_s: seconds it may take without a sign of progress.
-        limit_s: seconds it may take in all, the time in which its caller is asked something included.
-        is_sent: whether the upstream may have got any of it.
     """
 
     relay: Relay | None

@@ -41,14 +41,7 @@ _MODULES: Mapping[Transport, str] = {"stdio": "processes.stdio", "http": "http.t
 
 @dataclass(eq=False)
 class Live:
-    """One connection that is up.
-
-    Args:
-        session: sends requests; its results are the upstream's, unjudged.
-        calls: what is under way on it.
-        transport: what carries it.
-        changed: set where the upstream has told that what it lists has changed.
-    """
+    """One connection that is up."""
 
     session: UpstreamSession
     calls: CallsUnderWay
@@ -99,10 +92,7 @@ class Connection:
     """One try to connect, and what it comes to.
 
     Args:
-        transport: reaches the upstream; used for this connection alone.
         known_version: the protocol version that the last connection agreed on; None where there was none.
-        probe_s: seconds that a probe for the newer era is waited for alone.
-        close_s: seconds that ending it may take, before it is ended by force.
         offered: what a handshake says of the clients that its calls are made for; None for all that one could offer.
     """
 
@@ -227,15 +217,7 @@ def transport_of(
     guard: ProcessGuard,
     unfinished: Unfinished | None = None,
 ) -> ClientTransport:
-    """Return a transport that reaches the upstream; it is used for one connection.
-
-    Args:
-        config: the upstream's.
-        environ: the user's environment, of which a stdio upstream gets a small safe set.
-        stderr: takes what a stdio upstream writes to stderr.
-        guard: ends its processes where the gateway can't.
-        unfinished: counts what has begun to come on all connections of the upstream.
-    """
+    """Return a transport that reaches the upstream; it is used for one connection."""
     unfinished = unfinished or Unfinished()
     if config.transport == "stdio":
         from agent_utilities.upstream.processes.stdio import StdioUpstream

@@ -18,7 +18,6 @@ async def negotiate(session: ClientSession, known_version: str | None, *, probe_
     """Agree on a protocol version, in one request where the era is known from before.
 
     Args:
-        session: a connection that nothing was sent on yet.
         known_version: what was agreed on the last time; None where nothing was.
         probe_s: seconds that a probe for the newer era is waited for alone. Servers that know nothing of it may be
             silent, so the older era's handshake goes out beside the probe then. One that has only started slowly

@@ -44,14 +44,7 @@ Component = mcp_types.Tool | mcp_types.Prompt | mcp_types.Resource | mcp_types.R
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of component.
-
-    Args:
-        name: as a person calls it.
-        method: that lists it.
-        field: of the result that has the items.
-        model: what an item is.
-    """
+    """A kind of component."""
 
     name: str
     method: str
@@ -69,13 +62,7 @@ FIELDS: Mapping[str, str] = {kind.method: kind.field for kind in (TOOL, PROMPT, 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A component of a page.
-
-    Args:
-        key: what no other of its kind is called.
-        component: as it was listed.
-        n_bytes: its length as JSON.
-    """
+    """A component of a page."""
 
     key: str
     component: Component
@@ -83,13 +70,7 @@ class Item:
 
 
 def parsed(kind: Kind, raw: Mapping[str, Any], version: str) -> tuple[list[Item], list[str]]:
-    """Return the components of a page, and a line for each of its items that is none. It may take long: use a thread.
-
-    Args:
-        kind: what the page lists.
-        raw: the result as it came.
-        version: the protocol version that was negotiated.
-    """
+    """Return the components of a page, and a line for each of its items that is none. It may take long: use a thread."""
     items: list[Item] = []
     problems: list[str] = []
     for item in raw[kind.field]:
@@ -142,7 +123,6 @@ class UpstreamSession(ClientSession):
         """Return a page of a listing as it came, its items unjudged.
 
         Args:
-            kind: what is listed.
             cursor: of the page; None for the first.
 
         Raises:
@@ -315,10 +295,6 @@ async def learn_tools(session: ClientSession, tools: Sequence[mcp_types.Tool]) -
     which from its own `list_tools()`, which judges a whole page at once on the event loop; and a connection that was
     made for a call has listed nothing yet.
     Ends when: `ClientSession` takes known tools, or its lists take items one by one.
-
-    Args:
-        session: of the newer era.
-        tools: as the upstream last listed them.
     """
     for start in range(0, len(tools), _N_A_TURN):
         page = mcp_types.ListToolsResult(tools=list(tools[start : start + _N_A_TURN]))

@@ -68,13 +68,7 @@ def http_trouble(error: MCPError) -> HttpTrouble | None:
 
 
 def trouble_of_status(status: int, has_session: bool, body: bytes) -> HttpTrouble:
-    """Return what an HTTP status above 399 says.
-
-    Args:
-        status: the response's.
-        has_session: whether the request named a session.
-        body: the response's.
-    """
+    """Return what an HTTP status above 399 says."""
     if has_session and (status == 404 or (status in _LOST and b"session" in body[:2_000].lower())):
         return HttpTrouble("unreachable", "it has forgotten the session", is_sent=False, is_lost=True, status=status)
     if status in _REFUSED:
@@ -84,12 +78,7 @@ def trouble_of_status(status: int, has_session: bool, body: bytes) -> HttpTroubl
 
 
 def bounding(limits: Limits, unfinished: Unfinished) -> Callable[[httpx2.Response], Awaitable[None]]:
-    """Return a client's response hook: every body is read within the limits, whoever reads it.
-
-    Args:
-        limits: what the upstream may send.
-        unfinished: counts what has begun to come on all of its connections.
-    """
+    """Return a client's response hook: every body is read within the limits, whoever reads it."""
 
     async def bound(response: httpx2.Response) -> None:
         if len(response.headers.get_list("content-encoding", split_commas=True)) > 1:
@@ -102,12 +91,7 @@ def bounding(limits: Limits, unfinished: Unfinished) -> Callable[[httpx2.Respons
 
 
 class _BoundedBody(httpx2.AsyncByteStream):
-    """A response's body, message by message: each event of an event stream, or all of any other.
-
-    Args:
-        response: the response, whose body is not yet read.
-        message: what each is held to.
-    """
+    """A response's body, message by message: each event of an event stream, or all of any other."""
 
     def __init__(self, response: httpx2.Response, message: IncomingMessage) -> None:
         assert isinstance(response.stream, httpx2.AsyncByteStream)
@@ -155,13 +139,6 @@ class UpstreamHttpClient(httpx2.AsyncClient):
 
     The SDK's transport ends the whole connection, and every call on it, where one POST fails. So a POST that fails is
     answered here, with a JSON-RPC error that says what failed.
-
-    Args:
-        headers: of every request.
-        auth: the login.
-        limits: what the upstream may send.
-        unfinished: counts what has begun to come on all of its connections.
-        is_answered_there: whether the answer to a message comes as the response to it.
     """
 
     def __init__(

@@ -40,9 +40,6 @@ class TokenFiles:
 
     It is the `AsyncKeyValue` that FastMCP's OAuth keeps its tokens in. Nothing is encrypted: a key beside the files
     would keep nobody out whom the mode does not.
-
-    Args:
-        folder: where the files are; it is made where it is not there, for the user alone.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -125,11 +122,6 @@ class Login(OAuth):
 
     A gateway works behind others' backs, often where nobody sits: a window that asks for a password, unasked, is what
     a thief would open.
-
-    Args:
-        config: the upstream's.
-        folder: the folder that the operator names for what gateways keep; the user's own where blank.
-        is_asked_for: whether the user waits for a browser.
     """
 
     def __init__(self, config: UpstreamConfig, folder: str, *, is_asked_for: bool = False) -> None:
@@ -163,11 +155,7 @@ def tokens_of(config: UpstreamConfig, folder: str) -> TokenFiles:
 
 
 class NoLogin(httpx2.Auth):
-    """The login that nobody has made: no request is sent, and each says what to run.
-
-    Args:
-        upstream: the upstream's name.
-    """
+    """The login that nobody has made: no request is sent, and each says what to run."""
 
     def __init__(self, upstream: str) -> None:
         self._upstream = upstream
@@ -183,12 +171,7 @@ class NoLogin(httpx2.Auth):
 
 
 def login_of(config: UpstreamConfig, folder: str) -> Login | NoLogin | None:
-    """Return the user's login at an upstream; None where its config says another credential, or neither says one.
-
-    Args:
-        config: the upstream's.
-        folder: the folder that the operator names for what gateways keep; the user's own where blank.
-    """
+    """Return the user's login at an upstream; None where its config says another credential, or neither says one."""
     says_oauth = config.auth is not None and config.auth.get_secret_value() == "oauth"
     has_another = config.auth is not None or any(name.lower() == "authorization" for name in config.headers)
     if has_another and not says_oauth:

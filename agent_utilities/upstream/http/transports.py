@@ -27,13 +27,7 @@ _MAX_REDIRECTS = 5
 def http_transport(
     config: UpstreamConfig, auth: str | httpx2.Auth | None, unfinished: Unfinished
 ) -> HttpUpstream | SseUpstream:
-    """Return a transport that reaches an upstream by HTTP.
-
-    Args:
-        config: the upstream's; its transport is `http` or `sse`.
-        auth: a bearer token, or a login.
-        unfinished: counts what has begun to come on all of its connections.
-    """
+    """Return a transport that reaches an upstream by HTTP."""
     headers = {name: value.get_secret_value() for name, value in config.headers.items()}
     kind = SseUpstream if config.transport == "sse" else HttpUpstream
     transport = kind(config.url.get_secret_value(), headers=headers, auth=auth)

@@ -37,13 +37,8 @@ def question(path: Path, content: bytes, environ: Mapping[str, str], started: Co
 
     A command is shown whole, as the file has it: a variable by its name, never its value. Of `env` and `headers` the
     names are shown, and which of the user's own variables they take; values only of variables that can change which
-    program is run. Of an address all but passwords and values of its query.
-
-    Args:
-        path: the file.
-        content: what was read of it.
-        environ: the environment; none of its values is shown.
-        started: the names of the servers that would be started: no question leaves one of them out.
+    program is run. Of an address all but passwords and values of its query. No server of `started`, the names of those
+    that would be, is left out.
 
     Raises:
         ConfigError: one of them can't be shown.
@@ -135,8 +130,6 @@ def is_agreed(path: Path, state_folder: Path, *, content: bytes | None = None) -
     """Whether the user has agreed to a file as it is now: by its place and its content, to the byte.
 
     Args:
-        path: the file.
-        state_folder: where agreements are kept: the user's own.
         content: what was read of the file; it is read again where None.
     """
     record, wanted = _record(path, state_folder, read_bytes(path) if content is None else content)
@@ -148,13 +141,7 @@ def is_agreed(path: Path, state_folder: Path, *, content: bytes | None = None) -
 
 
 def is_config_agreed(found: Found, config: GatewayConfig, state_folder: Path) -> bool:
-    """Whether a config that was read again may be taken: the file is the user's own, or was agreed to as it was read.
-
-    Args:
-        found: the file.
-        config: what was read of it.
-        state_folder: where agreements are kept.
-    """
+    """Whether a config that was read again may be taken: the file is the user's own, or was agreed to as it was read."""
     if not found.is_of_folder:
         return True
     content = read_bytes(found.path)
@@ -170,8 +157,6 @@ def agree(path: Path, state_folder: Path, *, content: bytes | None = None) -> No
     don't meet.
 
     Args:
-        path: the file.
-        state_folder: where agreements are kept; it is made where it is not there.
         content: what was read of the file; it is read again where None.
 
     Raises:
@@ -201,14 +186,8 @@ def agreed_or_refuse(
 ) -> None:
     """Return where a found file's servers may be started: it is the user's own, or the user has agreed, or does now.
 
-    Args:
-        found: the file.
-        config: what was read of it: that, and nothing newer, is what the user agrees to.
-        state_folder: where agreements are kept.
-        environ: the environment, as the config was read with.
-        yes: whether the command line says yes.
-        stdin: where the answer is read; asked is only where this and `stdout` are a terminal.
-        stdout: where the question is written; not the stream that carries the protocol.
+    What was read of it, and nothing newer, is what the user agrees to. They are asked only where both streams are a
+    terminal; `stdout` must not be the one that carries the protocol.
 
     Raises:
         ConfigError: the user has not agreed, can't be asked, or the file has changed since it was read.

@@ -78,7 +78,6 @@ class Change:
     """Something that is not as it was accepted.
 
     Args:
-        key: what.
         before: as it was accepted; None for what is new.
         after: as the upstream lists it now; None for what it no longer lists.
     """
@@ -131,12 +130,6 @@ def change_of(lock: Lock, key: Key, definition: Definition) -> Change | None:
 
 def accept(lock: Lock, names: Collection[str], snapshots: Sequence[Snapshot]) -> Lock:
     """Return the lock with changes accepted as the upstreams list them now.
-
-    Args:
-        lock: what was accepted before.
-        names: of what is accepted: `git/tools/git_status` as changes tell it, `git/git_status`, or `git` for all of an
-            upstream's.
-        snapshots: what the upstreams list now.
 
     Raises:
         LockError: nothing of a name has changed.

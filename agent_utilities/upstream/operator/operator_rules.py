@@ -29,7 +29,6 @@ def denied_by(config: UpstreamConfig, tool: str) -> str | None:
     another allows.
 
     Args:
-        config: the upstream's.
         tool: the tool's name, as the upstream calls it.
 
     Returns:
@@ -87,14 +86,7 @@ logger = logging.getLogger("agent_utilities.gateway")
 
 @dataclass
 class ConfigFiles:
-    """The files that a gateway is configured by, and what they said last.
-
-    Args:
-        files: config files, later over earlier; the lock stands beside the first.
-        environ: the environment that variables are filled in from.
-        config: what the files say.
-        is_agreed: whether the user has agreed to run what they say.
-    """
+    """The files that a gateway is configured by, and what they said last."""
 
     files: Sequence[Path]
     environ: Mapping[str, str]

@@ -29,7 +29,6 @@ def find(marker: str, session: int = 0) -> list[Process]:
     """Return the living processes that bear a marker or are in a session, and all that descend from one of them.
 
     Args:
-        marker: the marker, or how it begins.
         session: the id of a session whose leader has not been reaped, so that its id is nobody else's; or 0.
     """
     import psutil
@@ -52,13 +51,7 @@ def find(marker: str, session: int = 0) -> list[Process]:
 
 
 def end(find_them: Callable[[], list[Process]], term_s: float, kill_s: float = KILL_S) -> list[Process]:
-    """End processes by SIGTERM, then by SIGKILL, those too that come while others end; return who lives on.
-
-    Args:
-        find_them: returns who lives.
-        term_s: seconds that they get to end themselves.
-        kill_s: seconds that the kernel gets to end them.
-    """
+    """End processes by SIGTERM, then by SIGKILL, those too that come while others end; return who lives on."""
     import psutil
 
     alive: list[Process] = []

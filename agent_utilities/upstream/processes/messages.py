@@ -33,14 +33,7 @@ _MESSAGE_WITHIN = re.compile(rb'\{\s*"(?:jsonrpc|id|result|method)"\s*:')
 
 @dataclass(frozen=True, slots=True)
 class OverlongLine:
-    """A line that was too long to be kept.
-
-    Args:
-        start: its first bytes.
-        end: its last bytes.
-        n_bytes: its length.
-        why: the limit that it is over.
-    """
+    """A line that was too long to be kept."""
 
     start: bytes
     end: bytes
@@ -49,11 +42,7 @@ class OverlongLine:
 
 
 class LineBuffer:
-    """What was read of a pipe and not yet taken, in time and memory proportional to its size.
-
-    Args:
-        message: what a line's length is held to; of one that is too long only its ends are kept.
-    """
+    """What was read of a pipe and not yet taken, in time and memory proportional to its size."""
 
     def __init__(self, message: IncomingMessage) -> None:
         self._message = message
@@ -124,10 +113,6 @@ def read_line(line: bytes | bytearray, limits: Limits) -> list[JSONRPCMessage]:
 
     A message after other text on its line is found too. An answer that can't be read is given as an error, so that
     whoever waits for it does not wait on.
-
-    Args:
-        line: the line.
-        limits: how many values it may have.
     """
     if not line.strip():
         return []
@@ -181,12 +166,7 @@ class Stream:
 
 
 class MessageWriter(Stream):
-    """What is written to a process's stdin, in whole lines; a process that reads none holds up its own callers only.
-
-    Args:
-        stdin: the process's.
-        died: set once it has been told that the process has closed it.
-    """
+    """What is written to a process's stdin, in whole lines; a process that reads none holds up its own callers only."""
 
     def __init__(self, stdin: asyncio.StreamWriter, died: asyncio.Event) -> None:
         self._stdin, self._died = stdin, died

@@ -75,11 +75,7 @@ class UpstreamProcess:
         """Start a program, in a session of its own.
 
         Args:
-            program: the path of what is run.
-            arguments: what follows it.
-            env: its whole environment, which bears the marker.
             folder: where it runs; None for where we do.
-            marker: tells it, and what it starts, from other processes.
 
         Raises:
             OSError: it can't be run.
@@ -307,13 +303,7 @@ class ProcessGuard:
         return f"{self._gateway}{self._n_markers}."
 
     def variables(self, marker: str, environ: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the variable that a process must be started with to bear a marker.
-
-        Args:
-            marker: the marker.
-            environ: the gateway's own environment: where it runs behind another gateway, its processes are that one's
-                too.
-        """
+        """Return the variable that a process must be started with to bear a marker."""
         return {MARKER: f"{environ.get(MARKER, '')} {marker}".strip()}
 
     @property
@@ -379,11 +369,7 @@ def _folder_of(package: str) -> str:
 async def watch_parent(on_gone: Callable[[], None], parent: int | None = None) -> None:
     """Call back once our parent is gone, for a gateway whose host may disappear without closing our stdin.
 
-    Ends then, or when cancelled.
-
-    Args:
-        on_gone: called once.
-        parent: what `os.getppid()` was when we started: it may be gone before this is called; else asked now.
+    Ends then, or when cancelled. `parent` is what `os.getppid()` was at the start: it may be gone before this is called.
     """
     parent = os.getppid() if parent is None else parent
     while os.getppid() == parent:  # noqa: ASYNC110 (there is nothing to wait for)

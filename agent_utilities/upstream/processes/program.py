@@ -64,10 +64,7 @@ def find_program(command: str, *, path: str, folder: Path, home: Path) -> Path:
     """Return the program that a command names.
 
     Args:
-        command: a name, looked for in the folders of `path` and in `USUAL_PLACES`; or a path, relative to `folder`.
         path: folders, as in `PATH`.
-        folder: where the program will run.
-        home: the user's home folder.
 
     Raises:
         CommandError: there is none, or it can't be run.
@@ -91,12 +88,7 @@ def find_program(command: str, *, path: str, folder: Path, home: Path) -> Path:
 
 
 def search_folders(path: str, home: Path) -> list[Path]:
-    """Return the folders where commands are looked for, in order, each once: those of `PATH`, then the usual places.
-
-    Args:
-        path: the value of `PATH`.
-        home: the user's home folder.
-    """
+    """Return the folders where commands are looked for, in order, each once: those of `PATH`, then the usual places."""
     folders = [Path(with_home(name, home)) for name in path.split(os.pathsep) if name]
     usual = [Path(with_home(name, home)) for name in USUAL_PLACES]
     return list(dict.fromkeys((*folders, *_of_nvm(home), *(place for place in usual if place.is_dir()))))
@@ -106,9 +98,6 @@ def child_path(path: str, program: Path, home: Path, *, is_configured: bool) -> 
     """Return the `PATH` that a program is given: it starts others by their names, as `npx` starts `node`.
 
     Args:
-        path: the value that it would have.
-        program: what is run; its own folder is added.
-        home: the user's home folder.
         is_configured: whether the operator chose the value, so that the usual places are not added.
     """
     more = [program.parent] if is_configured else [program.parent, *search_folders("", home)]
@@ -193,11 +182,7 @@ def _did_you_mean(name: str | None) -> str:
 
 
 def passed_on(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return those of our variables that an upstream gets.
-
-    Args:
-        environ: our environment.
-    """
+    """Return those of our variables that an upstream gets."""
     return {name: value for name, value in environ.items() if _is_harmless(name, value)}
 
 
@@ -206,10 +191,6 @@ def child_environment(config: UpstreamConfig, environ: Mapping[str, str]) -> dic
 
     A settings file of ours is for the gateway, which holds what it says by the names that callers see: an upstream
     made here that starts in the same folder would read it again, by its own names. One may be named for it.
-
-    Args:
-        config: the upstream's config.
-        environ: our environment.
     """
     return _NO_SETTINGS | passed_on(environ) | {name: value.get_secret_value() for name, value in config.env.items()}
 

@@ -37,7 +37,6 @@ class StderrLog:
 
     Args:
         path: the file that they are kept in, with an older one beside it; None for memory only.
-        max_bytes: the most that both files take.
     """
 
     def __init__(self, path: Path | None = None, max_bytes: int = 1_000_000) -> None:
@@ -50,11 +49,7 @@ class StderrLog:
         self._is_cut = False
 
     def hide(self, secrets: Sequence[str]) -> None:
-        """Take secrets out of all that comes from now on.
-
-        Args:
-            secrets: what `secrets.secrets_of` returns for the upstream's config.
-        """
+        """Take secrets out of all that comes from now on."""
         self._secrets = secrets
 
     def feed(self, data: bytes) -> None:
@@ -79,11 +74,7 @@ class StderrLog:
         self._keep([self._readable(line) for line in lines], False)
 
     def note(self, text: str) -> None:
-        """Add a line of our own, such as how the process exited.
-
-        Args:
-            text: the line; secrets in it are hidden too.
-        """
+        """Add a line of our own, such as how the process exited."""
         lines = self._rest.split(b"\n") if self._rest else []
         self._rest = b""
         self._tell_dropped(lines)
@@ -91,12 +82,7 @@ class StderrLog:
         self._keep([f"-- {self._readable(text.encode())}"], True)
 
     def last_lines(self, n: int, *, with_notes: bool = False) -> list[str]:
-        """Return the last n lines, oldest first, as they may be shown.
-
-        Args:
-            n: how many lines.
-            with_notes: whether `note`s are among them.
-        """
+        """Return the last n lines, oldest first, as they may be shown."""
         # Where something was left out, the first of these is half a line, which may hold half a secret.
         rest = [self._readable(line) for line in self._rest.split(b"\n")[bool(self._n_dropped) :] if line]
         lines = [line for line, is_note in self._lines if with_notes or not is_note]
@@ -206,12 +192,7 @@ def readable(line: bytes) -> str:
 
 
 def read_log(path: Path, n: int) -> list[str]:
-    """Return the last n lines that a log has on disk, oldest first; none where there is no log.
-
-    Args:
-        path: the file that the log was made with.
-        n: how many lines.
-    """
+    """Return the last n lines that a log has on disk, oldest first; none where there is no log."""
     lines: list[str] = []
     for file in (previous(path), path):
         with suppress(OSError):

@@ -53,12 +53,7 @@ class StdioUpstream(ClientTransport):
     """One process, started by `connect_session` and ended, with all that it started, when that is left.
 
     Args:
-        config: what is started, and how.
-        environ: our own environment, of which the variables in `program.PASSED_ON` are passed on.
-        stderr: takes what it writes to stderr, and the first lines on stdout that are no messages.
-        guard: ends it where we can't.
         limits: what it may send; the config's where None. A longer answer becomes an error that says so.
-        unfinished: counts what has begun to come on all of the upstream's connections.
     """
 
     def __init__(

@@ -29,13 +29,7 @@ Trouble = Callable[[], UpstreamError]
 
 @dataclass(eq=False)
 class Up:
-    """One connection that is up, and how well it works.
-
-    Args:
-        connection: the connection.
-        live: what is up on it.
-        wake: set where there may be something to do about it.
-    """
+    """One connection that is up, and how well it works."""
 
     connection: Connection
     live: Live
@@ -81,11 +75,7 @@ class ConnectionManager:
     """Keeps one connection of an upstream: `waiting` until one is wanted, `starting`, `up`, and at the end `over`.
 
     Args:
-        opener: opens it.
-        health: the upstream's, which all of its connections share.
-        renewal: keeps its snapshot up to date.
-        policy: how long things may take.
-        is_for_all: whether snapshots are taken on it, for callers of any kind. Another ends when it is not used.
+        is_for_all: whether snapshots are taken on it, for callers of any kind; another ends when it is not used.
         offered: what its callers' clients can be asked in the middle of a call; None where they are of any kind.
         on_change: called where the upstream tells on it that its lists changed, if no snapshots are taken on it.
     """
@@ -136,9 +126,7 @@ class ConnectionManager:
     async def connected(self, *, is_retry: bool = False) -> Live:
         """Return the connection that is up, once there is one.
 
-        Args:
-            is_retry: whether it is for a call that found its connection ended before it was sent: such a one waits for
-                no backoff, where it is the first failure.
+        A retry, of a call that found its connection ended before it was sent, waits for no backoff of a first failure.
 
         Raises:
             UpstreamError: the last try has failed and the next is not due, or the one that is under way fails.

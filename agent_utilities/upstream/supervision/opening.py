@@ -34,12 +34,7 @@ MAX_CHARS = 2_000
 
 
 class UpstreamErrors:
-    """Makes the errors of one upstream.
-
-    Args:
-        config: the upstream's.
-        stderr: what it writes to stderr.
-    """
+    """Makes the errors of one upstream."""
 
     def __init__(self, config: UpstreamConfig, stderr: StderrLog) -> None:
         self.config, self._stderr = config, stderr
@@ -53,12 +48,7 @@ class UpstreamErrors:
         return UpstreamError(self.config.name, cause, text)
 
     def of_start(self, error: BaseException, exit_text: str) -> UpstreamError:
-        """Return why a connection could not be made.
-
-        Args:
-            error: what was raised.
-            exit_text: how its process ended; empty where it did not.
-        """
+        """Return why a connection could not be made."""
         error = root_error(error)
         if isinstance(error, UpstreamError):
             return error
@@ -123,7 +113,6 @@ class StartSlots:
     upstreams that hang delays the others for longer.
 
     Args:
-        n_slots: how many there are.
         longest_s: seconds after which a place is given back.
         before_import: called on the event loop before anything is imported for a start.
     """
@@ -209,16 +198,7 @@ class _Way:
 
 
 class Opener:
-    """Opens connections to one upstream, one after the other.
-
-    Args:
-        errors: makes its errors, and knows its config.
-        environ: the user's environment.
-        stderr: takes what it writes to stderr.
-        guard: ends its processes where the gateway can't.
-        slots: bounds how many upstreams are started at once.
-        policy: how long things may take.
-    """
+    """Opens connections to one upstream, one after the other."""
 
     def __init__(
         self,
@@ -244,7 +224,6 @@ class Opener:
 
         Args:
             known_version: the protocol version that was agreed on the last time; None where none was.
-            is_urgent: whether somebody waits for it now.
             offered: what its callers' clients can be asked in the middle of a call, for which a handshake is made where
                 the upstream takes one; None where they are of any kind.
 

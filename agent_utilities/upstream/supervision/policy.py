@@ -34,12 +34,7 @@ class BackoffRule:
     spread: float = 0.2
 
     def wait_s(self, n_failures: int, dice: Callable[[], float]) -> float:
-        """Return the seconds until the next try.
-
-        Args:
-            n_failures: failures in a row, at least 1.
-            dice: gives a number in [0, 1).
-        """
+        """Return the seconds until the next try."""
         if n_failures >= self.n_until_open:
             wait = self.probe_s
         else:
@@ -125,11 +120,7 @@ class Counts:
 
 
 class Health:
-    """The trouble of one upstream, shared by all of its connections. A start resets nothing; time that it was up does.
-
-    Args:
-        policy: when one that failed is tried again.
-    """
+    """The trouble of one upstream, shared by all of its connections. A start resets nothing; time that it was up does."""
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
@@ -145,7 +136,6 @@ class Health:
         """Take note of a try or a connection that failed.
 
         Args:
-            trouble: why. One that is told to stay out is not helped by trying again soon.
             up_s: seconds that the connection had been up; 0 where it never was.
         """
         self.counts.n_failures += 1

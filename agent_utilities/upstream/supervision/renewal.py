@@ -50,12 +50,6 @@ async def take_snapshot(
     A list other than of its tools that it fails to give costs none of the others: as such servers are, that need a
     database to say what resources they have, and none for their tools.
 
-    Args:
-        live: the connection to it.
-        config: the upstream's.
-        bounds: how much is taken; what is left out is told in `problems`.
-        before: what it listed the last time, which holds on where a list fails now.
-
     Raises:
         TimeoutError: listing its tools takes longer than it may.
         MCPError: it answers with an error, or the connection has ended.
@@ -167,8 +161,6 @@ class Renewal:
 
     Args:
         snapshot: what it listed the last time; None where it was never reached.
-        policy: how often.
-        errors: makes its errors, and knows its config.
         save: keeps a snapshot; called in a thread.
         on_change: called where what it lists has changed.
     """
@@ -231,12 +223,7 @@ class Renewal:
         return max(0.0, self._policy.max_age_s - age_s) if age_s >= 0 else 0.0
 
     async def run(self, live: Live, listed: Callable[[], None]) -> None:
-        """Take it now, and again whenever it has changed or grown old, until cancelled.
-
-        Args:
-            live: a connection that has just been made.
-            listed: called after each listing, however it ended.
-        """
+        """Take it now, and again whenever it has changed or grown old, until cancelled."""
         began_s, settle_s = asyncio.get_running_loop().time(), self._policy.settle_s
         if live.is_modern and self.snapshot is not None:
             await learn_tools(live.session, self.snapshot.tools)

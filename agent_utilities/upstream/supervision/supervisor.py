@@ -41,14 +41,7 @@ class _NotSentError(Exception):
 
 
 class Upstream:
-    """One configured server.
-
-    Args:
-        opener: opens connections to it.
-        renewal: keeps its snapshot up to date.
-        stderr: what it writes to stderr.
-        policy: what holds for every upstream.
-    """
+    """One configured server."""
 
     def __init__(self, opener: Opener, renewal: Renewal, stderr: StderrLog, policy: Policy) -> None:
         self.stderr = stderr
@@ -123,7 +116,6 @@ class Upstream:
         Args:
             send: sends it. It is not called again where the upstream may have got any of it.
             relay: the caller's side; None where nobody can be asked or told.
-            headers: the caller's; of them those that `forward_headers` names cross.
 
         Raises:
             UpstreamError: it could not be reached, died, or showed no progress for too long.
@@ -220,21 +212,13 @@ class Upstream:
             await tried
 
     def forget_session(self, session: Hashable) -> None:
-        """End what was started for one session alone, once its calls have ended.
-
-        Args:
-            session: as its relay names it.
-        """
+        """End what was started for one session alone, once its calls have ended."""
         manager = self._others.pop(session, None)
         if manager is not None:
             manager.leave()
 
     def run(self, start: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]) -> None:
-        """Begin to supervise.
-
-        Args:
-            start: starts a task that is ended with the gateway.
-        """
+        """Begin to supervise."""
         self._start, self.is_coming = start, False
         if self._shared.state == "over":  # it has run before
             self._shared, self._others = self._manager(self._health, is_for_all=True), {}
@@ -300,12 +284,7 @@ class Upstream:
         logger.log(level, "upstream %r can't ask callers in the middle of a call, for now: %s", self.config.name, why)
 
     def _other(self, key: Hashable, offered: ClientCapabilities | None) -> ConnectionManager:
-        """Return what keeps a connection beside the one for all: a session's, or that of clients that offer the same.
-
-        Args:
-            key: whose it is.
-            offered: what can be asked on it in the middle of a call.
-        """
+        """Return what keeps a connection beside the one for all: a session's, or that of clients that offer the same."""
         manager = self._others.get(key)
         if manager is not None and manager.state != "over":
             return manager

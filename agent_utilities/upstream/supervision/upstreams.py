@@ -40,13 +40,8 @@ class Upstreams:
     """All upstreams of a gateway.
 
     Args:
-        config: every upstream that is configured.
-        environ: the user's environment.
-        store: where snapshots are kept from one run to the next.
-        on_change: told the name of an upstream whose snapshot or presence has changed.
         n_starts: how many are started at once; four times the processors, and at least 8, where None.
         logs: the folder where what upstreams write to stderr is kept; None for memory alone.
-        policy: what holds for every upstream.
         before_import: called on the event loop before a thread imports what reaches an upstream.
     """
 
@@ -86,11 +81,7 @@ class Upstreams:
         return self._upstreams.get(name)
 
     async def run(self, started: asyncio.Event | None = None) -> None:
-        """Supervise until cancelled; every process has ended then.
-
-        Args:
-            started: set once calls are taken.
-        """
+        """Supervise until cancelled; every process has ended then."""
         context = contextvars.copy_context()
         async with self._logs_flushed(), self._guard, asyncio.TaskGroup() as group:
 
@@ -119,21 +110,13 @@ class Upstreams:
         """Take another config: what is unchanged in it keeps its connections.
 
         One that is gone, or another by its config, ends its calls behind; its successor starts once it has ended.
-
-        Args:
-            config: every upstream that is configured now.
         """
         async with self._reloading:
             known = await self._known([wanted for wanted in config.upstreams if not self._has(wanted)])
             self._exchange_all(config, known)
 
     def _exchange_all(self, config: GatewayConfig, known: Mapping[str, Snapshot | None]) -> None:
-        """Put the upstreams of a config in place of those before.
-
-        Args:
-            config: every upstream that is configured now.
-            known: what those listed last that are new, or reached otherwise than before.
-        """
+        """Put the upstreams of a config in place of those before."""
         before, self._upstreams = self._upstreams, {}
         changed: list[str] = []
         for wanted in config.upstreams:
@@ -232,8 +215,6 @@ async def reach(
 
     Args:
         upstreams: all of them; they must not be supervised yet.
-        wanted: which to reach.
-        reach_one: reaches one, and returns when that is done or has failed.
     """
     async with asyncio.TaskGroup() as group:
         started = asyncio.Event()
