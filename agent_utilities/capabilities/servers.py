@@ -14,7 +14,7 @@ from agent_utilities.catalog.model import entry
 from agent_utilities.selection.model import fold
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.configuration.host_files import user_home
-from agent_utilities.upstream.configuration.server_entry import MAX_NAME, Entry, Reader
+from agent_utilities.upstream.configuration.server_entry import MAX_NAME, Reader
 from agent_utilities.upstream.configuration.variables import Variables
 from agent_utilities.visibility.bounds import Bounds
 
@@ -83,7 +83,7 @@ class _Placing:
         """Return servers as an `mcp.json` would have them, and what is wrong with any of them."""
         variables = Variables(self._environ, self._folder, user_home(self._environ))
         reader = Reader(variables, self._folder, is_in_seconds=True)
-        read = [(server, reader.read(Entry(server.name, server.entry, server.source))) for server in servers]
+        read = [(server, reader.read(server.name, server.entry, server.source)) for server in servers]
         self.notices += reader.notices
         configs = [
             config.model_copy(

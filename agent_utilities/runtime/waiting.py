@@ -7,9 +7,7 @@ import threading
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Generator, Hashable, Iterable
 from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Generic, TypeVar
 
 from agent_utilities.errors import AgentUtilitiesError
@@ -152,24 +150,7 @@ async def ended(task: asyncio.Task[Any], within_s: float) -> bool:
 
 async def in_daemon_thread(call: Callable[[], _T]) -> _T:
     """Return what a call gives, made in a thread that does not keep the process from ending: a model may take long."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[_T] = loop.create_future()
-
-    def settle(give: Callable[[], None]) -> None:
-        if not done.done():
-            give()
-
-    def work() -> None:
-        give: Callable[[], None]
-        try:
-            give = partial(done.set_result, call())
-        except BaseException as error:
-            give = partial(done.set_exception, error)
-        with suppress(RuntimeError):  # the server has stopped meanwhile
-            loop.call_soon_threadsafe(settle, give)
-
-    threading.Thread(target=work, name="index", daemon=True).start()
-    return await done
+    return await asyncio.wrap_future(start_in_daemon_thread(call))
 
 
 def start_in_daemon_thread(call: Callable[[], _T]) -> Future[_T]:
@@ -183,5 +164,5 @@ def start_in_daemon_thread(call: Callable[[], _T]) -> Future[_T]:
         except BaseException as error:
             done.set_exception(error)
 
-    threading.Thread(target=work, name="open", daemon=True).start()
+    threading.Thread(target=work, name="index", daemon=True).start()
     return done

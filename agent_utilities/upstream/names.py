@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 
 MAX_LENGTH = 64
@@ -16,18 +15,6 @@ _HASH_LENGTH = 12
 _ODD = re.compile(r"[^A-Za-z0-9_-]+")
 _LIKE_HASHED = re.compile(r"_[0-9a-f]{12}\Z")
 _VALUE = re.compile(r"\{[^{}]*\}")
-
-
-def namespaced(upstream: str, name: str) -> str:
-    """Return the name of an upstream's tool or prompt at a gateway that has no other upstream: `git_git_status`.
-
-    A name that would be longer than 64 characters, or have others than `A-Z a-z 0-9 _ -`, is given by its readable
-    beginning and a hash of the original.
-
-    Args:
-        name: the component's, as the upstream calls it.
-    """
-    return Namespace((upstream,)).namespaced(upstream, name)
 
 
 class Namespace:
@@ -53,7 +40,10 @@ class Namespace:
         return hash(tuple(self.prefixes.items()))
 
     def namespaced(self, upstream: str, name: str) -> str:
-        """Return the name of an upstream's tool or prompt: at most 64 characters of `A-Z a-z 0-9 _ -`.
+        """Return the name of an upstream's tool or prompt: `git_git_status`.
+
+        One that would be longer than 64 characters, or have others than `A-Z a-z 0-9 _ -`, is given by its readable
+        beginning and a hash of the original.
 
         Raises:
             KeyError: the upstream is not configured.
@@ -72,18 +62,6 @@ class Namespace:
             for name, prefix in self.prefixes.items()
             if name != prefix
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Renamed:
-    """A component that bears another name than its upstream's prefix and its own."""
-
-    upstream: str
-    original: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.name!r} is what upstream {self.upstream!r} calls {self.original!r}: hosts don't take that name"
 
 
 class Names:
@@ -105,17 +83,15 @@ class Names:
                 self._originals[name] = (upstream, original)
                 self._by_original[upstream, original] = name
                 if name != f"{namespace.prefixes[upstream]}_{original}":
-                    notices.append(str(Renamed(upstream, original, name)))
+                    notices.append(
+                        f"{name!r} is what upstream {upstream!r} calls {original!r}: hosts don't take that name"
+                    )
         self.notices: tuple[str, ...] = tuple(notices)
         """A line for each name that was changed or left out."""
 
     def of(self, upstream: str, original: str) -> str | None:
         """Return what a component is called here, or None where it is left out."""
         return self._by_original.get((upstream, original))
-
-    def original(self, name: str) -> tuple[str, str] | None:
-        """Return the upstream of a name, and what it calls it; None for an unknown one."""
-        return self._originals.get(name)
 
 
 def _prefixes(upstreams: Sequence[str]) -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import os
 import re
 import stat
@@ -26,7 +25,6 @@ SUFFIX = ".snapshot"
 LATE_SUFFIX = ".late"
 """Of an empty file in place of a snapshot: its upstream failed, or came late, when lists waited for it."""
 PARTIAL_SUFFIX = ".partial"
-DAMAGED_SUFFIX = ".damaged"
 
 
 class DamagedSnapshotError(ValueError):
@@ -94,16 +92,15 @@ LONGEST_S = 90 * 24 * 3600.0
 """Seconds after which a file that nobody renewed is removed."""
 PARTIAL_LONGEST_S = 3600.0
 """Seconds after which a file that was never finished counts as a killed process's."""
-N_DAMAGED = 4
-"""How many files that were set aside are left to be looked at."""
 
 
 class SnapshotStore:
     """One file for each upstream and config digest, shared by processes: each is swapped whole.
 
     No secret of a config is written: `load` learns what is secret, so an upstream is loaded before it is first saved.
-    A file that can't be read is set aside, with a warning, and its upstream counts as never reached. Where nothing can
-    be written (a full disk, a folder of somebody else's) snapshots stay in memory: `problem` and one warning say so.
+    An upstream whose file can't be read counts as never reached, with a warning; its next listing replaces the file.
+    Where nothing can be written (a full disk, a folder of somebody else's) snapshots stay in memory: `problem` and one
+    warning say so.
 
     Args:
         folder: where they are kept, in a folder `1` of its own (0700, files 0600); None for memory alone.
@@ -140,10 +137,7 @@ class SnapshotStore:
                 raise DamagedSnapshotError("it is another upstream's")
         except FileNotFoundError:
             return None
-        except DamagedSnapshotError as error:
-            self._set_aside(path, str(error))
-            return None
-        except OSError as error:
+        except (OSError, DamagedSnapshotError) as error:
             logger.warning("the snapshot of upstream %r can't be read: %s", config.name, error)
             return None
         return snapshot
@@ -215,34 +209,14 @@ class SnapshotStore:
             logger.warning("%s", problem)
         self._problems[upstream] = problem
 
-    def _set_aside(self, path: Path, why: str) -> None:
-        aside = path.with_name(f"{path.name}.{time.time_ns()}{DAMAGED_SUFFIX}")
-        try:
-            path.rename(aside)
-        except FileNotFoundError:  # another process has just done so
-            return
-        except OSError as error:
-            logger.warning("the snapshot %s is passed over: %s; it can't be set aside: %s", path, why, error)
-            return
-        logger.warning("the snapshot %s is set aside: %s (it is now %s)", path, why, aside.name)
-
 
 def _remove_old(folder: Path, upstream: str) -> None:
     """Remove what the bounds leave no room for."""
-    stem, now = stem_of(upstream), time.time()
+    now = time.time()
     with os.scandir(folder) as entries:
         ages = {Path(entry.path): now - entry.stat().st_mtime for entry in entries}
-    newest_first = sorted(ages, key=ages.__getitem__)
-
-    def those(suffix: str, longest_s: float, stem: str = "") -> list[Path]:
-        return [
-            path
-            for path in newest_first
-            if path.suffix == suffix and path.name.startswith(stem) and ages[path] > longest_s
-        ]
-
-    old = {*those(PARTIAL_SUFFIX, PARTIAL_LONGEST_S), *those(DAMAGED_SUFFIX, -math.inf)[N_DAMAGED:]}
-    for suffix in (SUFFIX, LATE_SUFFIX):
-        old.update(those(suffix, LONGEST_S), those(suffix, -math.inf, stem)[N_CONFIGS:])
-    for path in old:
-        path.unlink(missing_ok=True)
+    for suffix, longest_s in ((PARTIAL_SUFFIX, PARTIAL_LONGEST_S), (SUFFIX, LONGEST_S), (LATE_SUFFIX, LONGEST_S)):
+        newest_first = sorted((path for path in ages if path.suffix == suffix), key=ages.__getitem__)
+        own = [path for path in newest_first if path.name.startswith(stem_of(upstream))]
+        for path in {*own[N_CONFIGS:], *(path for path in newest_first if ages[path] > longest_s)}:
+            path.unlink(missing_ok=True)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from agent_utilities.runtime.process_io import ShortRecord
+from tests.every import every
 
 LONG = "z" * 3_000_000
 
@@ -33,7 +34,7 @@ def test_a_text_is_cut_and_the_rest_of_the_line_stays(logged: tuple[logging.Logg
     assert logged[1].getvalue() == f"name={'z' * 200 + '… (3000000 characters)'!r} revision=abc n=3\n"
 
 
-@pytest.mark.parametrize(
+@every(
     ("message", "args"),
     [
         (LONG, ()),

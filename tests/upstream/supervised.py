@@ -117,7 +117,7 @@ class Running:
     async def call(self, upstream: str, tool: str, relay: Any = None, **arguments: Any) -> str:
         """Call a tool and return the first text of its result."""
         result = await self.upstreams[upstream].request(
-            lambda live: live.session.call_tool(tool, arguments, allow_input_required=True), relay
+            lambda live: live.call_tool(tool, arguments, allow_input_required=True), relay
         )
         assert isinstance(result, mcp_types.CallToolResult)
         content = result.content[0]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent_utilities.upstream.processes.program import CommandError, child_path, find_program
+from tests.every import every
 
 
 def program(path: Path, text: str = "#!/bin/sh\n", mode: int = 0o755) -> Path:
@@ -82,7 +83,7 @@ class TestErrors:
         program(tmp_path / "server-of-mine")
         assert self.why("server-of-mine", tmp_path).endswith("write './server-of-mine' to run that")
 
-    @pytest.mark.parametrize("command", ["./tool", "tool"])
+    @every("command", ["./tool", "tool"])
     def test_one_that_is_not_executable_is_told(self, command: str, tmp_path: Path):
         program(tmp_path / "tool", mode=0o644)
         assert "is not executable" in self.why(command, tmp_path, str(tmp_path))

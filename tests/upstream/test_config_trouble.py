@@ -194,7 +194,6 @@ class TestFile:
             (b'{"a": NaN}', "not JSON: NaN is no JSON"),
             (b'{"a": ' + b"9" * 5000 + b"}", "not JSON: Exceeds the limit"),
             (b"[" * 100_000, "nested too deep"),
-            (b'{"a":' * 65 + b"1" + b"}" * 65, "nested too deep"),
             (b'{"a": "\xff"}', "not UTF-8 at byte 7"),
             (b"{}" + b" " * MAX_BYTES, "too large for a config file"),
             (b'{"a": "' + b'\\"' * 400_000, "not JSON: unterminated string"),
@@ -230,11 +229,6 @@ class TestFile:
         )
         (upstream,) = read_config([path], {}).upstreams
         assert [arg.get_secret_value() for arg in upstream.args] == ["//,]", "/*,}*/", "\\", '",]']
-
-    def test_brackets_in_a_comment_are_not_depth(self, tmp_path: Path) -> None:
-        path = tmp_path / "mcp.json"
-        path.write_text("// " + "[" * 200 + '\n{"mcpServers": {"a": {"command": "x"}}}')
-        assert len(read_config([path], {}).upstreams) == 1
 
     def test_a_link_is_followed_and_its_own_folder_holds(self, tmp_path: Path) -> None:
         real = tmp_path / "dotfiles" / "mcp.json"

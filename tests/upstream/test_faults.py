@@ -13,7 +13,7 @@ from dataclasses import replace
 import pytest
 
 from agent_utilities.upstream.config import UpstreamConfig
-from agent_utilities.upstream.connections.connection import Live
+from agent_utilities.upstream.connections.session import UpstreamSession
 from agent_utilities.upstream.errors import UpstreamError
 from agent_utilities.upstream.snapshot_store import SnapshotStore
 from agent_utilities.upstream.supervision.policy import ListingBounds, Policy
@@ -149,13 +149,13 @@ class TestDying:
     async def test_before_a_call_was_sent_has_it_sent_to_the_next_one(self):
         n_sent = 0
 
-        async def send(live: Live) -> str:
+        async def send(live: UpstreamSession) -> str:
             nonlocal n_sent
             n_sent += 1
             if n_sent == 1:
                 os.kill(pid, signal.SIGKILL)
                 await live.ended.wait()
-            return (await live.session.call_tool("echo", {"text": "hello"})).content[0].text
+            return (await live.call_tool("echo", {"text": "hello"})).content[0].text
 
         async with beside_a_good_one(faulty("bad"), SLOW) as gateway:
             pid = await gateway.pid("bad")

@@ -10,6 +10,7 @@ import pytest
 
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.errors import UpstreamError
+from tests.every import every
 from tests.upstream.http_server import HttpServer, http_server
 from tests.upstream.supervised import QUICK, SLOW, Running, running
 
@@ -30,7 +31,7 @@ async def error_of(gateway: Running, tool: str, **arguments: object) -> Upstream
     return raised.value
 
 
-@pytest.mark.parametrize("transport", ["http", "sse"])
+@every("transport", ["http", "sse"])
 class TestBothTransports:
     async def test_a_call_is_answered(self, transport):
         async with http_server() as server, running(over_http(server, transport)) as gateway:
@@ -69,9 +70,7 @@ class TestBothTransports:
             ) as gateway:
                 sent = {"X-User": "anna", "Authorization": "secret", "Cookie": "c", "Host": "h", "Mcp-Session-Id": "m"}
                 for headers in (sent, {}):
-                    await gateway["web"].request(
-                        lambda live: live.session.call_tool("echo", {"text": "a"}), None, headers
-                    )
+                    await gateway["web"].request(lambda live: live.call_tool("echo", {"text": "a"}), None, headers)
                 calls = [headers for _, headers, message in server.seen if message.get("method") == "tools/call"]
                 others = [headers for _, headers, message in server.seen if message.get("method") != "tools/call"]
         assert [call.get("x-user") for call in calls] == ["anna", None]
@@ -81,7 +80,7 @@ class TestBothTransports:
 
 
 class TestFaults:
-    @pytest.mark.parametrize(
+    @every(
         ("tool", "cause", "text"),
         [
             ("reset", "unreachable", ""),
@@ -112,7 +111,7 @@ class TestFaults:
             assert await gateway.call("web", "echo", text="again") == "again"
             assert gateway["web"].counts.n_failures == 0
 
-    @pytest.mark.parametrize(("status", "cause"), [(401, "refused"), (403, "refused"), (500, "unreachable")])
+    @every(("status", "cause"), [(401, "refused"), (403, "refused"), (500, "unreachable")])
     async def test_at_the_handshake_are_told(self, status, cause):
         async with http_server() as server:
             server.start_status = status
@@ -162,7 +161,7 @@ class TestFaults:
 
 
 class TestEras:
-    @pytest.mark.parametrize("status", [400, 404, 405, 500])
+    @every("status", [400, 404, 405, 500])
     async def test_whatever_a_probe_is_answered_with_the_older_era_is_found(self, status):
         async with http_server() as server:
             server.discover_status = status

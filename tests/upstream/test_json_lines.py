@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
@@ -13,6 +12,7 @@ from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCNotification, JSONRPC
 from agent_utilities.upstream.limits import IncomingMessage, Limits, Unfinished
 from agent_utilities.upstream.processes import messages
 from agent_utilities.upstream.processes.messages import LineBuffer, OverlongLine, too_long
+from tests.every import every
 
 
 def line(**message: Any) -> bytes:
@@ -55,7 +55,7 @@ class TestLines:
 
 
 class TestMessages:
-    @pytest.mark.parametrize(
+    @every(
         ("message", "kind"),
         [
             ({"id": 1, "method": "ping"}, JSONRPCRequest),
@@ -68,13 +68,12 @@ class TestMessages:
     def test_each_kind_is_read(self, message: dict[str, Any], kind: type):
         assert [type(found) for found in read_line(line(**message))] == [kind]
 
-    @pytest.mark.parametrize(
+    @every(
         "garbage",
         [
             *(b"", b"  \r", b"Starting ...", b"{", b"{}", b"[]", b"42", b"null", b"\xff\xfe", b"\x1b[2J"),
             *(b"[" * 100_000, b'{"a": 1}', b'{"jsonrpc": "2.0"}', b'{"jsonrpc": "2.0", "method": 5}'),
         ],
-        ids=lambda garbage: repr(garbage[:30]),
     )
     def test_what_is_none_is_none(self, garbage: bytes):
         assert read_line(garbage) == []
@@ -83,18 +82,18 @@ class TestMessages:
         batch = b"[" + line(id=1, result={}) + b"," + line(method="x") + b"]"
         assert len(read_line(batch)) == 2
 
-    @pytest.mark.parametrize("before", [b"Ready. ", b"\xef\xbb\xbf", b"\x1b[0m", b"  "])
+    @every("before", [b"Ready. ", b"\xef\xbb\xbf", b"\x1b[0m", b"  "])
     def test_one_after_other_text_is_found(self, before: bytes):
         assert len(read_line(before + line(id=1, result={}))) == 1
 
-    @pytest.mark.parametrize("text", [rb'"\ud83d"', rb'"\ud83d\ude00 \ude00"', b'"\xff"'])
+    @every("text", [rb'"\ud83d"', rb'"\ud83d\ude00 \ude00"', b'"\xff"'])
     def test_half_a_character_is_replaced(self, text: bytes):
         (message,) = read_line(b'{"jsonrpc":"2.0","id":1,"result":{"text":' + text + b"}}")
         assert isinstance(message, JSONRPCResponse)
         assert "\ufffd" in message.result["text"]
         json.dumps(message.result, ensure_ascii=False).encode()
 
-    @pytest.mark.parametrize(
+    @every(
         "broken",
         [
             b'{"jsonrpc":"2.0","id":7,"result":{"a":nonsense}}',
@@ -102,7 +101,6 @@ class TestMessages:
             b'{"result":{"a":' + b"[" * 100_000 + b"]" * 100_000 + b'},"jsonrpc":"2.0","id":7}',
             b'{"jsonrpc":"2.0","id":7,"result":"no object"}',
         ],
-        ids=["id first", "id last", "deep", "no object"],
     )
     def test_an_answer_that_cant_be_read_is_an_error_for_whoever_waits(self, broken: bytes):
         (message,) = read_line(broken)
@@ -110,7 +108,7 @@ class TestMessages:
         assert message.id == 7
         assert message.error.message.startswith("the server's answer could not be read")
 
-    @pytest.mark.parametrize(
+    @every(
         ("start", "end"),
         [(b'{"jsonrpc":"2.0","id":"a","result":', b"}"), (b'{"result":', b',"jsonrpc":"2.0","id":"a"}')],
     )

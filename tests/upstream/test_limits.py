@@ -16,6 +16,7 @@ from mcp import MCPError
 from agent_utilities.upstream.errors import UpstreamError
 from agent_utilities.upstream.http.http_client import UpstreamHttpClient
 from agent_utilities.upstream.limits import MIB, IncomingMessage, Limits, TooMuchError, Unfinished, check_parts
+from tests.every import every
 from tests.upstream.gateway_process import gateway
 from tests.upstream.http_server import http_server
 from tests.upstream.processes import upstream
@@ -38,7 +39,7 @@ async def ended(running: Running) -> str:
 
 
 class TestWhatIsNoMessage:
-    @pytest.mark.parametrize(
+    @every(
         ("what", "told"),
         [
             ("lines", "wrote 10,000 lines (0.1 MiB) to stdout with no message among them, such as 'still"),
@@ -103,7 +104,7 @@ class TestMessages:
         with pytest.raises(TooMuchError, match="values"):
             limits.check_values(b"[" + b'"",' * (3 * limits.n_values) + b"0]")
 
-    @pytest.mark.parametrize("text", ["a,[{", 'a",', '\\",', "\\\\"])
+    @every("text", ["a,[{", 'a",', '\\",', "\\\\"])
     async def test_what_stands_in_texts_is_no_value(self, text: str):
         Limits().check_values(json.dumps({"table": text * 300_000}).encode())
 
@@ -143,7 +144,7 @@ class TestResults:
                 await upstreams.call("faulty", "echo", text="hello")
             assert upstreams["faulty"].counts.n_failures == 0
 
-    @pytest.mark.parametrize("transport", ["http", "sse"])
+    @every("transport", ["http", "sse"])
     async def test_of_too_many_blocks_are_refused(self, transport: str):
         async with http_server() as server, running(over_http(server, transport)) as upstreams:
             error = await error_of(upstreams, "blocks", n=20_000)
@@ -153,7 +154,7 @@ class TestResults:
 
 
 class TestBodies:
-    @pytest.mark.parametrize(
+    @every(
         ("tool", "cause", "text"),
         [
             ("endless-json", "sent too much", "it sent a message of over 0.0625 MiB"),

@@ -26,6 +26,7 @@ from agent_utilities.upstream.http.login import Login, NoLogin, TokenFiles, logi
 from agent_utilities.upstream.processes.process import ProcessGuard
 from agent_utilities.upstream.processes.stderr_log import StderrLog
 from agent_utilities.upstream.secrets import secrets_of
+from tests.every import every
 from tests.wire.processes import HttpProcess
 
 COMMAND = Path(sys.executable).parent / "agent-utilities"
@@ -78,7 +79,7 @@ class TestTokens:
         assert await files.delete_many(["over", "lasting", "none"]) == 2
         assert await files.get("lasting") is None
 
-    @pytest.mark.parametrize("damage", ["", "{", "[]", '{"value": 1, "ends_at_s": null}', '{"value": {}}'])
+    @every("damage", ["", "{", "[]", '{"value": 1, "ends_at_s": null}', '{"value": {}}'])
     async def test_that_are_damaged_are_none(self, tmp_path: Path, damage: str) -> None:
         files = TokenFiles(tmp_path)
         await files.put("key", {"a": 1})
@@ -164,7 +165,7 @@ async def test_nobody_is_asked_who_does_not_wait(tmp_path: Path, url: str, monke
     assert "gateway login a" in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "told"),
     [
         ("nosion", "did you mean 'notion'? there are: a, notion"),

@@ -9,12 +9,13 @@ from mcp.client import session
 from mcp_types.version import LATEST_MODERN_VERSION
 
 from agent_utilities.upstream.snapshot_store import SnapshotStore
+from tests.every import every
 from tests.upstream.supervised import QUICK, running, script
 
 pytestmark = [pytest.mark.outside, pytest.mark.anyio, pytest.mark.timeout(120)]
 
 
-@pytest.mark.parametrize("what", ["silent", "exits", "invalid", "empty"])
+@every("what", ["silent", "exits", "invalid", "empty"])
 async def test_a_server_of_the_older_era_is_reached(what):
     async with running(script("odd", "odd_server.py", what), policy=replace(QUICK, probe_s=0.1)) as gateway:
         assert await gateway.call("odd", "hello") == "hello"

@@ -12,6 +12,7 @@ from fastmcp import Client
 
 from agent_utilities.upstream.processes import stderr_log
 from agent_utilities.upstream.processes.stderr_log import StderrLog, log_file, logged, read_log
+from tests.every import every
 from tests.upstream.processes import PATIENCE_S, upstream
 
 
@@ -34,7 +35,7 @@ class TestLines:
         assert log.last_lines(9) == ["half a line"]
         assert log.last_lines(9, with_notes=True) == ["half a line", "-- exited with status 1"]
 
-    @pytest.mark.parametrize(
+    @every(
         ("written", "shown"),
         [
             (b"\x1b[31mred\x1b[0m and \x1b[1;4mbold\x1b[m", "red and bold"),

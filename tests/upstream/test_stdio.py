@@ -21,6 +21,7 @@ from agent_utilities.upstream.errors import UpstreamError
 from agent_utilities.upstream.limits import Limits
 from agent_utilities.upstream.processes import process
 from agent_utilities.upstream.processes.stdio import StdioUpstream
+from tests.every import every
 from tests.upstream.processes import FAULTY_SERVER, PATIENCE_S, is_alive, until, upstream
 
 PR_SET_CHILD_SUBREAPER = 36
@@ -62,7 +63,7 @@ class TestMessages:
             assert text(await client.call_tool("echo", {"text": "fast"})) == "fast"
             slow.cancel()
 
-    @pytest.mark.parametrize("fault", ["garbage-before", "garbage-between", "garbage-glued"])
+    @every("fault", ["garbage-before", "garbage-between", "garbage-glued"])
     async def test_what_is_no_message_is_passed_over(self, fault: str):
         async with upstream(fault) as faulty, connect(faulty) as client:
             assert text(await client.call_tool("echo", {"text": "hello"})) == "hello"
@@ -133,9 +134,7 @@ class TestDeath:
         async with upstream("exits=5") as faulty:
             assert await death(faulty) == "exited with status 5\ncannot go on"
 
-    @pytest.mark.parametrize(
-        ("fault", "told"), [("closes-stdout", "closed its stdout"), ("closes-stdin", "closed its stdin")]
-    )
+    @every(("fault", "told"), [("closes-stdout", "closed its stdout"), ("closes-stdin", "closed its stdin")])
     async def test_a_pipe_that_closes_ends_calls_too(self, fault: str, told: str):
         async with upstream(fault) as faulty:
             assert await death(faulty) == told
@@ -172,7 +171,7 @@ class TestEnding:
             assert faulty.died.is_set()
             assert faulty.exit_text == ""
 
-    @pytest.mark.parametrize(
+    @every(
         "faults",
         [
             (),
@@ -181,7 +180,6 @@ class TestEnding:
             ("detached-child",),
             ("wrapper", "detached-child", "ignores-eof"),
         ],
-        ids=" ".join,
     )
     async def test_nothing_of_the_tree_lives_on(self, faults: tuple[str, ...], tmp_path: Path):
         pids = tmp_path / "pids"
@@ -300,7 +298,7 @@ class TestSecrets:
 
 
 class TestWhatCannotStart:
-    @pytest.mark.parametrize(
+    @every(
         ("more", "told"),
         [
             ({"command": "no-such-program"}, "no command 'no-such-program'; looked in /usr/bin"),

@@ -17,6 +17,7 @@ from agent_utilities.upstream.errors import UpstreamError
 from agent_utilities.upstream.snapshot import Snapshot
 from agent_utilities.upstream.snapshot_store import SnapshotStore, file_name
 from agent_utilities.upstream.supervision.upstreams import Upstreams
+from tests.every import every
 from tests.upstream.supervised import FAULTY, PATIENCE_S, QUICK, Running, faulty, gateway_of, is_alive, running
 
 pytestmark = [pytest.mark.outside, pytest.mark.anyio, pytest.mark.timeout(120)]
@@ -159,7 +160,7 @@ class TestRenewing:
             await gateway["faulty"].renewed()
             assert gateway["faulty"].snapshot.taken_at_s > taken_at_s
 
-    @pytest.mark.parametrize("fault", ["exits=1", "hang-at-list"])
+    @every("fault", ["exits=1", "hang-at-list"])
     async def test_it_is_answered_once_that_has_failed(self, fault):
         async with running(faulty("faulty", fault, list_timeout_s=0.2)) as gateway:
             await gateway["faulty"].renewed()

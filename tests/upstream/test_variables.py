@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_utilities.upstream.configuration.variables import MAX_LENGTH, Input, VariableError, Variables, names_in
+from agent_utilities.upstream.configuration.variables import MAX_LENGTH, Input, Unusable, Variables, names_in
 
 VARIABLES = Variables(
     environ={"A": "1", "EMPTY": "", "REF": "${A}", "ProgramFiles(x86)": "C:", "MCP_INPUT_GIVEN": "g"},
@@ -59,19 +59,19 @@ class TestFill:
             ("${config:a.b}", "known to editors alone"),
             ("${A:-" * 20 + "}" * 20, "variables stand too deep in one another"),
         ]:
-            with pytest.raises(VariableError) as caught:
+            with pytest.raises(Unusable) as caught:
                 VARIABLES.fill(text)
             assert told in str(caught.value)
 
     def test_bounds_what_it_makes(self) -> None:
         variables = Variables(environ={"LONG": "x" * 1000}, folder=Path("/"), home=Path("/"))
-        with pytest.raises(VariableError, match="too long once its variables are filled in"):
+        with pytest.raises(Unusable, match="too long once its variables are filled in"):
             variables.fill("${LONG}" * (MAX_LENGTH // 1000 + 1))
 
     def test_takes_bare_names_in_geminis_files_alone(self) -> None:
         variables = Variables(environ={"A": "1"}, folder=Path("/"), home=Path("/"), has_bare=True)
         assert variables.fill("$A-${A}-$$5") == "1-1-$$5"
-        with pytest.raises(VariableError, match="NONE is not set"):
+        with pytest.raises(Unusable, match="NONE is not set"):
             variables.fill("$NONE")
 
     @given(st.text(alphabet="${}:-A ", max_size=40))

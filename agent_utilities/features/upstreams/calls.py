@@ -39,7 +39,7 @@ from agent_utilities.upstream.errors import UpstreamError
 from agent_utilities.upstream.names import Namespace
 
 if TYPE_CHECKING:
-    from agent_utilities.upstream.connections.connection import Live
+    from agent_utilities.upstream.connections.session import UpstreamSession
     from agent_utilities.upstream.supervision.supervisor import Upstream
 
 _THEIRS, _OURS = "u", "w"
@@ -173,8 +173,8 @@ class Caller:
                 )
                 request = mcp_types.CompleteRequest(params=params)
 
-                async def send(live: Live) -> mcp_types.CompleteResult:
-                    return await live.session.send_request(request, mcp_types.CompleteResult)
+                async def send(live: UpstreamSession) -> mcp_types.CompleteResult:
+                    return await live.send_request(request, mcp_types.CompleteResult)
 
                 return (await self.upstream.request(send, relay, relay.headers)).completion
         except UpstreamError as error:
@@ -234,16 +234,16 @@ class Caller:
         is_of_before = snapshot is not None and snapshot.protocol_version not in MODERN_PROTOCOL_VERSIONS
         return is_of_before and self._waiting.is_running and can_be_asked(relay.capabilities)
 
-    def _sending(self, relay: ServerRelay, kind: Kind, params: Mapping[str, Any]) -> Callable[[Live], Any]:
+    def _sending(self, relay: ServerRelay, kind: Kind, params: Mapping[str, Any]) -> Callable[[UpstreamSession], Any]:
         """Return what sends a request on a connection; a caller who isn't asked in results is asked meanwhile."""
         meta = relay.request_meta(self.config.forward_meta)
 
-        async def send(live: Live) -> Any:
+        async def send(live: UpstreamSession) -> Any:
             answer = kind.any_result if live.is_modern else kind.result
 
             async def again(responses: mcp_types.InputResponses | None, state: str | None) -> Any:
                 given = kind.params(**{**params, "input_responses": responses, "request_state": state}, _meta=meta)
-                return await live.session.send_request(kind.request(params=given), answer)
+                return await live.send_request(kind.request(params=given), answer)
 
             result = await again(params.get("input_responses"), params.get("request_state"))
             return result if relay.is_modern else await answer_in_rounds(result, relay, again)

@@ -15,7 +15,7 @@ from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
 from agent_utilities.upstream.configuration.config_keys import KEYS
 from agent_utilities.upstream.configuration.config_text import Table, described, parsed, read_bytes, refuse, shown
 from agent_utilities.upstream.configuration.host_files import containers, dialect, own_file, user_files, user_home
-from agent_utilities.upstream.configuration.server_entry import Entry, Reader
+from agent_utilities.upstream.configuration.server_entry import Reader
 from agent_utilities.upstream.configuration.variables import Input, Variables, input_variable
 from agent_utilities.upstream.errors import ConfigError
 
@@ -76,7 +76,7 @@ class ConfigFile:
             if len(servers) > MAX_SERVERS:
                 refuse(f"{place!r} has {len(servers)} servers", self.path, f"{MAX_SERVERS} are the most")
             for name, value in servers.items():
-                upstream = self.reader.read(Entry(name, value, self._source(place, name)))
+                upstream = self.reader.read(name, value, self._source(place, name))
                 if upstream is not None and self._is_off(name):
                     upstream = upstream.model_copy(update={"enabled": False})
                 if upstream is not None and _is_gateway_of(upstream, self._files):

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import stat
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
@@ -41,10 +42,8 @@ MAX_BYTES = 8 * 1024 * 1024
 MAX_COMMENTED = 1024 * 1024
 """The longest text whose comments are looked for, in characters: people write those, and programs the long ones."""
 
-_MAX_DEPTH = 64
 _COMMENT_OR_STRING = re.compile(r'"(?:\\.|[^"\\])*+"?|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _COMMA_OR_STRING = re.compile(r'"(?:\\.|[^"\\])*+"?|,(?=\s*[}\]])', re.DOTALL)
-_BRACKET_OR_STRING = re.compile(r'"(?:\\.|[^"\\])*+"?|[\[\]{}]', re.DOTALL)
 
 
 class Table(dict[str, Any]):
@@ -116,7 +115,7 @@ def _json(text: str, path: Path) -> Any:
     try:
         try:
             return _loads(text)
-        except (json.JSONDecodeError, RecursionError):  # brackets and quotes in a comment count for nothing
+        except (json.JSONDecodeError, RecursionError):  # brackets in a comment count for nothing
             if len(text) > MAX_COMMENTED:
                 raise
             return _loads(_plain(text))
@@ -124,37 +123,19 @@ def _json(text: str, path: Path) -> Any:
         where = f"line {error.lineno}, column {error.colno}"
         refuse(f"not JSON: {error.msg.removesuffix(' at').lower()} at {where}", path, "mend the file there")
     except RecursionError:
-        refuse("nested too deep", path, f"{_MAX_DEPTH} objects or lists in one another are the most")
+        refuse("nested too deep", path, "write fewer objects or lists in one another")
     except ValueError as error:
         refuse(f"not JSON: {error}", path, "mend the file")
 
 
 def _loads(text: str) -> Any:
-    if _is_deep(text):
-        raise RecursionError
     return json.loads(text, object_pairs_hook=_table, parse_constant=_no_constant)
-
-
-def _is_deep(text: str) -> bool:
-    depth = 0
-    for found in _BRACKET_OR_STRING.finditer(text):
-        if found[0] in ("{", "["):
-            depth += 1
-            if depth > _MAX_DEPTH:
-                return True
-        elif found[0] in ("}", "]"):
-            depth -= 1
-    return False
 
 
 def _table(pairs: list[tuple[str, Any]]) -> Table:
     table = Table(pairs)
     if len(table) < len(pairs):
-        names = [name for name, _ in pairs]
-        counts = dict.fromkeys(names, 0)
-        for name in names:
-            counts[name] += 1
-        table.repeated = tuple(name for name, n in counts.items() if n > 1)
+        table.repeated = tuple(name for name, n in Counter(name for name, _ in pairs).items() if n > 1)
     return table
 
 
@@ -177,7 +158,7 @@ def _toml(text: str, path: Path) -> Any:
     try:
         return tomllib.loads(text)
     except RecursionError:
-        refuse("nested too deep", path, f"{_MAX_DEPTH} tables or lists in one another are the most")
+        refuse("nested too deep", path, "write fewer tables or lists in one another")
     except ValueError as error:
         refuse(f"not TOML: {str(error)[:80]}", path, "mend the file there")
 

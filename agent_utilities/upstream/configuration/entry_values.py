@@ -179,8 +179,7 @@ def read_value(value: object, reading: Reading) -> Any:
     """Return what a value comes to.
 
     Raises:
-        Unusable: it is no value of its kind.
-        VariableError: a variable in it can't be filled in.
+        Unusable: it is no value of its kind, or a variable in it can't be filled in.
     """
     return _READERS[reading.key.kind](value, reading)
 

@@ -20,19 +20,6 @@ MAX_NAME = 128
 """The longest name of a server, in characters."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A server as a file has it.
-
-    Args:
-        source: where, such as `.mcp.json: mcpServers.git`.
-    """
-
-    name: str
-    value: object
-    source: str
-
-
 @dataclass(slots=True)
 class Reader:
     """Reads the entries of one file.
@@ -48,17 +35,21 @@ class Reader:
     unknown: dict[str, list[str]] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
 
-    def read(self, entry: Entry) -> UpstreamConfig | None:
-        """Return what an entry comes to; None where something is wrong with it, or it only says that it is off."""
+    def read(self, name: str, value: object, source: str) -> UpstreamConfig | None:
+        """Return what an entry comes to; None where something is wrong with it, or it only says that it is off.
+
+        Args:
+            source: where it stands, such as `.mcp.json: mcpServers.git`.
+        """
         n_before = len(self.problems)
         try:
-            if not isinstance(entry.value, dict):
-                raise Unusable(f"is {described(entry.value)}", 'write an object, such as {"command": "npx"}')
-            _check_name(entry.name)
-            given = self._given(entry.value, entry.source)
-            return self._config(entry, given) if len(self.problems) == n_before else None
+            if not isinstance(value, dict):
+                raise Unusable(f"is {described(value)}", 'write an object, such as {"command": "npx"}')
+            _check_name(name)
+            given = self._given(value, source)
+            return self._config(name, shown(source, 1000), given) if len(self.problems) == n_before else None
         except (Unusable, ConfigError) as error:
-            self._problem(entry.source, error)
+            self._problem(source, error)
             return None
 
     def _given(self, value: Mapping[str, Any], source: str) -> dict[str, Any]:
@@ -101,26 +92,26 @@ class Reader:
             self.notices.append(shown(f"{source}: stands twice: {names}; the last one is taken", 1000))
         return keyed
 
-    def _config(self, entry: Entry, given: dict[str, Any]) -> UpstreamConfig | None:
+    def _config(self, name: str, source: str, given: dict[str, Any]) -> UpstreamConfig | None:
         enabled: bool = given.get("enabled", True)
         transport = _transport(given, enabled)
         if transport is None:
             return None
-        fields = {name: given[name] for name in _AS_THEY_ARE if name in given}
+        fields = {field: given[field] for field in _AS_THEY_ARE if field in given}
         if transport == "stdio":
-            fields |= self._process(given, shown(entry.source, 1000), enabled)
+            fields |= self._process(given, source, enabled)
         else:
             fields |= self._address(given)
         allow, overrides = _tools(given)
         return UpstreamConfig(
-            name=entry.name,
-            source=shown(entry.source, 1000),
+            name=name,
+            source=source,
             transport=transport,
             enabled=enabled,
             allow=allow,
             deny=frozenset(given.get("deny", ())),
             overrides=overrides,
-            keys={name: given["keys"][name] for name in ("allow", "deny", "tools") if name in given["keys"]},
+            keys={field: given["keys"][field] for field in ("allow", "deny", "tools") if field in given["keys"]},
             **fields,
         )
 

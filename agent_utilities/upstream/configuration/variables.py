@@ -26,10 +26,6 @@ class Unusable(ValueError):
         super().__init__(f"{what}; {hint}")
 
 
-class VariableError(Unusable):
-    """A variable that can't be filled in: it is named, and no value is."""
-
-
 @dataclass(frozen=True, slots=True)
 class Input:
     """A value that VS Code asks its user for, which a gateway takes from the environment."""
@@ -70,24 +66,22 @@ class Variables:
         """Return a text with its variables filled in. Values are taken as they are: none is looked into for more.
 
         Raises:
-            VariableError: one is not set and has no default, is of a kind that only an editor knows, or the text gets
+            Unusable: one is not set and has no default, is of a kind that only an editor knows, or the text gets
                 too long.
         """
         return self._fill(text, 0)
 
     def _fill(self, text: str, depth: int) -> str:
         if len(text) > MAX_LENGTH:
-            raise VariableError("too long", f"{MAX_LENGTH} characters are the most")
+            raise Unusable("too long", f"{MAX_LENGTH} characters are the most")
         if depth > _MAX_DEPTH:
-            raise VariableError("variables stand too deep in one another", f"{_MAX_DEPTH} deep is the most")
+            raise Unusable("variables stand too deep in one another", f"{_MAX_DEPTH} deep is the most")
         parts, length, rest = [], 0, 0
         for start, end in references(text):
             parts += [self._bare(text[rest:start]), self._value(text[start + 2 : end], depth)]
             length += len(parts[-2]) + len(parts[-1])
             if length > MAX_LENGTH:
-                raise VariableError(
-                    "too long once its variables are filled in", f"{MAX_LENGTH} characters are the most"
-                )
+                raise Unusable("too long once its variables are filled in", f"{MAX_LENGTH} characters are the most")
             rest = end + 1
         return "".join([*parts, self._bare(text[rest:])])
 
@@ -104,7 +98,7 @@ class Variables:
         if colon and kind in _OF_EDITORS:
             if self.keeps_missing or self.keeps_all:
                 return reference
-            raise VariableError(f"${{{kind}:…}} is known to editors alone", "write the value, or ${VAR} for a variable")
+            raise Unusable(f"${{{kind}:…}} is known to editors alone", "write the value, or ${VAR} for a variable")
         name, has_default, default = (rest if colon and kind == "env" else inside).partition(":-")
         if kind != "env" and not _NAME.match(name):
             return reference
@@ -134,7 +128,7 @@ class Variables:
             return value
         if self.keeps_missing:
             return reference
-        raise VariableError(f"the variable {name} is not set", f"set it, or write ${{{name}:-default}}")
+        raise Unusable(f"the variable {name} is not set", f"set it, or write ${{{name}:-default}}")
 
     def _input(self, input_id: str, reference: str) -> str:
         asked = self.inputs.get(input_id, Input(input_variable(input_id)))
@@ -144,7 +138,7 @@ class Variables:
         if self.keeps_missing or self.keeps_all:
             return reference
         about = f" ({asked.description})" if asked.description else ""
-        raise VariableError(f"the input {input_id!r}{about} is not given", f"set the variable {asked.variable} to it")
+        raise Unusable(f"the input {input_id!r}{about} is not given", f"set the variable {asked.variable} to it")
 
 
 def names_in(text: str) -> tuple[str, ...]:

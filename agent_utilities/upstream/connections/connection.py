@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import mcp_types
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from agent_utilities.runtime.waiting import ended
 from agent_utilities.upstream.config import Transport, UpstreamConfig
@@ -34,62 +33,15 @@ _LIST_CHANGES = (
     mcp_types.ResourceListChangedNotification,
 )
 
-_EXIT_KNOWN_S = 1.0
-"""Seconds after a connection's end in which how its process ended, and what it wrote last, gets known."""
 _MODULES: Mapping[Transport, str] = {"stdio": "processes.stdio", "http": "http.transports", "sse": "http.transports"}
 
 
-@dataclass(eq=False)
-class Live:
-    """One connection that is up."""
-
-    session: UpstreamSession
-    calls: CallsUnderWay
-    transport: ClientTransport
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
-
-    @property
-    def ended(self) -> asyncio.Event:
-        """Set once nothing comes from the upstream any more."""
-        return self.session.ended
-
-    async def exit_text(self) -> str:
-        """Return how its process ended, once that is known; empty where it has none."""
-        died = getattr(self.transport, "died", None)
-        if died is not None:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_EXIT_KNOWN_S):
-                    await died.wait()
-        return str(getattr(self.transport, "exit_text", ""))
-
-    @property
-    def protocol_version(self) -> str:
-        """The version that was negotiated."""
-        return self.session.protocol_version or ""
-
-    @property
-    def is_modern(self) -> bool:
-        """Whether it is of the era that knows no handshake."""
-        return self.protocol_version in MODERN_PROTOCOL_VERSIONS
-
-    @property
-    def server_capabilities(self) -> mcp_types.ServerCapabilities:
-        """What the upstream can do."""
-        return self.session.server_capabilities or mcp_types.ServerCapabilities()
-
-    @property
-    def server_info(self) -> mcp_types.Implementation | None:
-        """What the upstream calls itself."""
-        return self.session.server_info
-
-    @property
-    def instructions(self) -> str | None:
-        """What the upstream says of itself to models."""
-        return self.session.instructions
+_EXIT_KNOWN_S = 1.0
+"""Seconds after a connection's end in which how its process ended, and what it wrote last, gets known."""
 
 
 class Connection:
-    """One try to connect, and what it comes to.
+    """One try to connect, what it comes to, and how well that works.
 
     Args:
         known_version: the protocol version that the last connection agreed on; None where there was none.
@@ -108,72 +60,109 @@ class Connection:
         self.transport, self._offered = transport, offered
         self._known_version, self._probe_s, self._close_s = known_version, probe_s, close_s
         self._task: asyncio.Task[None] | None = None
-        self._up: asyncio.Future[Live] = asyncio.get_running_loop().create_future()
+        self._up: asyncio.Future[UpstreamSession] = asyncio.get_running_loop().create_future()
         self._leave = asyncio.Event()
+        self._since_s = math.inf
+        self.wake = asyncio.Event()
+        """Set where there may be something to do about it."""
+        self.is_over = self.is_doubted = False
+        self.n_doubts = self.n_unreachable = 0
 
-    async def open(self, timeout_s: float) -> Live:
-        """Connect, and return the connection once the upstream has answered.
+    @property
+    def session(self) -> UpstreamSession:
+        """What is up on it, once it was opened."""
+        return self._up.result()
 
-        It is for the caller to close it, however this ends.
+    @property
+    def is_usable(self) -> bool:
+        """Whether calls may be sent on it."""
+        return not self.is_over and not self.session.ended.is_set()
 
-        Args:
-            timeout_s: seconds until the upstream must have answered.
+    @property
+    def up_s(self) -> float:
+        """Seconds that it has been up."""
+        return asyncio.get_running_loop().time() - self._since_s
+
+    @property
+    def exit_text(self) -> str:
+        """How its process ended; empty where it has none, or it has not ended."""
+        return getattr(self.transport, "exit_text", "")
+
+    async def last_exit_text(self) -> str:
+        """Return how its process ended, once that is known."""
+        if (died := getattr(self.transport, "died", None)) is not None:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(died.wait(), _EXIT_KNOWN_S)
+        return self.exit_text
+
+    def lose(self) -> None:
+        """Give it up, since the upstream has forgotten its session."""
+        self.is_over = True
+        self.wake.set()
+
+    def doubt(self) -> None:
+        """Find out whether it still answers: a call on it did not."""
+        self.is_doubted = True
+        self.n_doubts += 1
+        self.wake.set()
+
+    def reached(self, is_reached: bool) -> None:
+        """Take note of whether a message got through."""
+        if is_reached:
+            self.n_unreachable = self.n_doubts = 0
+        else:
+            self.n_unreachable += 1
+            self.wake.set()
+
+    async def open(self, timeout_s: float) -> None:
+        """Connect, and return once the upstream has answered; where it does not, all is gone.
 
         Raises:
-            TimeoutError: it has not.
+            TimeoutError: it has not answered in time.
             Exception: whatever the transport and the session raise where they can't reach it.
         """
         self._task = asyncio.create_task(self._hold(), name=f"connection of {self.transport!r}")
-        waiting: list[asyncio.Future[Live] | asyncio.Task[None]] = [self._up, self._task]
-        await asyncio.wait(waiting, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
-        if self._up.done():
-            return self._up.result()
-        if self._task.done():
-            self._task.result()
-            raise ConnectionError("the connection was left before it was up")
-        raise TimeoutError
+        waiting: list[asyncio.Future[UpstreamSession] | asyncio.Task[None]] = [self._up, self._task]
+        try:
+            await asyncio.wait(waiting, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            if self._task.done():
+                self._task.result()
+            if not self._up.done():
+                raise TimeoutError
+            self._since_s = asyncio.get_running_loop().time()
+        except BaseException:
+            await self.close()
+            raise
 
     async def close(self) -> None:
         """End it, and return once its processes are gone, whoever cancels that meanwhile."""
-        if self._task is None:
+        if (task := self._task) is None:
             return
         self._leave.set()
         if not self._up.done():
-            self._task.cancel()
+            task.cancel()
         try:
-            await self._end(self._task)
+            await ended(task, self._close_s)
         finally:
+            if not task.done():
+                task.cancel()
+                if not await ended(task, self._close_s):
+                    logger.error("%r has not ended; it is left to itself", self.transport)
             self._up.cancel()
 
-    async def _end(self, task: asyncio.Task[None]) -> None:
-        try:
-            is_over = await ended(task, self._close_s)
-        except asyncio.CancelledError:
-            await self._end_by_force(task)
-            raise
-        if not is_over:
-            await self._end_by_force(task)
-
-    async def _end_by_force(self, task: asyncio.Task[None]) -> None:
-        if task.done():
-            return
-        task.cancel()
-        if not await ended(task, self._close_s):
-            logger.error("%r has not ended; it is left to itself", self.transport)
-
     async def _hold(self) -> None:
-        async with _session(self.transport) as live:
-            live.session.offer(self._offered)
+        async with _session(self.transport) as session:
+            session.offer(self._offered)
             if self.transport.legacy_only:
-                await live.session.initialize()
+                await session.initialize()
             else:
-                await negotiate(live.session, self._known_version, probe_s=self._probe_s)
-            self._up.set_result(live)
+                await negotiate(session, self._known_version, probe_s=self._probe_s)
+            self._up.set_result(session)
             await self._leave.wait()
 
 
 @asynccontextmanager
-async def _session(transport: ClientTransport) -> AsyncIterator[Live]:
+async def _session(transport: ClientTransport) -> AsyncIterator[UpstreamSession]:
     """Give a connection on which nothing is agreed on yet."""
     from fastmcp.client.transports.base import TransportOptions
 
@@ -195,7 +184,8 @@ async def _session(transport: ClientTransport) -> AsyncIterator[Live]:
         client_info=mcp_types.Implementation(name="agent-utilities gateway", version=_version()),
     ) as session:
         assert isinstance(session, UpstreamSession)
-        yield Live(session, calls, transport, changed)
+        session.calls, session.changed = calls, changed
+        yield session
 
 
 def _version() -> str:

@@ -8,22 +8,23 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any
 
 import anyio
 import mcp_types
 from anyio import TASK_STATUS_IGNORED
-from anyio.abc import TaskStatus
+from anyio.abc import ObjectSendStream, TaskStatus
 from mcp import ClientSession, MCPError
 from mcp.shared.dispatcher import CallOptions, OnRequest, ProgressFnT
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import ClientMessageMetadata, SessionMessage
 from mcp.shared.transport_context import TransportContext
 from mcp_types.methods import validate_server_result
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from agent_utilities.upstream.connections.calls import Call, Relay, present_call
+from agent_utilities.upstream.connections.calls import Call, CallsUnderWay, Relay, present_call
 from agent_utilities.upstream.http.http_client import HttpTrouble
 from agent_utilities.upstream.limits import TooMuchError, check_parts
 
@@ -70,7 +71,7 @@ class Item:
 
 
 def parsed(kind: Kind, raw: Mapping[str, Any], version: str) -> tuple[list[Item], list[str]]:
-    """Return the components of a page, and a line for each of its items that is none. It may take long: use a thread."""
+    """Return the components of a page, and a line for each item that is none. It may take long: use a thread."""
     items: list[Item] = []
     problems: list[str] = []
     for item in raw[kind.field]:
@@ -104,13 +105,23 @@ def _why_not(kind: Kind, item: object, error: Exception) -> str:
 
 
 class UpstreamSession(ClientSession):
-    """A session whose results are relayed: none is held against its tool's output schema."""
+    """A connection that is up. Results are relayed: none is held against its tool's output schema."""
+
+    calls: CallsUnderWay
+    """What is under way on it."""
+    changed: asyncio.Event
+    """Set where the upstream has told that what it lists has changed."""
 
     def __init__(self, read_stream: Any, write_stream: Any, **kwargs: Any) -> None:
         dispatcher = self._sending = _Dispatcher(read_stream, _MarkingStream(write_stream))
         self.ended = dispatcher.ended
         """Set once nothing comes from the upstream any more."""
         super().__init__(dispatcher=dispatcher, **kwargs)
+
+    @property
+    def is_modern(self) -> bool:
+        """Whether it is of the era that knows no handshake."""
+        return self.protocol_version in MODERN_PROTOCOL_VERSIONS
 
     async def validate_tool_result(self, name: str, result: mcp_types.CallToolResult) -> None:
         """Take it as it is: whoever asked for it judges it."""
@@ -231,13 +242,13 @@ def _with_headers(item: SessionMessage, headers: Mapping[str, str]) -> SessionMe
     return SessionMessage(item.message, replace(known, headers={**headers, **(known.headers or {})}))
 
 
-class _MarkingStream:
+class _MarkingStream(ObjectSendStream[SessionMessage]):
     """Gives the transport what the present call sends, with its caller's headers that cross, and marks it as sent."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
 
-    async def send(self, item: SessionMessage, /) -> None:
+    async def send(self, item: SessionMessage) -> None:
         call = present_call()
         if call is None:
             await self._inner.send(item)
@@ -251,14 +262,6 @@ class _MarkingStream:
 
     async def aclose(self) -> None:
         await self._inner.aclose()
-
-    async def __aenter__(self) -> Self:
-        await self._inner.__aenter__()
-        return self
-
-    async def __aexit__(self, *raised: Any) -> bool | None:
-        result: bool | None = await self._inner.__aexit__(*raised)
-        return result
 
 
 _N_A_TURN = 200

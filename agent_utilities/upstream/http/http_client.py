@@ -99,8 +99,23 @@ class _BoundedBody(httpx2.AsyncByteStream):
         self._body = httpx2.Response(response.status_code, headers=response.headers, stream=response.stream)
         self._is_events = _kind(response) == "text/event-stream"
         self._buffer = bytearray()
+        self.ends_quietly = False
+        """Whether it ends where its connection breaks, of which the transport then tells whoever waits; and with an
+        event that is an error, which the transport takes for the answer, where it sends too much."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for piece in self._pieces():
+                yield piece
+        except httpx2.TransportError:
+            if not self.ends_quietly:
+                raise
+        except TooMuchError as error:
+            if not self.ends_quietly:
+                raise
+            yield b"event: message\ndata: " + _error(_too_much(error)).encode() + b"\n\n"
+
+    async def _pieces(self) -> AsyncIterator[bytes]:
         try:
             async for chunk in self._body.aiter_bytes():
                 for at in range(0, len(chunk), TURN_BYTES):  # a decoder gives 1 MiB at once
@@ -193,8 +208,8 @@ class UpstreamHttpClient(httpx2.AsyncClient):
         if not response.is_success or status == 202 or not self._is_answered_there:
             return response
         if kind == "text/event-stream":
-            assert isinstance(response.stream, httpx2.AsyncByteStream)
-            response.stream = _UntilItBreaks(response.stream)
+            assert isinstance(response.stream, _BoundedBody)
+            response.stream.ends_quietly = True
         elif kind == "application/json":
             body = (await response.aread()).strip()
             if not (body.startswith((b"{", b"[")) and body.endswith((b"}", b"]"))):
@@ -203,28 +218,6 @@ class UpstreamHttpClient(httpx2.AsyncClient):
             await response.aread()
             return _answer(request, HttpTrouble("not MCP", f"answered with {kind or 'nothing'} (HTTP {status})"))
         return response
-
-
-class _UntilItBreaks(httpx2.AsyncByteStream):
-    """A response's events, to where its connection breaks: the transport tells whoever waits then.
-
-    Where it sends too much the last event is an error that says so, which the transport takes for the answer.
-    """
-
-    def __init__(self, inner: httpx2.AsyncByteStream) -> None:
-        self._inner = inner
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        try:
-            async for chunk in self._inner:
-                yield chunk
-        except httpx2.TransportError:
-            return
-        except TooMuchError as error:
-            yield b"event: message\ndata: " + _error(_too_much(error)).encode() + b"\n\n"
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
 
 
 def _kind(response: httpx2.Response) -> str:

@@ -141,7 +141,7 @@ def is_agreed(path: Path, state_folder: Path, *, content: bytes | None = None) -
 
 
 def is_config_agreed(found: Found, config: GatewayConfig, state_folder: Path) -> bool:
-    """Whether a config that was read again may be taken: the file is the user's own, or was agreed to as it was read."""
+    """Whether a config that was read again may be taken: the file is the user's own, or agreed to as it was read."""
     if not found.is_of_folder:
         return True
     content = read_bytes(found.path)

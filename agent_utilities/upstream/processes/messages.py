@@ -7,9 +7,10 @@ import json
 import re
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any
 
 import anyio
+from anyio.abc import ObjectSendStream
 from mcp.shared.message import SessionMessage
 from mcp_types import (
     INTERNAL_ERROR,
@@ -151,21 +152,7 @@ def unreadable(start: bytes | bytearray, end: bytes | bytearray, reason: str) ->
     return [JSONRPCError(jsonrpc="2.0", id=json.loads(found.group(1)), error=error)]
 
 
-class Stream:
-    """What makes a stream an asynchronous context that closes it."""
-
-    async def aclose(self) -> None:
-        """Close it."""
-        raise NotImplementedError
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *raised: object) -> None:
-        await self.aclose()
-
-
-class MessageWriter(Stream):
+class MessageWriter(ObjectSendStream[SessionMessage]):
     """What is written to a process's stdin, in whole lines; a process that reads none holds up its own callers only."""
 
     def __init__(self, stdin: asyncio.StreamWriter, died: asyncio.Event) -> None:

@@ -369,7 +369,7 @@ def _folder_of(package: str) -> str:
 async def watch_parent(on_gone: Callable[[], None], parent: int | None = None) -> None:
     """Call back once our parent is gone, for a gateway whose host may disappear without closing our stdin.
 
-    Ends then, or when cancelled. `parent` is what `os.getppid()` was at the start: it may be gone before this is called.
+    Ends then, or when cancelled. `parent` is what `os.getppid()` was at the start: it may be gone before the call.
     """
     parent = os.getppid() if parent is None else parent
     while os.getppid() == parent:  # noqa: ASYNC110 (there is nothing to wait for)

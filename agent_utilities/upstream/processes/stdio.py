@@ -10,9 +10,10 @@ from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import anyio
+from anyio.abc import ObjectReceiveStream
 from fastmcp.client.transports.base import ClientTransport, SessionKwargs, TransportOptions
 from mcp import ClientSession
 from mcp.shared.message import SessionMessage
@@ -25,7 +26,6 @@ from agent_utilities.upstream.processes.messages import (
     LineBuffer,
     MessageWriter,
     OverlongLine,
-    Stream,
     read_line,
     too_long,
 )
@@ -146,7 +146,7 @@ class StdioUpstream(ClientTransport):
         return program, env, folder
 
 
-class _Connection(Stream):
+class _Connection(ObjectReceiveStream[SessionMessage]):
     """What lives as long as a process: its messages, read when asked for, what it is sent, and its stderr."""
 
     def __init__(self, upstream: StdioUpstream, process: UpstreamProcess) -> None:
@@ -159,15 +159,6 @@ class _Connection(Stream):
         self._reason = ""
         self._is_cut = self._is_over = False
         self.writer = MessageWriter(process.stdin, upstream.died)
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> SessionMessage:
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
 
     async def receive(self) -> SessionMessage:
         """Return the next message.

@@ -6,18 +6,18 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from mcp import MCPError
 
 from agent_utilities.upstream.errors import UpstreamError
-from agent_utilities.upstream.supervision.opening import Opener, exit_text_of
+from agent_utilities.upstream.supervision.opening import Opener
 
 if TYPE_CHECKING:
     from mcp_types import ClientCapabilities
 
-    from agent_utilities.upstream.connections.connection import Connection, Live
+    from agent_utilities.upstream.connections.connection import Connection
+    from agent_utilities.upstream.connections.session import UpstreamSession
     from agent_utilities.upstream.supervision.policy import Health, Policy
     from agent_utilities.upstream.supervision.renewal import Renewal
 
@@ -25,50 +25,6 @@ logger = logging.getLogger(__name__)
 
 Trouble = Callable[[], UpstreamError]
 """Says what was wrong with a connection, once all of it has ended."""
-
-
-@dataclass(eq=False)
-class Up:
-    """One connection that is up, and how well it works."""
-
-    connection: Connection
-    live: Live
-    wake: asyncio.Event
-    since_s: float = field(default_factory=lambda: asyncio.get_running_loop().time())
-    is_listed: bool = False
-    is_over: bool = False
-    is_doubted: bool = False
-    n_doubts: int = 0
-    n_unreachable: int = 0
-
-    @property
-    def is_usable(self) -> bool:
-        """Whether calls may be sent on it."""
-        return not self.is_over and not self.live.ended.is_set()
-
-    @property
-    def up_s(self) -> float:
-        """Seconds that it has been up."""
-        return asyncio.get_running_loop().time() - self.since_s
-
-    def lose(self) -> None:
-        """Give it up, since the upstream has forgotten its session."""
-        self.is_over = True
-        self.wake.set()
-
-    def doubt(self) -> None:
-        """Find out whether it still answers: a call on it did not."""
-        self.is_doubted = True
-        self.n_doubts += 1
-        self.wake.set()
-
-    def reached(self, is_reached: bool) -> None:
-        """Take note of whether a message got through."""
-        if is_reached:
-            self.n_unreachable = self.n_doubts = 0
-        else:
-            self.n_unreachable += 1
-            self.wake.set()
 
 
 class ConnectionManager:
@@ -102,14 +58,14 @@ class ConnectionManager:
         self._used_s: float | None = None  # when the last of them went; None where there was none since the start
         self._is_leaving = False
         self._wake = asyncio.Event()
-        self._up: Up | None = None
-        self._outcome: asyncio.Future[Live] | None = None
-        self._is_retried = False
+        self._up: Connection | None = None
+        self._outcome: asyncio.Future[Connection] | None = None
+        self._is_retried = self._is_listed = False
 
     @property
-    def live(self) -> Live | None:
-        """The connection, where calls may be sent on it."""
-        return self._up.live if self._up is not None and self._up.is_usable else None
+    def live(self) -> UpstreamSession | None:
+        """What is up on the connection, where calls may be sent on it."""
+        return self._up.session if self._up is not None and self._up.is_usable else None
 
     @contextmanager
     def using(self) -> Iterator[None]:
@@ -123,7 +79,7 @@ class ConnectionManager:
             if self._is_leaving and not self.n_users:
                 self._wake.set()
 
-    async def connected(self, *, is_retry: bool = False) -> Live:
+    async def connected(self, *, is_retry: bool = False) -> Connection:
         """Return the connection that is up, once there is one.
 
         A retry, of a call that found its connection ended before it was sent, waits for no backoff of a first failure.
@@ -133,8 +89,8 @@ class ConnectionManager:
         """
         if self._is_leaving or self.state == "over":
             raise self._opener.errors.error("stopping", "it is being ended, or has been")
-        if (live := self.live) is not None:
-            return live
+        if self._up is not None and self._up.is_usable:
+            return self._up
         if is_retry:
             self._is_retried = True
             self._health.allow_one()
@@ -146,10 +102,6 @@ class ConnectionManager:
             self._wake.set()
         self._opener.hurry()
         return await asyncio.shield(self._outcome)
-
-    def up(self, live: Live) -> Up | None:
-        """Return what is known of a connection; None where it has ended."""
-        return self._up if self._up is not None and self._up.live is live else None
 
     def wake(self) -> None:
         """Have it look again whether there is anything to do."""
@@ -198,7 +150,7 @@ class ConnectionManager:
         self.state, self._is_retried, self._used_s = "starting", False, None
         known = self._renewal.snapshot.protocol_version if self._renewal.snapshot is not None else None
         try:
-            connection, live = await self._opener.open(known, lambda: self.n_users > 0, self._offered)
+            connection = await self._opener.open(known, lambda: self.n_users > 0, self._offered)
         except UpstreamError as error:
             self.state = "waiting"
             self._failed(error, 0.0)
@@ -207,15 +159,16 @@ class ConnectionManager:
             self.state = "waiting"
             raise
         counts.starts_s += asyncio.get_running_loop().time() - started_s
-        self.state, self._up = "up", (up := Up(connection, live, self._wake, is_listed=not self._is_for_all))
-        self._answer(live)
+        self.state, self._up, connection.wake = "up", connection, self._wake
+        self._is_listed = not self._is_for_all
+        self._answer(connection)
         try:
-            trouble = await self._until_over(up)
+            trouble = await self._until_over(connection)
         except asyncio.CancelledError:
             self._is_leaving = self.is_stopping = True
             raise
         finally:
-            self._up, up_s = None, up.up_s
+            self._up, connection.is_over, up_s = None, True, connection.up_s
             try:
                 await connection.close()
             finally:
@@ -225,60 +178,60 @@ class ConnectionManager:
         else:
             self._failed(trouble(), up_s)
 
-    async def _until_over(self, up: Up) -> Trouble | None:
+    async def _until_over(self, up: Connection) -> Trouble | None:
         """Wait until nobody has used it for long, or until something is wrong: then return what says so."""
         if self._is_for_all:
             self._renewal.trouble = None
-        async with _beside(self._hear_changes(up), self._wake), _beside(up.live.ended.wait(), self._wake):
+        async with _beside(self._hear_changes(up), self._wake), _beside(up.session.ended.wait(), self._wake):
             while True:
                 trouble = await self._what_is_wrong(up)
-                if trouble is not None or not up.is_usable or self._unused_in_s(up) == 0:
+                if trouble is not None or not up.is_usable or self._unused_in_s() == 0:
                     up.is_over = True  # At once: a call that comes while all ends is given the next connection.
                     return trouble
                 self._wake.clear()
                 try:
-                    async with asyncio.timeout(self._unused_in_s(up)):
+                    async with asyncio.timeout(self._unused_in_s()):
                         await self._wake.wait()
                 except TimeoutError:
                     continue
 
-    async def _what_is_wrong(self, up: Up) -> Trouble | None:
+    async def _what_is_wrong(self, up: Connection) -> Trouble | None:
         errors, limit = self._opener.errors, self._policy.n_unreachable
-        if up.live.ended.is_set():
+        if up.session.ended.is_set():
             if not self.n_users and up.up_s >= self._policy.backoff.sustained_s:
                 return None  # it went by itself, as some do that nobody uses
-            return lambda: errors.died(exit_text_of(up.connection), in_call=False)
+            return lambda: errors.died(up.exit_text, in_call=False)
         if up.n_unreachable >= limit:
             return lambda: errors.error("unreachable", f"{limit} calls in a row did not get through")
         # Others' calls may be why it does not answer: it is ended under them only where it answers none of many.
         if up.is_doubted and (not self.n_users or up.n_doubts >= limit):
             up.is_doubted = False
-            if not await _answers(up.live, self._policy.ping_s):
+            if not await _answers(up.session, self._policy.ping_s):
                 return errors.no_progress
         trouble = self._renewal.trouble if self._is_for_all else None
         if trouble is not None and not self.n_users and self._used_s is None:
             return lambda: trouble
         return None
 
-    async def _hear_changes(self, up: Up) -> None:
+    async def _hear_changes(self, up: Connection) -> None:
         """Take snapshots on the connection for all; on another, hand on that the upstream tells of changes."""
         if self._is_for_all:
-            await self._renewal.run(up.live, lambda: self._listed(up))
+            await self._renewal.run(up.session, self._listed)
         settle_s = self._policy.settle_s
         while True:
-            await up.live.changed.wait()
+            await up.session.changed.wait()
             await asyncio.sleep(settle_s)
             settle_s = min(2 * settle_s, self._policy.settle_limit_s)
-            up.live.changed.clear()
+            up.session.changed.clear()
             self._on_change()
 
-    def _listed(self, up: Up) -> None:
-        up.is_listed = True
+    def _listed(self) -> None:
+        self._is_listed = True
         if self._renewal.trouble is None or self.n_users or self._used_s is not None:
             self._renewal.was_listed()
         self._wake.set()
 
-    def _unused_in_s(self, up: Up) -> float | None:
+    def _unused_in_s(self) -> float | None:
         """Seconds until it counts as unused; None where that is for a listing to say, for which alone it was made."""
         idle_s = self._opener.errors.config.idle_s
         if self.n_users:
@@ -286,7 +239,7 @@ class ConnectionManager:
         if self._is_leaving:
             return 0.0
         if self._used_s is None:
-            return 0.0 if up.is_listed else None
+            return 0.0 if self._is_listed else None
         return max(0.0, self._used_s + idle_s - asyncio.get_running_loop().time())
 
     def _failed(self, trouble: UpstreamError, up_s: float) -> None:
@@ -305,7 +258,7 @@ class ConnectionManager:
         if self._is_for_all:
             self._renewal.tried()
 
-    def _answer(self, outcome: Live | UpstreamError) -> None:
+    def _answer(self, outcome: Connection | UpstreamError) -> None:
         waiting, self._outcome = self._outcome, None
         if waiting is None or waiting.done():
             return
@@ -315,14 +268,14 @@ class ConnectionManager:
             waiting.set_result(outcome)
 
 
-async def _answers(live: Live, within_s: float) -> bool:
+async def _answers(live: UpstreamSession, within_s: float) -> bool:
     """Whether an upstream answers the least of questions; an error is an answer."""
     try:
         async with asyncio.timeout(within_s):
             if live.is_modern:
-                await live.session.send_discover(live.protocol_version)
+                await live.send_discover(live.protocol_version or "")
             else:
-                await live.session.send_ping()
+                await live.send_ping()
     except MCPError:
         return not live.ended.is_set()
     except TimeoutError:

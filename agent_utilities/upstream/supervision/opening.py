@@ -15,7 +15,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERS
 from pydantic import ValidationError
 
 from agent_utilities.upstream.config import Transport, UpstreamConfig
-from agent_utilities.upstream.connections.connection import Connection, Live, module_of, transport_of
+from agent_utilities.upstream.connections.connection import Connection, module_of, transport_of
 from agent_utilities.upstream.connections.negotiation import has_ended
 from agent_utilities.upstream.errors import Cause, UpstreamError
 from agent_utilities.upstream.http.http_client import http_trouble
@@ -219,8 +219,8 @@ class Opener:
 
     async def open(
         self, known_version: str | None, is_urgent: Callable[[], bool], offered: ClientCapabilities | None = None
-    ) -> tuple[Connection, Live]:
-        """Return a connection, and what is up on it; where there is none, its processes are gone.
+    ) -> Connection:
+        """Return a connection that is up; where there is none, its processes are gone.
 
         Args:
             known_version: the protocol version that was agreed on the last time; None where none was.
@@ -248,7 +248,7 @@ class Opener:
         """Have a try that waits for a place to start go first, since somebody waits for it now."""
         self._slots.look_again()
 
-    async def _otherwise(self, way: _Way, until_s: float, first: UpstreamError) -> tuple[Connection, Live]:
+    async def _otherwise(self, way: _Way, until_s: float, first: UpstreamError) -> Connection:
         try:
             opened = await self._once(way, until_s)
         except UpstreamError as error:
@@ -271,7 +271,7 @@ class Opener:
             return replace(way, transport="sse", version=None)
         return None
 
-    async def _once(self, way: _Way, until_s: float) -> tuple[Connection, Live]:
+    async def _once(self, way: _Way, until_s: float) -> Connection:
         config = self.errors.config.model_copy(update={"transport": way.transport})
         await self._slots.import_module(module_of(config))
         transport = transport_of(
@@ -282,15 +282,7 @@ class Opener:
             transport, way.version, probe_s=policy.probe_s, close_s=policy.close_s, offered=way.offered
         )
         try:
-            return connection, await connection.open(until_s - asyncio.get_running_loop().time())
+            await connection.open(until_s - asyncio.get_running_loop().time())
         except Exception as error:
-            await connection.close()
-            raise self.errors.of_start(error, exit_text_of(connection)) from root_error(error)
-        except asyncio.CancelledError:
-            await connection.close()
-            raise
-
-
-def exit_text_of(connection: Connection) -> str:
-    """Return how a connection's process ended; empty where it has none, or it has not ended."""
-    return getattr(connection.transport, "exit_text", "")
+            raise self.errors.of_start(error, connection.exit_text) from root_error(error)
+        return connection

@@ -16,8 +16,6 @@ class BackoffRule:
     """How long to wait after so many failures.
 
     Args:
-        first_s: seconds after the first failure.
-        factor: how much longer after each further one.
         limit_s: seconds that are never passed while the breaker is closed.
         n_until_open: failures in a row after which the breaker opens, and only a slow probe is made.
         probe_s: seconds between probes.
@@ -44,13 +42,7 @@ class BackoffRule:
 
 @dataclass(frozen=True, slots=True)
 class ListingBounds:
-    """How much of a listing is taken, of each kind of component.
-
-    Args:
-        n_items: components.
-        n_pages: pages.
-        n_bytes: bytes, as JSON.
-    """
+    """How much of a listing is taken, of each kind of component; its bytes as JSON."""
 
     n_items: int = 20_000
     n_pages: int = 1_000
@@ -62,13 +54,10 @@ class Policy:
     """What holds for every upstream of a gateway. Tests shorten it.
 
     Args:
-        backoff: when one that failed is tried again.
-        bounds: how much of a listing is taken.
         probe_s: seconds that a probe for the newer era is waited for alone.
         slot_s: seconds that a start may keep others from starting.
         max_age_s: seconds after which a snapshot is taken again.
-        settle_s: seconds between being told of a change and listing again.
-        settle_limit_s: the same, of an upstream that goes on telling of changes.
+        settle_s: seconds between being told of a change and listing again; `settle_limit_s` where one goes on telling.
         ping_s: seconds that one has to answer a ping after a call that it did not answer.
         close_s: seconds that ending a connection may take, before it is ended by force.
         disk_s: seconds that an end waits for what is being written, and a reload for snapshots to be read.
@@ -77,7 +66,6 @@ class Policy:
         n_offers: connections at once on which callers are asked in the middle of calls, one for all who offer the same.
         n_unreachable: calls in a row that did not get through, after which the connection counts as failed.
         is_once: whether one that failed is never tried again, and whoever asked tells why.
-        dice: gives numbers in [0, 1).
     """
 
     backoff: BackoffRule = field(default_factory=BackoffRule)
@@ -103,12 +91,9 @@ class Counts:
     """What an upstream has done since the gateway started, as metrics tell it.
 
     Args:
-        n_starts: connections that were tried.
         n_failures: tries and connections that failed.
-        n_calls: calls that were made.
         n_failed_calls: calls that ended in an error of the upstream's connection.
-        calls_s: seconds that all calls took together.
-        starts_s: seconds that all starts took together that came to a connection.
+        starts_s: seconds of the starts that came to a connection.
     """
 
     n_starts: int = 0
@@ -120,7 +105,7 @@ class Counts:
 
 
 class Health:
-    """The trouble of one upstream, shared by all of its connections. A start resets nothing; time that it was up does."""
+    """The trouble of one upstream, shared by all of its connections. Only time that it was up resets it."""
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy

@@ -16,7 +16,6 @@ from pydantic import ValidationError
 
 from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.upstream.config import UpstreamConfig
-from agent_utilities.upstream.connections.connection import Live
 from agent_utilities.upstream.connections.negotiation import has_ended, is_closed
 from agent_utilities.upstream.connections.session import (
     PROMPT,
@@ -25,6 +24,7 @@ from agent_utilities.upstream.connections.session import (
     TOOL,
     Component,
     Kind,
+    UpstreamSession,
     learn_tools,
     parsed,
 )
@@ -43,7 +43,7 @@ _N_PROBLEMS = 100
 
 
 async def take_snapshot(
-    live: Live, config: UpstreamConfig, bounds: ListingBounds, before: Snapshot | None = None
+    live: UpstreamSession, config: UpstreamConfig, bounds: ListingBounds, before: Snapshot | None = None
 ) -> Snapshot:
     """Return all that an upstream lists now. Of what it has no capability for, it is not asked.
 
@@ -55,11 +55,11 @@ async def take_snapshot(
         MCPError: it answers with an error, or the connection has ended.
         ValidationError: it answers with what is no listing.
     """
-    has = live.server_capabilities
+    has = live.server_capabilities or mcp_types.ServerCapabilities()
     listing = _Listing(live, bounds, config.list_timeout_s)
     tools = await listing.all(TOOL) if has.tools else ()
     if live.is_modern:
-        await learn_tools(live.session, tools)
+        await learn_tools(live, tools)
     prompts = await listing.of(PROMPT, before.prompts if before is not None else ()) if has.prompts else ()
     resources = await listing.of(RESOURCE, before.resources if before is not None else ()) if has.resources else ()
     templates = await listing.of(TEMPLATE, before.templates if before is not None else ()) if has.resources else ()
@@ -70,7 +70,7 @@ async def take_snapshot(
         upstream=config.name,
         config_digest=config.digest,
         taken_at_s=time.time(),
-        protocol_version=live.protocol_version,
+        protocol_version=live.protocol_version or "",
         server_info=_plain(live.server_info),
         instructions=live.instructions,
         capabilities=_plain(has),
@@ -86,7 +86,7 @@ async def take_snapshot(
 class _Listing:
     """Takes the components of one upstream, within bounds that hold for each kind."""
 
-    def __init__(self, live: Live, bounds: ListingBounds, timeout_s: float) -> None:
+    def __init__(self, live: UpstreamSession, bounds: ListingBounds, timeout_s: float) -> None:
         self._live, self._bounds, self._timeout_s = live, bounds, timeout_s
         self.problems: list[str] = []
         self.n_absent = 0
@@ -118,9 +118,9 @@ class _Listing:
         taken: dict[str, Component] = {}
         n_bytes, cursor, seen = 0, None, set[str]()
         for _ in range(self._bounds.n_pages):
-            raw = await self._live.session.list_page(kind, cursor)
+            raw = await self._live.list_page(kind, cursor)
             self.n_absent = max(self.n_absent, _n_absent(raw))
-            items, problems = await asyncio.to_thread(parsed, kind, raw, self._live.protocol_version)
+            items, problems = await asyncio.to_thread(parsed, kind, raw, self._live.protocol_version or "")
             self.problems += problems
             for item in items:
                 n_bytes += item.n_bytes
@@ -222,11 +222,11 @@ class Renewal:
         age_s = time.time() - self.snapshot.taken_at_s
         return max(0.0, self._policy.max_age_s - age_s) if age_s >= 0 else 0.0
 
-    async def run(self, live: Live, listed: Callable[[], None]) -> None:
+    async def run(self, live: UpstreamSession, listed: Callable[[], None]) -> None:
         """Take it now, and again whenever it has changed or grown old, until cancelled."""
         began_s, settle_s = asyncio.get_running_loop().time(), self._policy.settle_s
         if live.is_modern and self.snapshot is not None:
-            await learn_tools(live.session, self.snapshot.tools)
+            await learn_tools(live, self.snapshot.tools)
         async with _told_of_changes(live):
             while True:
                 live.changed.clear()
@@ -262,7 +262,7 @@ class Renewal:
             self.was_listed()
         return max(policy.settle_s, lacking_s)
 
-    async def _take(self, live: Live) -> None:
+    async def _take(self, live: UpstreamSession) -> None:
         config = self._errors.config
         try:
             snapshot = await take_snapshot(live, config, self._policy.bounds, self.snapshot)
@@ -309,9 +309,9 @@ async def _is_set(event: asyncio.Event, within_s: float) -> bool:
 
 
 @asynccontextmanager
-async def _told_of_changes(live: Live) -> AsyncIterator[None]:
+async def _told_of_changes(live: UpstreamSession) -> AsyncIterator[None]:
     """Have an upstream of the newer era tell of changes, which it does only where it is asked to."""
-    has = live.server_capabilities
+    has = live.server_capabilities or mcp_types.ServerCapabilities()
     kinds = (has.tools, has.prompts, has.resources)
     if not live.is_modern or not any(kind is not None and kind.list_changed for kind in kinds):
         yield
@@ -324,14 +324,14 @@ async def _told_of_changes(live: Live) -> AsyncIterator[None]:
         await asyncio.gather(hearing, return_exceptions=True)
 
 
-async def _hear(live: Live) -> None:
+async def _hear(live: UpstreamSession) -> None:
     from mcp.client.subscriptions import SubscriptionLost, listen
 
-    has = live.server_capabilities
+    has = live.server_capabilities or mcp_types.ServerCapabilities()
     while not live.ended.is_set():
         try:
             async with listen(
-                live.session,
+                live,
                 tools_list_changed=bool(has.tools and has.tools.list_changed),
                 prompts_list_changed=bool(has.prompts and has.prompts.list_changed),
                 resources_list_changed=bool(has.resources and has.resources.list_changed),

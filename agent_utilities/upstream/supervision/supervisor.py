@@ -16,7 +16,7 @@ from agent_utilities.upstream.connections.calls import Call, CallTooLongError, N
 from agent_utilities.upstream.connections.negotiation import has_ended
 from agent_utilities.upstream.errors import UpstreamError, UpstreamState
 from agent_utilities.upstream.http.http_client import http_trouble
-from agent_utilities.upstream.supervision.connection_manager import ConnectionManager, Up
+from agent_utilities.upstream.supervision.connection_manager import ConnectionManager
 from agent_utilities.upstream.supervision.opening import Opener
 from agent_utilities.upstream.supervision.policy import Counts, Health
 
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from agent_utilities.upstream.config import UpstreamConfig
     from agent_utilities.upstream.connections.calls import Relay
-    from agent_utilities.upstream.connections.connection import Live
+    from agent_utilities.upstream.connections.connection import Connection
+    from agent_utilities.upstream.connections.session import UpstreamSession
     from agent_utilities.upstream.processes.stderr_log import StderrLog
     from agent_utilities.upstream.snapshot import Snapshot
     from agent_utilities.upstream.supervision.policy import Policy
@@ -107,7 +108,7 @@ class Upstream:
 
     async def request(
         self,
-        send: Callable[[Live], Awaitable[T]],
+        send: Callable[[UpstreamSession], Awaitable[T]],
         relay: Relay | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> T:
@@ -147,42 +148,47 @@ class Upstream:
             counts.calls_s += asyncio.get_running_loop().time() - started_s
 
     async def _sent(
-        self, manager: ConnectionManager, live: Live, call: Call, send: Callable[[Live], Awaitable[T]]
+        self,
+        manager: ConnectionManager,
+        connection: Connection,
+        call: Call,
+        send: Callable[[UpstreamSession], Awaitable[T]],
     ) -> T:
-        up = manager.up(live)
-        if up is None:
+        if not connection.is_usable:
             raise _NotSentError
         try:
-            with live.calls.adding(call):
+            with connection.session.calls.adding(call):
                 async with call.under_way():
-                    result = await send(live)
+                    result = await send(connection.session)
         except NoProgressError:
-            up.doubt()
+            connection.doubt()
             raise self._opener.errors.no_progress() from None
         except CallTooLongError:
             raise self._opener.errors.too_long() from None
         except MCPError as error:
-            raise await self._what_it_means(error, manager, up, call) from None
-        up.reached(True)
+            raise await self._what_it_means(error, manager, connection, call) from None
+        connection.reached(True)
         return result
 
-    async def _what_it_means(self, error: MCPError, manager: ConnectionManager, up: Up, call: Call) -> Exception:
+    async def _what_it_means(
+        self, error: MCPError, manager: ConnectionManager, connection: Connection, call: Call
+    ) -> Exception:
         """Return what an error comes to: the upstream's own as it is, one of its connection by its name."""
         errors, trouble = self._opener.errors, http_trouble(error)
         if trouble is not None and trouble.is_lost:
-            up.lose()
+            connection.lose()
             return _NotSentError()
         if trouble is not None:
-            up.reached(trouble.cause != "unreachable")
+            connection.reached(trouble.cause != "unreachable")
             return errors.error(trouble.cause, trouble.detail)
         if not has_ended(error):
-            up.reached(True)
+            connection.reached(True)
             return error
         if manager.is_stopping:
             return errors.error("stopping", "it was ended in the middle of the call")
         if not call.is_sent:
             return _NotSentError()
-        return errors.died(await up.live.exit_text(), in_call=True)
+        return errors.died(await connection.last_exit_text(), in_call=True)
 
     async def connect(self) -> None:
         """Have it connected, as for a call that is about to come; where it can't be, `state` tells why."""
@@ -258,7 +264,7 @@ class Upstream:
         try:
             manager = self._other(key := offered.model_dump_json(), offered)
             with manager.using():
-                is_asking = not (await manager.connected()).is_modern
+                is_asking = not (await manager.connected()).session.is_modern
         except UpstreamError as error:
             self._tell_unasked(str(error))
             return self._shared
@@ -284,7 +290,7 @@ class Upstream:
         logger.log(level, "upstream %r can't ask callers in the middle of a call, for now: %s", self.config.name, why)
 
     def _other(self, key: Hashable, offered: ClientCapabilities | None) -> ConnectionManager:
-        """Return what keeps a connection beside the one for all: a session's, or that of clients that offer the same."""
+        """Return what keeps a session's own connection, or that of clients that offer the same."""
         manager = self._others.get(key)
         if manager is not None and manager.state != "over":
             return manager
