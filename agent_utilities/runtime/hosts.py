@@ -33,11 +33,6 @@ class Host:
         name = f"[{self.name}]" if ":" in self.name else self.name
         return name if self.port is None else f"{name}:{self.port}"
 
-    @property
-    def is_loopback(self) -> bool:
-        """Whether it names this machine's loopback address: 127.0.0.0/8, ::1 or localhost."""
-        return is_loopback(self.name)
-
 
 @dataclass(frozen=True, slots=True)
 class Origin:
@@ -52,7 +47,7 @@ class Origin:
 
 
 def is_loopback(name: str) -> bool:
-    """Whether a host's name or address is one of the loopback ones."""
+    """Whether a host's name or address is a loopback one: 127.0.0.0/8, ::1 or localhost."""
     if name.lower() == "localhost":
         return True
     try:
@@ -102,14 +97,9 @@ class HostPattern:
     def __str__(self) -> str:
         return str(Host(self.name, None if self.port == _ANY_PORT else self.port))
 
-    @property
-    def is_wildcard(self) -> bool:
-        """Whether every host fits."""
-        return self.name == "*"
-
     def fits(self, host: Host) -> bool:
         """Whether a host is accepted; one without a port has the port of http or https."""
-        is_named = self.is_wildcard or host.name == self.name
+        is_named = self.name in ("*", host.name)
         if not is_named and not (self.name.startswith("*.") and host.name.endswith(self.name[1:])):
             return False
         ports = _DEFAULT_PORTS.values() if host.port is None else (host.port,)

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Generator, Hashable, Iterable
 from concurrent.futures import Future
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -146,6 +147,19 @@ async def ended(task: asyncio.Task[Any], within_s: float) -> bool:
     if cancelled is not None:
         raise cancelled
     return task.done()
+
+
+@asynccontextmanager
+async def beside(work: Coroutine[Any, Any, Any], wake: asyncio.Event | None = None) -> AsyncIterator[None]:
+    """Run something beside the block; its end sets an event, and the end of the block is its own."""
+    task = asyncio.create_task(work)
+    if wake is not None:
+        task.add_done_callback(lambda _: wake.set())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 async def in_daemon_thread(call: Callable[[], _T]) -> _T:

@@ -58,7 +58,7 @@ class Accepted:
 
     def takes_host(self, host: Host) -> bool:
         """Whether a request for a host gets in."""
-        return (self.loopback and host.is_loopback) or any(pattern.fits(host) for pattern in self.hosts)
+        return (self.loopback and is_loopback(host.name)) or any(pattern.fits(host) for pattern in self.hosts)
 
     def takes_origin(self, text: str, host: Host) -> bool:
         """Whether a request that gets in by its host does so from a page of an origin too."""
@@ -67,7 +67,7 @@ class Accepted:
             return True
         if origin is None:
             return False
-        if self.loopback and origin.host.is_loopback and host.is_loopback:
+        if self.loopback and is_loopback(origin.host.name) and is_loopback(host.name):
             return True
         return self._is_own(origin, host)
 
@@ -76,7 +76,7 @@ class Accepted:
 
         Of a host that `*` alone accepts nothing is known, least of all that its pages are the server's.
         """
-        if not any(pattern.fits(host) for pattern in self.hosts if not pattern.is_wildcard):
+        if not any(pattern.fits(host) for pattern in self.hosts if pattern.name != "*"):
             return False
         return read_origin(f"{origin.scheme}://{host}") == origin
 

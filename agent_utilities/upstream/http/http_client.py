@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -75,19 +75,6 @@ def trouble_of_status(status: int, has_session: bool, body: bytes) -> HttpTroubl
         return HttpTrouble("refused", f"answered HTTP {status}: {_MEANING[status]}", is_final=True, status=status)
     meaning = "there is no such address" if status == 404 else "it is not able to answer"
     return HttpTrouble("unreachable", f"answered HTTP {status}: {meaning}", is_final=status in _NOT_NOW, status=status)
-
-
-def bounding(limits: Limits, unfinished: Unfinished) -> Callable[[httpx2.Response], Awaitable[None]]:
-    """Return a client's response hook: every body is read within the limits, whoever reads it."""
-
-    async def bound(response: httpx2.Response) -> None:
-        if len(response.headers.get_list("content-encoding", split_commas=True)) > 1:
-            raise TooMuchError("a body that is compressed more than once, of which a little may become anything")
-        response.stream = _BoundedBody(response, IncomingMessage(limits, unfinished))
-        for name in ("content-encoding", "content-length"):
-            response.headers.pop(name, None)
-
-    return bound
 
 
 class _BoundedBody(httpx2.AsyncByteStream):
@@ -165,14 +152,22 @@ class UpstreamHttpClient(httpx2.AsyncClient):
         unfinished: Unfinished,
         is_answered_there: bool = True,
     ) -> None:
-        self._is_answered_there = is_answered_there
+        self._limits, self._unfinished, self._is_answered_there = limits, unfinished, is_answered_there
         super().__init__(
             headers=dict(headers),
             auth=auth,
             timeout=httpx2.Timeout(CONNECT_S, read=None),
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20),
-            event_hooks={"response": [bounding(limits, unfinished)]},
+            event_hooks={"response": [self._bound]},
         )
+
+    async def _bound(self, response: httpx2.Response) -> None:
+        """Have a body read within the limits, whoever reads it."""
+        if len(response.headers.get_list("content-encoding", split_commas=True)) > 1:
+            raise TooMuchError("a body that is compressed more than once, of which a little may become anything")
+        response.stream = _BoundedBody(response, IncomingMessage(self._limits, self._unfinished))
+        for name in ("content-encoding", "content-length"):
+            response.headers.pop(name, None)
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Send a request of the transport."""

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Self
@@ -99,7 +98,7 @@ class UpstreamProcess:
         try:
             process = await asyncio.wrap_future(launched)
         except asyncio.CancelledError:
-            launched.add_done_callback(lambda done: _end_unused(done, marker))
+            launched.add_done_callback(lambda done: done.exception() or cls(done.result(), marker).close())
             raise
         started = cls(process, marker)
         try:
@@ -209,36 +208,22 @@ class UpstreamProcess:
             self.stdin.transport.abort()  # what it has not read is dropped
 
     def _end_tree(self) -> list[Process]:
-        return _end_tree(self._process, self._marker)
+        """End what lives of the tree and reap its first process; return who lives on."""
+        process = self._process
+        session = 0 if process.returncode is not None else process.pid
+        seen: set[Process] = set()
 
+        def living() -> list[Process]:
+            found = find(self._marker, session)
+            seen.update(found)
+            return found
 
-def _end_tree(process: subprocess.Popen[bytes], marker: str) -> list[Process]:
-    """End what lives of a tree and reap its first process; return who lives on."""
-    session = 0 if process.returncode is not None else process.pid
-    seen: set[Process] = set()
-
-    def living() -> list[Process]:
-        found = find(marker, session)
-        seen.update(found)
-        return found
-
-    survivors = end(living, TERM_S)
-    reap(each for each in seen if each.pid != process.pid)
-    if not any(each.pid == process.pid for each in survivors):
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(1)
-    return survivors
-
-
-def _end_unused(launched: Future[subprocess.Popen[bytes]], marker: str) -> None:
-    """End a process that nobody waits for any more."""
-    if launched.exception() is not None:
-        return
-    process = launched.result()
-    for pipe in (process.stdin, process.stdout, process.stderr):
-        if pipe:
-            pipe.close()
-    start_in_daemon_thread(lambda: _end_tree(process, marker))
+        survivors = end(living, TERM_S)
+        reap(each for each in seen if each.pid != process.pid)
+        if not any(each.pid == process.pid for each in survivors):
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(1)
+        return survivors
 
 
 def exit_text(status: int | None) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal
 
 from mcp import MCPError
 
+from agent_utilities.runtime.waiting import beside
 from agent_utilities.upstream.errors import UpstreamError
 from agent_utilities.upstream.supervision.opening import Opener
 
@@ -182,7 +183,7 @@ class ConnectionManager:
         """Wait until nobody has used it for long, or until something is wrong: then return what says so."""
         if self._is_for_all:
             self._renewal.trouble = None
-        async with _beside(self._hear_changes(up), self._wake), _beside(up.session.ended.wait(), self._wake):
+        async with beside(self._hear_changes(up), self._wake), beside(up.session.ended.wait(), self._wake):
             while True:
                 trouble = await self._what_is_wrong(up)
                 if trouble is not None or not up.is_usable or self._unused_in_s() == 0:
@@ -281,15 +282,3 @@ async def _answers(live: UpstreamSession, within_s: float) -> bool:
     except TimeoutError:
         return False
     return True
-
-
-@asynccontextmanager
-async def _beside(work: Coroutine[Any, Any, Any], wake: asyncio.Event) -> AsyncIterator[None]:
-    """Run something beside the block; its end sets an event, and the end of the block is its own."""
-    task = asyncio.create_task(work)
-    task.add_done_callback(lambda _: wake.set())
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -180,23 +179,6 @@ _NOT_STREAMABLE = (400, 404, 405, 406, 415, 501)
 """What a server answers a POST with that knows nothing of streamable HTTP."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Way:
-    """How an upstream is tried: by what, expecting which version if any, and what a handshake says can be asked for."""
-
-    transport: Transport
-    version: str | None
-    offered: ClientCapabilities | None = None
-
-    @property
-    def is_probing(self) -> bool:
-        """Whether it is asked for the newer era first, which some servers of the older one don't survive."""
-        return self.version not in HANDSHAKE_PROTOCOL_VERSIONS
-
-    def without_probe(self) -> _Way:
-        return replace(self, version=LATEST_HANDSHAKE_VERSION) if self.is_probing else self
-
-
 class Opener:
     """Opens connections to one upstream, one after the other."""
 
@@ -214,6 +196,7 @@ class Opener:
         self._environ, self._stderr, self._guard = environ, stderr, guard
         self._slots, self._policy = slots, policy
         self._is_shy = False
+        """Whether it exits where it is asked what it does not know."""
         self._transport: Transport | None = None
         self._unfinished = Unfinished()
 
@@ -232,57 +215,52 @@ class Opener:
         """
         async with self._slots.taking(is_urgent):
             until_s = asyncio.get_running_loop().time() + self.errors.config.start_timeout_s
-            version = known_version if offered is None else LATEST_HANDSHAKE_VERSION
-            way = _Way(self._transport or self.errors.config.transport, version, offered)
-            if self._is_shy:
-                way = way.without_probe()
+            transport = self._transport or self.errors.config.transport
+            version = known_version if offered is None and not self._is_shy else LATEST_HANDSHAKE_VERSION
             try:
-                return await self._once(way, until_s)
+                return await self._once(transport, version, offered, until_s)
             except UpstreamError as error:
-                other = self._other_way(way, error)
-                if other is None:
+                if _exits_where_probed(transport, version, error):
+                    self._is_shy = True
+                    return await self._once(transport, LATEST_HANDSHAKE_VERSION, offered, until_s)
+                if transport != "http" or not _is_not_streamable(error):
                     raise
-                return await self._otherwise(other, until_s, error)
+                try:
+                    opened = await self._once("sse", None, offered, until_s)
+                except UpstreamError as other:
+                    raise error from other.__cause__
+                self._transport = "sse"
+                return opened
 
     def hurry(self) -> None:
         """Have a try that waits for a place to start go first, since somebody waits for it now."""
         self._slots.look_again()
 
-    async def _otherwise(self, way: _Way, until_s: float, first: UpstreamError) -> Connection:
-        try:
-            opened = await self._once(way, until_s)
-        except UpstreamError as error:
-            self._is_shy = self._is_shy or way.transport == "stdio"
-            raise (error if way.transport == "stdio" else first) from error.__cause__
-        self._is_shy, self._transport = way.transport == "stdio", way.transport
-        return opened
-
-    def _other_way(self, way: _Way, error: UpstreamError) -> _Way | None:
-        """Return how else it may be reached; None where what went wrong says nothing of that.
-
-        Some servers exit where they are asked what they don't know, so they are asked only what all know then. Configs
-        seldom tell the two HTTP transports apart, so one that knows nothing of the newer is reached by the older.
-        """
-        cause = error.__cause__
-        if way.transport == "stdio" and way.is_probing and error.cause == "did not start":
-            return way.without_probe() if cause is not None and not isinstance(cause, TimeoutError) else None
-        trouble = http_trouble(cause) if isinstance(cause, MCPError) else None
-        if way.transport == "http" and trouble is not None and trouble.status in _NOT_STREAMABLE:
-            return replace(way, transport="sse", version=None)
-        return None
-
-    async def _once(self, way: _Way, until_s: float) -> Connection:
-        config = self.errors.config.model_copy(update={"transport": way.transport})
+    async def _once(
+        self, transport_name: Transport, version: str | None, offered: ClientCapabilities | None, until_s: float
+    ) -> Connection:
+        config = self.errors.config.model_copy(update={"transport": transport_name})
         await self._slots.import_module(module_of(config))
         transport = transport_of(
             config, environ=self._environ, stderr=self._stderr, guard=self._guard, unfinished=self._unfinished
         )
         policy = self._policy
-        connection = Connection(
-            transport, way.version, probe_s=policy.probe_s, close_s=policy.close_s, offered=way.offered
-        )
+        connection = Connection(transport, version, probe_s=policy.probe_s, close_s=policy.close_s, offered=offered)
         try:
             await connection.open(until_s - asyncio.get_running_loop().time())
         except Exception as error:
             raise self.errors.of_start(error, connection.exit_text) from root_error(error)
         return connection
+
+
+def _exits_where_probed(transport: Transport, version: str | None, error: UpstreamError) -> bool:
+    """Whether a server ended where it was asked for the newer era: it is asked only what all know then."""
+    was_probed = transport == "stdio" and version not in HANDSHAKE_PROTOCOL_VERSIONS
+    cause = error.__cause__
+    return was_probed and error.cause == "did not start" and not isinstance(cause, TimeoutError | None)
+
+
+def _is_not_streamable(error: UpstreamError) -> bool:
+    """Whether a server knows nothing of streamable HTTP, from which configs seldom tell the older SSE apart."""
+    trouble = http_trouble(error.__cause__) if isinstance(error.__cause__, MCPError) else None
+    return trouble is not None and trouble.status in _NOT_STREAMABLE

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ import mcp_types
 from mcp import MCPError
 from pydantic import ValidationError
 
-from agent_utilities.runtime.waiting import in_daemon_thread
+from agent_utilities.runtime.waiting import beside, in_daemon_thread
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.connections.negotiation import has_ended, is_closed
 from agent_utilities.upstream.connections.session import (
@@ -227,7 +226,7 @@ class Renewal:
         began_s, settle_s = asyncio.get_running_loop().time(), self._policy.settle_s
         if live.is_modern and self.snapshot is not None:
             await learn_tools(live, self.snapshot.tools)
-        async with _told_of_changes(live):
+        async with beside(_hear(live)):
             while True:
                 live.changed.clear()
                 self._begun, self._tries = [*self._begun, *self._tries], []
@@ -308,26 +307,14 @@ async def _is_set(event: asyncio.Event, within_s: float) -> bool:
     return True
 
 
-@asynccontextmanager
-async def _told_of_changes(live: UpstreamSession) -> AsyncIterator[None]:
-    """Have an upstream of the newer era tell of changes, which it does only where it is asked to."""
-    has = live.server_capabilities or mcp_types.ServerCapabilities()
-    kinds = (has.tools, has.prompts, has.resources)
-    if not live.is_modern or not any(kind is not None and kind.list_changed for kind in kinds):
-        yield
-        return
-    hearing = asyncio.create_task(_hear(live))
-    try:
-        yield
-    finally:
-        hearing.cancel()
-        await asyncio.gather(hearing, return_exceptions=True)
-
-
 async def _hear(live: UpstreamSession) -> None:
+    """Have an upstream of the newer era tell of changes, which it does only where it is asked to."""
     from mcp.client.subscriptions import SubscriptionLost, listen
 
     has = live.server_capabilities or mcp_types.ServerCapabilities()
+    kinds = (has.tools, has.prompts, has.resources)
+    if not live.is_modern or not any(kind is not None and kind.list_changed for kind in kinds):
+        return
     while not live.ended.is_set():
         try:
             async with listen(
