@@ -204,7 +204,7 @@ def lock_gateway(
     if lock is None:
         lock = lock_of(snapshots)
         write_lock(path, lock)
-        print(f"{path} has {len(lock.accepted)} definitions of {len(snapshots)} servers")
+        print(f"{path} has {len(lock)} definitions of {len(snapshots)} servers")
         print("what changes or is new from now on is withheld until `gateway lock --accept NAME`", file=sys.stderr)
         return 0
     pending = changes(lock, snapshots)

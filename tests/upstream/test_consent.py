@@ -71,7 +71,7 @@ class TestAgreement:
         for answer in ["", "\n", "n\n", "no\n", "yep\n", "q\n"]:
             with pytest.raises(ConfigError, match="not agreed to, so nothing was started"):
                 start(path, state, answer)
-            assert not is_agreed(path, state)
+            assert not is_agreed(path, state, path.read_bytes())
 
     def test_without_a_terminal_is_refused_with_what_would_do(self, path: Path, state: Path) -> None:
         with pytest.raises(ConfigError, match=r"starts nothing until you agree.*give --yes, or name the file"):
@@ -87,17 +87,17 @@ class TestAgreement:
 
     def test_ends_with_any_change_of_the_file_and_holds_again_with_the_old_one(self, path: Path, state: Path) -> None:
         before = path.read_bytes()
-        agree(path, state)
+        agree(path, state, path.read_bytes())
         path.write_bytes(before + b" ")
-        assert not is_agreed(path, state)
+        assert not is_agreed(path, state, path.read_bytes())
         path.write_bytes(before)
-        assert is_agreed(path, state)
+        assert is_agreed(path, state, path.read_bytes())
 
     def test_is_of_one_place_since_commands_are_relative(self, path: Path, state: Path, tmp_path: Path) -> None:
-        agree(path, state)
+        agree(path, state, path.read_bytes())
         elsewhere = tmp_path / ".mcp.json"
         elsewhere.write_bytes(path.read_bytes())
-        assert not is_agreed(elsewhere, state)
+        assert not is_agreed(elsewhere, state, elsewhere.read_bytes())
 
     def test_is_to_what_was_read_not_to_what_the_file_says_by_now(self, path: Path, state: Path) -> None:
         config = read_config([path], ENVIRON)
@@ -107,7 +107,7 @@ class TestAgreement:
             agreed_or_refuse(Found(path, True), config, state_folder=state, environ=ENVIRON, yes=False, **streams)
 
     def test_is_the_users_alone(self, path: Path, state: Path) -> None:
-        agree(path, state)
+        agree(path, state, path.read_bytes())
         (record,) = (state / "agreed").iterdir()
         assert stat.S_IMODE(record.stat().st_mode) == 0o600
         assert stat.S_IMODE(record.parent.stat().st_mode) == 0o700
@@ -115,17 +115,17 @@ class TestAgreement:
 
     def test_that_is_damaged_is_none(self, path: Path, state: Path) -> None:
         for damage in ["", "{", "[]", '{"file": "x"}']:
-            agree(path, state)
+            agree(path, state, path.read_bytes())
             (record,) = (state / "agreed").iterdir()
             record.write_text(damage)
-            assert not is_agreed(path, state)
-            agree(path, state)
-            assert is_agreed(path, state)
+            assert not is_agreed(path, state, path.read_bytes())
+            agree(path, state, path.read_bytes())
+            assert is_agreed(path, state, path.read_bytes())
 
     def test_that_cannot_be_remembered_is_an_error_with_the_reason(self, path: Path, state: Path) -> None:
         state.write_text("a file")
         with pytest.raises(ConfigError, match="can't remember the agreement"):
-            agree(path, state)
+            agree(path, state, path.read_bytes())
 
 
 class TestQuestion:
@@ -200,6 +200,6 @@ def test_agreements_at_once_do_not_meet(path: Path, state: Path) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda _: agree(path, state), range(40)))
-    assert is_agreed(path, state)
+        list(pool.map(lambda _: agree(path, state, path.read_bytes()), range(40)))
+    assert is_agreed(path, state, path.read_bytes())
     assert len(os.listdir(state / "agreed")) == 1

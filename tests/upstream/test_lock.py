@@ -115,7 +115,7 @@ class TestAccept:
 
     def test_forgets_what_was_removed(self) -> None:
         accepted = accept(LOCK, ["git/log"], [self.NOW])
-        assert Key("git", "tools", "log") not in accepted.accepted
+        assert Key("git", "tools", "log") not in accepted
         assert withheld(accepted, snapshot(GIT, STATUS, LOG)) == {"git/tools/log"}
 
     def test_a_tool_cannot_be_named_such_that_it_is_accepted_with_another(self) -> None:

@@ -126,13 +126,9 @@ _FOLDER = "agreed"
 _LONGEST_QUESTION = 32 * 1024
 
 
-def is_agreed(path: Path, state_folder: Path, *, content: bytes | None = None) -> bool:
-    """Whether the user has agreed to a file as it is now: by its place and its content, to the byte.
-
-    Args:
-        content: what was read of the file; it is read again where None.
-    """
-    record, wanted = _record(path, state_folder, read_bytes(path) if content is None else content)
+def is_agreed(path: Path, state_folder: Path, content: bytes) -> bool:
+    """Whether the user has agreed to a file as it was read: by its place and its content, to the byte."""
+    record, wanted = _record(path, state_folder, content)
     try:
         told = json.loads(record.read_bytes())
     except (OSError, ValueError):
@@ -145,24 +141,19 @@ def is_config_agreed(found: Found, config: GatewayConfig, state_folder: Path) ->
     if not found.is_of_folder:
         return True
     content = read_bytes(found.path)
-    return config.digests.get(str(found.path)) == digest(content) and is_agreed(
-        found.path, state_folder, content=content
-    )
+    return config.digests.get(str(found.path)) == digest(content) and is_agreed(found.path, state_folder, content)
 
 
-def agree(path: Path, state_folder: Path, *, content: bytes | None = None) -> None:
-    """Remember that the user has agreed to a file as it is now; other content, or another place, is asked for anew.
+def agree(path: Path, state_folder: Path, content: bytes) -> None:
+    """Remember that the user has agreed to a file as it was read; other content, or another place, is asked for anew.
 
     Each agreement is a file of its own that only the user can read, swapped in whole: processes that agree at once
     don't meet.
 
-    Args:
-        content: what was read of the file; it is read again where None.
-
     Raises:
         ConfigError: it can't be written.
     """
-    record, told = _record(path, state_folder, read_bytes(path) if content is None else content)
+    record, told = _record(path, state_folder, content)
     text = json.dumps({**told, "agreed_at_s": int(time.time())}, indent=2) + "\n"
     try:
         record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -197,7 +188,7 @@ def agreed_or_refuse(
     content = read_bytes(found.path)
     if config.digests.get(str(found.path)) != digest(content):
         _refuse("changed while it was read", found.path, "start again")
-    if is_agreed(found.path, state_folder, content=content):
+    if is_agreed(found.path, state_folder, content):
         return
     if not yes:
         if not (stdin.isatty() and stdout.isatty()):
@@ -210,7 +201,7 @@ def agreed_or_refuse(
         stdout.flush()
         if stdin.readline().strip().casefold() not in ("y", "yes"):
             _refuse("not agreed to, so nothing was started", found.path, _HOW)
-    agree(found.path, state_folder, content=content)
+    agree(found.path, state_folder, content)
 
 
 _HOW = "run the command once in a terminal and answer y, give --yes, or name the file"

@@ -14,7 +14,7 @@ import json
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, TypeAlias
@@ -66,11 +66,8 @@ class Accepted:
     definition: Definition
 
 
-@dataclass(frozen=True)
-class Lock:
-    """What was accepted of each component."""
-
-    accepted: Mapping[Key, Accepted] = field(default_factory=dict)
+Lock: TypeAlias = Mapping[Key, Accepted]
+"""What was accepted of each component."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +97,7 @@ def lock_of(snapshots: Iterable[Snapshot]) -> Lock:
     for snapshot in snapshots:
         for key, definition in definitions(snapshot):
             accepted.setdefault(key, Accepted(sha256_of(definition), definition))
-    return Lock(accepted)
+    return accepted
 
 
 def changes(lock: Lock, snapshots: Iterable[Snapshot]) -> list[Change]:
@@ -115,14 +112,14 @@ def changes(lock: Lock, snapshots: Iterable[Snapshot]) -> list[Change]:
             now.add(key)
             if (change := change_of(lock, key, definition)) is not None:
                 found.append(change)
-        gone = (key for key in lock.accepted if key.upstream == snapshot.upstream and key not in now)
-        found.extend(Change(key, lock.accepted[key].definition, None) for key in gone)
+        gone = (key for key in lock if key.upstream == snapshot.upstream and key not in now)
+        found.extend(Change(key, lock[key].definition, None) for key in gone)
     return found
 
 
 def change_of(lock: Lock, key: Key, definition: Definition) -> Change | None:
     """Return how a definition is not as it was accepted; None where it is."""
-    before = lock.accepted.get(key)
+    before = lock.get(key)
     if before is None or before.sha256 != sha256_of(definition):
         return Change(key, None if before is None else before.definition, definition)
     return None
@@ -135,13 +132,13 @@ def accept(lock: Lock, names: Collection[str], snapshots: Sequence[Snapshot]) ->
         LockError: nothing of a name has changed.
     """
     pending = changes(lock, snapshots)
-    accepted = dict(lock.accepted)
+    accepted = dict(lock)
     for change in (change for name in names for change in named(name, pending)):
         if change.after is None:
             accepted.pop(change.key, None)
         else:
             accepted[change.key] = Accepted(sha256_of(change.after), change.after)
-    return Lock(accepted)
+    return accepted
 
 
 def named(name: str, pending: Sequence[Change]) -> list[Change]:
@@ -233,7 +230,7 @@ def read_lock(path: Path) -> Lock | None:
             for name, entry in _object(entries, path, f"{where}.{kind}").items():
                 key = Key(upstream, kind, name)
                 accepted[key] = _accepted(entry, path, f"{where}.{kind}.{name}")
-    return Lock(accepted)
+    return accepted
 
 
 def write_lock(path: Path, lock: Lock) -> None:
@@ -243,8 +240,8 @@ def write_lock(path: Path, lock: Lock) -> None:
         LockError: it can't be written; the file is as it was.
     """
     upstreams: dict[str, dict[str, dict[str, Any]]] = {}
-    for key in sorted(lock.accepted, key=lambda key: (key.upstream, KINDS.index(key.kind), key.name)):
-        entry = lock.accepted[key]
+    for key in sorted(lock, key=lambda key: (key.upstream, KINDS.index(key.kind), key.name)):
+        entry = lock[key]
         kinds = upstreams.setdefault(key.upstream, {})
         kinds.setdefault(key.kind, {})[key.name] = {"sha256": entry.sha256, "definition": entry.definition}
     # ASCII alone: characters that can't be seen are spelled out, for whoever reviews the file.
