@@ -3,7 +3,3 @@
 Floor 3: it knows no host and no ranker. A graph is a cache of live servers: whatever it holds can be listed anew, and
 nothing that only it knows may be kept in it.
 """
-
-from agent_utilities.graph.base import GraphError, ServerState, ToolGraph, ToolRecord
-
-__all__ = ["GraphError", "ServerState", "ToolGraph", "ToolRecord"]

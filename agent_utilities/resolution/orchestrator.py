@@ -12,7 +12,6 @@ from dataclasses import replace
 from agent_utilities.graph.base import GraphError, ToolGraph
 from agent_utilities.graph.matching import (
     Matches,
-    match_literally,
     match_terms,
     match_with_neighbours,
     names_of,
@@ -164,8 +163,6 @@ class DynamicToolOrchestrator:
 
         async def read() -> Matches:
             self.n_reads += 1
-            if not trail.near:
-                return await match_literally(self.graph, self._server, question.text)
             return await match_with_neighbours(self.graph, self._server, question.text, trail.near, trail.scope)
 
         key = Key("literal", question.text, question.edition, trail=trail)
