@@ -77,7 +77,7 @@ def _is_bundle(path: Path, folder: Path, notes: Notes) -> bool:
             real_path(path, folder)
         if not path.is_dir():
             return False
-        has_files = not os.access(path, os.R_OK) or any(name.endswith(".toml") for name in os.listdir(path))
+        has_files = any(name.endswith(".toml") for name in os.listdir(path))
     except BundleFileError as error:
         notes.problem(path, error.what, error.hint)
         return False

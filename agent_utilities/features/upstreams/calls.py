@@ -31,6 +31,7 @@ from agent_utilities.features.upstreams.results import (
     RelayedResourceResult,
     RelayedToolResult,
     relayed_failure,
+    without_connection,
 )
 from agent_utilities.features.upstreams.waiting import WaitingCalls
 from agent_utilities.mcp.relayed_error import RelayedError
@@ -191,7 +192,9 @@ class Caller:
                 result = await self._for_modern_caller(get_context(), relay, kind, params)
             else:
                 result = await self.upstream.request(self._sending(relay, kind, params), relay, relay.headers)
-        return (kind.asked if isinstance(result, mcp_types.InputRequiredResult) else kind.relayed)(result)
+        if isinstance(result, mcp_types.InputRequiredResult):
+            return kind.asked(result)
+        return kind.relayed(without_connection(result))
 
     @asynccontextmanager
     async def _for_present_caller(self) -> AsyncIterator[ServerRelay]:

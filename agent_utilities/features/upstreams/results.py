@@ -41,7 +41,6 @@ class RelayedToolResult(ToolResult):
     @classmethod
     def of(cls, raw: mcp_types.CallToolResult) -> RelayedToolResult:
         """Return a result; it is not validated again, and may be large."""
-        raw = _without_connection(raw)
         values = {name: getattr(raw, name) for name in _TOLD}
         return cls.model_construct(**values, raw=raw)
 
@@ -62,7 +61,6 @@ class RelayedPromptResult(PromptResult):
     @classmethod
     def of(cls, raw: mcp_types.GetPromptResult) -> RelayedPromptResult:
         """Return a result; it is not validated again."""
-        raw = _without_connection(raw)
         messages = [Message.model_construct(role=each.role, content=cast(Any, each.content)) for each in raw.messages]
         return cls.model_construct(messages=messages, description=raw.description, meta=raw.meta, raw=raw)
 
@@ -79,7 +77,6 @@ class RelayedResourceResult(ResourceResult):
     @classmethod
     def of(cls, raw: mcp_types.ReadResourceResult) -> RelayedResourceResult:
         """Return a result; it is not validated again, and may be large."""
-        raw = _without_connection(raw)
         contents = [
             ResourceContent.model_construct(
                 content=each.text if isinstance(each, mcp_types.TextResourceContents) else b64decode(each.blob),
@@ -95,7 +92,8 @@ class RelayedResourceResult(ResourceResult):
         return self.raw.model_copy(update={"cache_scope": "private"})
 
 
-def _without_connection(raw: _R) -> _R:
+def without_connection(raw: _R) -> _R:
+    """Return a result without what tells of the connection that it came on."""
     if raw.meta is None or _OF_CONNECTION.isdisjoint(raw.meta):
         return raw
     return raw.model_copy(
