@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 
@@ -14,26 +13,19 @@ _SALT_BYTES = 32
 _KEY_BYTES = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Keys:
-    """Turns subjects into keys.
+def subject_key(salt: bytes, subject: str) -> str:
+    """Return the key of who calls, 16 hexadecimal digits, or nothing for nobody: the same for all time.
 
-    Args:
-        salt: 32 bytes that nobody else has: without them a key can't be made from a guessed subject.
+    Without the salt, which nobody else has, it can't be made from a guessed subject.
     """
-
-    salt: bytes = field(repr=False)
-
-    def subject_key(self, subject: str) -> str:
-        """Return the key of who calls, 16 hexadecimal digits, or nothing for nobody: the same for all time."""
-        if not subject:
-            return ""
-        encoded = subject.encode("utf-8", "surrogatepass")
-        return blake2b(encoded, digest_size=_KEY_BYTES, key=self.salt, person=b"subject").hexdigest()
+    if not subject:
+        return ""
+    encoded = subject.encode("utf-8", "surrogatepass")
+    return blake2b(encoded, digest_size=_KEY_BYTES, key=salt, person=b"subject").hexdigest()
 
 
-def open_keys(log: Path) -> Keys:
-    """Return the keys of a log; their salt is drawn once, and is a file beside it that only its user can read."""
+def read_salt(log: Path) -> bytes:
+    """Return the 32 bytes of a log's salt, drawn once, in a file beside it that only its user can read."""
     path = log.with_name(f"{log.name}.salt")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -44,4 +36,4 @@ def open_keys(log: Path) -> Keys:
         raise usage_error(error, path) from error
     if len(salt) != _SALT_BYTES:
         raise UsageError("corrupt", path, f"{len(salt)} bytes of salt, not {_SALT_BYTES}")
-    return Keys(salt)
+    return salt

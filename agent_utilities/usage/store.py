@@ -135,11 +135,7 @@ def insert(connection: sqlite3.Connection, events: Sequence[Event]) -> None:
 def _insert(connection: sqlite3.Connection, table: str, columns: Sequence[str], rows: Sequence[_Row]) -> None:
     places = f"({', '.join('?' * len(columns))})"
     statement = f"INSERT INTO {table} ({', '.join(columns)}) VALUES {', '.join([places] * len(rows))}"
-    values = [value for row in rows for value in row]
-    try:
-        connection.execute(statement, values)
-    except (UnicodeEncodeError, OverflowError, sqlite3.IntegrityError):  # one in a million, that the others do not pay
-        connection.execute(statement, list(map(_clean, values)))
+    connection.execute(statement, [_clean(value) for row in rows for value in row])
 
 
 def _clean(value: _Value) -> _Value:

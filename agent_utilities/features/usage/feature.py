@@ -26,7 +26,6 @@ from agent_utilities.usage.model import EVERYBODY, NOBODY, UsageBounds, UsageSou
 if TYPE_CHECKING:
     from agent_utilities.features.usage.recorder import Recorder, ToolSource
     from agent_utilities.settings import Settings
-    from agent_utilities.usage.keys import Keys
     from agent_utilities.usage.log import UsageLog
     from agent_utilities.usage.model import Learned
 
@@ -66,7 +65,8 @@ class Usage(Feature):
         self.on_news: Callable[[], None] = lambda: None
         """Called when events were written."""
         self._log: UsageLog | None = None
-        self._keys: Keys | None = None
+        self._salt: bytes | None = None
+        """What subjects are hashed with."""
         self._recorder: Recorder | None = None
 
     @property
@@ -103,16 +103,18 @@ class Usage(Feature):
         """Return whom the present request counts for, as a salted hash; empty where it counts for everybody."""
         if not self._is_of_subjects:
             return EVERYBODY
-        subject = subject_of_request()
-        return NOBODY if subject is None or self._keys is None else self._keys.subject_key(subject)
+        from agent_utilities.usage.keys import subject_key
 
-    async def _open_keys(self) -> None:
+        subject = subject_of_request()
+        return NOBODY if subject is None or self._salt is None else subject_key(self._salt, subject)
+
+    async def _read_salt(self) -> None:
         """Read what subjects are hashed with; without it nobody's calls teach anything."""
         from agent_utilities.usage.errors import UsageError
-        from agent_utilities.usage.keys import open_keys
+        from agent_utilities.usage.keys import read_salt
 
         try:
-            self._keys = await in_daemon_thread(partial(open_keys, self.path))
+            self._salt = await in_daemon_thread(partial(read_salt, self.path))
         except UsageError as error:
             logger.warning("%s; calls are logged for nobody, and teach nothing", error)
 
@@ -184,7 +186,7 @@ class Usage(Feature):
             keeps_words=self.mode == "words",
         )
         if self._is_of_subjects:
-            await self._open_keys()
+            await self._read_salt()
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(log.run())
