@@ -5,6 +5,7 @@ from __future__ import annotations
 import keyword
 import os
 import re
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -33,13 +34,19 @@ def make_package(name: str, directory: Path) -> Path:
     folder = directory / name
     if folder.exists():
         raise InputError("already there", str(folder), "argument NAME", "choose another name or --directory")
-    templates = files("agent_utilities.cli") / "templates"
-    for target, source in _LAYOUT.items():
-        path = folder / target.format(module=module)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        text = Template((templates / f"{source}.tmpl").read_text(encoding="utf-8"))
-        path.write_text(text.substitute(name=name, module=module), encoding="utf-8")
+    _fill(folder, _LAYOUT, name=name, module=module)
     return folder
+
+
+def _fill(folder: Path, layout: Mapping[str, str], **words: str) -> None:
+    """Make a folder, and write templates with words put in, each to the file that it is for."""
+    templates = files("agent_utilities.cli") / "templates"
+    folder.mkdir(parents=True)
+    for target, source in layout.items():
+        path = folder / target.format(**words)
+        path.parent.mkdir(exist_ok=True)
+        text = Template((templates / f"{source}.tmpl").read_text(encoding="utf-8"))
+        path.write_text(text.substitute(words), encoding="utf-8")
 
 
 _TEMPLATES = {"config.toml": "capability_config.toml", "{name}.toml": "capability_provider.toml"}
@@ -55,12 +62,8 @@ def make_capability(name: str, folder: Path | None) -> Path:
     bundle = bundles / name
     if os.path.lexists(bundle):
         raise InputError("already there", str(bundle), "argument NAME", "choose another name or --folder")
-    templates = files("agent_utilities.cli") / "templates"
     try:
-        bundle.mkdir(parents=True)
-        for target, source in _TEMPLATES.items():
-            text = Template((templates / f"{source}.tmpl").read_text(encoding="utf-8")).substitute(name=name)
-            (bundle / target.format(name=name)).write_text(text, encoding="utf-8")
+        _fill(bundle, _TEMPLATES, name=name)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise InputError(

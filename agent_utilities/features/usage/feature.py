@@ -24,7 +24,7 @@ from agent_utilities.selection.model import ANSWERED
 from agent_utilities.usage.model import EVERYBODY, NOBODY, UsageBounds, UsageSource, usage_file
 
 if TYPE_CHECKING:
-    from agent_utilities.features.usage.recorder import Recorder, ToolSource
+    from agent_utilities.features.usage.recorder import Recorder
     from agent_utilities.settings import Settings
     from agent_utilities.usage.log import UsageLog
     from agent_utilities.usage.model import Learned
@@ -177,14 +177,7 @@ class Usage(Feature):
         settings = self._settings
         log = self._log = UsageLog(self.path, UsageBounds(settings.usage_days, settings.usage_rows))
         log.on_written = lambda: self.on_news()
-        recorder = self._recorder = Recorder(
-            self.host.name,
-            log.record,
-            source_of=self.source_of,
-            subject=self.subject,
-            tokens_of=self.tokens_of,
-            keeps_words=self.mode == "words",
-        )
+        recorder = self._recorder = Recorder(self, log.record, keeps_words=self.mode == "words")
         if self._is_of_subjects:
             await self._read_salt()
         try:
@@ -203,8 +196,8 @@ class Usage(Feature):
         components = self.host.surface.components_of("tool", catalog)
         return components[place] if components else None
 
-    def source_of(self, catalog: Catalog, name: str) -> ToolSource:
-        """Return where a tool of a catalog comes from; nothing where that is not known any more."""
+    def source_of(self, catalog: Catalog, name: str) -> tuple[str, str]:
+        """Return the upstream of a tool, empty for a server's own, and its version; nothing where it is not known."""
         places = catalog.places_by_own_name.get(name, ())
         tool = self._component(catalog, places[-1]) if places else None
         if tool is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from cachetools import LRUCache
 
@@ -13,40 +14,26 @@ from agent_utilities.runtime.waiting import in_turns
 from agent_utilities.usage.model import Call, Event, Listed, Search
 from agent_utilities.visibility.decision import Decision
 
+if TYPE_CHECKING:
+    from agent_utilities.features.usage.feature import Usage
+
 _N_TOKENS = 20_000
 _N_DECISIONS = 1_000
 """The most lists, each another, that are counted before what they hold is recorded."""
-
-ToolSource = tuple[str, str]
-"""The upstream that a tool comes from, empty for a server's own, and its version, empty where it has none."""
 
 
 class Recorder:
     """Makes events of what it is told.
 
     Args:
-        server: the name that the log knows the server by.
+        usage: tells where a tool comes from, what it takes in a prompt, and whom a call counts for.
         record: takes an event.
-        source_of: tells where a tool of a catalog comes from.
-        subject: returns whom a call counts for; empty where it counts for everybody.
-        tokens_of: returns what the tool at a place of a catalog takes in a prompt; 0 where that is not known.
         keeps_words: whether the words that led to a call are kept.
     """
 
-    def __init__(
-        self,
-        server: str,
-        record: Callable[[Event], None],
-        *,
-        source_of: Callable[[Catalog, str], ToolSource],
-        subject: Callable[[], str],
-        tokens_of: Callable[[Catalog, int], int],
-        keeps_words: bool,
-    ) -> None:
-        self._server = server
-        self._record = record
-        self._source_of, self._subject, self._tokens_of = source_of, subject, tokens_of
-        self._keeps_words = keeps_words
+    def __init__(self, usage: Usage, record: Callable[[Event], None], *, keeps_words: bool) -> None:
+        self._usage, self._record, self._keeps_words = usage, record, keeps_words
+        self._server = usage.host.name
         self._tokens: LRUCache[bytes, int] = LRUCache(_N_TOKENS)
         self._lists: dict[int, tuple[Decision, int]] = {}
         """Decisions that lists were made by, and how many, by the decision's identity."""
@@ -55,15 +42,15 @@ class Recorder:
         """Record a call of a tool that its caller may use; a name of anything else is nobody's to keep."""
         if call.name not in call.decision.permitted_names:
             return
-        upstream, version = self._source_of(call.decision.catalog, call.name)
+        upstream, version = self._usage.source_of(call.decision.catalog, call.name)
         words = words if self._keeps_words else ""
         made = (_now_ms(), self._server, call.name, upstream, version, session, n_turns)
-        self._record(Call(*made, call.ok, 1000 * call.seconds, call.revision, self._subject(), words))
+        self._record(Call(*made, call.ok, 1000 * call.seconds, call.revision, self._usage.subject(), words))
 
     def sought(self, words: str, n_found: int, session: str) -> None:
         """Record a search, and whether it found anything."""
         words = words if self._keeps_words else ""
-        self._record(Search(_now_ms(), self._server, n_found, session, self._subject(), words))
+        self._record(Search(_now_ms(), self._server, n_found, session, self._usage.subject(), words))
 
     def listed(self, decision: Decision) -> None:
         """Count a list; the tools in it are recorded by `record_lists`, since there may be thousands."""
@@ -82,14 +69,14 @@ class Recorder:
                 shown[name] = catalog, i, n + (shown[name][2] if name in shown else 0)
         now_ms = _now_ms()
         async for name, (catalog, i, n_lists) in in_turns(shown.items()):
-            upstream, _ = self._source_of(catalog, name)
+            upstream, _ = self._usage.source_of(catalog, name)
             self._record(Listed(now_ms, self._server, name, upstream, n_lists, self._n_tokens(catalog, i)))
 
     def _n_tokens(self, catalog: Catalog, i: int) -> int:
         stamp = catalog.entries[i].stamp
         n_tokens = self._tokens.get(stamp)
         if n_tokens is None:
-            n_tokens = self._tokens[stamp] = self._tokens_of(catalog, i)
+            n_tokens = self._tokens[stamp] = self._usage.tokens_of(catalog, i)
         return n_tokens
 
 

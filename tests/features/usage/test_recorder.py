@@ -35,15 +35,7 @@ async def recorded(
 
 
 def recorder_of(server: AgentServer, events: list[Event], *, keeps_words: bool = True) -> Recorder:
-    usage = usage_of(server)
-    return Recorder(
-        server.name,
-        events.append,
-        source_of=usage.source_of,
-        subject=lambda: "",
-        tokens_of=usage.tokens_of,
-        keeps_words=keeps_words,
-    )
+    return Recorder(usage_of(server), events.append, keeps_words=keeps_words)
 
 
 async def list_tools(client: Client[Any], **selection: Any) -> None:
