@@ -78,12 +78,11 @@ async def sync_server(url: str, name: str | None) -> None:
     """Bring a live server's tools into the graph."""
     from fastmcp import Client
 
+    place = mcp_url(url)
     try:
-        async with Client(mcp_url(url)) as client:
+        async with Client(place) as client:
             server = name or client.session.server_info.name
             records = [record_of(tool.model_dump(mode="json", by_alias=True)) for tool in await client.list_tools()]
-    except InputError:
-        raise
     except Exception as error:
         raise ListingError(f"can't list {url!r}: {error}; is the server running?") from None
     async with _open(_graph_of(server, _settings())) as graph:
@@ -150,12 +149,7 @@ async def _open_holding(server: str) -> AsyncIterator[tuple[ToolGraph, ServerSta
             if state is not None:
                 yield graph, state
                 return
-    raise _unknown(server)
-
-
-def _unknown(server: str) -> InputError:
-    hint = "see `agent-utilities graph status`"
-    return InputError("the graph holds no such server", server, "argument SERVER", hint)
+    raise InputError("the graph holds no such server", server, "argument SERVER", "see `agent-utilities graph status`")
 
 
 @asynccontextmanager
