@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from cachetools import LRUCache
 from fastmcp.server.dependencies import get_access_token
 
 from agent_utilities.catalog.model import Catalog
@@ -19,12 +20,22 @@ from agent_utilities.features.usage.trail import NOT_USED, SessionUse
 from agent_utilities.mcp.events import Event
 from agent_utilities.mcp.feature import Feature
 from agent_utilities.mcp.request import Request, RequestBegan, ToolCalled, ToolsListed
-from agent_utilities.runtime.waiting import in_daemon_thread
+from agent_utilities.runtime.waiting import in_daemon_thread, in_turns
 from agent_utilities.selection.model import ANSWERED
-from agent_utilities.usage.model import EVERYBODY, NOBODY, UsageBounds, UsageSource, usage_file
+from agent_utilities.usage.model import (
+    EVERYBODY,
+    NOBODY,
+    Call,
+    Listed,
+    Search,
+    UsageBounds,
+    UsageSource,
+    usage_file,
+)
+from agent_utilities.usage.model import Event as LogEvent
+from agent_utilities.visibility.decision import Decision
 
 if TYPE_CHECKING:
-    from agent_utilities.features.usage.recorder import Recorder
     from agent_utilities.settings import Settings
     from agent_utilities.usage.log import UsageLog
     from agent_utilities.usage.model import Learned
@@ -34,6 +45,9 @@ logger = logging.getLogger("agent_utilities.usage")
 Mode = Literal["off", "counts", "words"]
 
 _LISTS_EVERY_S = 10.0
+_N_TOKENS = 20_000
+_N_DECISIONS = 1_000
+"""The most lists, each another, that are counted before what they hold is recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +185,6 @@ class Usage(Feature):
         """Log until cancelled; returns at once where that is off."""
         if self.mode == "off":
             return
-        from agent_utilities.features.usage.recorder import Recorder
         from agent_utilities.usage.log import UsageLog
 
         settings = self._settings
@@ -236,10 +249,72 @@ class Usage(Feature):
         return {} if self.mode == "off" else {"usage": self.told()}
 
 
+class Recorder:
+    """Makes events of what it is told.
+
+    Args:
+        usage: tells where a tool comes from, what it takes in a prompt, and whom a call counts for.
+        record: takes an event.
+        keeps_words: whether the words that led to a call are kept.
+    """
+
+    def __init__(self, usage: Usage, record: Callable[[LogEvent], None], *, keeps_words: bool) -> None:
+        self._usage, self._record, self._keeps_words = usage, record, keeps_words
+        self._server = usage.host.name
+        self._tokens: LRUCache[bytes, int] = LRUCache(_N_TOKENS)
+        self._lists: dict[int, tuple[Decision, int]] = {}
+        """Decisions that lists were made by, and how many, by the decision's identity."""
+
+    def called(self, call: ToolCalled, session: str, n_turns: int, words: str) -> None:
+        """Record a call of a tool that its caller may use; a name of anything else is nobody's to keep."""
+        if call.name not in call.decision.permitted_names:
+            return
+        upstream, version = self._usage.source_of(call.decision.catalog, call.name)
+        words = words if self._keeps_words else ""
+        made = (_now_ms(), self._server, call.name, upstream, version, session, n_turns)
+        self._record(Call(*made, call.ok, 1000 * call.seconds, call.revision, self._usage.subject(), words))
+
+    def sought(self, words: str, n_found: int, session: str) -> None:
+        """Record a search, and whether it found anything."""
+        words = words if self._keeps_words else ""
+        self._record(Search(_now_ms(), self._server, n_found, session, self._usage.subject(), words))
+
+    def listed(self, decision: Decision) -> None:
+        """Count a list; the tools in it are recorded by `record_lists`, since there may be thousands."""
+        _, n = self._lists.get(id(decision), (decision, 0))
+        if n or len(self._lists) < _N_DECISIONS:
+            self._lists[id(decision)] = decision, n + 1
+
+    async def record_lists(self) -> None:
+        """Record how often each tool was listed since the last time, in turns with the event loop (law L7)."""
+        lists, self._lists = self._lists, {}
+        shown: dict[str, tuple[Catalog, int, int]] = {}
+        for decision, n in lists.values():
+            catalog = decision.catalog
+            async for i in in_turns(decision.visible):
+                name = catalog.entries[i].name
+                shown[name] = catalog, i, n + (shown[name][2] if name in shown else 0)
+        now_ms = _now_ms()
+        async for name, (catalog, i, n_lists) in in_turns(shown.items()):
+            upstream, _ = self._usage.source_of(catalog, name)
+            self._record(Listed(now_ms, self._server, name, upstream, n_lists, self._n_tokens(catalog, i)))
+
+    def _n_tokens(self, catalog: Catalog, i: int) -> int:
+        stamp = catalog.entries[i].stamp
+        n_tokens = self._tokens.get(stamp)
+        if n_tokens is None:
+            n_tokens = self._tokens[stamp] = self._usage.tokens_of(catalog, i)
+        return n_tokens
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
 def _read(path: Path, server: str, scope: str) -> Learned:
     from agent_utilities.usage.learning import read_learned
 
-    return read_learned(path, server, scope, time.time_ns() // 1_000_000)
+    return read_learned(path, server, scope, _now_ms())
 
 
 def subject_of_request() -> str | None:

@@ -11,8 +11,8 @@ from fastmcp import Client
 from mcp_types import PaginatedRequestParams
 
 from agent_utilities import AgentServer, selection_headers, selection_meta
-from agent_utilities.features.usage import recorder as recorder_module
-from agent_utilities.features.usage.recorder import Recorder
+from agent_utilities.features.usage import feature as recorder_module
+from agent_utilities.features.usage.feature import Recorder
 from agent_utilities.usage.model import Call, Event, Listed, Search
 from tests.every import every
 from tests.mcp.servers import log_server, over_http
