@@ -1,5 +1,6 @@
 """Build MCP servers whose tool surface is small, right and bounded."""
 
+import gc
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +61,13 @@ def __getattr__(name: str) -> Any:
 
         value: Any = version("agent-utilities")
     elif name in _HOMES:
-        value = getattr(import_module(f"agent_utilities.{_HOMES[name]}"), name)
+        is_collecting = gc.isenabled()
+        gc.disable()  # an import leaves no garbage, and to look for some again and again is a tenth of its time
+        try:
+            value = getattr(import_module(f"agent_utilities.{_HOMES[name]}"), name)
+        finally:
+            if is_collecting:
+                gc.enable()
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value
