@@ -233,12 +233,13 @@ class AgentServer(FastMCP[Any]):
         """Return the visible tools, before them features' own; see `FastMCP.list_tools`."""
         request = request_in_force()
         components = partial(super().list_tools, run_middleware=run_middleware)
-        if request is None or not request.lists_tools or verdict_in_force() is not request.verdict:
+        has_head = not run_middleware or answers.may_be_answered(self, "tool")  # else it is put on below middleware
+        if request is None or not has_head or not request.lists_tools or verdict_in_force() is not request.verdict:
             return await answers.listing(self, "tool", components, run_middleware)
         with CollectingDecisions(request.verdict) as decisions:
             listed = await answers.listing(self, "tool", components, run_middleware)
         decision = decisions.get("tool")
-        if decision is None or any(isinstance(tool, OwnTool) for tool in listed):
+        if decision is None or (run_middleware and any(isinstance(tool, OwnTool) for tool in listed)):
             return listed  # they were listed already, below the author's middleware, which may leave one of them out
         head = await self.features.tools_at_head(request, decision)
         return [*head, *listed] if head else listed

@@ -34,14 +34,21 @@ async def listing(
     """List under the verdict in force, and take its catalog for what the caller is listed."""
     surface = server.surface
     with surface.under_verdict() as verdict:
+        if run_middleware and not may_be_answered(server, kind):
+            return await list_them()  # the listing below the middleware comes by here, and is noted
         with CollectingDecisions(own := surface.own(verdict)) as decisions:
             listed = await list_them()
-            if run_middleware and any(may_answer_lists(each, kind) for each in server.middleware):
+            if run_middleware:
                 listed = await _cut(server, kind, listed, decisions, own)
     if own is verdict and (decision := decisions.get(kind)) is not None:
         surface.catalogs.keep(kind, decision.catalog)
         server.note_listed(kind, decision.catalog)
     return listed
+
+
+def may_be_answered(server: Host, kind: ComponentKind) -> bool:
+    """Whether middleware of the author's may answer a listing, or add to it."""
+    return any(may_answer_lists(each, kind) for each in server.middleware)
 
 
 async def _cut(

@@ -60,7 +60,7 @@ class Observers:
     """Tells everybody who listens; one that raises is logged, and neither the request nor the others know of it."""
 
     def __init__(self) -> None:
-        self._observers: list[Callable[[Event], None]] = [_log, _add_to_span]
+        self._observers: list[Callable[[Event], None]] = [_log]
 
     def add(self, observer: Callable[[Event], None]) -> None:
         """Tell this one too, from now on."""
@@ -81,10 +81,6 @@ class Observers:
 
 def _log(event: Event) -> None:
     event.log()
-
-
-def _add_to_span(event: Event) -> None:
-    span = trace.get_current_span()
-    if span.is_recording() and (told := event.span_event()) is not None:
+    if (told := event.span_event()) is not None and (span := trace.get_current_span()).is_recording():
         name, attributes = told
         span.add_event(name, {f"agent_utilities.{key}": value for key, value in attributes.items()})

@@ -156,7 +156,7 @@ class FeatureList:
         """Return what features tell beside a list."""
         told: dict[str, Any] = {}
         for each in self._with["summary"]:
-            told |= await self._told(each, each.summary(request, kind, decision), {}, Mapping)
+            told |= await self._told(each, each.summary(request, kind, decision), {}, (dict, Mapping))
         return told
 
     async def instructions(self, request: Request) -> Sequence[str]:
@@ -184,7 +184,7 @@ class FeatureList:
         """Return what features tell everybody of themselves."""
         told: dict[str, Any] = {}
         for each in self._with["health"]:
-            told |= self._said(each, each.health, {}, Mapping)
+            told |= self._said(each, each.health, {}, (dict, Mapping))
         return told
 
     def session_ended(self, session_id: str) -> None:
