@@ -6,7 +6,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -68,7 +68,7 @@ class CapabilityRouter:
     use alone, so that they learn nothing of what they may not.
 
     Args:
-        open_embedder: returns what embeds, the ranker's own; None compares words alone.
+        embedder: the ranker's own; None compares words alone.
         cause: why nothing is ever routed; empty where something is.
         retry_s: seconds between tries to have vectors.
         vectors_s: seconds after which words alone are compared, where a message is not embedded yet.
@@ -76,13 +76,13 @@ class CapabilityRouter:
 
     def __init__(
         self,
-        open_embedder: Callable[[], Embedder] | None = None,
+        embedder: Embedder | None = None,
         *,
         cause: str = "",
         retry_s: float = _RETRY_S,
         vectors_s: float = _VECTORS_S,
     ) -> None:
-        self._open_embedder = open_embedder
+        self._embedder = embedder
         self._off = cause
         self._retry_s, self._vectors_s = retry_s, vectors_s
         self._retry_at = float("inf")
@@ -188,13 +188,12 @@ class CapabilityRouter:
     def _make_ready(self, triggers: Triggers) -> None:
         """Have triggers compared: at the first time by words until their vectors are there."""
         self._retry_at = float("inf")
-        if self._open_embedder is None or not triggers:
+        if (embedder := self._embedder) is None or not triggers:
             self._ready = _Ready(TriggerIndex(triggers))
             return
         if self._ready is None:
             self._ready = _Ready(TriggerIndex(triggers), cause="routed by words until vectors are there")
         try:
-            embedder = self._open_embedder()
             if (model := embedder.provider.name) not in BY_MODEL:
                 cause = f"routed by words alone: no gate was measured for the model {model!r}"
                 self._ready = _Ready(TriggerIndex(triggers), cause=cause)

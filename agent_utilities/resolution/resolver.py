@@ -65,10 +65,7 @@ class Rankers:
         """Return what routes to capabilities, by the embedder of what ranks tools."""
         if self.by_words is None:
             return CapabilityRouter(cause="ranking is off")
-        if (ranker := self.by_meaning) is None:
-            return CapabilityRouter()
-        embedder = ranker.embedder
-        return CapabilityRouter(lambda: embedder)
+        return CapabilityRouter(None if self.by_meaning is None else self.by_meaning.embedder)
 
 
 def open_rankers(settings: Settings) -> Rankers:

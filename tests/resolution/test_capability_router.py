@@ -59,8 +59,7 @@ async def ready(router: CapabilityRouter, triggers: dict[str, tuple[str, ...]] =
 
 
 def of(model: Model, **options: float) -> CapabilityRouter:
-    embedder = Embedder(lambda: model)
-    return CapabilityRouter(lambda: embedder, **options)
+    return CapabilityRouter(Embedder(lambda: model), **options)
 
 
 class TestRoute:
@@ -181,7 +180,7 @@ class TestCost:
     async def test_a_message_is_embedded_once_for_ranker_and_router(self) -> None:
         model = Model()
         embedder = Embedder(lambda: model)
-        router = await ready(CapabilityRouter(lambda: embedder))
+        router = await ready(CapabilityRouter(embedder))
         n_asked = len(model.asked)
         await router.route(SAID, BOTH)
         embedder.embed_request((SAID,))
