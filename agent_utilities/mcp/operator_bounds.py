@@ -233,7 +233,7 @@ def _mounted(server: Host) -> Iterator[Host]:
         elif isinstance(provider, AggregateProvider):
             waiting += provider.providers
             if isinstance(getattr(provider, "surface", None), Surface):
-                yield cast(Host, provider)
+                yield cast("Host", provider)
 
 
 def is_fixed(provider: Provider) -> bool:
