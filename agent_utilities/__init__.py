@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from agent_utilities.errors import AgentUtilitiesError, SelectionError, SettingsError
     from agent_utilities.graph.base import ToolGraph
     from agent_utilities.mcp.agent_server import AgentServer
-    from agent_utilities.mcp.feature import Feature
-    from agent_utilities.mcp.request import Request
+    from agent_utilities.mcp.feature import Feature, OwnTool
+    from agent_utilities.mcp.request import Call, Request
     from agent_utilities.mcp.server_cli import server_command
     from agent_utilities.router.tool_router import ToolRouter
     from agent_utilities.selection.caller import selection_headers, selection_meta, selection_url
@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 __all__ = [
     "AgentServer",
     "AgentUtilitiesError",
+    "Call",
     "Feature",
     "Narrowing",
+    "OwnTool",
     "Request",
     "SelectionError",
     "SettingsError",
@@ -40,7 +42,9 @@ _HOMES = {
     "AgentUtilitiesError": "errors",
     "SelectionError": "errors",
     "SettingsError": "errors",
+    "Call": "mcp.request",
     "Feature": "mcp.feature",
+    "OwnTool": "mcp.feature",
     "Narrowing": "visibility.narrowing",
     "Request": "mcp.request",
     "ToolGraph": "graph.base",

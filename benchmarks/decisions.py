@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from agent_utilities import create_mcp_server
-from agent_utilities.mcp.surface.catalog_reader import CatalogReader
+from agent_utilities.mcp.surface.catalogs import CatalogReader
 from agent_utilities.mcp.surface.surface import Surface
 from agent_utilities.selection.merge import effective
 from agent_utilities.selection.model import Selection

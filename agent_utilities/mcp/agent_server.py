@@ -29,6 +29,7 @@ from pydantic import ValidationError as PydanticValidationError
 from agent_utilities.catalog.document import ToolServer
 from agent_utilities.catalog.model import Catalog, ComponentKind
 from agent_utilities.mcp import answers
+from agent_utilities.mcp.answers import is_response_cache
 from agent_utilities.mcp.changes.changes import Changes
 from agent_utilities.mcp.changes.watching import Watch
 from agent_utilities.mcp.command_line import NO_VERSION
@@ -40,15 +41,13 @@ from agent_utilities.mcp.fastmcp_internals import (
     low_level_server,
     whole_lifespan,
 )
-from agent_utilities.mcp.feature import Feature
+from agent_utilities.mcp.feature import Feature, OwnTool
 from agent_utilities.mcp.feature_list import FeatureList
 from agent_utilities.mcp.lifespan import with_background
 from agent_utilities.mcp.operator_bounds import OperatorBounds
-from agent_utilities.mcp.own_tool import OwnTool
 from agent_utilities.mcp.request import Request, request_in_force
 from agent_utilities.mcp.sessions import Client, Session, Sessions
 from agent_utilities.mcp.stopping import Stopping
-from agent_utilities.mcp.surface.foreign_answers import is_response_cache
 from agent_utilities.mcp.surface.surface import Surface
 from agent_utilities.mcp.surface.verdict import CollectingDecisions, verdict_in_force
 from agent_utilities.mcp.surface.visibility_transform import DynamicVisibilityTransform

@@ -12,14 +12,25 @@ from fastmcp.utilities.versions import VersionSpec
 
 from agent_utilities.catalog.model import ComponentKind, entry
 from agent_utilities.mcp.fastmcp_internals import as_over_stdio, look_up_resource, tool_of_task
-from agent_utilities.mcp.relayed_error import relayed
 from agent_utilities.mcp.surface.components import Component, entry_of, name_of
-from agent_utilities.mcp.surface.foreign_answers import Core, is_shown, may_answer_lists, reads_lists
 from agent_utilities.mcp.surface.verdict import CollectingDecisions, Verdict
 from agent_utilities.visibility.decision import Decision
 
 if TYPE_CHECKING:
     from agent_utilities.mcp.host import Host
+import logging
+import sys
+from contextvars import ContextVar, Token
+from functools import cache
+from typing import cast
+
+import mcp_types
+from fastmcp.exceptions import FastMCPError
+from fastmcp.server.middleware import Middleware
+from fastmcp.server.middleware.dereference import DereferenceRefsMiddleware
+from mcp.shared.exceptions import MCPError
+
+from agent_utilities.mcp.feature import OwnTool
 
 _A = TypeVar("_A")
 _C = TypeVar("_C", bound=Component)
@@ -178,3 +189,108 @@ async def is_denied_page(uri: str, list_tools: ListTools) -> bool:
 async def _pages(list_tools: ListTools) -> frozenset[str]:
     tools = await list_tools(run_middleware=False)
     return frozenset(str(((tool.meta or {}).get("ui") or {}).get("resourceUri")) for tool in tools)
+
+
+class RelayedError(FastMCPError):
+    """An upstream's JSON-RPC error.
+
+    FastMCP makes an error of its own from any other exception of a tool; this one it lets pass.
+
+    Args:
+        error: the upstream's.
+    """
+
+    def __init__(self, error: mcp_types.ErrorData) -> None:
+        super().__init__(error.message, log_level=logging.DEBUG)
+        self.error = error
+
+
+async def relayed(answer: Awaitable[_A]) -> _A:
+    """Await an answer.
+
+    Raises:
+        MCPError: an upstream answered with this error.
+    """
+    try:
+        return await answer
+    except RelayedError as error:
+        raise MCPError.from_error_data(error.error) from None
+
+
+_GENERIC_HOOKS = ("__call__", "on_message", "on_request")
+_LIST_HOOKS: dict[ComponentKind, str] = {
+    "tool": "on_list_tools",
+    "prompt": "on_list_prompts",
+    "resource": "on_list_resources",
+    "template": "on_list_resource_templates",
+}
+
+
+def may_answer_lists(middleware: object, kind: ComponentKind) -> bool:
+    """Whether middleware has a hook that lists of a kind pass through, and so could answer them itself.
+
+    FastMCP's own that resolves references is on every server, and does nothing else.
+    """
+    return _has_hook(cast(Any, type(middleware)), kind)
+
+
+def reads_lists(middleware: object, kind: ComponentKind) -> bool:
+    """Whether middleware has a hook of its own for lists of a kind: mostly to leave something out."""
+    own = getattr(type(middleware), _LIST_HOOKS[kind], None)
+    return not isinstance(middleware, DereferenceRefsMiddleware) and own is not getattr(Middleware, _LIST_HOOKS[kind])
+
+
+@cache
+def _has_hook(middleware: Any, kind: ComponentKind) -> bool:
+    hooks = (*_GENERIC_HOOKS, _LIST_HOOKS[kind])
+    return middleware is not DereferenceRefsMiddleware and any(
+        getattr(middleware, hook, None) is not getattr(Middleware, hook) for hook in hooks
+    )
+
+
+def is_response_cache(middleware: object) -> bool:
+    """Whether middleware is FastMCP's response cache, or one made of it; its module is not imported to tell."""
+    module = sys.modules.get("fastmcp.server.middleware.caching")
+    return module is not None and isinstance(middleware, module.ResponseCachingMiddleware)
+
+
+class Core:
+    """A block that tells whether the server itself answered, or middleware before it did."""
+
+    __slots__ = ("_token", "has_answered")
+
+    def __enter__(self) -> Core:
+        self.has_answered = False
+        self._token: Token[Core | None] = _core.set(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _core.reset(self._token)
+
+    @staticmethod
+    def answered() -> None:
+        """Tell the innermost block that the server itself answered, under the verdict in force."""
+        if (core := _core.get()) is not None:
+            core.has_answered = True
+
+
+_core: ContextVar[Core | None] = ContextVar("agent_utilities_core", default=None)
+
+
+def is_shown(kind: ComponentKind, component: Component, decision: Decision, *, is_foreign: bool) -> bool | None:
+    """Return whether a component of a list that went through middleware may be shown; None where it is not decided.
+
+    Args:
+        kind: what is listed.
+        component: as middleware left it.
+        decision: on what the server itself lists; it may have no component of this name.
+        is_foreign: whether middleware answered itself; preferences are then held here too.
+    """
+    if isinstance(component, OwnTool):
+        return True  # a feature's, in no catalog
+    kept = decision.visible_keys if is_foreign else decision.permitted_keys
+    name, version = name_of(kind, component), component.version
+    versions = decision.versions.get(name)
+    if versions is None:
+        return None
+    return all((name, each) in kept for each in ([version] if version in versions else versions))

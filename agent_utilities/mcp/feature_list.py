@@ -13,8 +13,7 @@ from starlette.routing import BaseRoute
 
 from agent_utilities.catalog.model import ComponentKind, entry
 from agent_utilities.mcp.events import Event, Observers
-from agent_utilities.mcp.feature import BoundError, Feature
-from agent_utilities.mcp.own_tool import OwnTool
+from agent_utilities.mcp.feature import BoundError, Feature, OwnTool
 from agent_utilities.mcp.request import Call, Request
 from agent_utilities.selection.model import Selection
 from agent_utilities.visibility.bounds import Bounds

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from agent_utilities import AgentServer, Feature, Narrowing, Request, create_mcp_server
 from agent_utilities.catalog.model import Catalog, entry
-from agent_utilities.mcp.feature import BoundError
-from agent_utilities.mcp.own_tool import OwnTool
+from agent_utilities.mcp.feature import BoundError, OwnTool
 from agent_utilities.mcp.request import Call
 from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import NameSet, Resolution, Selection

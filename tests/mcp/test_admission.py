@@ -6,7 +6,7 @@ import pytest
 from fastmcp.tools.base import Tool
 
 from agent_utilities.mcp.fastmcp_internals import as_over_stdio
-from agent_utilities.mcp.surface.admission import admitted
+from agent_utilities.mcp.surface.visibility_transform import admitted
 
 pytestmark = pytest.mark.anyio
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from agent_utilities.mcp.changes.beside import MOST, Beside
+from agent_utilities.mcp.changes.changes import MOST, Beside
 
 pytestmark = pytest.mark.anyio
 

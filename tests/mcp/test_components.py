@@ -8,7 +8,7 @@ import pytest
 from fastmcp.tools.base import Tool
 
 from agent_utilities import create_mcp_server
-from agent_utilities.mcp.surface.catalog_reader import CatalogReader
+from agent_utilities.mcp.surface.catalogs import CatalogReader
 from agent_utilities.mcp.surface.components import Traits
 from agent_utilities.runtime import waiting
 

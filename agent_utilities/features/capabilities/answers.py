@@ -19,7 +19,7 @@ from agent_utilities.catalog.model import entry
 from agent_utilities.errors import shortened
 from agent_utilities.features.capabilities.caller import CallerCapabilities, caller_capabilities
 from agent_utilities.features.capabilities.switching import Switching
-from agent_utilities.mcp.own_tool import ALWAYS_LOADED, Answer, OwnTool
+from agent_utilities.mcp.feature import ALWAYS_LOADED, Answer, OwnTool
 from agent_utilities.mcp.request import Request
 from agent_utilities.selection.channels import META_KEY
 

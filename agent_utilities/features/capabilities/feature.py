@@ -18,9 +18,8 @@ from agent_utilities.features.capabilities.switching import Switching
 from agent_utilities.features.query.feature import Query
 from agent_utilities.features.upstreams.feature import ConfigTaken, UpstreamRenewed, Upstreams
 from agent_utilities.mcp.events import Event
-from agent_utilities.mcp.feature import Feature
+from agent_utilities.mcp.feature import Feature, OwnTool
 from agent_utilities.mcp.host import Host
-from agent_utilities.mcp.own_tool import OwnTool
 from agent_utilities.mcp.request import Call, Request
 from agent_utilities.selection.model import NOTHING, NameSet, Selection
 from agent_utilities.visibility.curation import Preferences

@@ -13,8 +13,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute
 
 from agent_utilities.features.tool_search.feature import n_evicted
-from agent_utilities.mcp.feature import Feature
-from agent_utilities.mcp.own_tool import OwnTool
+from agent_utilities.mcp.feature import Feature, OwnTool
 from agent_utilities.mcp.request import Request, serving
 from agent_utilities.mcp.surface.verdict import CollectingDecisions
 from agent_utilities.mcp.tool_origin import origin_of

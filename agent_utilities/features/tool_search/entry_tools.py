@@ -15,7 +15,7 @@ from mcp_types import ToolAnnotations
 from agent_utilities.catalog.argument_fit import explained
 from agent_utilities.catalog.entry_tools import EntryNames, call_arguments, call_definition, search_definition
 from agent_utilities.errors import InputError, shortened
-from agent_utilities.mcp.own_tool import ALWAYS_LOADED, Answer, OwnTool
+from agent_utilities.mcp.feature import ALWAYS_LOADED, Answer, OwnTool
 from agent_utilities.mcp.request import Call
 
 

@@ -34,7 +34,7 @@ from agent_utilities.features.upstreams.results import (
     without_connection,
 )
 from agent_utilities.features.upstreams.waiting import WaitingCalls
-from agent_utilities.mcp.relayed_error import RelayedError
+from agent_utilities.mcp.answers import RelayedError
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.errors import UpstreamError
 from agent_utilities.upstream.names import Namespace

@@ -17,7 +17,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ValidationError
 
 from agent_utilities.mcp.fastmcp_internals import connection_of_session, takes_log_message
-from agent_utilities.mcp.surface.caller_catalogs import NOBODY, caller_key
+from agent_utilities.mcp.surface.catalogs import NOBODY, caller_key
 from agent_utilities.upstream.connections.calls import present_call
 
 Question = mcp_types.InputRequest

@@ -10,7 +10,7 @@ from fastmcp.prompts.base import Message, PromptResult
 from fastmcp.resources.base import ResourceContent, ResourceResult
 from fastmcp.tools.base import ToolResult
 
-from agent_utilities.mcp.relayed_error import RelayedError
+from agent_utilities.mcp.answers import RelayedError
 from agent_utilities.upstream.errors import UpstreamError
 
 _R = TypeVar("_R", bound=mcp_types.Result)

@@ -14,10 +14,8 @@ from mcp.server.connection import Connection
 from mcp.server.subscriptions import ListenHandler
 
 from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind
-from agent_utilities.mcp.changes.audience import Member, Sender
-from agent_utilities.mcp.changes.beside import Beside
-from agent_utilities.mcp.changes.bus import LIMIT_S, Bus
-from agent_utilities.mcp.surface.caller_catalogs import CATALOGS_BYTES, caller_key, weigh_catalog
+from agent_utilities.mcp.changes.bus import LIMIT_S, Bus, Member, Sender
+from agent_utilities.mcp.surface.catalogs import CATALOGS_BYTES, caller_key, weigh_catalog
 from agent_utilities.mcp.surface.introspecting import is_introspecting
 from agent_utilities.mcp.surface.surface import Surface
 from agent_utilities.mcp.surface.verdict import Verdict
@@ -25,6 +23,49 @@ from agent_utilities.runtime.caches import BoundedCache
 from agent_utilities.selection.model import NOTHING
 
 logger = logging.getLogger("agent_utilities.changes")
+
+MOST = 100
+"""The most pieces of work that are under way at once."""
+
+
+class Beside:
+    """Does work beside requests while the server runs.
+
+    Args:
+        group: returns what owns the work; None where the server does not run.
+    """
+
+    def __init__(self, group: Callable[[], asyncio.TaskGroup | None]) -> None:
+        self._group = group
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, work: Coroutine[None, None, None]) -> bool:
+        """Start some work; a failure of it is logged, and fails nothing else.
+
+        Returns:
+            Whether it was started: not where a hundred others are under way, nor while the server stops.
+        """
+        group = self._group()
+        guarded = _guarded(work)
+        try:
+            if group is None or len(self._tasks) >= MOST:
+                raise RuntimeError("no room for more work")
+            task = group.create_task(guarded)
+        except RuntimeError:
+            guarded.close()
+            work.close()
+            return False
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return True
+
+
+async def _guarded(work: Coroutine[None, None, None]) -> None:
+    try:
+        await work
+    except Exception:
+        logger.exception("work beside a request failed; the server goes on without it")
+
 
 _KINDS: Mapping[str, Sequence[ComponentKind]] = {
     "tools": ("tool",),

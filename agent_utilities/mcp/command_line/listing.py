@@ -15,10 +15,10 @@ from agent_utilities.catalog.context import ACTIVE, ATTACHED, attached_line
 from agent_utilities.catalog.model import KINDS, ComponentKind
 from agent_utilities.catalog.tokens import ListedTool, n_tokens, surface_warning
 from agent_utilities.mcp.command_line.tables import NamesTable, plain
+from agent_utilities.mcp.feature import OwnTool
 from agent_utilities.mcp.feature_list import FeatureList
 from agent_utilities.mcp.host import Host
 from agent_utilities.mcp.operator_bounds import OperatorBounds
-from agent_utilities.mcp.own_tool import OwnTool
 from agent_utilities.mcp.request import Request, serving
 from agent_utilities.mcp.surface.components import entry_of
 from agent_utilities.mcp.surface.verdict import Verdict

@@ -19,8 +19,7 @@ from agent_utilities.mcp.host import Host
 from agent_utilities.mcp.operator_bounds import OperatorBounds
 from agent_utilities.mcp.routes.host_guard import HostGuard, accepted_on, is_guarded
 from agent_utilities.mcp.stopping import Stopping
-from agent_utilities.mcp.wire.known_paths import KnownPaths
-from agent_utilities.mcp.wire.paths import Endpoints
+from agent_utilities.mcp.wire.paths import Endpoints, KnownPaths
 from agent_utilities.mcp.wire.request import RequestReader, SelectionMiddleware
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,20 +12,58 @@ from agent_utilities.activation.active import AUTO, OFF
 from agent_utilities.catalog import entry_tools
 from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind, entry
 from agent_utilities.mcp.events import Decided, Observers
-from agent_utilities.mcp.surface.caller_catalogs import CallerCatalogs
-from agent_utilities.mcp.surface.catalog_reader import CatalogReader
+from agent_utilities.mcp.surface.catalogs import CallerCatalogs, CatalogReader
 from agent_utilities.mcp.surface.components import entry_of
 from agent_utilities.mcp.surface.operator import Operator
-from agent_utilities.mcp.surface.settled import DecisionKey, Settled, SettledKey, weigh_decision, weigh_settled
 from agent_utilities.mcp.surface.verdict import UnderVerdict, Verdict, hand_back, verdict_in_force
 from agent_utilities.runtime.caches import LONGEST_KEPT, BoundedCache, Memo, cache_bytes
 from agent_utilities.runtime.waiting import finish_in_turns
 from agent_utilities.selection.merge import Effective, asked_digest
 from agent_utilities.selection.model import NOTHING, NameSet, Resolution, Selection, Slot
 from agent_utilities.visibility.bounds import Bounds
-from agent_utilities.visibility.curation import preferences_of
+from agent_utilities.visibility.curation import Preferences, preferences_of
 from agent_utilities.visibility.decision import Decision, decide, revision
 from agent_utilities.visibility.narrowing import Narrowings
+
+SettledKey = tuple[Selection, Narrowings]
+"""A caller's selection, and what features take away besides."""
+DecisionKey = tuple[str, Effective, Preferences]
+"""Digest of the catalog, the bounds that hold, and what is to be shown: all that `decide` reads."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Settled:
+    """What one caller's selection comes to together with the operator's.
+
+    Args:
+        effective: the settings that hold.
+        bounds: the rules they come to.
+        preferences: what was asked for to be shown, the query not yet resolved.
+        asked: digest of what the caller alone asked for.
+    """
+
+    effective: Effective
+    bounds: Bounds
+    preferences: Preferences
+    asked: str
+
+
+def weigh_settled(key: SettledKey, settled: Settled) -> int:
+    """Return about how many bytes a caller's selection takes, and all that follows from it."""
+    caller, _ = key
+    return 3_000 + 700 * len(settled.bounds.rules) + settled.bounds.n_copied_bytes + caller.n_bytes
+
+
+def weigh_decision(key: DecisionKey, decision: Decision) -> int:
+    """Return about how many bytes a decision takes: its catalog is shared, its tuples of places are not.
+
+    The bounds in its key may outlive what they were settled from, so that they are counted here too.
+    """
+    n_places = len(decision.permitted)
+    if decision.visible is not decision.permitted:
+        n_places += len(decision.visible)
+    return 3_000 + key[1].caller_bytes + key[2].n_bytes + 16 * len(decision.catalog) + 40 * n_places
+
 
 TOOL_SEARCH = entry("tool", entry_tools.TOOL_SEARCH, read_only=True)
 """The entry tool without which nothing is deferred, as bounds judge it."""

@@ -11,6 +11,8 @@ from fastmcp.exceptions import AuthorizationError
 from fastmcp.prompts.base import Prompt
 from fastmcp.resources.base import Resource
 from fastmcp.resources.template import ResourceTemplate
+from fastmcp.server.auth import AccessToken, AuthContext, run_auth_checks
+from fastmcp.server.dependencies import get_access_token
 from fastmcp.server.transforms import (
     GetPromptNext,
     GetResourceNext,
@@ -23,7 +25,7 @@ from fastmcp.tools.base import Tool
 from fastmcp.utilities.versions import VersionSpec, parse_version_key
 
 from agent_utilities.catalog.model import ComponentKind
-from agent_utilities.mcp.surface.admission import admitted
+from agent_utilities.mcp.fastmcp_internals import is_over_stdio
 from agent_utilities.mcp.surface.components import Component
 from agent_utilities.mcp.surface.surface import Surface
 
@@ -160,3 +162,22 @@ async def _lower(name: str, version: str | None, call_next: Any, asked: VersionS
     if component is None or component.version is None:
         return None
     return component if parse_version_key(component.version) < parse_version_key(version) else None
+
+
+async def admitted(components: Sequence[_C]) -> Sequence[_C]:
+    """Return the components whose own `auth` check admits the caller.
+
+    FastMCP drops the others after the transforms; judged before, they count nowhere and their names stay unknown.
+    """
+    if is_over_stdio():
+        return components
+    token = get_access_token()
+    return [component for component in components if component.auth is None or await _admits(component, token)]
+
+
+async def _admits(component: Component, token: AccessToken | None) -> bool:
+    assert component.auth is not None
+    try:
+        return await run_auth_checks(component.auth, AuthContext(token=token, component=component))
+    except AuthorizationError:
+        return False

@@ -25,10 +25,9 @@ from agent_utilities.mcp.feature_list import FeatureList
 from agent_utilities.mcp.request import Call, Request, RequestBegan, ToolCalled, ToolsListed, serving
 from agent_utilities.mcp.sessions import Client
 from agent_utilities.mcp.surface.verdict import CollectingDecisions, Verdict
-from agent_utilities.mcp.wire.groups import add_groups
 from agent_utilities.mcp.wire.parameter_headers import refuse_headers
 from agent_utilities.mcp.wire.request import selection_of
-from agent_utilities.mcp.wire.summary import summarise
+from agent_utilities.mcp.wire.summary import add_groups, summarise
 from agent_utilities.selection.channels import META_KEY
 from agent_utilities.selection.merge import merge
 from agent_utilities.selection.model import Selection

@@ -21,8 +21,7 @@ from agent_utilities.selection.model import NOTHING, Selection
 from agent_utilities.selection.parse import read_request
 
 if TYPE_CHECKING:
-    from agent_utilities.mcp.wire.known_paths import KnownPaths
-    from agent_utilities.mcp.wire.paths import Endpoints
+    from agent_utilities.mcp.wire.paths import Endpoints, KnownPaths
 
 STATE = "agent_utilities.selection"
 """The key of `scope["state"]` that holds the caller's `Selection`."""
