@@ -152,13 +152,12 @@ class ConnectionManager:
         known = self._renewal.snapshot.protocol_version if self._renewal.snapshot is not None else None
         try:
             connection = await self._opener.open(known, lambda: self.n_users > 0, self._offered)
-        except UpstreamError as error:
+        except BaseException as error:
             self.state = "waiting"
+            if not isinstance(error, UpstreamError):
+                raise
             self._failed(error, 0.0)
             return
-        except BaseException:
-            self.state = "waiting"
-            raise
         counts.starts_s += asyncio.get_running_loop().time() - started_s
         self.state, self._up, connection.wake = "up", connection, self._wake
         self._is_listed = not self._is_for_all

@@ -36,31 +36,28 @@ class UpstreamErrors:
     """Makes the errors of one upstream."""
 
     def __init__(self, config: UpstreamConfig, stderr: StderrLog) -> None:
-        self.config, self._stderr = config, stderr
+        self.config, self.stderr = config, stderr
 
     def error(self, cause: Cause, detail: str) -> UpstreamError:
         """Return an error with what it says on stderr, where it says something."""
         text = without(secrets_of(self.config), detail)[:MAX_CHARS]
         if self.config.transport == "stdio" and cause not in ("off", "stopping", "not found"):
-            lines = [line.strip()[:400] for line in self._stderr.last_lines(N_LINES) if line.strip()]
+            lines = [line.strip()[:400] for line in self.stderr.last_lines(N_LINES) if line.strip()]
             text += f"; stderr ends with: {' | '.join(lines)}" if lines else "; it wrote nothing to stderr"
         return UpstreamError(self.config.name, cause, text)
 
     def of_start(self, error: BaseException, exit_text: str) -> UpstreamError:
-        """Return why a connection could not be made."""
+        """Return why a connection could not be made, whose process may have ended."""
         error = root_error(error)
         if isinstance(error, UpstreamError):
             return error
         if isinstance(error, TimeoutError):
             return self.error("did not start", f"it has not answered within {self.config.start_timeout_s:g} s")
-        if isinstance(error, MCPError) and (trouble := http_trouble(error)) is not None:
-            return self.error(trouble.cause, trouble.detail)
-        if exit_text or (isinstance(error, Exception) and has_ended(error)):
+        is_http = isinstance(error, MCPError) and http_trouble(error) is not None
+        if not is_http and (exit_text or (isinstance(error, Exception) and has_ended(error))):
             return self.error("did not start", f"it {exit_text or 'ended the connection'} before it had answered")
-        if isinstance(error, MCPError):
-            return self.error("not MCP", f"it answers the handshake with an error: {error.message}")
-        if isinstance(error, ValidationError | RuntimeError | ValueError):
-            return self.error("not MCP", f"it answers the handshake with what is none: {_line(error)}")
+        if isinstance(error, MCPError | ValidationError | RuntimeError | ValueError):
+            return self._of_answer(error, "the handshake")
         return self.error("unreachable", f"{type(error).__name__}: {_line(error)}")
 
     def of_listing(self, error: BaseException) -> UpstreamError:
@@ -68,11 +65,14 @@ class UpstreamErrors:
         error = root_error(error)
         if isinstance(error, TimeoutError):
             return self.error("did not answer", f"listing what it has took over {self.config.list_timeout_s:g} s")
-        if isinstance(error, MCPError) and (trouble := http_trouble(error)) is not None:
+        return self._of_answer(error, "a list")
+
+    def _of_answer(self, error: BaseException, asked: str) -> UpstreamError:
+        if not isinstance(error, MCPError):
+            return self.error("not MCP", f"it answers {asked} with what is none: {_line(error)}")
+        if (trouble := http_trouble(error)) is not None:
             return self.error(trouble.cause, trouble.detail)
-        if isinstance(error, MCPError):
-            return self.error("not MCP", f"it answers a list with an error: {error.message}")
-        return self.error("not MCP", f"it answers a list with what is none: {_line(error)}")
+        return self.error("not MCP", f"it answers {asked} with an error: {error.message}")
 
     def no_progress(self) -> UpstreamError:
         """Return what a call is answered with that has shown no progress for too long."""
@@ -187,13 +187,12 @@ class Opener:
         errors: UpstreamErrors,
         *,
         environ: Mapping[str, str],
-        stderr: StderrLog,
         guard: ProcessGuard,
         slots: StartSlots,
         policy: Policy,
     ) -> None:
         self.errors = errors
-        self._environ, self._stderr, self._guard = environ, stderr, guard
+        self._environ, self._guard = environ, guard
         self._slots, self._policy = slots, policy
         self._is_shy = False
         """Whether it exits where it is asked what it does not know."""
@@ -242,7 +241,7 @@ class Opener:
         config = self.errors.config.model_copy(update={"transport": transport_name})
         await self._slots.import_module(module_of(config))
         transport = transport_of(
-            config, environ=self._environ, stderr=self._stderr, guard=self._guard, unfinished=self._unfinished
+            config, environ=self._environ, stderr=self.errors.stderr, guard=self._guard, unfinished=self._unfinished
         )
         policy = self._policy
         connection = Connection(transport, version, probe_s=policy.probe_s, close_s=policy.close_s, offered=offered)

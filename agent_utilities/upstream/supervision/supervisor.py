@@ -14,7 +14,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from agent_utilities.runtime.waiting import ended
 from agent_utilities.upstream.connections.calls import Call, CallTooLongError, NoProgressError, forwarded
 from agent_utilities.upstream.connections.negotiation import has_ended
-from agent_utilities.upstream.errors import UpstreamError, UpstreamState
+from agent_utilities.upstream.errors import StateName, UpstreamError, UpstreamState
 from agent_utilities.upstream.http.http_client import http_trouble
 from agent_utilities.upstream.supervision.connection_manager import ConnectionManager
 from agent_utilities.upstream.supervision.opening import Opener
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from agent_utilities.upstream.connections.calls import Relay
     from agent_utilities.upstream.connections.connection import Connection
     from agent_utilities.upstream.connections.session import UpstreamSession
-    from agent_utilities.upstream.processes.stderr_log import StderrLog
     from agent_utilities.upstream.snapshot import Snapshot
     from agent_utilities.upstream.supervision.policy import Policy
     from agent_utilities.upstream.supervision.renewal import Renewal
@@ -44,8 +43,9 @@ class _NotSentError(Exception):
 class Upstream:
     """One configured server."""
 
-    def __init__(self, opener: Opener, renewal: Renewal, stderr: StderrLog, policy: Policy) -> None:
-        self.stderr = stderr
+    def __init__(self, opener: Opener, renewal: Renewal, policy: Policy) -> None:
+        self.stderr = opener.errors.stderr
+        """What it writes to stderr."""
         self._opener, self._renewal, self._policy = opener, renewal, policy
         self._health, self._health_of_asking = Health(policy), Health(policy)
         self._health_of_asking.counts = self._health.counts
@@ -91,16 +91,14 @@ class Upstream:
         n_tools = len(self.snapshot.tools) if self.snapshot is not None else 0
         if not self.config.enabled:
             return UpstreamState("off", n_tools=n_tools)
-        n_failures = self._health.n_failures
-        if any(manager.state == "up" for manager in self._managers):
-            return UpstreamState("ready", n_failures=n_failures, n_tools=n_tools)
-        if any(manager.state == "starting" for manager in self._managers):
-            return UpstreamState("starting", n_failures=n_failures, n_tools=n_tools)
-        if (trouble := self._health.trouble) is not None:
-            has_next = self._health.wait_s > 0 or self._renewal.due_in_s <= 0
-            next_try_s = self._health.next_try_s if has_next else None
-            return UpstreamState("failing", trouble.cause, trouble.detail, n_failures, next_try_s, n_tools)
-        return UpstreamState("unseen" if self.snapshot is None else "idle", n_failures=n_failures, n_tools=n_tools)
+        health, doing = self._health, {manager.state for manager in self._managers}
+        name: StateName = "unseen" if self.snapshot is None else "idle"
+        if doing & {"up", "starting"}:
+            name = "ready" if "up" in doing else "starting"
+        elif (trouble := health.trouble) is not None:
+            next_try_s = health.next_try_s if health.wait_s > 0 or self._renewal.due_in_s <= 0 else None
+            return UpstreamState("failing", trouble.cause, trouble.detail, health.n_failures, next_try_s, n_tools)
+        return UpstreamState(name, n_failures=health.n_failures, n_tools=n_tools)
 
     @property
     def _managers(self) -> list[ConnectionManager]:

@@ -182,12 +182,11 @@ class Upstreams:
         opener = Opener(
             errors,
             environ=self._environ,
-            stderr=stderr,
             guard=self._guard,
             slots=self._slots,
             policy=self._policy,
         )
-        return Upstream(opener, renewal, stderr, self._policy)
+        return Upstream(opener, renewal, self._policy)
 
 
 def _flush(logs: Sequence[StderrLog], limit_s: float) -> None:
