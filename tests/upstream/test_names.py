@@ -22,21 +22,15 @@ def namespaced(upstream: str, name: str) -> str:
 
 
 class TestOneName:
-    def test_is_the_upstreams_and_its_own(self) -> None:
-        assert namespaced("git", "git_status") == "git_git_status"
-
-    def test_of_64_characters_is_left_as_it_is(self) -> None:
-        assert namespaced("git", "x" * 60) == f"git_{'x' * 60}"
-
-    def test_of_65_characters_is_its_beginning_and_a_hash(self) -> None:
-        name = namespaced("git", "x" * 61)
-        assert re.fullmatch(r"git_x{47}_[0-9a-f]{12}", name)
-
-    def test_with_odd_characters_stays_readable(self) -> None:
-        assert namespaced("files", "read.file/now") == "files_read_file_now_161003a3b325"
-
-    def test_that_looks_hashed_is_hashed(self) -> None:
-        assert namespaced("files", "read_8cfd44a9d4ba").startswith("files_read_8cfd44a9d4ba_")
+    def test_is_its_own_behind_the_upstreams_or_its_beginning_and_a_hash(self) -> None:
+        for upstream, name, pattern in [
+            ("git", "git_status", "git_git_status"),
+            ("git", "x" * 60, "git_x{60}"),
+            ("git", "x" * 61, "git_x{47}_[0-9a-f]{12}"),
+            ("files", "read.file/now", "files_read_file_now_161003a3b325"),
+            ("files", "read_8cfd44a9d4ba", "files_read_8cfd44a9d4ba_[0-9a-f]{12}"),
+        ]:
+            assert re.fullmatch(pattern, namespaced(upstream, name)), name
 
     @given(any_name, any_name)
     def test_is_one_that_every_host_takes(self, upstream: str, name: str) -> None:

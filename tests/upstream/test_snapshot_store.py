@@ -35,23 +35,14 @@ def files(folder: Path, suffix: str = snapshot_store.SUFFIX) -> list[Path]:
 
 
 class TestWhatIsSaved:
-    def test_is_loaded_by_another_process(self, tmp_path: Path) -> None:
+    def test_is_loaded_by_another_process_with_the_digest_of_what_it_lists(self, tmp_path: Path) -> None:
         value = snapshot(GIT, tool(_meta={"a": [1, None, "ü"]}, title="Status"))
+        saved(tmp_path)
         saved(tmp_path, value=value)
         loaded = SnapshotStore(tmp_path).load(GIT)
         assert loaded is not None
         assert loaded.model_dump() == value.model_dump()
-
-    def test_is_loaded_with_the_digest_of_what_it_lists(self, tmp_path: Path) -> None:
-        saved(tmp_path)
-        loaded = SnapshotStore(tmp_path).load(GIT)
-        assert loaded is not None
-        assert loaded.digest == snapshot(GIT).digest == Snapshot.model_validate(loaded.model_dump()).digest
-
-    def test_replaces_what_was_saved_before(self, tmp_path: Path) -> None:
-        saved(tmp_path)
-        saved(tmp_path, value=snapshot(GIT, tool("git_log")))
-        assert SnapshotStore(tmp_path).load(GIT) == snapshot(GIT, tool("git_log"))
+        assert loaded.digest == value.digest == Snapshot.model_validate(loaded.model_dump()).digest
 
     def test_is_not_another_configs(self, tmp_path: Path) -> None:
         for other in [{"command": "other"}, {"args": ("--all",)}]:
@@ -69,14 +60,11 @@ class TestWhatIsSaved:
         assert store.problem == ""
 
     def test_is_for_its_user_alone(self, tmp_path: Path) -> None:
-        saved(tmp_path / "made" / "here")
-        (file,) = files(tmp_path)
-        assert [stat.S_IMODE(path.stat().st_mode) for path in (file, file.parent)] == [0o600, 0o700]
-
-    def test_narrows_a_folder_that_was_open_to_others(self, tmp_path: Path) -> None:
-        (tmp_path / "1").mkdir(mode=0o755)
-        saved(tmp_path)
-        assert stat.S_IMODE((tmp_path / "1").stat().st_mode) == 0o700
+        (tmp_path / "open" / "1").mkdir(parents=True, mode=0o755)
+        for folder in (tmp_path / "made" / "here", tmp_path / "open"):
+            saved(folder)
+            (file,) = files(folder)
+            assert [stat.S_IMODE(path.stat().st_mode) for path in (file, file.parent)] == [0o600, 0o700]
 
 
 class TestSecrets:

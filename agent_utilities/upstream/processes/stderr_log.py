@@ -113,7 +113,7 @@ class StderrLog:
 
 
 class _LogFile:
-    """Lines on disk: a file, and the one before it. Trouble with the disk is nobody's trouble.
+    """Lines on disk: a file, and the one before it. A full or hung disk delays nobody.
 
     A thread of its own writes them while there are any, so that a disk that hangs holds up nobody: what comes
     meanwhile is kept up to the size of a file, then the oldest of it is dropped.

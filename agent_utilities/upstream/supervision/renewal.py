@@ -266,7 +266,7 @@ class Renewal:
         try:
             snapshot = await take_snapshot(live, config, self._policy.bounds, self.snapshot)
         except Exception as error:
-            if is_closed(error):  # why is for the connection's keeper to say
+            if is_closed(error):  # why is for the connection's manager to say
                 await live.ended.wait()
                 return
             is_news, self.trouble = self.trouble is None, self._errors.of_listing(error)
