@@ -42,7 +42,7 @@ def _gateway(options: GatewayOptions, started_s: float) -> AgentServer:
 
     offer = offer_of(options)
     chosen = chosen_config(options.files or (), yes=options.yes, is_needed=offer is None)
-    tell(chosen.config.problems, chosen.config.notices)
+    print_notes(chosen.config.problems, chosen.config.notices)
     if options.name == GATEWAY_NAME and os.environ.get("NEO4J_URI", "").strip():
         print("note: gateways that share a Neo4j need names of their own: give this one a --name", file=sys.stderr)
     files = ConfigFiles(chosen.files, os.environ, chosen.config, chosen.is_agreed) if chosen.files else None
@@ -92,7 +92,7 @@ def user_capabilities(environ: Mapping[str, str]) -> Path:
 
 def tell_capabilities(offer: Offer) -> None:
     """Say on stderr what of capabilities could not be taken, and what can't be switched on."""
-    tell(offer.capabilities.problems, (*offer.capabilities.notices, *offer.servers.notices))
+    print_notes(offer.capabilities.problems, (*offer.capabilities.notices, *offer.servers.notices))
     unavailable = offer.servers.unavailable
     for name, why in islice(unavailable.items(), _MOST_WHYS):
         print(f"note: {name} can't be switched on: {why}", file=sys.stderr)
@@ -160,7 +160,7 @@ def show_logs(name: str | None, n_lines: int) -> None:
             print(line)
 
 
-def tell(problems: Sequence[str], notices: Sequence[str]) -> None:
+def print_notes(problems: Sequence[str], notices: Sequence[str]) -> None:
     """Say on stderr what could not be taken."""
     for problem in problems:
         print(f"WARNING: left out: {problem}", file=sys.stderr)
@@ -176,7 +176,7 @@ def lock(files: Sequence[Path], *, yes: bool, accepted: Sequence[str], accept_al
     from agent_utilities.upstream.snapshot_store import SnapshotStore
 
     chosen = chosen_config(files, yes=yes)
-    tell(chosen.config.problems, chosen.config.notices)
+    print_notes(chosen.config.problems, chosen.config.notices)
     store = SnapshotStore(_folder("snapshots"))
     anyio.run(take_snapshots, chosen.config, store)
     return lock_gateway(chosen.config, store, Path(chosen.files[0]), accepted=accepted, accept_all=accept_all)

@@ -197,7 +197,7 @@ class AgentServer(FastMCP[Any]):
 
     def start(self, work: Coroutine[None, None, None]) -> bool:
         """Start bounded work that no request waits for; return whether it was started."""
-        return self.changes.beside.start(work)
+        return self.changes.work.start(work)
 
     async def own_tool(self, name: str) -> Tool | None:
         """Return a feature's own tool of a name for the request in force, or None."""
@@ -415,7 +415,7 @@ class AgentServer(FastMCP[Any]):
         """
         self.transport = "stdio"
         async with whole_lifespan(self):
-            await self.operator_bounds.tell(on_stderr=True, log_level=options.get("log_level"))
+            await self.operator_bounds.announce(on_stderr=True, log_level=options.get("log_level"))
             with self.stopping.heeding_signals():
                 await super().run_stdio_async(*args, **options)
 
@@ -427,7 +427,7 @@ class AgentServer(FastMCP[Any]):
         self.address = given.get("host") or fastmcp.settings.host
         try:
             async with whole_lifespan(self):
-                await self.operator_bounds.tell(on_stderr=True, log_level=given.get("log_level"))
+                await self.operator_bounds.announce(on_stderr=True, log_level=given.get("log_level"))
                 await super().run_http_async(**given)
         finally:
             self.address = None

@@ -26,7 +26,7 @@ class KeptProvider(Provider):
         """Have a listener called after each change; from whichever thread the change comes."""
         self._listeners.append(listener)
 
-    def tell(self, lists: Iterable[str]) -> None:
+    def notify_changed(self, lists: Iterable[str]) -> None:
         """Tell that lists (`tools`, `prompts`, `resources`) changed."""
         self.generation += 1
         changed = frozenset(lists)

@@ -59,7 +59,7 @@ class OperatorBounds:
         self._server, self._features = server, features
         self._unfit: tuple[UnfitName, ...] = ()
         self._seen: set[str] = set()
-        self._is_told = False
+        self._is_announced = False
 
     @cached_property
     def size(self) -> SurfaceSize:
@@ -68,7 +68,7 @@ class OperatorBounds:
 
         return SurfaceSize(lambda: self._server.surface)
 
-    async def tell(self, *, on_stderr: bool, log_level: str | None = None) -> None:
+    async def announce(self, *, on_stderr: bool, log_level: str | None = None) -> None:
         """Say what holds, once a server; called when its lifespan has been entered and nothing is served yet.
 
         Args:
@@ -79,9 +79,9 @@ class OperatorBounds:
             SelectionError: a deny of the command line fits nothing and nothing can come that it fits, or one of the
                 environment does, and `MCP_STRICT` is set.
         """
-        if self._is_told:
+        if self._is_announced:
             return
-        self._is_told = True
+        self._is_announced = True
         verdict = self._server.surface.verdict(NOTHING, shapes_lists=True)
         is_complete = is_fixed(cast(Any, self._server))
         try:
@@ -111,7 +111,7 @@ class OperatorBounds:
         """Refuse what ends a launch, where nothing is launched.
 
         Raises:
-            SelectionError: as `tell`.
+            SelectionError: as `announce`.
         """
         if not is_fixed(cast(Any, self._server)) or not await self._ending():
             return

@@ -105,7 +105,7 @@ class CapabilityRouter:
             return self._off
         return "the triggers are not read yet" if self._ready is None else self._ready.cause
 
-    def take(self, triggers: Triggers) -> None:
+    def use(self, triggers: Triggers) -> None:
         """Take what there is now; returns at once, and what changed is made ready behind."""
         given = {name: tuple(texts) for name, texts in triggers.items() if texts}
         if not self._off and given != self._triggers:

@@ -225,7 +225,7 @@ class ToolRouter:
         known, index = await self._shared.searchable()
         routed = self._routed
         if "told" not in vars(routed):
-            await in_daemon_thread(lambda: routed.told)
+            await in_daemon_thread(lambda: routed.about_deferred)
         return known, index
 
     def _why_no_turn(self, query: str) -> str:

@@ -172,7 +172,7 @@ class RoutedTools:
         return entry_names(frozenset(self.known.names) | self.settings.host_tools)
 
     @cached_property
-    def told(self) -> str:
+    def about_deferred(self) -> str:
         """What the model is told of the tools that may be deferred: the same whatever is active, for prompt caches.
 
         10,000 tools take 100 ms: make it in a thread where it may be that many.
@@ -188,7 +188,7 @@ class RoutedTools:
         """Return the entry tools, as long as any tool is deferred."""
         if not self.n_deferred(active):
             return []
-        return [search_definition(self.entry, self.told), call_definition(self.entry)]
+        return [search_definition(self.entry, self.about_deferred), call_definition(self.entry)]
 
     @property
     def defers(self) -> bool:

@@ -57,11 +57,11 @@ class BoundedCache(Generic[_K, _V]):
         return len(self._entries)
 
 
-Memo = Literal["requests", "settled", "decisions", "resolution"]
+Memo = Literal["requests", "merged", "decisions", "resolution"]
 
 _SHARES: dict[Memo, float] = {
     "requests": 0.06,
-    "settled": 0.10,
+    "merged": 0.10,
     "decisions": 0.26,
     "resolution": 0.20,
 }

@@ -14,7 +14,7 @@ ValueKind = Literal[
     "names", "tags", "flag", "text", "count", "number", "threshold", "active", "profile", "capabilities"
 ]
 """How a value is read: comma-separated names or tags, a boolean, free text, a positive integer, one from 0 up; when
-tools are deferred; which of them are active; the name of a profile; names of capabilities, used last last."""
+tools are deferred; which of them are active; the name of a profile; names of capabilities, last used at the end."""
 
 META_KEY = "agent-utilities/selection"
 """The key of `_meta`: in a request the caller's selection, in a list's result what was decided."""

@@ -104,7 +104,10 @@ def _capabilities(text: str, source: str) -> tuple[str, ...]:
         raise SelectionError("no name between the commas", text, source, "give names, or none for nothing")
     if len(names) > MAX_CAPABILITIES:
         raise SelectionError(
-            "too many capabilities", f"{len(names)} names", source, f"give at most {MAX_CAPABILITIES}, used last last"
+            "too many capabilities",
+            f"{len(names)} names",
+            source,
+            f"give at most {MAX_CAPABILITIES}, last used at the end",
         )
     return () if names == ("none",) else names
 

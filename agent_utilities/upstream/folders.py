@@ -21,6 +21,6 @@ def gateway_folder(part: Part, given: str = "") -> Path:
 
 
 def with_folder(environ: Mapping[str, str], given: str) -> Mapping[str, str]:
-    """Return an environment that names a gateway's folder, be it that a settings file named it."""
+    """Return an environment that names a gateway's folder, also where a settings file named it."""
     is_named = not given or environ.get(_VARIABLE, "").strip() == given
     return environ if is_named else {**environ, _VARIABLE: given}

@@ -99,7 +99,7 @@ class EventQueue:
             self._bytes += sum(map(_weight, events))
             self._drop()
 
-    def take(self, most: int) -> list[Event]:
+    def pop(self, most: int) -> list[Event]:
         """Return the oldest events, which leave the queue."""
         with self._changed:
             events = [self._events.popleft() for _ in range(min(most, len(self._events)))]
@@ -170,8 +170,8 @@ class _Writer:
                     break
                 pause_s = self._pace.pause_s if error is None else min(2 * pause_s, self._pace.longest_pause_s)
                 self._queue.wait(self._pace.batch_s, PRUNE_S)
-                error = self._try(self._queue.take(self._pace.most_at_once))
-            while (events := self._queue.take(self._pace.most_at_once)) and self._try(events) is None:
+                error = self._try(self._queue.pop(self._pace.most_at_once))
+            while (events := self._queue.pop(self._pace.most_at_once)) and self._try(events) is None:
                 pass
             self._close()
         finally:
@@ -329,7 +329,7 @@ class UsageLog:
     def _give_up_all(self) -> None:
         """Count what was not written as lost: nobody writes it any more."""
         self._is_over = True
-        self._queue.take(len(self._queue))
+        self._queue.pop(len(self._queue))
         self._n_refused = self._n_recorded - self.n_written - self._queue.n_dropped
         self._wake_waiters()
 

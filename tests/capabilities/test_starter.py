@@ -76,7 +76,7 @@ SAID = {
 @pytest.mark.anyio
 async def test_what_needs_a_capability_is_nearest_to_it_by_words_alone() -> None:
     router = CapabilityRouter()
-    router.take(read_capabilities([TAP]).triggers)
+    router.use(read_capabilities([TAP]).triggers)
     await router.wait_until_ready()
     nearest = {name: (await router.route(said, frozenset(NAMES))).scores[0][0] for name, said in SAID.items()}
     router.close()

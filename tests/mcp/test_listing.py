@@ -150,7 +150,7 @@ class TestAnOffThatIsFinal:
         assert (await read(server))["notices"] == [FINAL]
 
     async def test_is_told_in_the_line_at_the_start(self, capsys):
-        await shop(ON, MCP_TOOL_SEARCH="off").operator_bounds.tell(on_stderr=True)
+        await shop(ON, MCP_TOOL_SEARCH="off").operator_bounds.announce(on_stderr=True)
         assert capsys.readouterr().err == f"shop: 6 of 6 tools permitted; no bounds; {FINAL}\n"
 
     async def test_is_told_at_the_start_of_a_gateway(self, tmp_path):

@@ -50,13 +50,13 @@ class TestWhoMayHaveToolsDeferred:
     @pytest.mark.parametrize("asked", [b"tool_search=on", b"max_tools=3"])
     def test_a_caller_whom_the_operators_allow_list_keeps_from_searching_does_not(self, asked: bytes) -> None:
         surface = Surface({"MCP_ENABLED_TOOLS": "git_*"})
-        assert surface.settled(read_request(asked, ())).preferences.deferral.over is None
+        assert surface.merged(read_request(asked, ())).preferences.deferral.over is None
 
     @pytest.mark.parametrize("asked", [b"tool_search=on", b"max_tools=3"])
     def test_a_caller_whom_nothing_keeps_from_searching_does(self, asked: bytes) -> None:
-        assert Surface({}).settled(read_request(asked, ())).preferences.deferral.defers(4)
+        assert Surface({}).merged(read_request(asked, ())).preferences.deferral.defers(4)
 
     def test_a_limit_that_a_caller_gives_takes_nothing_of_what_the_operator_defers(self) -> None:
         surface = Surface({"MCP_ENABLED_TOOLS": "git_*"})
         surface.operator.defers_by_default = AUTO
-        assert surface.settled(read_request(b"max_tools=3", ())).preferences.deferral.defers(51)
+        assert surface.merged(read_request(b"max_tools=3", ())).preferences.deferral.defers(51)

@@ -52,7 +52,7 @@ async def warnings_of(server) -> list[str]:
 
 
 async def told_at_start(server, capsys, **options) -> str:
-    await server.operator_bounds.tell(on_stderr=True, **options)
+    await server.operator_bounds.announce(on_stderr=True, **options)
     return capsys.readouterr().err
 
 

@@ -53,7 +53,7 @@ class Model:
 
 
 async def ready(router: CapabilityRouter, triggers: dict[str, tuple[str, ...]] = TRIGGERS) -> CapabilityRouter:
-    router.take(triggers)
+    router.use(triggers)
     await router.wait_until_ready()
     return router
 
@@ -112,7 +112,7 @@ class TestMakingReady:
         model = Model()
         model.may_embed.clear()
         router = of(model)
-        router.take(TRIGGERS)
+        router.use(TRIGGERS)
         await asyncio.to_thread(model.is_asked.wait)
         assert not router.is_ready
         assert (await router.route(SAID, BOTH)).by_words
@@ -125,8 +125,8 @@ class TestMakingReady:
         model = Model()
         model.may_embed.clear()
         router = of(model)
-        router.take(TRIGGERS)
-        router.take({**TRIGGERS, "containers": ("docker containers that run",)})
+        router.use(TRIGGERS)
+        router.use({**TRIGGERS, "containers": ("docker containers that run",)})
         model.may_embed.set()
         await router.wait_until_ready()
         names = frozenset({*BOTH, "containers"})

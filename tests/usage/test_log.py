@@ -237,7 +237,7 @@ class TestMemory:
         queue = EventQueue(3 * 700, 200)
         for number in range(5):
             queue.put(call(number))
-        assert [event.turn for event in queue.take(9)] == [2, 3, 4]  # type: ignore[union-attr]
+        assert [event.turn for event in queue.pop(9)] == [2, 3, 4]  # type: ignore[union-attr]
 
     async def test_words_weigh(self) -> None:
         queue = EventQueue(100_000, 200)
@@ -249,14 +249,14 @@ class TestMemory:
         queue = EventQueue(100_000, 200)
         for number in range(4):
             queue.put(call(number))
-        taken = queue.take(2)
+        taken = queue.pop(2)
         queue.put_back(taken)
-        assert [event.turn for event in queue.take(9)] == [0, 1, 2, 3]  # type: ignore[union-attr]
+        assert [event.turn for event in queue.pop(9)] == [0, 1, 2, 3]  # type: ignore[union-attr]
 
     async def test_what_is_put_back_may_find_no_room(self) -> None:
         queue = EventQueue(2 * 700, 200)
         queue.put(call(1))
-        taken = queue.take(1)
+        taken = queue.pop(1)
         queue.put(call(2))
         queue.put(Listed(0, "demo", "ping"))
         queue.put_back(taken)

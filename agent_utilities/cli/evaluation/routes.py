@@ -100,7 +100,7 @@ async def _route_all(
 ) -> tuple[CapabilityRouter, list[Route]]:
     router = open_rankers(settings).of_capabilities()
     try:
-        router.take(triggers)
+        router.use(triggers)
         await router.wait_until_ready()
         usable = frozenset(triggers)
         return router, [await router.route(message.intent, usable) for message in messages]

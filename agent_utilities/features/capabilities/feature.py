@@ -134,7 +134,7 @@ class Capabilities(Feature):
             case UpstreamRenewed():
                 self.switching.forget_seen()
             case ConfigTaken():
-                self.switching.take()
+                self.switching.offer_anew()
             case _ if self._count is not None:
                 self._count(event)
 

@@ -79,7 +79,7 @@ class Switching:
         if self.offer.folders:
             async for changed in changes(lambda: self.offer):
                 try:
-                    self.take(changed)
+                    self.offer_anew(changed)
                     await self.settle()
                 except Exception:  # the next edit is followed all the same
                     logger.exception("the capabilities could not be taken")
@@ -93,7 +93,7 @@ class Switching:
             except Exception:  # files are followed, and installers run, all the same
                 logger.exception("what is on could not be brought about; it is tried again")
 
-    def take(self, capabilities: Capabilities | None = None) -> None:
+    def offer_anew(self, capabilities: Capabilities | None = None) -> None:
         """Offer other capabilities from now on, or the same beside other servers of the gateway's own.
 
         What is active stays, as far as it is still there.
@@ -106,7 +106,7 @@ class Switching:
             self._have_routed()
 
     def _have_routed(self) -> None:
-        self._query.resolver.capability_router.take(self.offer.capabilities.triggers)
+        self._query.resolver.capability_router.use(self.offer.capabilities.triggers)
 
     def forget_seen(self) -> None:
         """Judge anew what there is for whom: the tools of an upstream have changed."""
@@ -117,13 +117,13 @@ class Switching:
     def usable(self, caller: Selection) -> frozenset[str]:
         """Return the names of the capabilities that there are for a caller, whatever of them is active."""
         slots = tuple(each for each in caller.slots if each[0][0] != KEY)
-        settled = self.host.surface.settled(caller if len(slots) == len(caller.slots) else Selection(slots))
-        key = settled.effective.bounds_digest, self._profile_of(caller)
+        merged = self.host.surface.merged(caller if len(slots) == len(caller.slots) else Selection(slots))
+        key = merged.effective.bounds_digest, self._profile_of(caller)
         if (usable := self._usable.get(key)) is None:
             tools = self._upstreams.provider.tools_of_capabilities()
             seen = {name: [entry_of("tool", tool) for tool in of_one] for name, of_one in tools.items()}
             offer = self.offer
-            usable = usable_capabilities(offer.capabilities, offer.servers, settled.bounds, key[1], seen)
+            usable = usable_capabilities(offer.capabilities, offer.servers, merged.bounds, key[1], seen)
             self._usable[key] = usable
         return usable
 
@@ -297,10 +297,10 @@ class Switching:
 
     async def count_for(self, request: Request, found: CallerCapabilities) -> tuple[Request, int]:
         """Return a request once other capabilities are active for it, and how many upstreams' tools it may use then."""
-        settled = self.host.surface.settled(request.selection, (self.narrowing(found.active),))
-        verdict = replace(request.verdict, effective=settled.effective, bounds=settled.bounds, judgements={})
+        merged = self.host.surface.merged(request.selection, (self.narrowing(found.active),))
+        verdict = replace(request.verdict, effective=merged.effective, bounds=merged.bounds, judgements={})
         catalog = [entry_of("tool", tool) for tool in self._upstreams.provider.tools()]
-        return request.under(verdict), sum(settled.bounds.refusal(each) is None for each in catalog)
+        return request.under(verdict), sum(merged.bounds.refusal(each) is None for each in catalog)
 
     async def tell_changed(self, request: Request, found: CallerCapabilities) -> None:
         """Tell a request's client that its list of tools is another, before the request is answered."""

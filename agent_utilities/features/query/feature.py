@@ -186,7 +186,7 @@ class Query(Feature):
 
     async def report(self, selection: Selection, make: Callable[[], Awaitable[Request]]) -> Request:
         """Return a request for a report, after graph and index were made for its query where no server runs."""
-        if self.host.surface.settled(selection).preferences.query is None:
+        if self.host.surface.merged(selection).preferences.query is None:
             return await make()
         return await (await self._loaded()).run_once(make)
 
@@ -226,5 +226,5 @@ class Query(Feature):
         if not self._is_made:
             return {"graph": {"status": "off"}, "ranker": {"status": "off"}}
         teaching = self.resolver.teaching
-        learned = {} if teaching is None else {"usage": {**self._usage.told(), "learned": teaching.health()}}
+        learned = {} if teaching is None else {"usage": {**self._usage.log_health(), "learned": teaching.health()}}
         return {**self.resolver.health(), **learned}

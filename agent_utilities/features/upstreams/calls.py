@@ -210,7 +210,7 @@ class Caller:
             told = f"its answer is none: {error.error_count()} errors, such as {_first(error)}"
             raise UpstreamError(self.config.name, "not MCP", told) from None
         finally:
-            await relay.told()
+            await relay.flush()
 
     async def _for_modern_caller(
         self, context: Context, relay: ServerRelay, kind: Kind, params: Mapping[str, Any]

@@ -94,7 +94,7 @@ class UpstreamProvider(KeptProvider):
         changed = union.changed_lists(self._union)
         self._union = union
         if changed:
-            self.tell(changed)
+            self.notify_changed(changed)
 
     def _listed(self, kind: Kind) -> Sequence[Any]:
         return tuple(self._union.by_kind[kind].values())

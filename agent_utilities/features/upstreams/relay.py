@@ -191,7 +191,7 @@ class ServerRelay(Asker):
         async with self._telling:
             await self._session.report_progress(progress, total, message)
 
-    async def told(self) -> None:
+    async def flush(self) -> None:
         """Return once all that came before is handed on: nothing can be told of a request after its result."""
         async with self._telling:
             pass

@@ -240,13 +240,13 @@ class Usage(Feature):
             return None
         return UsageSource(partial(_read, self.path, self.host.name), is_shared=not self._is_of_subjects)
 
-    def told(self) -> dict[str, Any]:
+    def log_health(self) -> dict[str, Any]:
         """Return what is told of the log."""
         return {"status": "off"} if self._log is None else {"mode": self.mode, **self._log.health()}
 
     def health(self) -> Mapping[str, Any]:
         """Return what `/ready` tells of the log; nothing where nothing is logged."""
-        return {} if self.mode == "off" else {"usage": self.told()}
+        return {} if self.mode == "off" else {"usage": self.log_health()}
 
 
 class Recorder:

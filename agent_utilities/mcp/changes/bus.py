@@ -37,11 +37,11 @@ class Member:
 
     Args:
         verdict: what holds for that request.
-        tell: tells the client that lists (`tools`, `prompts`, `resources`) changed; returns at once.
+        notify: tells the client that lists (`tools`, `prompts`, `resources`) changed; returns at once.
     """
 
-    def __init__(self, verdict: Verdict, tell: Callable[[Iterable[str]], None]) -> None:
-        self.tell = tell
+    def __init__(self, verdict: Verdict, notify: Callable[[Iterable[str]], None]) -> None:
+        self.notify = notify
         self._listed: dict[ComponentKind, set[Effective]] = {}
         self.heard(verdict)
 
@@ -86,7 +86,7 @@ class Sender:
         self._untold: set[str] = set()
         self._is_sending = False
 
-    def tell(self, lists: Iterable[str]) -> None:
+    def notify(self, lists: Iterable[str]) -> None:
         """Send a notice for each list; one that waits to be sent already is not sent twice."""
         self._untold.update(lists)
         group = self._group()
@@ -146,12 +146,12 @@ class Bus(InMemorySubscriptionBus):
     def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
         """Register a stream's listener, in the request that opened it."""
 
-        def tell(lists: Iterable[str]) -> None:
+        def notify(lists: Iterable[str]) -> None:
             for name in sorted(lists):
                 listener(_EVENTS[name]())
 
         verdict = verdict_in_force() or self._surface.verdict(NOTHING, shapes_lists=False)
-        leave = self._on_stream(Member(verdict, tell))
+        leave = self._on_stream(Member(verdict, notify))
         stream = object()
         self._streams[stream] = listener, copy_context()
 

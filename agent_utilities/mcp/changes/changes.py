@@ -28,7 +28,7 @@ MOST = 100
 """The most pieces of work that are under way at once."""
 
 
-class Beside:
+class BackgroundWork:
     """Does work beside requests while the server runs.
 
     Args:
@@ -153,7 +153,7 @@ class Changes:
         self._learning: set[str] = set()
         self._everybody = ""
         self._first_lists: asyncio.Task[None] | None = None
-        self.beside = Beside(lambda: self._group)
+        self.work = BackgroundWork(lambda: self._group)
         self._pending: set[str] = set()
         self._has_new_tools = False
         self._wake: asyncio.Event | None = None
@@ -178,7 +178,7 @@ class Changes:
         member = self._connections.get(connection)
         if member is None:
             sender = Sender(connection, lambda: self._group, self.limit_s, self._stalled)
-            self._connections[connection] = member = Member(verdict, sender.tell)
+            self._connections[connection] = member = Member(verdict, sender.notify)
             connection.exit_stack.callback(self._connections.pop, connection, None)
         member.heard(verdict, listed)
         self._learn(member)
@@ -214,7 +214,7 @@ class Changes:
     def tell_tools(self, connection: Connection) -> None:
         """Tell the client of a connection that its list of tools changed, whatever it is listed by."""
         if (member := self._connections.get(connection)) is not None:
-            member.tell(["tools"])
+            member.notify(["tools"])
 
     # -- what changed ------------------------------------------------------------------------------------------------
 
@@ -276,7 +276,7 @@ class Changes:
             if self._first_lists is not None:
                 await asyncio.wait({self._first_lists})
             changed = [name for name in sorted(lists) if await self._has_changed(member, name, burst)]
-            member.tell(changed)
+            member.notify(changed)
         except Exception:
             logger.exception("a client could not be told of a change")
 

@@ -74,7 +74,7 @@ def tell_when_started(
     @asynccontextmanager
     async def telling(app: Any) -> AsyncIterator[Any]:
         async with whole():
-            await bounds.tell(on_stderr=False)
+            await bounds.announce(on_stderr=False)
             async with lifespan(app) as state:
                 with stopping.heeding_signals():  # the web server has set its own handlers by now
                     yield state

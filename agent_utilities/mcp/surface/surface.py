@@ -25,14 +25,14 @@ from agent_utilities.visibility.curation import Preferences, preferences_of
 from agent_utilities.visibility.decision import Decision, decide, revision
 from agent_utilities.visibility.narrowing import Narrowings
 
-SettledKey = tuple[Selection, Narrowings]
+MergedKey = tuple[Selection, Narrowings]
 """A caller's selection, and what features take away besides."""
 DecisionKey = tuple[str, Effective, Preferences]
 """Digest of the catalog, the bounds that hold, and what is to be shown: all that `decide` reads."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Settled:
+class Merged:
     """What one caller's selection comes to together with the operator's.
 
     Args:
@@ -48,16 +48,16 @@ class Settled:
     asked: str
 
 
-def weigh_settled(key: SettledKey, settled: Settled) -> int:
+def weigh_merged(key: MergedKey, merged: Merged) -> int:
     """Return about how many bytes a caller's selection takes, and all that follows from it."""
     caller, _ = key
-    return 3_000 + 700 * len(settled.bounds.rules) + settled.bounds.n_copied_bytes + caller.n_bytes
+    return 3_000 + 700 * len(merged.bounds.rules) + merged.bounds.n_copied_bytes + caller.n_bytes
 
 
 def weigh_decision(key: DecisionKey, decision: Decision) -> int:
     """Return about how many bytes a decision takes: its catalog is shared, its tuples of places are not.
 
-    The bounds in its key may outlive what they were settled from, so that they are counted here too.
+    The bounds in its key may outlive what they were merged from, so that they are counted here too.
     """
     n_places = len(decision.permitted)
     if decision.visible is not decision.permitted:
@@ -97,8 +97,8 @@ class Surface:
         self._mounted: dict[tuple[bool, Narrowings], Verdict] = {}
 
     @cached_property
-    def _settled(self) -> BoundedCache[SettledKey, Settled]:
-        return BoundedCache(self.cache_bytes("settled"), weigh_settled)
+    def _merged(self) -> BoundedCache[MergedKey, Merged]:
+        return BoundedCache(self.cache_bytes("merged"), weigh_merged)
 
     @cached_property
     def _decisions(self) -> BoundedCache[DecisionKey, Decision]:
@@ -124,18 +124,18 @@ class Surface:
             self._forget()
 
     def _forget(self) -> None:
-        self._settled.clear()
+        self._merged.clear()
         self._decisions.clear()
         self._mounted.clear()
 
     @property
     def cached_bytes(self) -> float:
         """About how many bytes are held for selections and decisions seen before; bounded, whoever asks what."""
-        return self._settled.weight + self._decisions.weight + self.catalogs.weight
+        return self._merged.weight + self._decisions.weight + self.catalogs.weight
 
     # -- verdicts ----------------------------------------------------------------------------------------------------
 
-    def settled(self, caller: Selection, narrowings: Narrowings | None = None) -> Settled:
+    def merged(self, caller: Selection, narrowings: Narrowings | None = None) -> Merged:
         """Return what holds for a caller's selection, the operator's taken with it.
 
         Args:
@@ -143,8 +143,8 @@ class Surface:
             narrowings: what is taken away besides; what is for everybody who selects so where None.
         """
         key = caller, self._narrowings(caller) if narrowings is None else narrowings
-        settled = self._settled.get(key)
-        if settled is None:
+        merged = self._merged.get(key)
+        if merged is None:
             settings = self.operator.effective(caller)
             for narrowing in key[1]:
                 settings = narrowing.narrowed(settings)
@@ -157,10 +157,10 @@ class Surface:
                 can_search=bounds.permits_entry_tool(TOOL_SEARCH, by_caller=by_caller),
                 unanswered=AUTO if self.operator.settings.no_match == "search" else OFF,
             )
-            settled = Settled(settings, bounds, preferences, asked_digest(caller))
+            merged = Merged(settings, bounds, preferences, asked_digest(caller))
             if caller.n_bytes <= LONGEST_KEPT:
-                self._settled.keep(key, settled)
-        return settled
+                self._merged.keep(key, merged)
+        return merged
 
     def verdict(self, caller: Selection, *, shapes_lists: bool, narrowings: Narrowings | None = None) -> Verdict:
         """Return the verdict for one request of a caller, its query not yet resolved.
@@ -170,10 +170,10 @@ class Surface:
             shapes_lists: whether its preferences choose what is listed.
             narrowings: what is taken away for this request; what is for everybody who selects so where None.
         """
-        settled = self.settled(caller, narrowings)
-        held = settled.effective, settled.bounds, settled.preferences
+        merged = self.merged(caller, narrowings)
+        held = merged.effective, merged.bounds, merged.preferences
         by_caller = bool(caller.slots) or (narrowings is not None and narrowings != self._narrowings(NOTHING))
-        return Verdict(self, *held, shapes_lists, by_caller=by_caller, asked=settled.asked)
+        return Verdict(self, *held, shapes_lists, by_caller=by_caller, asked=merged.asked)
 
     def resolved(self, verdict: Verdict, resolution: Resolution) -> Verdict:
         """Return a verdict with the answer to its query."""

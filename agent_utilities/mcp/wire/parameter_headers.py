@@ -50,7 +50,7 @@ def header_schema(surface: Surface, name: str) -> Mapping[str, Any] | None:
     if not of_name:
         return None
     try:
-        bounds = surface.settled(selection_of(get_http_request())).bounds
+        bounds = surface.merged(selection_of(get_http_request())).bounds
     except (SelectionError, RuntimeError):  # malformed, or not over HTTP: the call itself answers
         return None
     callable_ones = [tool for tool in of_name if not tool.is_guarded and bounds.refusal(tool) is None]

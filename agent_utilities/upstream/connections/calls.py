@@ -128,20 +128,20 @@ class Call:
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Hand progress on to the caller, as a sign that the upstream works on it."""
         if self.relay is not None:
-            await self.tell(partial(self.relay.progress, progress, total, message))
+            await self.hand_on(partial(self.relay.progress, progress, total, message))
         else:
             self.move_on()
 
-    async def tell(self, told: Callable[[], Awaitable[None]]) -> None:
+    async def hand_on(self, what: Callable[[], Awaitable[None]]) -> None:
         """Tell the caller something of the call, in its order, which shows that the upstream works on it.
 
         An upstream may tell more than its caller reads: neither its other calls nor our memory may suffer from that.
 
         Args:
-            told: tells it; not called where there is too much to tell.
+            what: tells it; not called where there is too much to tell.
         """
         self.move_on()
-        self._untold.append(told)
+        self._untold.append(what)
         if self._is_telling:
             return
         self._is_telling = True
@@ -235,10 +235,10 @@ class CallsUnderWay:
         return await self._ask("roots", lambda relay: relay.roots())
 
     async def log(self, params: mcp_types.LoggingMessageNotificationParams) -> None:
-        """Hand a log message on; it is dropped where it is nobody's alone."""
+        """Hand a log message on; it is dropped where no call is known that it belongs to."""
         if (asked := self.asked()) is not None:
             call, relay = asked
-            await call.tell(lambda: relay.log(params))
+            await call.hand_on(lambda: relay.log(params))
 
     async def _ask(self, what: str, ask: Callable[[Relay], Awaitable[_T]]) -> _T | mcp_types.ErrorData:
         if (asked := self.asked()) is None:

@@ -34,7 +34,7 @@ async def take_edit(served: AgentServer, seen: dict[str, Upstream]) -> None:
     """Have a gateway take what its tap says now, and wait until what it gave up has ended."""
     capabilities = capabilities_of(served).switching
     await at_rest(served, seen)
-    capabilities.take(capabilities.offer.read_folders())
+    capabilities.offer_anew(capabilities.offer.read_folders())
     await at_rest(served, seen)
 
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from agent_utilities.mcp.changes.changes import MOST, Beside
+from agent_utilities.mcp.changes.changes import MOST, BackgroundWork
 
 pytestmark = pytest.mark.anyio
 
@@ -21,10 +21,10 @@ async def test_work_that_fails_ends_nothing_else():
         done.set()
 
     async with asyncio.TaskGroup() as group:
-        beside = Beside(lambda: group)
-        assert beside.start(fail())
+        background = BackgroundWork(lambda: group)
+        assert background.start(fail())
         await asyncio.sleep(0)
-        assert beside.start(work())
+        assert background.start(work())
         await done.wait()
 
 
@@ -35,19 +35,19 @@ async def test_no_more_is_started_than_there_is_room_for_and_room_is_made_by_wha
         await may_end.wait()
 
     async with asyncio.TaskGroup() as group:
-        beside = Beside(lambda: group)
-        assert all(beside.start(wait()) for _ in range(MOST))
-        assert not beside.start(wait())
+        background = BackgroundWork(lambda: group)
+        assert all(background.start(wait()) for _ in range(MOST))
+        assert not background.start(wait())
         may_end.set()
-        await asyncio.wait(beside._tasks)
-        assert beside.start(wait())
+        await asyncio.wait(background._tasks)
+        assert background.start(wait())
 
 
 async def test_nothing_is_started_where_no_server_runs():
     async def work() -> None:
         raise AssertionError("it was not to be started")
 
-    assert not Beside(lambda: None).start(work())
+    assert not BackgroundWork(lambda: None).start(work())
 
 
 async def test_nothing_is_started_while_the_server_stops():
@@ -55,5 +55,5 @@ async def test_nothing_is_started_while_the_server_stops():
         raise AssertionError("it was not to be started")
 
     async with asyncio.TaskGroup() as group:
-        beside = Beside(lambda: group)
-    assert not beside.start(work())
+        background = BackgroundWork(lambda: group)
+    assert not background.start(work())
