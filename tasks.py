@@ -3,7 +3,8 @@
 demo      start a real agent and show what each channel, a hostile caller and each transport see
 test      run the tests, in two processes or more; arguments after it go to pytest
           --fast: only what needs no Java, Node, socket or server process, in under a minute
-nightly   run the tests with long soaks and 100,000-case runs, then break the code room by room and see tests fail
+nightly   run the tests with long soaks and 100,000-case runs, then break the code room by room and see tests fail,
+          then the fast tests on every Python
 fast-everywhere
           run the fast tests on every Python from 3.11 up that this machine has
 check     lint, types, layers, docs, then the tests
@@ -89,12 +90,12 @@ def test(*arguments: str) -> None:
 def fast_everywhere(*arguments: str) -> None:
     """Run the fast tests on every Python from 3.11 up that can be found, the others than `.venv`'s in a `.venv-3.N`.
 
-    With `--others` not on that of `.venv`, where there is any other: all tests ran on it.
+    With `--newest` on the newest alone, beside that of `.venv`, on which all tests ran.
     """
     failed = []
     pythons = found_pythons()
-    if "--others" in arguments and len(pythons) > 1:
-        pythons.pop(version_of(str(PYTHON)), None)
+    if "--newest" in arguments:
+        pythons = dict(list(pythons.items())[-1:])
     for version, program in pythons.items():
         print(f"fast tests on Python {version}: {program}", flush=True)
         folder = ".venv" if PYTHON.exists() and version_of(str(PYTHON)) == version else f".venv-{version}"
@@ -131,6 +132,7 @@ def nightly(*arguments: str) -> None:
     add_model()
     run(PYTHON, "-m", "pytest", "--nightly", *arguments)
     run(PYTHON, "-m", "tests.mutation.run")
+    fast_everywhere()
 
 
 def demo() -> None:
