@@ -268,7 +268,7 @@ class _ToolsByName:
             for component in list(self._provider._components.values()):
                 if isinstance(component, Tool):
                     by_name.setdefault(component.name, []).append(component)
-            self._generation, self._tools = current, by_name
+            self._tools, self._generation = by_name, current  # in this order: another thread may look a name up
         found = [tool for tool in self._tools.get(name, ()) if version is None or version.matches(tool.version)]
         return max(found, key=version_sort_key, default=None)
 
