@@ -57,19 +57,6 @@ def explained(path: Path) -> Iterator[None]:
         raise usage_error(error, path) from error
 
 
-@contextmanager
-def transaction(connection: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
-    """Have what is executed done as a whole, or not at all."""
-    connection.execute(begin)
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        with suppress(sqlite3.Error):
-            connection.execute("ROLLBACK")
-        raise
-
-
 def check_header(path: Path) -> None:
     """Check by a file's first bytes that it is a usage log, or empty; SQLite might write to one that it opens."""
     with open(path, "rb") as file:
@@ -90,12 +77,12 @@ def _table_version(connection: sqlite3.Connection, path: Path) -> int:
 def open_log(path: Path) -> sqlite3.Connection:
     """Return a connection to a log, which is made where there is none, with a folder of its user's own.
 
-    Only the thread that calls this may use it.
+    One thread may use it at a time.
     """
     with explained(path):
         _make(path)
         check_header(path)
-        connection = sqlite3.connect(path, timeout=_WRITER_BUSY_S, isolation_level=None)
+        connection = sqlite3.connect(path, timeout=_WRITER_BUSY_S, isolation_level=None, check_same_thread=False)
         try:
             connection.execute("PRAGMA secure_delete = ON")
             _make_tables(connection, path)
@@ -123,7 +110,8 @@ def _make_tables(connection: sqlite3.Connection, path: Path) -> None:
         return
     # Not IMMEDIATE, which begins an empty file: how it is vacuumed can't be chosen any more. Nor may that be chosen in
     # a transaction of its own: it begins the file too, and who finds it so takes it for another application's.
-    with transaction(connection, "BEGIN"):
+    connection.execute("BEGIN")
+    with connection:
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         if _table_version(connection, path):
             return

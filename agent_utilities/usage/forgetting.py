@@ -9,7 +9,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_utilities.usage.database import explained, snapshot, transaction
+from agent_utilities.usage.database import explained, snapshot
 from agent_utilities.usage.model import DAY_MS
 
 _BUSY_S = 30.0
@@ -70,7 +70,8 @@ def forget(path: Path, what: Forget) -> Forgotten:
     uri = f"{path.absolute().as_uri()}?mode=rw"
     with explained(path), closing(sqlite3.connect(uri, uri=True, timeout=_BUSY_S, isolation_level=None)) as connection:
         connection.execute("PRAGMA secure_delete = ON")
-        with transaction(connection):
+        connection.execute("BEGIN IMMEDIATE")
+        with connection:
             n_calls, n_searches, n_lists = (_delete(connection, what, *meant) for meant in _meant(what))
         return Forgotten(n_calls, n_searches, n_lists, _wipe(connection))
 
@@ -85,20 +86,14 @@ def delete_files(path: Path) -> None:
 
 def _meant(what: Forget) -> Iterator[tuple[str, str, dict[str, object]]]:
     """Yield each table with the condition for its rows that are meant; a blank one for none."""
-    for table in ("calls", "searches", "lists"):
-        values: dict[str, object] = {"server": what.server, "tool": what.tool}
-        conditions = ["1"]
-        if what.server is not None:
-            conditions.append("server = :server")
-        if what.tool is not None:
-            conditions.append("tool = :tool")
-        if what.before_ms is not None:
-            values["before"] = what.before_ms // DAY_MS if table == "lists" else what.before_ms
-            conditions.append(f"{'day' if table == 'lists' else 'at_ms'} < :before")
-        if what.words:
-            conditions.append("request <> ''")
+    for table, time, unit_ms in (("calls", "at_ms", 1), ("searches", "at_ms", 1), ("lists", "day", DAY_MS)):
+        before = None if what.before_ms is None else what.before_ms // unit_ms
+        values: dict[str, object] = {"server": what.server, "tool": what.tool, "before": before}
+        conditions = {"server": "server = :server", "tool": "tool = :tool", "before": f"{time} < :before"}
+        given = [conditions[name] for name, value in values.items() if value is not None]
+        words = ["request <> ''"] if what.words else []
         has_columns = not (table == "searches" and what.tool is not None) and not (table == "lists" and what.words)
-        yield table, " AND ".join(conditions) if has_columns else "", values
+        yield table, " AND ".join(["1", *given, *words]) if has_columns else "", values
 
 
 def _delete(connection: sqlite3.Connection, what: Forget, table: str, where: str, values: dict[str, object]) -> int:

@@ -142,7 +142,6 @@ def _sittings(steps: Iterable[Step]) -> Iterator[list[Step]]:
 
 
 def _most_counted(pairs: Counter[tuple[str, str]]) -> dict[tuple[str, str], int]:
-    """Return the pairs that count most, in order of the alphabet."""
     counted = sorted(pairs.items(), key=lambda item: (-item[1], item[0]))
     return dict(sorted(counted[:MOST_PAIRS]))
 

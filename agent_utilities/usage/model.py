@@ -9,6 +9,8 @@ from pathlib import Path
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
+PRUNE_S = 3600.0
+"""The most seconds between two looks at what is too old."""
 
 _ROW_BYTES = 512
 """What a row takes at most by and large: some 150 bytes by measurement, and the words that led to a call."""

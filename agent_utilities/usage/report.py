@@ -7,12 +7,14 @@ import sqlite3
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from agent_utilities.usage.database import snapshot
 from agent_utilities.usage.model import DAY_MS
+
+_R = TypeVar("_R", "CallRow", "UncalledTool", "EmptySearch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,24 +108,29 @@ def read_report(path: Path, now_ms: int, *, server: str | None = None, days: int
         by_day, servers, tools = _calls(connection, of)
         uncalled, n_listed_tokens = _uncalled(connection, of)
         n_searches, n_empty, empty = _searches(connection, of)
-    return UsageReport(by_day, servers, tools, uncalled, n_listed_tokens, n_searches, n_empty, empty)
+    return merged([UsageReport(by_day, servers, tools, uncalled, n_listed_tokens, n_searches, n_empty, empty)])
 
 
 def merged(reports: Sequence[UsageReport]) -> UsageReport:
-    """Return one report of several logs."""
+    """Return one report of several logs, its rows in order."""
     by_day: Counter[int] = Counter()
     for report in reports:
         by_day.update(report.calls_by_day)
     return UsageReport(
         dict(sorted(by_day.items())),
-        _most_called(row for report in reports for row in report.servers),
-        _most_called(row for report in reports for row in report.tools),
-        _dearest(row for report in reports for row in report.uncalled),
+        _in_order((row for report in reports for row in report.servers), "n_calls"),
+        _in_order((row for report in reports for row in report.tools), "n_calls"),
+        _in_order((row for report in reports for row in report.uncalled), "n_tokens"),
         sum(report.n_listed_tokens for report in reports),
         sum(report.n_searches for report in reports),
         sum(report.n_empty_searches for report in reports),
-        _most_searched(row for report in reports for row in report.empty_searches),
+        _in_order((row for report in reports for row in report.empty_searches), "n"),
     )
+
+
+def _in_order(rows: Iterable[_R], most: str) -> tuple[_R, ...]:
+    """Return rows by a number, those of one number in order of their names."""
+    return tuple(sorted(rows, key=lambda row: (-getattr(row, most), astuple(row))))
 
 
 _OF = "(:server IS NULL OR server = :server) AND"
@@ -143,8 +150,8 @@ def _calls(
             took[key].append(ms)
             n_errors[key] += not ok
     rows = [_call_row(key, times, n_errors[key]) for key, times in took.items()]
-    servers, tools = (_most_called(row for row in rows if bool(row.tool) is of_tool) for of_tool in (False, True))
-    return dict(sorted(by_day.items())), servers, tools
+    servers, tools = (tuple(row for row in rows if bool(row.tool) is of_tool) for of_tool in (False, True))
+    return by_day, servers, tools
 
 
 def _call_row(key: _Row, times: array[float], n_errors: int) -> CallRow:
@@ -158,7 +165,7 @@ def _uncalled(connection: sqlite3.Connection, of: dict[str, Any]) -> tuple[tuple
     statement = f"""SELECT server, max(upstream), tool, sum(n_lists), sum(n_lists * n_tokens) FROM lists
         WHERE {_OF} day >= :day GROUP BY server, tool"""
     listed = [UncalledTool(*row) for row in connection.execute(statement, of)]
-    uncalled = _dearest(row for row in listed if (row.server, row.tool) not in called)
+    uncalled = tuple(row for row in listed if (row.server, row.tool) not in called)
     return uncalled, sum(row.n_tokens for row in listed)
 
 
@@ -167,17 +174,4 @@ def _searches(connection: sqlite3.Connection, of: dict[str, Any]) -> tuple[int, 
     n_searches, n_empty = connection.execute(statement, of).fetchone()
     statement = f"""SELECT server, request, count(*) FROM searches
         WHERE {_OF} at_ms >= :ms AND n_found = 0 AND request <> '' GROUP BY server, request"""
-    empty = _most_searched(EmptySearch(*row) for row in connection.execute(statement, of))
-    return n_searches, int(n_empty), empty
-
-
-def _most_called(rows: Iterable[CallRow]) -> tuple[CallRow, ...]:
-    return tuple(sorted(rows, key=lambda row: (-row.n_calls, row.server, row.upstream, row.tool)))
-
-
-def _dearest(rows: Iterable[UncalledTool]) -> tuple[UncalledTool, ...]:
-    return tuple(sorted(rows, key=lambda row: (-row.n_tokens, row.server, row.tool)))
-
-
-def _most_searched(rows: Iterable[EmptySearch]) -> tuple[EmptySearch, ...]:
-    return tuple(sorted(rows, key=lambda row: (-row.n, row.server, row.request)))
+    return n_searches, int(n_empty), tuple(EmptySearch(*row) for row in connection.execute(statement, of))

@@ -1,20 +1,20 @@
-"""A usage log that is open: rows in, and out what is too old or too much. Synchronous, and for one thread."""
+"""A usage log that is open: rows in, and out what is too old or too much. Synchronous, and for one thread at a time."""
 
 from __future__ import annotations
 
-import math
 import os
 import shutil
 import sqlite3
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import fields
 from operator import attrgetter
 from pathlib import Path
-from types import MappingProxyType
 
-from agent_utilities.usage.database import explained, open_log, transaction
+from agent_utilities.usage.database import explained, open_log
 from agent_utilities.usage.errors import UsageError
-from agent_utilities.usage.model import DAY_MS, Call, Event, Listed, Search, UsageBounds
+from agent_utilities.usage.model import DAY_MS, PRUNE_S, Call, Event, Listed, Search, UsageBounds
 
 _CHECKS_PER_FILL = 50
 """How often the rows are counted while a log fills: it may have a fiftieth too many for each process that writes it."""
@@ -25,7 +25,7 @@ _KEPT = 0.95
 """How much of what is allowed stays, so that not every batch finds the log full again."""
 _TOO_MANY = 0.25
 """How much of the file may be empty pages before it shrinks; what is written next fills them."""
-_SHARES: Mapping[str, float] = MappingProxyType({"session": 0.01, "subject": 0.1, "server, tool": 0.25})
+_SHARES = {"session": 0.01, "subject": 0.1, "server, tool": 0.25}
 """Which part of a full log's rows one session, one subject or one tool may have before it is thinned: those who have
 most first, and only as far as room is needed. Requests that stand alone have no session, and are thinned by their tool.
 """
@@ -36,27 +36,15 @@ _Row = tuple[_Value, ...]
 _AT_ONCE = 64
 """Rows of one statement. Every statement lets go of Python's lock and has to get it back, which a busy event loop gives
 every 5 ms only: row by row, 200 take a second. Older SQLites take 999 values at once."""
-_LARGEST = 2**63 - 1
-_COLUMNS: Mapping[type[Event], tuple[str, tuple[str, ...]]] = MappingProxyType(
-    {
-        Call: (
-            "calls",
-            (
-                *("at_ms", "server", "tool", "upstream", "version", "session", "turn"),
-                *("ok", "ms", "revision", "subject", "request"),
-            ),
-        ),
-        Search: ("searches", ("at_ms", "server", "n_found", "session", "subject", "request")),
-    }
-)
-"""The table of a kind of event, and the fields that are its columns."""
+_TABLES: tuple[tuple[type[Call | Search], str], ...] = ((Call, "calls"), (Search, "searches"))
+"""The table of a kind of event, whose fields are its columns."""
 _LISTED = """INSERT INTO lists (server, tool, upstream, day, n_lists, n_tokens) VALUES (?, ?, ?, ?, ?, ?)
     ON CONFLICT (server, tool, day) DO UPDATE
     SET upstream = excluded.upstream, n_lists = n_lists + excluded.n_lists, n_tokens = excluded.n_tokens"""
 
 
 class UsageStore:
-    """A usage log that is open, in the thread that opened it; several processes may have one file open."""
+    """A usage log that is open; several processes may have one file open."""
 
     def __init__(self, path: Path, bounds: UsageBounds) -> None:
         self._path = path
@@ -64,24 +52,28 @@ class UsageStore:
         self._connection = open_log(path)
         self._file = _identity(path)
         self._n_unchecked = 0
+        self._prune_at_s = 0.0
 
     def write(self, events: Sequence[Event]) -> None:
         """Add events, all or none."""
+        if not events:
+            return
         with explained(self._path):
             self._follow()
             self._check_room()
-            with transaction(self._connection):
+            self._connection.execute("BEGIN IMMEDIATE")
+            with self._connection:
                 insert(self._connection, events)
         self._n_unchecked += len(events)
 
     @property
     def is_due(self) -> bool:
-        """Whether so much was written that the rows should be counted."""
-        return self._n_unchecked * _CHECKS_PER_FILL >= self._bounds.rows
+        """Whether so much was written, or so long ago was it pruned, that it should be again."""
+        return self._n_unchecked * _CHECKS_PER_FILL >= self._bounds.rows or time.monotonic() >= self._prune_at_s
 
     def prune(self, now_ms: int) -> None:
         """Delete what is too old or too much; other processes write in between."""
-        self._n_unchecked = 0
+        self._n_unchecked, self._prune_at_s = 0, time.monotonic() + PRUNE_S
         with explained(self._path):
             prune(self._connection, self._bounds, now_ms)
 
@@ -120,7 +112,8 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 def insert(connection: sqlite3.Connection, events: Sequence[Event]) -> None:
     """Add events to the tables, in their order; what was listed on one day is one row a tool."""
-    for kind, (table, columns) in _COLUMNS.items():
+    for kind, table in _TABLES:
+        columns = [field.name for field in fields(kind)]
         rows: list[_Row] = list(map(attrgetter(*columns), [event for event in events if type(event) is kind]))
         for start in range(0, len(rows), _AT_ONCE):
             _insert(connection, table, columns, rows[start : start + _AT_ONCE])
@@ -139,12 +132,8 @@ def _insert(connection: sqlite3.Connection, table: str, columns: Sequence[str], 
 
 
 def _clean(value: _Value) -> _Value:
-    """Return a value as SQLite takes it: no halves of surrogate pairs, no numbers that it has not."""
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    if isinstance(value, int):
-        return max(-_LARGEST, min(_LARGEST, value))
-    return value if math.isfinite(value) else 0.0
+    """Return a value as SQLite takes it: a text without halves of surrogate pairs."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
 def prune(connection: sqlite3.Connection, bounds: UsageBounds, now_ms: int) -> None:

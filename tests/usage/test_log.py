@@ -1,4 +1,4 @@
-"""The log behind a server: written in batches by one task, bounded, and no call's concern."""
+"""The log behind a server: written in batches, bounded, and no call's concern."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from agent_utilities.usage.log import EventQueue, Pace, UsageLog
+from agent_utilities.usage.log import Pace, UsageLog
 from agent_utilities.usage.model import Listed, Search, UsageBounds
 from agent_utilities.usage.store import UsageStore
 from tests.usage.logs import BOUNDS, NOW_MS, QUICK, bytes_of, call, put, running, turns
@@ -56,22 +58,24 @@ class TestWriting:
     async def test_a_batch_is_written_without_being_asked_for(self, path: Path) -> None:
         async with running(path) as log:
             log.record(call(7))
-            await log.until(lambda: log.generation > 0)
+            await log.until(lambda: log.n_written > 0)
             assert turns(path) == [7]
 
     async def test_a_full_batch_waits_for_nothing(self, path: Path) -> None:
         async with running(path, pace=Pace(batch_s=3600.0)) as log:
             for number in range(200):
                 log.record(call(number))
-            await log.until(lambda: log.generation > 0)
+            await log.until(lambda: log.n_written > 0)
             assert len(turns(path)) == 200
 
-    async def test_events_that_come_together_are_one_batch(self, path: Path) -> None:
+    async def test_events_that_come_together_are_one_batch_of_which_is_told(self, path: Path) -> None:
+        batches: list[int] = []
         async with running(path, pace=Pace(batch_s=3600.0)) as log:
+            log.on_written = lambda: batches.append(log.n_written)
             for number in range(100):
                 log.record(call(number))
             await log.flushed()
-            assert log.generation == 1
+            assert batches == [100]
 
     async def test_nothing_recorded_makes_no_file(self, path: Path) -> None:
         async with running(path) as log:
@@ -79,36 +83,23 @@ class TestWriting:
         assert not path.parent.exists()
         assert log.health() == {"state": "logging", "cause": "", "n_written": 0, "n_waiting": 0, "n_lost": 0}
 
-    async def test_the_log_knows_its_generation(self, path: Path) -> None:
-        async with running(path) as log:
-            assert log.generation == 0
-            log.record(call())
-            await log.flushed()
-            first = log.generation
-            log.record(call())
-            await log.flushed()
-            assert log.generation > first > 0
-
-    async def test_everything_of_the_file_happens_in_one_other_thread(
+    async def test_the_file_is_touched_in_daemon_threads_alone(
         self, path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        threads = set()
-        write, prune, close = UsageStore.write, UsageStore.prune, UsageStore.close
-        for name, method in (("write", write), ("prune", prune), ("close", close)):
+        threads: set[threading.Thread] = set()
+        methods = {name: getattr(UsageStore, name) for name in ("write", "prune", "close")}
+        for name, method in methods.items():
 
-            def noted(*args: object, _method: object = method) -> object:
+            def noted(*args: object, _method: Any = method) -> object:
                 threads.add(threading.current_thread())
-                return _method(*args)  # type: ignore[operator]
+                return _method(*args)
 
             monkeypatch.setattr(UsageStore, name, noted)
         async with running(path) as log:
             log.record(call())
             await log.flushed()
-        (thread,) = threads
-        assert thread is not threading.main_thread()
-        assert thread.daemon
-        thread.join(60)
-        assert not thread.is_alive()
+        assert threading.main_thread() not in threads
+        assert all(thread.daemon for thread in threads)
 
 
 class TestStopping:
@@ -233,35 +224,29 @@ class TestMemory:
         assert log.health()["n_waiting"] == 1000
         assert log.n_lost == 4000
 
-    async def test_the_oldest_go_first(self) -> None:
-        queue = EventQueue(3 * 700, 200)
-        for number in range(5):
-            queue.put(call(number))
-        assert [event.turn for event in queue.pop(9)] == [2, 3, 4]  # type: ignore[union-attr]
+    async def test_the_oldest_go_first_and_words_weigh(self, path: Path) -> None:
+        log = UsageLog(path, BOUNDS, Pace(most_bytes=100_000))
+        for number in range(10):
+            log.record(call(number, request="x" * 10_000))
+        task = asyncio.create_task(log.run())
+        await log.flushed()
+        task.cancel()
+        await asyncio.wait([task])
+        assert turns(path) == [8, 9]
+        assert log.n_lost == 8
 
-    async def test_words_weigh(self) -> None:
-        queue = EventQueue(100_000, 200)
-        for _ in range(10):
-            queue.put(call(request="x" * 10_000))
-        assert len(queue) == 2
-
-    async def test_what_is_put_back_stands_first(self) -> None:
-        queue = EventQueue(100_000, 200)
-        for number in range(4):
-            queue.put(call(number))
-        taken = queue.pop(2)
-        queue.put_back(taken)
-        assert [event.turn for event in queue.pop(9)] == [0, 1, 2, 3]  # type: ignore[union-attr]
-
-    async def test_what_is_put_back_may_find_no_room(self) -> None:
-        queue = EventQueue(2 * 700, 200)
-        queue.put(call(1))
-        taken = queue.pop(1)
-        queue.put(call(2))
-        queue.put(Listed(0, "demo", "ping"))
-        queue.put_back(taken)
-        assert len(queue) == 2
-        assert queue.n_dropped == 1
+    @pytest.mark.usefixtures("impatient")
+    async def test_what_could_not_be_written_may_find_no_room_any_more(self, path: Path) -> None:
+        with locked(path) as other:
+            async with running(path, pace=replace(QUICK, most_bytes=2 * 700)) as log:
+                log.record(call(1))
+                await log.until(lambda: log.problem is not None)
+                log.record(call(2))
+                log.record(Listed(NOW_MS, "demo", "ping"))
+                other.execute("ROLLBACK")
+                await log.flushed()
+        assert turns(path) == [2]
+        assert log.n_lost == 1
 
 
 class TestPruning:

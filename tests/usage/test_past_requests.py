@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from agent_utilities.usage.learning import LONGEST_REQUEST, MOST_OF_A_TOOL, different_requests
 
-REQUESTS = st.lists(st.text("ab cd é1", max_size=12) | st.text(max_size=30), max_size=80)
+REQUESTS = st.lists(st.text("ab cd é1", max_size=12) | st.text(max_size=30), max_size=40)
 
 
 class TestKept:

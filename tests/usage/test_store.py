@@ -66,9 +66,9 @@ class TestWriting:
         write(path, *(call(number, at_ms=NOW_MS - number * DAY_MS) for number in range(500)))
         assert turns(path) == list(range(500))
 
-    def test_half_a_surrogate_pair_and_a_number_too_large_do_no_harm(self, path: Path) -> None:
-        write(path, call(2**70, tool="\ud800x", ms=float("nan")))
-        assert rows(path, "SELECT turn, tool, ms FROM calls") == [(2**63 - 1, "?x", 0.0)]
+    def test_half_a_surrogate_pair_does_no_harm(self, path: Path) -> None:
+        write(path, call(tool="\ud800x"))
+        assert rows(path, "SELECT tool FROM calls") == [("?x",)]
 
     def test_the_file_and_its_folder_are_the_users_own(self, path: Path) -> None:
         with opened(path) as store:
@@ -232,8 +232,10 @@ class TestRows:
             store.prune(NOW_MS)
         assert rows(path, "SELECT count(*) FROM lists") == [(100,)]
 
-    def test_counting_is_due_once_enough_is_written(self, path: Path) -> None:
+    def test_pruning_is_due_at_first_and_once_enough_is_written(self, path: Path) -> None:
         with opened(path, UsageBounds(rows=1000, free_bytes=0)) as store:
+            assert store.is_due
+            store.prune(NOW_MS)
             store.write([call()] * 19)
             assert not store.is_due
             store.write([call()])

@@ -32,7 +32,6 @@ from agent_utilities.usage.model import (
     UsageSource,
     usage_file,
 )
-from agent_utilities.usage.model import Event as LogEvent
 from agent_utilities.visibility.decision import Decision
 
 if TYPE_CHECKING:
@@ -81,7 +80,10 @@ class Usage(Feature):
         self._log: UsageLog | None = None
         self._salt: bytes | None = None
         """What subjects are hashed with."""
-        self._recorder: Recorder | None = None
+        self._tokens: LRUCache[bytes, int] = LRUCache(_N_TOKENS)
+        """What tools take in a prompt, by their stamps."""
+        self._lists: dict[int, tuple[Decision, int]] = {}
+        """Decisions that lists were made by, and how many, by the decision's identity."""
 
     @property
     def _settings(self) -> Settings:
@@ -140,44 +142,115 @@ class Usage(Feature):
 
     def notify(self, event: Event) -> None:
         """Take note of what sessions ask for and call, and record it; nothing where nothing is logged."""
-        if (recorder := self._recorder) is None:
+        if self._log is None:
             return
         match event:
             case RequestBegan(request):
-                if request.session is not None and (words := request.words):
-                    request.session.update(self.name, NOT_USED, lambda use: use.asked(words))
+                if words := request.words:
+                    self._note(request, lambda use: use.asked(words))
             case ToolCalled():
-                self._called(recorder, event)
+                self._called(self._log, event)
             case ToolsListed():
-                recorder.listed(event.decision)
-                self._sought_by_list(recorder, event)
+                self._listed(event.decision)
+                self._sought_by_list(self._log, event)
             case ToolsSought(words, found, request):
-                session = request.session
-                recorder.sought(words, len(found), "" if session is None else session.id)
-                if session is not None:
-                    session.update(self.name, NOT_USED, lambda use: use.found_by(words, found))
+                self._sought(self._log, words, len(found), request)
+                self._note(request, lambda use: use.found_by(words, found))
 
-    def _called(self, recorder: Recorder, call: ToolCalled) -> None:
+    def _note(self, request: Request, step: Callable[[SessionUse], SessionUse]) -> None:
+        if request.session is not None:
+            request.session.update(self.name, NOT_USED, step)
+
+    def _called(self, log: UsageLog, call: ToolCalled) -> None:
+        """Record a call of a tool that its caller may use; a name of anything else is nobody's to keep."""
+        if call.name not in call.decision.permitted_names:
+            return
         session = call.request.session
         use = NOT_USED if session is None else session.get(self.name, NOT_USED)
         words = call.request.words if session is None else use.words_for(call.name)
-        recorder.called(call, "" if session is None else session.id, use.n_turns, words)
-        if session is not None and call.ok and call.name in call.decision.permitted_names:
-            session.update(self.name, NOT_USED, lambda use: use.used(call.name))
+        upstream, version = self._source_of(call.decision.catalog, call.name)
+        log.record(
+            Call(
+                at_ms=_now_ms(),
+                server=self.host.name,
+                tool=call.name,
+                upstream=upstream,
+                version=version,
+                session="" if session is None else session.id,
+                turn=use.n_turns,
+                ok=call.ok,
+                ms=1000 * call.seconds,
+                revision=call.revision,
+                subject=self.subject(),
+                request=words if self.mode == "words" else "",
+            )
+        )
+        if call.ok:
+            self._note(call.request, lambda use: use.used(call.name))
 
-    def _sought_by_list(self, recorder: Recorder, listed: ToolsListed) -> None:
+    def _sought_by_list(self, log: UsageLog, listed: ToolsListed) -> None:
         """Record that tools were sought by a list's words: once a turn, where there are sessions."""
         decision, request = listed.decision, listed.request
         is_asked = decision.status in ANSWERED or decision.status == "no_match"
         if not is_asked or not (words := request.words) or request.method != "tools/list":
             return
-        session = request.session
-        if session is not None:
-            if session.get(self.name, NOT_USED).is_sought:
-                return
-            session.update(self.name, NOT_USED, SessionUse.sought)
+        if request.session is not None and request.session.get(self.name, NOT_USED).is_sought:
+            return
+        self._note(request, SessionUse.sought)
         n_found = len(decision.preferences.resolution.tools) if decision.status in ANSWERED else 0
-        recorder.sought(words, n_found, "" if session is None else session.id)
+        self._sought(log, words, n_found, request)
+
+    def _sought(self, log: UsageLog, words: str, n_found: int, request: Request) -> None:
+        session = "" if request.session is None else request.session.id
+        words = words if self.mode == "words" else ""
+        log.record(Search(_now_ms(), self.host.name, n_found, session, self.subject(), words))
+
+    def _listed(self, decision: Decision) -> None:
+        """Count a list; the tools in it are recorded by `record_lists`, since there may be thousands."""
+        _, n = self._lists.get(id(decision), (decision, 0))
+        if n or len(self._lists) < _N_DECISIONS:
+            self._lists[id(decision)] = decision, n + 1
+
+    async def record_lists(self) -> None:
+        """Record how often each tool was listed since the last time, in turns with the event loop (law L7)."""
+        if (log := self._log) is None:
+            return
+        lists, self._lists = self._lists, {}
+        shown: dict[str, tuple[Catalog, int, int]] = {}
+        for decision, n in lists.values():
+            catalog = decision.catalog
+            async for i in in_turns(decision.visible):
+                name = catalog.entries[i].name
+                shown[name] = catalog, i, n + (shown[name][2] if name in shown else 0)
+        now_ms = _now_ms()
+        async for name, (catalog, i, n_lists) in in_turns(shown.items()):
+            upstream, _ = self._source_of(catalog, name)
+            log.record(Listed(now_ms, self.host.name, name, upstream, n_lists, self._n_tokens(catalog, i)))
+
+    def _component(self, catalog: Catalog, place: int) -> Any:
+        components = self.host.surface.components_of("tool", catalog)
+        return components[place] if components else None
+
+    def _source_of(self, catalog: Catalog, name: str) -> tuple[str, str]:
+        """Return the upstream of a tool, empty for a server's own, and its version; nothing where it is not known."""
+        places = catalog.places_by_own_name.get(name, ())
+        tool = self._component(catalog, places[-1]) if places else None
+        if tool is None:
+            return "", ""
+        return self.host.origin_of(tool).server.name, str(tool.version or "")
+
+    def _n_tokens(self, catalog: Catalog, place: int) -> int:
+        """Return what the tool at a place of a catalog takes in a prompt; 0 where it is not known any more."""
+        stamp = catalog.entries[place].stamp
+        if stamp not in self._tokens:
+            from agent_utilities.catalog.tokens import n_tokens  # where calls are logged
+
+            tool = self._component(catalog, place)
+            if tool is None:
+                return 0
+            described = {"description": tool.description} if tool.description is not None else {}
+            self._tokens[stamp] = n_tokens({"name": tool.name, **described, "inputSchema": tool.parameters})
+        return self._tokens[stamp]
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
@@ -190,7 +263,6 @@ class Usage(Feature):
         settings = self._settings
         log = self._log = UsageLog(self.path, UsageBounds(settings.usage_days, settings.usage_rows))
         log.on_written = lambda: self.on_news()
-        recorder = self._recorder = Recorder(self, log.record, keeps_words=self.mode == "words")
         if self._is_of_subjects:
             await self._read_salt()
         try:
@@ -199,33 +271,11 @@ class Usage(Feature):
                 try:
                     while True:
                         await asyncio.sleep(_LISTS_EVERY_S)
-                        await recorder.record_lists()
+                        await self.record_lists()
                 finally:
-                    await recorder.record_lists()  # the log writes them before it ends
+                    await self.record_lists()  # the log writes them before it ends
         finally:
-            self._log = self._recorder = None
-
-    def _component(self, catalog: Catalog, place: int) -> Any:
-        components = self.host.surface.components_of("tool", catalog)
-        return components[place] if components else None
-
-    def source_of(self, catalog: Catalog, name: str) -> tuple[str, str]:
-        """Return the upstream of a tool, empty for a server's own, and its version; nothing where it is not known."""
-        places = catalog.places_by_own_name.get(name, ())
-        tool = self._component(catalog, places[-1]) if places else None
-        if tool is None:
-            return "", ""
-        return self.host.origin_of(tool).server.name, str(tool.version or "")
-
-    def tokens_of(self, catalog: Catalog, place: int) -> int:
-        """Return what the tool at a place of a catalog takes in a prompt; 0 where it is not known any more."""
-        tool = self._component(catalog, place)
-        if tool is None:
-            return 0
-        from agent_utilities.catalog.tokens import n_tokens  # where calls are logged
-
-        described = {"description": tool.description} if tool.description is not None else {}
-        return n_tokens({"name": tool.name, **described, "inputSchema": tool.parameters})
+            self._log = None
 
     async def flushed(self) -> None:
         """Wait until what was recorded so far is written, or lost for good; returns at once where nothing is logged."""
@@ -247,64 +297,6 @@ class Usage(Feature):
     def health(self) -> Mapping[str, Any]:
         """Return what `/ready` tells of the log; nothing where nothing is logged."""
         return {} if self.mode == "off" else {"usage": self.log_health()}
-
-
-class Recorder:
-    """Makes events of what it is told.
-
-    Args:
-        usage: tells where a tool comes from, what it takes in a prompt, and whom a call counts for.
-        record: takes an event.
-        keeps_words: whether the words that led to a call are kept.
-    """
-
-    def __init__(self, usage: Usage, record: Callable[[LogEvent], None], *, keeps_words: bool) -> None:
-        self._usage, self._record, self._keeps_words = usage, record, keeps_words
-        self._server = usage.host.name
-        self._tokens: LRUCache[bytes, int] = LRUCache(_N_TOKENS)
-        self._lists: dict[int, tuple[Decision, int]] = {}
-        """Decisions that lists were made by, and how many, by the decision's identity."""
-
-    def called(self, call: ToolCalled, session: str, n_turns: int, words: str) -> None:
-        """Record a call of a tool that its caller may use; a name of anything else is nobody's to keep."""
-        if call.name not in call.decision.permitted_names:
-            return
-        upstream, version = self._usage.source_of(call.decision.catalog, call.name)
-        words = words if self._keeps_words else ""
-        made = (_now_ms(), self._server, call.name, upstream, version, session, n_turns)
-        self._record(Call(*made, call.ok, 1000 * call.seconds, call.revision, self._usage.subject(), words))
-
-    def sought(self, words: str, n_found: int, session: str) -> None:
-        """Record a search, and whether it found anything."""
-        words = words if self._keeps_words else ""
-        self._record(Search(_now_ms(), self._server, n_found, session, self._usage.subject(), words))
-
-    def listed(self, decision: Decision) -> None:
-        """Count a list; the tools in it are recorded by `record_lists`, since there may be thousands."""
-        _, n = self._lists.get(id(decision), (decision, 0))
-        if n or len(self._lists) < _N_DECISIONS:
-            self._lists[id(decision)] = decision, n + 1
-
-    async def record_lists(self) -> None:
-        """Record how often each tool was listed since the last time, in turns with the event loop (law L7)."""
-        lists, self._lists = self._lists, {}
-        shown: dict[str, tuple[Catalog, int, int]] = {}
-        for decision, n in lists.values():
-            catalog = decision.catalog
-            async for i in in_turns(decision.visible):
-                name = catalog.entries[i].name
-                shown[name] = catalog, i, n + (shown[name][2] if name in shown else 0)
-        now_ms = _now_ms()
-        async for name, (catalog, i, n_lists) in in_turns(shown.items()):
-            upstream, _ = self._usage.source_of(catalog, name)
-            self._record(Listed(now_ms, self._server, name, upstream, n_lists, self._n_tokens(catalog, i)))
-
-    def _n_tokens(self, catalog: Catalog, i: int) -> int:
-        stamp = catalog.entries[i].stamp
-        n_tokens = self._tokens.get(stamp)
-        if n_tokens is None:
-            n_tokens = self._tokens[stamp] = self._usage.tokens_of(catalog, i)
-        return n_tokens
 
 
 def _now_ms() -> int:

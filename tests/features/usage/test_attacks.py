@@ -43,14 +43,14 @@ class TestFlood:
         server = office(tmp_path)
         async with serving(server) as client:
             before = await told(client, top_k=1), await told(client, "sign", top_k=1)
-            logged(tmp_path, *[call("post", QUERY)] * 30_000)
+            logged(tmp_path, *[call("post", QUERY)] * 3_000)
             await learned(server)
             after = await told(client, top_k=1), await told(client, "sign", top_k=1)
         assert [answer["ranked"] for answer in before] == [answer["ranked"] for answer in after]
 
     async def test_calls_of_others_stay_and_teach(self, tmp_path: Path) -> None:
         logged(tmp_path, call("sign", MAILBOX, "other"), rows=1_000)
-        logged(tmp_path, *[call("post")] * 20_000, rows=1_000)
+        logged(tmp_path, *[call("post")] * 5_000, rows=1_000)
         server = office(tmp_path)
         async with serving(server) as client:
             await told(client)

@@ -80,8 +80,7 @@ async def using(server: AgentServer, client: Client[Any]) -> None:
 
 
 class TestSubjects:
-    @pytest.mark.parametrize("mode", ["legacy", "auto"])
-    @pytest.mark.parametrize("subject", ["bert", ""], ids=["another", "nobody"])
+    @pytest.mark.parametrize(("mode", "subject"), [("legacy", "bert"), ("auto", "")], ids=["another", "nobody"])
     async def test_what_one_did_moves_nothing_of_anothers_by_a_byte(
         self, tmp_path: Path, mode: str, subject: str
     ) -> None:
@@ -115,8 +114,7 @@ class TestSubjects:
 
 
 class TestDenied:
-    @pytest.mark.parametrize("search", ["on", "off"])
-    @pytest.mark.parametrize("mode", ["legacy", "auto"])
+    @pytest.mark.parametrize(("mode", "search"), [("legacy", "on"), ("auto", "off")])
     async def test_what_others_did_with_a_tool_tells_who_may_not_use_it_nothing(
         self, tmp_path: Path, mode: str, search: str
     ) -> None:

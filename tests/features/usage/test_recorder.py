@@ -12,7 +12,8 @@ from mcp_types import PaginatedRequestParams
 
 from agent_utilities import AgentServer, selection_headers, selection_meta
 from agent_utilities.features.usage import feature as recorder_module
-from agent_utilities.features.usage.feature import Recorder
+from agent_utilities.features.usage.feature import Usage
+from agent_utilities.usage.log import UsageLog
 from agent_utilities.usage.model import Call, Event, Listed, Search
 from tests.every import every
 from tests.mcp.servers import log_server, over_http
@@ -24,18 +25,15 @@ pytestmark = pytest.mark.anyio
 @asynccontextmanager
 async def recorded(
     server: AgentServer, headers: dict[str, str] | None = None, *, mode: str = "auto", keeps_words: bool = True
-) -> AsyncIterator[tuple[Client[Any], list[Event], Recorder]]:
+) -> AsyncIterator[tuple[Client[Any], list[Event]]]:
     """A client of a server, and what is recorded of what it asks."""
     events: list[Event] = []
-    recorder = recorder_of(server, events, keeps_words=keeps_words)
-    usage_of(server)._recorder = recorder
     app, client = over_http(server, headers=headers, mode=mode)
-    async with app.router.lifespan_context(app), client:
-        yield client, events, recorder
-
-
-def recorder_of(server: AgentServer, events: list[Event], *, keeps_words: bool = True) -> Recorder:
-    return Recorder(usage_of(server), events.append, keeps_words=keeps_words)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Usage, "mode", "words" if keeps_words else "counts")
+        patch.setattr(UsageLog, "record", lambda _, event: events.append(event))
+        async with app.router.lifespan_context(app), client:
+            yield client, events
 
 
 async def list_tools(client: Client[Any], **selection: Any) -> None:
@@ -49,7 +47,7 @@ def calls(events: list[Event]) -> list[Call]:
 
 
 async def test_a_call_is_recorded_without_its_arguments_and_result() -> None:
-    async with recorded(log_server()) as (client, events, _):
+    async with recorded(log_server()) as (client, events):
         await client.call_tool("tail_log", {"path": "/home/anna/private.log"})
     (call,) = calls(events)
     assert (call.server, call.tool, call.upstream, call.ok) == ("logs", "tail_log", "", True)
@@ -63,7 +61,7 @@ async def test_a_call_that_fails_is_recorded_as_such() -> None:
     def broken() -> str:
         raise ValueError("sk-secret")
 
-    async with recorded(server) as (client, events, _):
+    async with recorded(server) as (client, events):
         await client.call_tool("broken", raise_on_error=False)
     assert [(call.tool, call.ok) for call in calls(events)] == [("broken", False)]
     assert "sk-secret" not in repr(events)
@@ -71,13 +69,13 @@ async def test_a_call_that_fails_is_recorded_as_such() -> None:
 
 @every("name", ["delete_log", "sk-live-51H8xXyZ", "tool_search"])
 async def test_a_name_that_the_caller_may_not_use_or_that_is_none_is_not_recorded(name: str) -> None:
-    async with recorded(log_server(), selection_headers(disabled_tools=["delete_log"])) as (client, events, _):
+    async with recorded(log_server(), selection_headers(disabled_tools=["delete_log"])) as (client, events):
         await client.call_tool(name, raise_on_error=False)
     assert calls(events) == []
 
 
 async def test_calls_of_one_session_share_a_name_that_is_not_the_protocols() -> None:
-    async with recorded(log_server(), mode="legacy") as (client, events, _):
+    async with recorded(log_server(), mode="legacy") as (client, events):
         await client.call_tool("tail_log")
         await client.call_tool("rotate_log")
         session_id = client.transport.get_session_id()
@@ -88,30 +86,28 @@ async def test_calls_of_one_session_share_a_name_that_is_not_the_protocols() -> 
 
 
 async def test_two_sessions_have_two_names() -> None:
-    server = log_server()
-    events: list[Event] = []
-    usage_of(server)._recorder = recorder_of(server, events)
+    server, names = log_server(), set()
     for _ in range(2):
-        app, client = over_http(server, mode="legacy")
-        async with app.router.lifespan_context(app), client:
+        async with recorded(server, mode="legacy") as (client, events):
             await client.call_tool("tail_log")
-    assert len({call.session for call in calls(events)}) == 2
+        names |= {call.session for call in calls(events)}
+    assert len(names) == 2
 
 
 async def test_a_request_that_stands_alone_is_of_no_session() -> None:
-    async with recorded(log_server()) as (client, events, _):
+    async with recorded(log_server()) as (client, events):
         await client.call_tool("tail_log")
     assert [(call.session, call.turn) for call in calls(events)] == [("", 0)]
 
 
 async def test_a_call_has_the_words_that_came_with_it() -> None:
-    async with recorded(log_server(), selection_headers(query="what went wrong")) as (client, events, _):
+    async with recorded(log_server(), selection_headers(query="what went wrong")) as (client, events):
         await client.call_tool("tail_log")
     assert [call.request for call in calls(events)] == ["what went wrong"]
 
 
 async def test_a_call_of_a_session_has_the_words_of_its_turn() -> None:
-    async with recorded(log_server(), mode="legacy") as (client, events, _):
+    async with recorded(log_server(), mode="legacy") as (client, events):
         for query, tool in (("what went wrong", "tail_log"), ("make room", "rotate_log"), ("", "tail_log")):
             if query:
                 await list_tools(client, query=query)
@@ -125,7 +121,7 @@ async def test_a_call_of_a_session_has_the_words_of_its_turn() -> None:
 
 async def test_a_call_of_a_tool_that_a_search_found_has_the_searchs_words() -> None:
     server = log_server(environ={"MCP_TOOL_SEARCH": "on"})
-    async with recorded(server, mode="legacy") as (client, events, _):
+    async with recorded(server, mode="legacy") as (client, events):
         await client.call_tool("tool_search", {"query": "rotate"})
         await client.call_tool("rotate_log")
         await client.call_tool("tail_log")
@@ -133,7 +129,7 @@ async def test_a_call_of_a_tool_that_a_search_found_has_the_searchs_words() -> N
 
 
 async def test_a_search_is_recorded_with_how_many_it_found() -> None:
-    async with recorded(log_server(environ={"MCP_TOOL_SEARCH": "on"}), mode="legacy") as (client, events, _):
+    async with recorded(log_server(environ={"MCP_TOOL_SEARCH": "on"}), mode="legacy") as (client, events):
         await client.call_tool("tool_search", {"query": "rotate"})
         await client.call_tool("tool_search", {"query": "quarkxyz"})
     found = [(event.request, event.n_found) for event in events if isinstance(event, Search)]
@@ -141,30 +137,31 @@ async def test_a_search_is_recorded_with_how_many_it_found() -> None:
 
 
 async def test_tools_asked_for_by_name_are_no_search() -> None:
-    async with recorded(log_server(environ={"MCP_TOOL_SEARCH": "on"}), mode="legacy") as (client, events, _):
+    async with recorded(log_server(environ={"MCP_TOOL_SEARCH": "on"}), mode="legacy") as (client, events):
         await client.call_tool("tool_search", {"query": "select:rotate_log"})
-    assert events == []
+    assert [event for event in events if isinstance(event, Search)] == []
 
 
 async def test_no_words_are_recorded_where_only_counts_are_kept() -> None:
     headers = selection_headers(query="what went wrong")
-    async with recorded(log_server(), headers, keeps_words=False) as (client, events, _):
+    async with recorded(log_server(), headers, keeps_words=False) as (client, events):
         await client.call_tool("tail_log")
     assert [call.request for call in calls(events)] == [""]
 
 
 async def test_words_that_the_operator_gave_once_for_all_are_nobodys() -> None:
-    async with recorded(log_server(environ={"MCP_QUERY": "logs"})) as (client, events, _):
+    async with recorded(log_server(environ={"MCP_QUERY": "logs"})) as (client, events):
         await client.call_tool("tail_log")
     assert [call.request for call in calls(events)] == [""]
 
 
 async def test_lists_are_counted_by_tool_with_what_each_costs() -> None:
-    async with recorded(log_server(), selection_headers(tools=["tail_log"])) as (client, events, recorder):
+    server = log_server()
+    async with recorded(server, selection_headers(tools=["tail_log"])) as (client, events):
         await client.list_tools_mcp()
         await client.list_tools_mcp()
-        await recorder.record_lists()
-        await recorder.record_lists()
+        await usage_of(server).record_lists()
+        await usage_of(server).record_lists()
     (listed,) = [event for event in events if isinstance(event, Listed)]
     assert (listed.tool, listed.n_lists) == ("tail_log", 2)
     assert 10 < listed.n_tokens < 100
@@ -172,16 +169,17 @@ async def test_lists_are_counted_by_tool_with_what_each_costs() -> None:
 
 async def test_no_more_different_lists_are_counted_at_once_than_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recorder_module, "_N_DECISIONS", 64)
-    async with recorded(log_server(), selection_headers(tools=["tail_log"])) as (client, events, recorder):
+    server = log_server()
+    async with recorded(server, selection_headers(tools=["tail_log"])) as (client, events):
         for number in range(70):
             await list_tools(client, query=f"words {number}")
-        await recorder.record_lists()
+        await usage_of(server).record_lists()
     assert [event.n_lists for event in events if isinstance(event, Listed)] == [64]
 
 
 async def test_a_lists_words_are_recorded_once_a_turn_with_how_many_tools_answer() -> None:
     environ = {"MCP_GRAPH": "embedded", "MCP_RANKER": "lexical", "MCP_GRAPH_DEADLINE_MS": "60000"}
-    async with recorded(log_server(environ=environ), mode="legacy") as (client, events, _):
+    async with recorded(log_server(environ=environ), mode="legacy") as (client, events):
         for query in ("tail", "tail", "quarkxyz"):
             await list_tools(client, query=query)
     found = [(event.request, event.n_found) for event in events if isinstance(event, Search)]

@@ -23,7 +23,7 @@ async def test_a_stop_at_any_step_of_learning_loses_nothing_and_hangs_nowhere(tm
     never_retrieved: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: never_retrieved.append(context))
     n_calls = 0
-    for n_steps in (0, 2, 8, 21, 55, 144):
+    for n_steps in (0, 8, 55):
         server = office(tmp_path)
         async with asyncio.timeout(_LIMIT_S), serving(server) as client:
             await told(client, f"bring letter {n_steps}")
