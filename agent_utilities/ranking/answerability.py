@@ -14,43 +14,82 @@ from agent_utilities.ranking.arrays import NDArray, Places, Scores, Vectors, np,
 from agent_utilities.ranking.scoring import N_DECIMALS
 
 CENTRING = 0.5
+"""Of the catalog's mean vector, what is taken out: what all tools have in common tells nothing."""
+N_NEIGHBOURS = 8
+"""A tool's text is held against the eighth nearest other tool: nearer ones may do the same under another name."""
+OWN_QUANTILE = 0.05
+FOREIGN_SPREADS = 1.7
+COVERAGE_SPREADS = 3.0
+PART_SPREADS = 7.0
+"""How much more evidence one part of a request must give than the whole: of many that no tool need answer, some part
+happens to lie near a tool."""
 _LEAST_LENGTH = 1e-3
+_N_NEAREST_UNANSWERABLE = 16
+_N_SAMPLE_CELLS = 4_000_000
+_N_SAMPLE = 256
+_LEAST_SPREAD = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Nearness:
-    """How near each tool is to requests.
+class Answerability:
+    """What the permitted tools' vectors say of a request: how near each tool is, and whether it is theirs to answer.
 
     Args:
         vectors: (n_documents, n_dimensions), of unit length, one for each different document, so that equal tools
             are equally near to the last bit.
         rows: (n_tools,) the place of each tool's document in them, or None where no two are equal.
-        mean: (n_dimensions,) half the mean vector: what all tools of the catalog have in common tells nothing.
+        mean: (n_dimensions,) half the mean vector.
         scale: (n_documents,) that makes the vectors less that half unit length again.
+        unanswerable: (n, n_dimensions) vectors of requests that no tool need answer.
+        spread: how far the evidence of such requests scatters downward from their median, on this catalog and by this
+            model: the unit of what words add, so that no model's scale is built in.
+        cut: the least evidence that claims anything.
     """
 
     vectors: Vectors
     rows: Places | None
     mean: NDArray[np.float32]
     scale: NDArray[np.float32]
+    unanswerable: Vectors
+    spread: float
+    cut: float
 
     @classmethod
-    def of(cls, vectors: Vectors, documents: Sequence[ToolDocument]) -> Nearness:
+    def of_catalog(cls, vectors: Vectors, documents: Sequence[ToolDocument], unanswerable: Vectors) -> Answerability:
         """Return it for a catalog, from the vectors of its different documents, in order of their first place."""
         if len(vectors) == len(documents):
-            return cls._centred(vectors, None)
+            return cls.of(vectors, None, unanswerable)
         row_of = {document: row for row, document in enumerate(dict.fromkeys(documents))}
-        return cls._centred(vectors, np.array([row_of[document] for document in documents], dtype=np.intp))
+        return cls.of(vectors, np.array([row_of[document] for document in documents], dtype=np.intp), unanswerable)
 
     @classmethod
-    def _centred(cls, vectors: Vectors, rows: Places | None) -> Nearness:
+    def of(cls, vectors: Vectors, rows: Places | None, unanswerable: Vectors) -> Answerability:
+        """Return it for the tools of a catalog, or of a part of one.
+
+        The cut is the higher of two estimates, made to lose one request in a hundred that the tools do answer. The
+        unanswerable requests' median evidence and 1.7 spreads: only the lower half of them tells the spread, since a
+        catalog may well answer some. And what 19 of 20 tools' own vectors reach against the eighth nearest other tool:
+        in a catalog about one thing whatever is asked of it is near to many tools.
+        """
         mean = CENTRING * vectors.mean(axis=0)
         squares = np.einsum("ij,ij->i", vectors, vectors) - 2 * (vectors @ mean) + mean @ mean
-        return cls(vectors, rows, mean, 1 / np.maximum(np.sqrt(np.maximum(squares, 0)), _LEAST_LENGTH))
+        with single_blas_thread():
+            nearest = (unanswerable @ vectors.T).max(axis=1)
+            among_themselves = unanswerable @ unanswerable.T
+        np.fill_diagonal(among_themselves, -np.inf)
+        foreign = nearest - _mean_of_nearest(among_themselves)
+        median = float(np.median(foreign))
+        below = foreign[foreign <= median] - median
+        spread = max(_LEAST_SPREAD, float(np.sqrt(np.mean(below * below))))
+        cut = median + FOREIGN_SPREADS * spread
+        if len(vectors) > N_NEIGHBOURS:
+            cut = max(cut, float(np.quantile(_evidence_of_own(vectors, unanswerable), OWN_QUANTILE)))
+        scale = 1 / np.maximum(np.sqrt(np.maximum(squares, 0)), _LEAST_LENGTH)
+        return cls(vectors, rows, mean, scale, unanswerable, round(spread, N_DECIMALS), round(cut, N_DECIMALS))
 
     @property
     def n_bytes(self) -> int:
-        """What the arrays take."""
+        """What the arrays take that are its own."""
         rows = 0 if self.rows is None else self.rows.nbytes
         return self.vectors.nbytes + self.scale.nbytes + self.mean.nbytes + rows
 
@@ -58,16 +97,16 @@ class Nearness:
         """Return the vectors of some of the tools: (n, n_dimensions)."""
         return self.vectors[places if self.rows is None else self.rows[places]]
 
-    def within(self, places: Places) -> Nearness:
+    def within(self, places: Places) -> Answerability:
         """Return it for the tools at some places, ascending, as a catalog of them alone would have it."""
         if self.rows is None:
-            return self._centred(self.vectors[places], None)
+            return self.of(self.vectors[places], None, self.unanswerable)
         old_rows, firsts, rows = np.unique(self.rows[places], return_index=True, return_inverse=True)
         order = np.argsort(firsts)
         vectors = self.vectors[old_rows[order]]
-        return self._centred(vectors, None if len(old_rows) == len(places) else np.argsort(order)[rows])
+        return self.of(vectors, None if len(old_rows) == len(places) else np.argsort(order)[rows], self.unanswerable)
 
-    def to(self, queries: Vectors) -> tuple[Vectors, Vectors]:
+    def cosines(self, queries: Vectors) -> tuple[Vectors, Vectors]:
         """Return the cosines of texts to the tools, as they are, and less what all tools have in common.
 
         Args:
@@ -81,69 +120,6 @@ class Nearness:
         centred = cosines - (queries @ self.mean)[:, None]
         centred *= self.scale
         return (cosines, centred) if self.rows is None else (cosines[:, self.rows], centred[:, self.rows])
-
-
-N_NEIGHBOURS = 8
-"""A tool's text is held against the eighth nearest other tool: nearer ones may do the same under another name."""
-OWN_QUANTILE = 0.05
-FOREIGN_SPREADS = 1.7
-COVERAGE_SPREADS = 3.0
-PART_SPREADS = 7.0
-"""How much more evidence one part of a request must give than the whole: of many that no tool need answer, some part
-happens to lie near a tool."""
-_N_NEAREST_UNANSWERABLE = 16
-_N_SAMPLE_CELLS = 4_000_000
-_N_SAMPLE = 256
-_LEAST_SPREAD = 1e-6
-
-
-@dataclass(frozen=True, eq=False)
-class Answerability:
-    """What the permitted tools' vectors say of whether a request is theirs to answer.
-
-    Args:
-        nearness: the tools' vectors.
-        unanswerable: (n, n_dimensions) vectors of requests that no tool need answer.
-        spread: how far the evidence of such requests scatters downward from their median, on this catalog and by this
-            model: the unit of what words add, so that no model's scale is built in.
-        cut: the least evidence that claims anything.
-    """
-
-    nearness: Nearness
-    unanswerable: Vectors
-    spread: float
-    cut: float
-
-    @classmethod
-    def of(cls, nearness: Nearness, unanswerable: Vectors) -> Answerability:
-        """Return it for the tools of a catalog, or of a part of one.
-
-        The cut is the higher of two estimates, made to lose one request in a hundred that the tools do answer. The
-        unanswerable requests' median evidence and 1.7 spreads: only the lower half of them tells the spread, since a
-        catalog may well answer some. And what 19 of 20 tools' own vectors reach against the eighth nearest other tool:
-        in a catalog about one thing whatever is asked of it is near to many tools.
-        """
-        with single_blas_thread():
-            nearest = (unanswerable @ nearness.vectors.T).max(axis=1)
-            among_themselves = unanswerable @ unanswerable.T
-        np.fill_diagonal(among_themselves, -np.inf)
-        foreign = nearest - _mean_of_nearest(among_themselves)
-        median = float(np.median(foreign))
-        below = foreign[foreign <= median] - median
-        spread = max(_LEAST_SPREAD, float(np.sqrt(np.mean(below * below))))
-        cut = median + FOREIGN_SPREADS * spread
-        if len(nearness.vectors) > N_NEIGHBOURS:
-            cut = max(cut, float(np.quantile(_evidence_of_own(nearness.vectors, unanswerable), OWN_QUANTILE)))
-        return cls(nearness, unanswerable, round(spread, N_DECIMALS), round(cut, N_DECIMALS))
-
-    @property
-    def n_bytes(self) -> int:
-        """What the arrays take that are its own."""
-        return self.nearness.n_bytes
-
-    def within(self, places: Places) -> Answerability:
-        """Return it for the tools at some places, ascending, as a catalog of them alone would have it."""
-        return Answerability.of(self.nearness.within(places), self.unanswerable)
 
     def evidence(self, queries: Vectors, cosines: Vectors, coverage: Vectors | float) -> float:
         """Return how well a request is answered, to be held against the cut: by the whole, or clearly by a part of it.

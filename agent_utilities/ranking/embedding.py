@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.errors import RankerError
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from agent_utilities.ranking.vector_store import VectorStore
 
 
-TextRole = Literal["document", "query"]
-"""Some models read what is searched otherwise than what it is searched for."""
+TextRole = Literal["document", "query", "request"]
+"""Some models read what is searched otherwise than what it is searched for. A request is a query that somebody waits
+for: what takes longer than they would wait is given up."""
 
 _REQUESTS_BYTES = 4 << 20
 """What the vectors of requests may take: some 1,000 requests of two parts."""
@@ -51,19 +52,6 @@ class Provider(Protocol):
 
         Raises:
             RankerError: it can't.
-        """
-        ...
-
-
-@runtime_checkable
-class RequestProvider(Protocol):
-    """A provider that takes less time for texts that somebody waits for than for those that are indexed."""
-
-    def embed_request(self, texts: Sequence[str]) -> Vectors:
-        """Return one vector a text of a request, in order: (n_texts, n_dimensions).
-
-        Raises:
-            RankerError: it can't, in the time that there is.
         """
         ...
 
@@ -131,11 +119,7 @@ class Embedder:
         with self._lock:
             vectors = self._requests.get(key)
         if vectors is None:
-            provider = self.provider
-            if isinstance(provider, RequestProvider):
-                vectors = self._checked(provider.embed_request(texts), texts)
-            else:
-                vectors = self._checked(provider.embed(texts, "query"), texts)
+            vectors = self._checked(self.provider.embed(texts, "request"), texts)
             with self._lock:
                 self._requests.keep(key, vectors)
         return vectors

@@ -58,28 +58,19 @@ class Endpoint:
         """Until when it is left alone, on its clock, and why. One value, since several threads ask."""
 
     def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
-        """Return one vector a text, in order, in the time that indexing may take.
+        """Return one vector a text, in order: those of a request together in the time that it waits, others by batches.
 
         Raises:
             RankerError: the endpoint is down, slow, refuses, or answers nonsense; or did so a moment ago.
         """
-        n_waits = 1 + len(texts) // _N_AT_A_TIME
-        return self._embed(texts, self._indexing_timeout_s, n_waits * self._indexing_timeout_s)
-
-    def embed_request(self, texts: Sequence[str]) -> Vectors:
-        """Return one vector a text of a request, in order, in the time that a request waits.
-
-        Raises:
-            RankerError: as for `embed`.
-        """
-        return self._embed(texts, self._request_timeout_s, self._request_timeout_s)
-
-    def _embed(self, texts: Sequence[str], timeout_s: float, total_s: float) -> Vectors:
         rests_until_s, cause = self._rests_until
         if self._clock() < rests_until_s:
             raise RankerError(cause)
+        timeout_s, n_waits = self._indexing_timeout_s, 1 + len(texts) // _N_AT_A_TIME
+        if role == "request":
+            timeout_s, n_waits = self._request_timeout_s, 1
         vectors: list[Any] = []
-        until_s = self._clock() + total_s
+        until_s = self._clock() + n_waits * timeout_s
         for start in range(0, len(texts), _N_AT_A_TIME):
             some = [text[:_N_CHARACTERS] for text in texts[start : start + _N_AT_A_TIME]]
             vectors += self._post(some, min(timeout_s, until_s - self._clock()))

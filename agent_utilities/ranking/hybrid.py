@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.errors import RankerError
-from agent_utilities.ranking.answerability import Answerability, Nearness
+from agent_utilities.ranking.answerability import Answerability
 from agent_utilities.ranking.arrays import NDArray, Places, Scores, Vectors, np
 from agent_utilities.ranking.base import Index, Ranking
 from agent_utilities.ranking.embedding import (
@@ -82,7 +82,7 @@ class HybridView:
         lexical = self.lexical
         terms = [lexical.terms(text) for text in texts]
         word_scores = [lexical.scores(text_terms) for text_terms in terms]
-        plain, centred = self.answerability.nearness.to(vectors)
+        plain, centred = self.answerability.cosines(vectors)
         evidence = self.answerability.evidence(vectors, plain, self._coverage(terms, word_scores))
         gains = self._gains(vectors, centred)
         fused = self._fuse(texts, centred, word_scores)
@@ -148,7 +148,7 @@ class HybridView:
             return None
         past = self.learned.within(learned)
         nearness = past.cosines(vectors)
-        gains = past.gains(vectors, nearness, self.answerability.nearness)
+        gains = past.gains(vectors, nearness, self.answerability.mean)
         return places, _with_best_part(gains - cosines[:, places]), float(nearness[0].max())
 
 
@@ -196,7 +196,7 @@ class HybridRanker:
         except RankerError as error:
             return self._lexical.index(documents, self._notice.failed(str(error)))
         self._notice.worked()
-        answerability = Answerability.of(Nearness.of(vectors, documents), unanswerable)
+        answerability = Answerability.of_catalog(vectors, documents, unanswerable)
         return HybridIndex(
             self._lexical.index(documents),
             Views(answerability, len(documents), answerability.within),
@@ -286,9 +286,8 @@ class HybridIndex:
         if lexical.past is None:
             return replace(self, lexical=lexical, learned=None)
         whole = self.views.of(None)
-        texts = whole.nearness.of_tools(past.places)
         try:
-            vectors = PastVectors.of(past, texts, self.embedder, whole.unanswerable)
+            vectors = PastVectors.of(past, whole.of_tools(past.places), self.embedder, whole.unanswerable)
         except RankerError as error:
             raise RankerError(self.learning_notice.failed(str(error))) from None
         self.learning_notice.worked()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_utilities.errors import InputError
+from agent_utilities.errors import InputError, RankerError
+from agent_utilities.ranking.arrays import Vectors, np
 from agent_utilities.ranking.base import Ranker
-from agent_utilities.ranking.embedding import Provider
+from agent_utilities.ranking.embedding import Provider, TextRole
 
 if TYPE_CHECKING:
     from agent_utilities.ranking.hybrid import HybridRanker
@@ -76,10 +79,38 @@ def open_provider(text: str) -> Provider:
 
         return MiniLM()
     if name == "fastembed":
-        from agent_utilities.ranking.fastembed import FastEmbed
-
-        return FastEmbed(model) if model else FastEmbed()
+        return FastEmbed(model or FASTEMBED_MODEL)
     from agent_utilities.ranking.endpoint import Endpoint
 
     url, _, model = text.partition("#")
     return Endpoint(url, model)
+
+
+FASTEMBED_MODEL = "BAAI/bge-small-en-v1.5"
+
+
+class FastEmbed:
+    """A model of the `fastembed` library, on ONNX, that is downloaded once; without a network it tries for 39 s.
+
+    Raises:
+        RankerError: fastembed is absent, knows no such model, or can't have it.
+    """
+
+    claim_distance: float = 0.0
+
+    def __init__(self, model: str) -> None:
+        self.name = f"fastembed:{model}"
+        try:
+            self._model = import_module("fastembed").TextEmbedding(model_name=model)
+        except ImportError:
+            raise RankerError("fastembed is absent; install agent-utilities[fastembed]") from None
+        except Exception as error:  # whatever a download raises
+            raise RankerError(f"{model!r} can't be loaded: {error}") from None
+
+    def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
+        """Return one vector a text, in order."""
+        embed = self._model.passage_embed if role == "document" else self._model.query_embed
+        try:
+            return np.array(list(embed(list(texts))), dtype=np.float32)
+        except Exception as error:  # whatever the runtime raises
+            raise RankerError(f"{self.name!r} can't embed: {error}") from None

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from agent_utilities.errors import RankerError
 from agent_utilities.ranking.arrays import NDArray, Places, Scores, Vectors, np, single_blas_thread, unit_vectors
 from agent_utilities.ranking.embedding import Embedder
 from agent_utilities.ranking.terms import Postings, TermWeights, count_terms
-
-if TYPE_CHECKING:
-    from agent_utilities.ranking.answerability import Nearness
 
 N_REQUESTS = 20
 """The most that count of one tool, the newest."""
@@ -167,7 +163,7 @@ class PastVectors:
         with single_blas_thread():
             return queries @ self.blended.T
 
-    def gains(self, queries: Vectors, cosines: Vectors, nearness: Nearness) -> Vectors:
+    def gains(self, queries: Vectors, cosines: Vectors, mean: NDArray[np.float32]) -> Vectors:
         """Return how much nearer requests are for what was asked before: (n_texts, n_learned).
 
         To be taken from it is how near they are to the tool's own text.
@@ -175,9 +171,8 @@ class PastVectors:
         Args:
             queries: (n_texts, n_dimensions) of the whole request first, then of its parts.
             cosines: as `cosines` gives them.
-            nearness: of the permitted tools, whose mean is taken out as it is of theirs.
+            mean: (n_dimensions,) what is taken out of the permitted tools' vectors, and of these alike.
         """
-        mean = nearness.mean
         with single_blas_thread():
             squares = 1 - 2 * (self.blended @ mean) + mean @ mean
             particular = unit_vectors(queries - self.common) @ self.subjects.T

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from agent_utilities.catalog.document import ToolDocument
-from agent_utilities.ranking.answerability import Answerability, Nearness
+from agent_utilities.ranking.answerability import Answerability
 from agent_utilities.ranking.lexical import LEAST_CUT, LexicalRanker
 
 N_DIMENSIONS = 64
@@ -24,12 +24,11 @@ def unit(vectors: np.ndarray) -> np.ndarray:
 def answerability(vectors: np.ndarray, common: float = 0.0) -> Answerability:
     """Return that of tools by a model which lets all texts have something in common."""
     tools = [ToolDocument(f"tool{place}") for place in range(len(vectors))]
-    nearness = Nearness.of(unit(vectors + common * THEME), tools)
-    return Answerability.of(nearness, unit(UNANSWERABLE + common * THEME))
+    return Answerability.of_catalog(unit(vectors + common * THEME), tools, unit(UNANSWERABLE + common * THEME))
 
 
 def evidence(of: Answerability, request: np.ndarray) -> float:
-    return of.evidence(request[None, :], of.nearness.to(request[None, :])[0], 0.0)
+    return of.evidence(request[None, :], of.cosines(request[None, :])[0], 0.0)
 
 
 class TestVectors:

@@ -67,14 +67,14 @@ class TestEndpoint:
     def test_a_slow_one_is_given_up(self, endpoint, server):
         server.fault = "slow"
         with pytest.raises(RankerError, match="can't be asked"):
-            endpoint.embed_request(["a"])
+            endpoint.embed(["a"], "request")
 
     def test_one_whose_answer_has_no_end_is_given_up(self, server):
         server.fault = "long"
         seconds = count()
         endpoint = Endpoint(server.url, "tiny", request_timeout_s=10, clock=lambda: float(next(seconds)))
         with pytest.raises(RankerError, match="the answer takes too long"):
-            endpoint.embed_request(["a"])
+            endpoint.embed(["a"], "request")
         endpoint.close()
 
     def test_one_that_is_down_is_said(self):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from agent_utilities.catalog.document import ToolDocument
-from agent_utilities.ranking.answerability import Answerability, Nearness
+from agent_utilities.ranking.answerability import Answerability
 from agent_utilities.ranking.hybrid import HybridView
 from agent_utilities.ranking.lexical import LexicalRanker
 from agent_utilities.ranking.traits import kinds_of_tools
@@ -28,7 +28,10 @@ def rank(
     view = HybridView(
         lexical=LexicalRanker().index(catalog).view(None),
         answerability=Answerability(
-            Nearness(axes, None, mean=np.zeros(4, dtype=np.float32), scale=np.ones(4, dtype=np.float32)),
+            axes,
+            rows=None,
+            mean=np.zeros(4, dtype=np.float32),
+            scale=np.ones(4, dtype=np.float32),
             unanswerable=np.array([unanswerable, *np.zeros((3, 4))], dtype=np.float32),
             spread=0.1,
             cut=cut,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -29,9 +30,13 @@ TRIGGER_VECTORS = np.array([[0.0, 1.0]], dtype=np.float32)
 
 def by_hash(texts: tuple[str, ...] | list[str]) -> np.ndarray:
     """Return vectors that depend on each text alone."""
-    rows = [np.random.default_rng(list(text.encode()) or [0]).standard_normal(16) for text in texts]
-    vectors = np.array(rows, dtype=np.float32)
+    vectors = np.array([hashed(text) for text in texts], dtype=np.float32)
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+@cache
+def hashed(text: str) -> np.ndarray:
+    return np.random.default_rng(list(text.encode()) or [0]).standard_normal(16)
 
 
 def index_of(triggers: dict[str, tuple[str, ...]]) -> TriggerIndex:

@@ -10,9 +10,10 @@ import pytest
 
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.ranking import arrays
-from agent_utilities.ranking.answerability import Nearness
+from agent_utilities.ranking.answerability import Answerability
 from agent_utilities.ranking.arrays import single_blas_thread
 from agent_utilities.ranking.embedding import Embedder, document_vectors
+from agent_utilities.ranking.examples import UNANSWERABLE
 from agent_utilities.ranking.minilm import _gelu
 from tests.ranking.catalogs import TOOLS, Concepts
 
@@ -41,12 +42,13 @@ class TestDocumentVectors:
             )
 
 
-class TestNearness:
+class TestCosines:
     def test_half_of_what_all_tools_have_in_common_is_taken_out(self):
         for places in [[0, 2, 3, 7], [1, 4], [0, 1, 2, 3, 4, 5, 6, 7]]:
-            vectors = document_vectors(EMBEDDER, TOOLS)
+            vectors, unanswerable = document_vectors(EMBEDDER, TOOLS), EMBEDDER.embed(UNANSWERABLE, "query")
             queries = EMBEDDER.embed_request(["list the newest commits", "read a file"])
-            plain, centred = Nearness.of(vectors, TOOLS).within(np.array(places)).to(queries)
+            whole = Answerability.of_catalog(vectors, TOOLS, unanswerable)
+            plain, centred = whole.within(np.array(places)).cosines(queries)
             permitted = vectors[places]
             assert plain == pytest.approx(queries @ permitted.T, abs=1e-6)
             less_half = unit(permitted - 0.5 * permitted.mean(axis=0))
