@@ -34,7 +34,7 @@ from agent_utilities.upstream.operator.lock import (
 )
 from agent_utilities.upstream.operator.lock_text import change_text, visible
 from agent_utilities.upstream.snapshot_store import SnapshotStore
-from agent_utilities.upstream.supervision.policy import Policy
+from agent_utilities.upstream.supervision.backoff import Policy
 from agent_utilities.upstream.supervision.supervisor import Upstream
 from agent_utilities.upstream.supervision.upstreams import Upstreams, reach
 

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address
-from typing import TypeVar
 
 from agent_utilities.errors import SettingsError
 
@@ -16,7 +15,6 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 _ANY_PORT = -1
 _MAX_PORT = 65535
 _MAX_LENGTH = 260
-_P = TypeVar("_P")
 
 HOST_EXAMPLE = "use a host such as agent.example, agent.example:8001, *.agent.example or *"
 ORIGIN_EXAMPLE = "use an origin such as https://app.example, http://localhost:*, null or *"
@@ -24,26 +22,20 @@ ORIGIN_EXAMPLE = "use an origin such as https://app.example, http://localhost:*,
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A host in lower case, without a trailing dot or brackets, and its port, None where none is given."""
+    """A host in lower case, without a trailing dot or brackets; with a scheme it is a web page's origin.
+
+    Args:
+        port: None where none is given; of an origin the scheme's default one then, if it has one.
+    """
 
     name: str
     port: int | None = None
+    scheme: str = ""
 
     def __str__(self) -> str:
         name = f"[{self.name}]" if ":" in self.name else self.name
-        return name if self.port is None else f"{name}:{self.port}"
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """A web page's origin, its port never None where the scheme has a default one."""
-
-    scheme: str
-    host: Host
-
-    def __str__(self) -> str:
-        is_default = self.host.port == _DEFAULT_PORTS.get(self.scheme)
-        return f"{self.scheme}://{Host(self.host.name) if is_default else self.host}"
+        name = name if self.port in (None, _DEFAULT_PORTS.get(self.scheme)) else f"{name}:{self.port}"
+        return f"{self.scheme}://{name}" if self.scheme else name
 
 
 def is_loopback(name: str) -> bool:
@@ -74,53 +66,45 @@ def read_host(text: str) -> Host | None:
     return Host(name, int(port) if port else None)
 
 
-def read_origin(text: str) -> Origin | None:
+def read_origin(text: str) -> Host | None:
     """Return what an Origin header names, or None where it is none, as `null` is."""
     scheme, separator, authority = text.lower().partition("://")
     host = read_host(authority)
     if not separator or host is None or not _SCHEME.fullmatch(scheme):
         return None
-    return Origin(scheme, _with_port(scheme, host))
-
-
-def _with_port(scheme: str, host: Host) -> Host:
-    return Host(host.name, host.port if host.port is not None else _DEFAULT_PORTS.get(scheme))
+    return Host(host.name, _DEFAULT_PORTS.get(scheme) if host.port is None else host.port, scheme)
 
 
 @dataclass(frozen=True, slots=True)
 class HostPattern:
-    """Hosts that are accepted."""
+    """Hosts, or origins, that are accepted.
+
+    Args:
+        scheme: of origins; `*` for every one, and `null` for the one that browsers hide.
+    """
 
     name: str
     port: int = _ANY_PORT
+    scheme: str = ""
 
     def __str__(self) -> str:
-        return str(Host(self.name, None if self.port == _ANY_PORT else self.port))
+        host = str(Host(self.name, None if self.port == _ANY_PORT else self.port))
+        return self.scheme if self.scheme in ("*", "null") else f"{self.scheme}://{host}" if self.scheme else host
 
-    def fits(self, host: Host) -> bool:
-        """Whether a host is accepted; one without a port has the port of http or https."""
-        is_named = self.name in ("*", host.name)
-        if not is_named and not (self.name.startswith("*.") and host.name.endswith(self.name[1:])):
-            return False
-        ports = _DEFAULT_PORTS.values() if host.port is None else (host.port,)
-        return self.port in (_ANY_PORT, *ports)
+    def fits(self, host: Host | None, text: str = "") -> bool:
+        """Whether a host or an origin is accepted; a host without a port has the port of http or https.
 
-
-@dataclass(frozen=True, slots=True)
-class OriginPattern:
-    """Origins that are accepted; `scheme` is `*` for every one, and `null` for the one that browsers hide."""
-
-    scheme: str
-    host: HostPattern
-
-    def __str__(self) -> str:
-        return self.scheme if self.scheme in ("*", "null") else f"{self.scheme}://{self.host}"
-
-    def fits(self, text: str, origin: Origin | None) -> bool:
-        """Whether an Origin header is accepted, given as it came and as it was read."""
+        Args:
+            host: None where it could not be read.
+            text: an Origin header as it came.
+        """
         if self.scheme in ("*", "null"):
             return self.scheme == "*" or text == "null"
-        return origin is not None and origin.scheme == self.scheme and self.host.fits(origin.host)
+        if host is None or host.scheme != self.scheme:
+            return False
+        is_below = self.name.startswith("*.") and host.name.endswith(self.name[1:])
+        ports = _DEFAULT_PORTS.values() if host.port is None and not host.scheme else (host.port,)
+        return (self.name in ("*", host.name) or is_below) and self.port in (_ANY_PORT, *ports)
 
 
 def read_host_patterns(texts: Iterable[str], source: str) -> tuple[HostPattern, ...]:
@@ -136,7 +120,7 @@ def read_host_patterns(texts: Iterable[str], source: str) -> tuple[HostPattern, 
     return tuple(_each(texts, _host_pattern, "not a host", source, HOST_EXAMPLE))
 
 
-def read_origin_patterns(texts: Iterable[str], source: str) -> tuple[OriginPattern, ...]:
+def read_origin_patterns(texts: Iterable[str], source: str) -> tuple[HostPattern, ...]:
     """Return the patterns in texts such as `https://app.example, http://localhost:*, null, *`; see above.
 
     Raises:
@@ -151,7 +135,9 @@ def bound_host(address: str) -> HostPattern | None:
     return None if is_every else _host_pattern(address.lower())
 
 
-def _each(texts: Iterable[str], read: Callable[[str], _P | None], what: str, source: str, hint: str) -> Iterator[_P]:
+def _each(
+    texts: Iterable[str], read: Callable[[str], HostPattern | None], what: str, source: str, hint: str
+) -> Iterator[HostPattern]:
     for text in (part.strip() for given in texts for part in given.split(",")):
         if text:
             pattern = read(text.lower())
@@ -175,13 +161,12 @@ def _host_pattern(text: str) -> HostPattern | None:
     return HostPattern(name, _ANY_PORT if host.port is None else host.port)
 
 
-def _origin_pattern(text: str) -> OriginPattern | None:
+def _origin_pattern(text: str) -> HostPattern | None:
     if text in ("*", "null"):
-        return OriginPattern(text, HostPattern("*"))
+        return HostPattern("*", scheme=text)
     scheme, separator, authority = text.removesuffix("/").partition("://")
     pattern = _host_pattern(authority)
     if not separator or pattern is None or not _SCHEME.fullmatch(scheme):
         return None
-    if pattern.port == _ANY_PORT and not authority.endswith(":*"):
-        pattern = HostPattern(pattern.name, _DEFAULT_PORTS.get(scheme, _ANY_PORT))
-    return OriginPattern(scheme, pattern)
+    is_default = pattern.port == _ANY_PORT and not authority.endswith(":*")
+    return HostPattern(pattern.name, _DEFAULT_PORTS.get(scheme, _ANY_PORT) if is_default else pattern.port, scheme)

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Generator, Hashable, Iterable
 from concurrent.futures import Future
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -41,6 +41,14 @@ class Deadline:
     def timeout(self) -> asyncio.Timeout:
         """Return a context that raises `TimeoutError` at this deadline."""
         return asyncio.timeout_at(self.until)
+
+    async def wait(self, event: asyncio.Event) -> bool:
+        """Wait for an event until then at most, and say whether it is set."""
+        if not event.is_set():
+            with suppress(TimeoutError):
+                async with self.timeout():
+                    await event.wait()
+        return event.is_set()
 
 
 _K = TypeVar("_K", bound=Hashable)
@@ -147,6 +155,15 @@ async def ended(task: asyncio.Task[Any], within_s: float) -> bool:
     if cancelled is not None:
         raise cancelled
     return task.done()
+
+
+async def is_set(event: asyncio.Event, within_s: float | None) -> bool:
+    """Wait for an event, and say whether it came within so many seconds; for ever where None."""
+    try:
+        async with asyncio.timeout(within_s):
+            return await event.wait()
+    except TimeoutError:
+        return False
 
 
 @asynccontextmanager

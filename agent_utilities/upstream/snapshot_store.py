@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_utilities.runtime.process_io import write_whole
-from agent_utilities.upstream.secrets import secrets_of, without_secrets
 
 if TYPE_CHECKING:
     from agent_utilities.upstream.config import UpstreamConfig
@@ -97,7 +96,7 @@ PARTIAL_LONGEST_S = 3600.0
 class SnapshotStore:
     """One file for each upstream and config digest, shared by processes: each is swapped whole.
 
-    No secret of a config is written: `load` learns what is secret, so an upstream is loaded before it is first saved.
+    What is saved has no secret of a config in it: whoever takes a snapshot leaves them out (`secrets.py`).
     An upstream whose file can't be read counts as never reached, with a warning; its next listing replaces the file.
     Where nothing can be written (a full disk, a folder of somebody else's) snapshots stay in memory: `problem` and one
     warning say so.
@@ -108,22 +107,13 @@ class SnapshotStore:
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = None if folder is None else folder / "1"
-        self._problems: dict[str, str] = {}
+        self.problem = ""
+        """Why the last could not be kept on disk, so that it is in memory only; empty where it could."""
         self._in_memory: dict[str, Snapshot] = {}
-        self._late: set[tuple[str, str]] = set()
-        self._secrets: dict[tuple[str, str], tuple[str, ...]] = {}
-
-    @property
-    def problem(self) -> str:
-        """Why snapshots are in memory only; empty where all are on disk, or are meant to be in memory."""
-        return "; ".join(dict.fromkeys(self._problems.values()))
 
     def load(self, config: UpstreamConfig) -> Snapshot | None:
         """Return what an upstream last listed with this config; None where that is not known."""
         own = config.name, config.digest
-        # The digest holds for any value of a variable: what was secret before may still come back from a process.
-        known = {*self._secrets.get(own, ()), *secrets_of(config)}
-        self._secrets[own] = tuple(sorted(known, key=lambda secret: (-len(secret), secret)))
         in_memory = self._in_memory.get(config.name)
         if in_memory is not None and in_memory.config_digest == config.digest:
             return in_memory
@@ -151,10 +141,10 @@ class SnapshotStore:
             self._write(self.folder, snapshot)
         except (OSError, ValueError) as error:  # ValueError: what can't be written as JSON
             self._in_memory[snapshot.upstream] = snapshot
-            self._tell(snapshot.upstream, f"snapshots are kept in memory only: {error} ({self.folder})")
+            self._tell(error)
             return
         self._in_memory.pop(snapshot.upstream, None)
-        self._problems.pop(snapshot.upstream, None)
+        self.problem = ""
         try:
             _remove_old(self.folder, snapshot.upstream)
         except OSError:  # another process removed what this one looked at, or nothing may be removed: not now, then
@@ -162,34 +152,28 @@ class SnapshotStore:
 
     def is_late(self, config: UpstreamConfig) -> bool:
         """Whether an upstream without a snapshot failed, or came late, when lists waited for it, and is not again."""
-        own = config.name, config.digest
-        if own in self._late or self.folder is None:
-            return own in self._late
         try:
-            return (self.folder / file_name(*own, LATE_SUFFIX)).exists()
+            return (
+                self.folder is not None and (self.folder / file_name(config.name, config.digest, LATE_SUFFIX)).exists()
+            )
         except OSError:
             return False
 
     def note_late(self, config: UpstreamConfig) -> None:
         """Remember that an upstream failed, or came late, until it has a snapshot. Call it in a thread."""
-        own = config.name, config.digest
-        self._late.add(own)
         if self.folder is None:
             return
         try:
             self._make(self.folder)
-            (self.folder / file_name(*own, LATE_SUFFIX)).touch(mode=0o600)
+            (self.folder / file_name(config.name, config.digest, LATE_SUFFIX)).touch(mode=0o600)
             _remove_old(self.folder, config.name)
         except OSError as error:
-            self._tell(config.name, f"snapshots are kept in memory only: {error} ({self.folder})")
+            self._tell(error)
 
     def _write(self, folder: Path, snapshot: Snapshot) -> None:
         own = snapshot.upstream, snapshot.config_digest
-        secrets = self._secrets.get(own)
-        if secrets is None:
-            raise ValueError(f"it is not known what is secret of upstream {snapshot.upstream!r}: load it before")
         self._make(folder)
-        write(folder / file_name(*own), without_secrets(snapshot, secrets))
+        write(folder / file_name(*own), snapshot)
         (folder / file_name(*own, LATE_SUFFIX)).unlink(missing_ok=True)
 
     def _make(self, folder: Path) -> None:
@@ -204,10 +188,10 @@ class SnapshotStore:
         if user not in (0, owner):
             raise PermissionError(f"the folder belongs to user {owner}, not to {user}")
 
-    def _tell(self, upstream: str, problem: str) -> None:
-        if problem not in self._problems.values():
-            logger.warning("%s", problem)
-        self._problems[upstream] = problem
+    def _tell(self, error: Exception) -> None:
+        before, self.problem = self.problem, f"snapshots are kept in memory only: {error} ({self.folder})"
+        if self.problem != before:
+            logger.warning("%s", self.problem)
 
 
 def _remove_old(folder: Path, upstream: str) -> None:

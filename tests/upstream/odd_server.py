@@ -22,7 +22,8 @@ def answer(message: dict[str, Any], what: str) -> dict[str, Any] | None:
         discovered = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "resultType": "complete"}
         return {"result": {**discovered, "ttlMs": 0, "cacheScope": "private"}}
     if method == "initialize" and what in ("late", "later"):
-        return {"error": {"code": -32022, "message": "the initialize handshake is not accepted"}}
+        told = {"supported": ["2026-07-28"], "requested": "2025-11-25"}
+        return {"error": {"code": -32022, "message": "the initialize handshake is not accepted", "data": told}}
     if method == "initialize":
         info = {"name": "odd", "version": "1"}
         return {"result": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_utilities.upstream.errors import Cause, UpstreamError
-from agent_utilities.upstream.supervision.policy import BackoffRule, Health, Policy
+from agent_utilities.upstream.supervision.backoff import BackoffRule, Health, Policy
 
 pytestmark = pytest.mark.anyio
 RULE = BackoffRule(first_s=1, factor=2, limit_s=8, n_until_open=6, probe_s=100, sustained_s=30, spread=0.25)

@@ -15,7 +15,7 @@ import pytest
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.snapshot_store import SnapshotStore
 from tests.mcp.gateways import Served, served
-from tests.upstream.supervised import FAULTY, QUICK, Caller, faulty, running, script
+from tests.upstream.supervised import QUICK, Caller, faulty, running, script
 
 pytestmark = [pytest.mark.outside, pytest.mark.anyio, pytest.mark.timeout(240)]
 
@@ -46,17 +46,6 @@ def upstream(**entry: Any) -> UpstreamConfig:
 
 def over_http(gateway: Served) -> UpstreamConfig:
     return upstream(transport="http", url=f"{gateway.url}/mcp")
-
-
-async def test_three_deep_over_stdio_all_is_listed_and_called(tmp_path):
-    server = {"command": sys.executable, "args": ["-I", "-S", str(FAULTY), "slow-start=1"]}
-    inner = gateway(tmp_path, "inner", server)
-    async with running(upstream(**gateway(tmp_path, "outer", inner))) as gateways:
-        await gateways["gw"].renewed()
-        snapshot = gateways["gw"].snapshot
-        assert "up_up_echo" in {tool.name for tool in snapshot.tools}
-        assert snapshot.n_absent == 0
-        assert await gateways.call("gw", "up_up_echo", text="hello") == "hello"
 
 
 async def test_three_deep_over_http_all_is_listed_called_and_asked():

@@ -23,6 +23,7 @@ from agent_utilities.errors import InputError
 from agent_utilities.upstream.config import GatewayConfig, OAuthClient, UpstreamConfig
 from agent_utilities.upstream.connections.connection import transport_of
 from agent_utilities.upstream.http.login import Login, NoLogin, TokenFiles, login_of, tokens_of
+from agent_utilities.upstream.limits import Unfinished
 from agent_utilities.upstream.processes.process import ProcessGuard
 from agent_utilities.upstream.processes.stderr_log import StderrLog
 from agent_utilities.upstream.secrets import secrets_of
@@ -38,7 +39,7 @@ def upstream(url: str = "http://x.example/mcp", **more: object) -> UpstreamConfi
 
 def over(config: UpstreamConfig, environ: Mapping[str, str]) -> ClientTransport:
     """Return the transport that a gateway reaches an upstream by."""
-    return transport_of(config, environ=environ, stderr=StderrLog(), guard=ProcessGuard())
+    return transport_of(config, environ=environ, stderr=StderrLog(), guard=ProcessGuard(), unfinished=Unfinished())
 
 
 @pytest.fixture
@@ -73,10 +74,10 @@ class TestTokens:
 
     async def test_end_in_time_and_where_they_are_forgotten(self, tmp_path: Path) -> None:
         files = TokenFiles(tmp_path)
-        await files.put_many(["over", "lasting"], [{"a": 1}, {"b": 2}], ttl=-1)
+        await files.put("over", {"a": 1}, ttl=-1)
         await files.put("lasting", {"b": 2}, ttl=1000)
-        assert await files.get_many(["over", "lasting"]) == [None, {"b": 2}]
-        assert await files.delete_many(["over", "lasting", "none"]) == 2
+        assert [await files.get(key) for key in ("over", "lasting")] == [None, {"b": 2}]
+        assert [await files.delete(key) for key in ("over", "lasting", "none")] == [True, True, False]
         assert await files.get("lasting") is None
 
     @every("damage", ["", "{", "[]", '{"value": 1, "ends_at_s": null}', '{"value": {}}'])

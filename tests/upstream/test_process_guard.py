@@ -109,9 +109,6 @@ class TestAGuard:
         guard.start()
         assert guard.pid is None
 
-    def test_that_was_never_started_has_nothing_to_close(self):
-        ProcessGuard().close()
-
 
 class TestProcesses:
     """What is found, and what is signalled."""

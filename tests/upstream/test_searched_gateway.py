@@ -21,9 +21,10 @@ N_TOOLS = 60
 Wire = Literal["stdio", "session"]
 
 
-@pytest.fixture(params=["stdio", "session"])
-def raw(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Raw]:
-    """A client of a gateway that knows its upstream."""
+@pytest.fixture(scope="module", params=["stdio", "session"])
+def raw(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Raw]:
+    """A client of a gateway that knows its upstream; one for all tests, of which the first alone loads a tool."""
+    tmp_path = tmp_path_factory.mktemp("searched")
     if request.param == "session":
         with gateway(CONFIG, tmp_path, MCP_TOOL_SEARCH="auto") as it:
             client = RawSession(it.process.url)

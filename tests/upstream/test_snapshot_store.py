@@ -67,45 +67,6 @@ class TestWhatIsSaved:
             assert [stat.S_IMODE(path.stat().st_mode) for path in (file, file.parent)] == [0o600, 0o700]
 
 
-class TestSecrets:
-    SECRETS = config(
-        transport="http",
-        env={"API_KEY": "sekrit-of-env-1"},
-        headers={"Authorization": "Bearer sekrit-of-header-2"},
-        url="https://x.test/mcp?key=sekrit-of-url-3",
-        args=["--token=sekrit-of-args-4"],
-        auth="sekrit-of-auth-5",
-    )
-
-    def test_that_an_upstream_echoes_reach_no_file(self, tmp_path: Path) -> None:
-        echo = (
-            "env sekrit-of-env-1 header sekrit-of-header-2 url sekrit-of-url-3 args sekrit-of-args-4 sekrit-of-auth-5"
-        )
-        value = snapshot(
-            self.SECRETS, tool(description=echo), tool("sekrit-of-env-1"), instructions=echo, problems=(echo,)
-        )
-        saved(tmp_path, self.SECRETS, value)
-        assert "sekrit" not in "".join(path.name + path.read_text() for path in files(tmp_path, ""))
-        loaded = SnapshotStore(tmp_path).load(self.SECRETS)
-        assert loaded is not None
-        assert loaded.instructions == "env [hidden] header [hidden] url [hidden] args [hidden] [hidden]"
-
-    def test_that_were_replaced_reach_no_file_either(self, tmp_path: Path) -> None:
-        before, now = (config(env={"API_KEY": f"sekrit-{number}"}) for number in (1, 2))
-        store = SnapshotStore(tmp_path)
-        store.load(before)
-        store.load(now)
-        store.save(snapshot(now, tool(description="sekrit-1 sekrit-2")))
-        assert "sekrit" not in files(tmp_path)[0].read_text()
-
-    def test_that_are_not_known_keep_a_snapshot_in_memory(self, tmp_path: Path) -> None:
-        store = SnapshotStore(tmp_path)
-        store.save(snapshot(GIT))
-        assert files(tmp_path) == []
-        assert store.load(GIT) == snapshot(GIT)
-        assert "load it before" in store.problem
-
-
 DAMAGE = {
     "empty": lambda content: b"",
     "cut short": lambda content: content[: len(content) // 2],
@@ -230,11 +191,10 @@ print(store.problem)
 
 
 class TestAServerThatCameLate:
-    @every("is_on_disk", [True, False])
-    def test_is_remembered_until_it_has_a_snapshot(self, tmp_path: Path, is_on_disk: bool) -> None:
-        store = SnapshotStore(tmp_path if is_on_disk else None)
+    def test_is_remembered_until_it_has_a_snapshot(self, tmp_path: Path) -> None:
+        store = SnapshotStore(tmp_path)
         store.note_late(GIT)
-        assert (store.is_late(GIT), SnapshotStore(tmp_path).is_late(GIT)) == (True, is_on_disk)
+        assert SnapshotStore(tmp_path).is_late(GIT)
         assert not store.is_late(config(command="other"))
         assert store.load(GIT) is None
         store.save(snapshot(GIT))
@@ -244,9 +204,3 @@ class TestAServerThatCameLate:
         for number in range(12):
             SnapshotStore(tmp_path).note_late(config(command=f"git{number}"))
         assert len(files(tmp_path, snapshot_store.LATE_SUFFIX)) == snapshot_store.N_CONFIGS
-
-    def test_in_a_folder_that_takes_nothing_is_remembered_for_now(self, tmp_path: Path) -> None:
-        (tmp_path / "1").write_text("no folder")
-        store = SnapshotStore(tmp_path)
-        store.note_late(GIT)
-        assert store.is_late(GIT)

@@ -15,10 +15,6 @@ pytestmark = [pytest.mark.outside, pytest.mark.anyio, pytest.mark.timeout(120)]
 
 
 class TestStarting:
-    async def test_a_call_starts_it_and_is_answered(self):
-        async with running(faulty()) as gateway:
-            assert await gateway.call("faulty", "echo", text="hello") == "hello"
-
     async def test_200_callers_start_one_process(self, tmp_path):
         pids = tmp_path / "pids"
         async with running(faulty("faulty", f"pids={pids}", "slow-start=0.2")) as gateway:
@@ -142,11 +138,9 @@ class TestDeadlines:
         assert relay.progressed[0] == (1.0, 15.0, "step 1")
 
     async def test_a_flood_of_progress_keeps_no_call_open_for_ever(self):
-        async with running(faulty(timeout_s=20, max_call_s=0.3)) as gateway:
+        async with running(faulty(timeout_s=20, max_call_s=2)) as gateway:
             pid = await gateway.pid("faulty")
-            with pytest.raises(
-                UpstreamError, match=r"'faulty' did not answer: the call took over 0.3 s.*maxCallSeconds"
-            ):
+            with pytest.raises(UpstreamError, match=r"'faulty' did not answer: the call took over 2 s.*maxCallSeconds"):
                 await gateway.call("faulty", "progress", Caller("one"), n=10**9, delay=0)
             assert await gateway.pid("faulty") == pid
 
@@ -154,13 +148,6 @@ class TestDeadlines:
         async with running(faulty(max_call_s=0.3)) as gateway:
             with pytest.raises(UpstreamError, match=r"the call took over 0.3 s in all"):
                 await gateway.call("faulty", "ask", Caller("one", thinks_s=3600), message="who?")
-
-    async def test_one_that_answers_nothing_any_more_is_ended_and_the_next_call_served(self):
-        policy = replace(QUICK, ping_s=0.1)
-        async with running(faulty("faulty", "stops-reading", timeout_s=0.2), policy=policy) as gateway:
-            with pytest.raises(UpstreamError):
-                await gateway.call("faulty", "echo", text="hello")
-            await gateway.until(lambda: gateway["faulty"].state.name in ("failing", "starting"))
 
 
 class TestQuestions:

@@ -99,7 +99,8 @@ class TestProcesses:
             assert await where(gateway) == before
             await gateway.until(lambda: gateway["both"].counts.n_failures == 1)
             assert gateway["both"].state.name == "ready"
-            assert (await where(gateway, asked("one")))["era"] == "handshake"
+            while (await where(gateway, asked("one")))["era"] != "handshake":  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
 
     async def test_with_isolate_a_session_has_one_of_its_era(self):
         async with running(both(isolate=True), policy=POLICY) as gateway:

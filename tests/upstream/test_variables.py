@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_utilities.upstream.configuration.variables import MAX_LENGTH, Input, Unusable, Variables, names_in
+from agent_utilities.upstream.configuration.variables import MAX_LENGTH, Unusable, Variables, names_in
 
 VARIABLES = Variables(
     environ={"A": "1", "EMPTY": "", "REF": "${A}", "ProgramFiles(x86)": "C:", "MCP_INPUT_GIVEN": "g"},
     folder=Path("/work/project"),
     home=Path("/home/ada"),
-    inputs={"chosen": Input("MCP_INPUT_CHOSEN", "which one", "first")},
+    inputs={"chosen": {"description": "which one", "default": "first"}},
 )
 
 

@@ -94,26 +94,23 @@ READ_RESOURCE = Kind(
 )
 
 
+@dataclass(frozen=True)
 class Caller:
     """Calls one upstream for the caller of the present request.
 
     Args:
         upstream: what is called.
+        config: how it is configured.
         namespace: gives its components their names.
-        waiting: keeps calls whose callers are asked in results.
         operators_tags: the tags that are the operator's to give, folded.
+        waiting: keeps calls whose callers are asked in results.
     """
 
-    def __init__(
-        self, upstream: Upstream, namespace: Namespace, waiting: WaitingCalls, operators_tags: frozenset[str]
-    ) -> None:
-        self.upstream, self.namespace, self.operators_tags = upstream, namespace, operators_tags
-        self._waiting = waiting
-
-    @property
-    def config(self) -> UpstreamConfig:
-        """How the upstream is configured."""
-        return self.upstream.config
+    upstream: Upstream
+    config: UpstreamConfig
+    namespace: Namespace
+    operators_tags: frozenset[str]
+    waiting: WaitingCalls
 
     @property
     def described(self) -> ToolServer:
@@ -219,11 +216,11 @@ class Caller:
         state, responses = context.request_state, context.input_responses
         target = (self.config.name, params.get("name", params.get("uri")))
         if state is not None and state.startswith(_OURS):
-            result = await self._waiting.resume(relay, target, state.removeprefix(_OURS), responses or {})
+            result = await self.waiting.resume(relay, target, state.removeprefix(_OURS), responses or {})
             return _with_state(result, _OURS)
         if self._may_ask_in_the_middle(relay):
             send = self._sending(relay, kind, params)
-            begun = self._waiting.begin(relay, target, lambda call: self.upstream.request(send, call, relay.headers))
+            begun = self.waiting.begin(relay, target, lambda call: self.upstream.request(send, call, relay.headers))
             return _with_state(await begun, _OURS)
         theirs = state.removeprefix(_THEIRS) if state is not None else None
         send = self._sending(relay, kind, {**params, "request_state": theirs, "input_responses": responses})
@@ -235,7 +232,7 @@ class Caller:
     def _may_ask_in_the_middle(self, relay: ServerRelay) -> bool:
         snapshot = self.upstream.snapshot
         is_of_before = snapshot is not None and snapshot.protocol_version not in MODERN_PROTOCOL_VERSIONS
-        return is_of_before and self._waiting.is_running and can_be_asked(relay.capabilities)
+        return is_of_before and self.waiting.is_running and can_be_asked(relay.capabilities)
 
     def _sending(self, relay: ServerRelay, kind: Kind, params: Mapping[str, Any]) -> Callable[[UpstreamSession], Any]:
         """Return what sends a request on a connection; a caller who isn't asked in results is asked meanwhile."""

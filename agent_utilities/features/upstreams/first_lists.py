@@ -97,6 +97,6 @@ class FirstLists:
 
     async def _tried(self, upstreams: Sequence[Upstream]) -> None:
         """Return once each of some upstreams has listed or failed, or the time is over."""
-        tries = [each.first_try for each in upstreams if each.first_try is not None]
-        if tries:
-            await asyncio.wait(tries, timeout=max(0.0, self._ends_s - asyncio.get_running_loop().time()))
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(self._ends_s):
+                await asyncio.gather(*(each.was_tried.wait() for each in upstreams))

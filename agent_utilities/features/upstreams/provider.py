@@ -17,17 +17,16 @@ from fastmcp.utilities.components import FastMCPComponent
 from fastmcp.utilities.versions import VersionSpec
 
 from agent_utilities.catalog.model import ComponentKind
-from agent_utilities.features.upstreams.components import (
-    OfUpstream,
-    UpstreamTool,
-)
-from agent_utilities.features.upstreams.union import Denials, Kind, Union, Unions, no_denials
+from agent_utilities.features.upstreams.components import OfUpstream, UpstreamTool
+from agent_utilities.features.upstreams.union import Denials, Union, union_of
 from agent_utilities.features.upstreams.waiting import WaitingCalls
 from agent_utilities.mcp.kept_provider import KeptProvider
 from agent_utilities.mcp.surface.components import entry_of
 from agent_utilities.runtime.waiting import finish_in_turns
+from agent_utilities.upstream.operator.lock import Kind
+from agent_utilities.upstream.operator.operator_rules import OperatorRules
 from agent_utilities.upstream.supervision.supervisor import Upstream
-from agent_utilities.visibility.bounds import Bounds, finish
+from agent_utilities.visibility.bounds import Bounds, Steps, finish
 
 logger = logging.getLogger("agent_utilities.gateway")
 
@@ -48,38 +47,41 @@ class UpstreamProvider(KeptProvider):
 
     Args:
         upstreams: the gateway's upstreams; those that are disabled are passed over.
-        denials: tells what the operator denies; nothing by default.
+        denials: tells what the operator denies; what their configurations do by default.
     """
 
-    def __init__(self, upstreams: Iterable[Upstream], denials: Denials = no_denials) -> None:
+    def __init__(self, upstreams: Iterable[Upstream], denials: Denials | None = None) -> None:
         super().__init__()
-        self._upstreams = upstreams
+        self._upstreams, self._denials = upstreams, denials or OperatorRules().denials
         self.waiting = WaitingCalls()
         """Calls whose callers are asked in results."""
-        self._unions, self._union = Unions(denials, self.waiting), Union()
+        self._union = Union()
         self._renewing: asyncio.Task[None] | None = None
         self._is_outdated = False
-        self._take(finish(self._unions.making(list(upstreams))))
+        self._take(finish(self._now()))
+
+    def _now(self) -> Steps[Union]:
+        return union_of(list(self._upstreams), self._union, self._denials, self.waiting)
 
     def renew(self, upstream: str | None = None) -> None:
         """Take what the upstreams list now, and tell of what has changed: what `Upstreams` calls as `on_change`.
 
         Where they list much, it is taken in turns with the event loop, and listed in a moment (law L7).
         """
-        upstreams, is_renewing = list(self._upstreams), self._renewing is not None
-        if is_renewing or (self.waiting.is_running and sum(map(_n_listed, upstreams)) > _AT_ONCE):
+        is_renewing = self._renewing is not None
+        if is_renewing or (self.waiting.is_running and sum(map(_n_listed, self._upstreams)) > _AT_ONCE):
             self._is_outdated = True
             if not is_renewing:
                 self._renewing = asyncio.create_task(self._renew_in_turns())
         else:
-            self._take(finish(self._unions.making(upstreams)))
+            self._take(finish(self._now()))
 
     async def _renew_in_turns(self) -> None:
         try:
             while self._is_outdated:
                 self._is_outdated = False
                 try:
-                    self._take(await finish_in_turns(self._unions.making(list(self._upstreams))))
+                    self._take(await finish_in_turns(self._now()))
                 except Exception:
                     logger.exception("what upstreams list could not be taken; what they listed before is still listed")
         finally:
@@ -133,7 +135,7 @@ class UpstreamProvider(KeptProvider):
     def instructions(self, permitted: Iterable[object]) -> str | None:
         """Return what those upstreams say of themselves of which a caller may use any component."""
         usable = {each.caller.config.name for each in permitted if isinstance(each, OfUpstream)}
-        return self._unions.instructions(usable)
+        return self._union.instructions(usable)
 
     async def _list_tools(self) -> Sequence[Tool]:
         return self._listed("tools")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Any, Literal
+from typing import Any
 
 from agent_utilities.features.upstreams.calls import Caller
 from agent_utilities.features.upstreams.components import (
@@ -19,7 +19,7 @@ from agent_utilities.features.upstreams.waiting import WaitingCalls
 from agent_utilities.selection.model import fold
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.names import Names, Namespace, Uris
-from agent_utilities.upstream.operator.lock import Key
+from agent_utilities.upstream.operator.lock import Key, Kind
 from agent_utilities.upstream.snapshot import Snapshot
 from agent_utilities.upstream.supervision.supervisor import Upstream
 from agent_utilities.visibility.bounds import Steps
@@ -61,8 +61,6 @@ def _plain(text: str, most: int) -> str:
 _A_STEP = 50
 """Components that are made in one step: a millisecond or two."""
 
-Kind = Literal["tools", "prompts", "resources", "templates"]
-"""What a snapshot lists."""
 _KINDS: Mapping[Kind, tuple[str, Callable[..., Any]]] = {
     "tools": ("name", UpstreamTool.of),
     "prompts": ("name", UpstreamPrompt.of),
@@ -73,6 +71,10 @@ _KINDS: Mapping[Kind, tuple[str, Callable[..., Any]]] = {
 
 Denials = Callable[[UpstreamConfig, Snapshot], Steps[Mapping[Key, str]]]
 """Returns which components of an upstream the operator denies, each with the place where they do."""
+_Reached = tuple[Caller, Snapshot, Mapping[Key, str]]
+"""An upstream that was reached: what calls it, what it lists, and what of that is denied."""
+_Given = tuple[Caller, str, Any, str | None]
+"""What a component is made of: what calls it, its name here, how it is listed, and where it is denied."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,11 +85,15 @@ class Union:
         by_kind: the components of each kind by their names or URIs here, in the order of config and listing.
         notices: a line for each component that bears another name than its own, or is left out.
         prefixes: by upstream, reached or not, the prefix of its names, without the underscore.
+        reached: the upstreams that were reached, by name.
+        made: every component with what it was made of, by what it is at its upstream.
     """
 
     by_kind: Mapping[Kind, dict[str, Any]] = field(default_factory=lambda: {kind: {} for kind in _KINDS})
     notices: tuple[str, ...] = ()
     prefixes: Mapping[str, str] = field(default_factory=dict)
+    reached: Mapping[str, _Reached] = field(default_factory=dict)
+    made: Mapping[Key, tuple[_Given, Any]] = field(default_factory=dict)
 
     def changed_lists(self, before: Union) -> frozenset[str]:
         """Return the lists that differ from an earlier union's: `tools`, `prompts`, `resources`."""
@@ -97,107 +103,72 @@ class Union:
                 changed.add("resources" if kind == "templates" else kind)
         return frozenset(changed)
 
-
-_Given = tuple[str, Any, str | None]
-"""What a component is made of: its name here, what is listed, and where it is denied."""
-_Made = dict[tuple[Kind, str], tuple[_Given, Any]]
-"""Components, with what each was made of, by kind and name at their upstream."""
-
-
-@dataclass(frozen=True)
-class _Reached:
-    """An upstream that was reached, with what it lists, and what was made of what it listed before."""
-
-    caller: Caller
-    config: UpstreamConfig
-    snapshot: Snapshot
-    denials: Mapping[Key, str]
-    before: _Made
-    made: _Made = field(default_factory=dict)
-
-    def components(self, kind: Kind, here: Names | Uris, into: dict[str, Any]) -> Steps[None]:
-        """Put components by their names here into a mapping: those of before, where nothing of them has changed."""
-        attribute, make = _KINDS[kind]
-        for n, listed in enumerate(getattr(self.snapshot, kind)):
-            if n % _A_STEP == 0:
-                yield
-            original = str(getattr(listed, attribute))
-            name, key = here.of(self.config.name, original), (kind, original)
-            if name is None or key in self.made:
-                continue
-            given = (name, listed, self.denials.get(Key(self.config.name, kind, original)))
-            made = self.before.get(key)
-            if made is None or made[0] != given:
-                made = (given, make(self.caller, *given))
-            self.made[key] = made
-            into[name] = made[1]
+    def instructions(self, usable: Collection[str]) -> str | None:
+        """Return what some of the upstreams, by name, say of themselves."""
+        return joined(
+            [
+                (name, self.prefixes[name], snapshot.instructions)
+                for name, (_, snapshot, denials) in self.reached.items()
+                if name in usable and snapshot.instructions and Key(name, "instructions", "") not in denials
+            ]
+        )
 
 
-class Unions:
-    """Makes one union after the other. What is listed as before is the component of before.
+def union_of(upstreams: Sequence[Upstream], before: Union, denials: Denials, waiting: WaitingCalls) -> Steps[Union]:
+    """Return what upstreams list now, in their order; those that are disabled count only for the others' names.
 
-    So a list of a thousand tools of which one has changed is read in a moment, and one that is listed anew without any
-    change is told to nobody.
+    What is listed as before is the component of before. So a list of a thousand tools of which one has changed is read
+    in a moment, and one that is listed anew without any change is told to nobody.
 
     Args:
         denials: tells what the operator denies.
         waiting: keeps calls whose callers are asked in results.
     """
+    namespace = Namespace(upstream.config.name for upstream in upstreams)
+    tags = operators_tags(upstream.config for upstream in upstreams)
+    seen = [(each, each.config, each.snapshot) for each in upstreams if each.config.enabled]
+    reached: dict[str, _Reached] = {}
+    for upstream, config, snapshot in seen:
+        if snapshot is not None:
+            caller = Caller(upstream, config, namespace, tags, waiting)
+            known = before.reached.get(config.name)
+            same = known[0] if known is not None and known[0] == caller else caller
+            reached[config.name] = same, snapshot, (yield from denials(config, snapshot))
+    made: dict[Key, tuple[_Given, Any]] = {}
+    union, notices = Union(), list(namespace.notices())
+    for kind, (attribute, _) in _KINDS.items():
+        called = attrgetter(attribute)
+        listed = {name: [str(called(x)) for x in getattr(shot, kind)] for name, (_, shot, _) in reached.items()}
+        here = Names(namespace, listed) if kind in ("tools", "prompts") else Uris(namespace.prefixes, listed)
+        notices += here.notices
+        yield
+        for each in reached.values():
+            yield from _components(kind, each, here, before, made, union.by_kind[kind])
+    return Union(union.by_kind, tuple(notices), namespace.prefixes, reached, made)
 
-    def __init__(self, denials: Denials, waiting: WaitingCalls) -> None:
-        self._denials, self._waiting = denials, waiting
-        self._reached: Mapping[str, _Reached] = {}
 
-    def making(self, upstreams: Sequence[Upstream]) -> Steps[Union]:
-        """Return what upstreams list now, in their order; those that are disabled count only for the others' names."""
-        namespace = Namespace(upstream.config.name for upstream in upstreams)
-        tags = operators_tags(upstream.config for upstream in upstreams)
-        seen = [(each, each.snapshot) for each in upstreams if each.config.enabled]
-        reached: dict[str, _Reached] = {}
-        for upstream, snapshot in seen:
-            if snapshot is not None:
-                reached[upstream.config.name] = yield from self._now(upstream, snapshot, namespace, tags)
-        union, notices = Union(), list(namespace.notices())
-        for kind, (attribute, _) in _KINDS.items():
-            original = attrgetter(attribute)
-            listed = {name: [str(original(x)) for x in getattr(each.snapshot, kind)] for name, each in reached.items()}
-            is_named = kind in ("tools", "prompts")
-            here = Names(namespace, listed) if is_named else Uris(namespace.prefixes, listed)
-            notices += here.notices
+def _components(
+    kind: Kind,
+    reached: _Reached,
+    here: Names | Uris,
+    before: Union,
+    made: dict[Key, tuple[_Given, Any]],
+    into: dict[str, Any],
+) -> Steps[None]:
+    """Put the components of an upstream by their names here into a mapping."""
+    caller, snapshot, denials = reached
+    attribute, make = _KINDS[kind]
+    for n, listed in enumerate(getattr(snapshot, kind)):
+        if n % _A_STEP == 0:
             yield
-            for each in reached.values():
-                yield from each.components(kind, here, union.by_kind[kind])
-        self._reached = reached
-        return Union(union.by_kind, tuple(notices), namespace.prefixes)
-
-    def instructions(self, usable: Collection[str]) -> str | None:
-        """Return what some of the upstreams, by name, say of themselves."""
-        return joined(
-            [
-                (name, each.caller.namespace.prefixes[name], each.snapshot.instructions)
-                for name, each in self._reached.items()
-                if name in usable and each.snapshot.instructions and Key(name, "instructions", "") not in each.denials
-            ]
-        )
-
-    def _now(
-        self, upstream: Upstream, snapshot: Snapshot, namespace: Namespace, operators_tags: frozenset[str]
-    ) -> Steps[_Reached]:
-        before = self._reached.get(upstream.config.name)
-        denials = yield from self._denials(upstream.config, snapshot)
-        now = (upstream, upstream.config, namespace, operators_tags)
-        if before is not None:
-            caller = before.caller
-            if (caller.upstream, before.config, caller.namespace, caller.operators_tags) == now:
-                return _Reached(caller, before.config, snapshot, denials, before.made)
-        caller = Caller(upstream, namespace, self._waiting, operators_tags)
-        return _Reached(caller, upstream.config, snapshot, denials, {})
-
-
-def no_denials(config: UpstreamConfig, snapshot: Snapshot) -> Steps[Mapping[Key, str]]:
-    """Deny nothing."""
-    yield from ()
-    return {}
+        original = str(getattr(listed, attribute))
+        name, key = here.of(caller.config.name, original), Key(caller.config.name, kind, original)
+        if name is None or key in made:
+            continue
+        given = (caller, name, listed, denials.get(key))
+        known = before.made.get(key)
+        made[key] = known if known is not None and known[0] == given else (given, make(*given))
+        into[name] = made[key][1]
 
 
 def operators_tags(configs: Iterable[UpstreamConfig]) -> frozenset[str]:

@@ -32,21 +32,18 @@ class AskingCall(Asker):
     Args:
         first: the request that began it.
         target: what is called, so that nothing else is resumed by its name.
+        work: makes the call, and is given its relay.
     """
 
-    def __init__(self, first: ServerRelay, target: Hashable) -> None:
+    def __init__(self, first: ServerRelay, target: Hashable, work: Callable[[AskingCall], Awaitable[Any]]) -> None:
         self.session, self.caller, self.target = first.session, first.caller, target
         self.capabilities, self.asked_at_once = first.capabilities, None
-        self.task: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        """What runs it."""
         self._present: ServerRelay | None = None
         self._open: dict[str, tuple[Question, asyncio.Future[Any]]] = {}
         self._n_asked = 0
         self._news = asyncio.Event()
-
-    def run(self, work: Callable[[AskingCall], Awaitable[Any]]) -> None:
-        """Begin the call: `work` makes it, and is given its relay."""
         self.task = asyncio.ensure_future(work(self))
+        """What runs it."""
         self.task.add_done_callback(self._over)
 
     def _over(self, task: asyncio.Future[Any]) -> None:
@@ -159,8 +156,7 @@ class WaitingCalls:
 
     async def begin(self, relay: ServerRelay, target: Hashable, work: Callable[[AskingCall], Awaitable[Any]]) -> Any:
         """Begin a call of a target; return its outcome, or what its caller is asked."""
-        call = AskingCall(relay, target)
-        call.run(work)
+        call = AskingCall(relay, target, work)
         self.tasks.add(call.task)
         call.task.add_done_callback(self.tasks.discard)
         return await self._go_on(call, relay)

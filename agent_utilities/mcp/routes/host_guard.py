@@ -22,8 +22,6 @@ from agent_utilities.errors import InputError
 from agent_utilities.runtime.hosts import (
     Host,
     HostPattern,
-    Origin,
-    OriginPattern,
     bound_host,
     is_loopback,
     read_host,
@@ -44,7 +42,7 @@ class Accepted:
 
     loopback: bool
     hosts: tuple[HostPattern, ...]
-    origins: tuple[OriginPattern, ...]
+    origins: tuple[HostPattern, ...]
 
     def __str__(self) -> str:
         """What gets in on an address that is no loopback one, and how to let others in."""
@@ -63,15 +61,15 @@ class Accepted:
     def takes_origin(self, text: str, host: Host) -> bool:
         """Whether a request that gets in by its host does so from a page of an origin too."""
         origin = read_origin(text)
-        if any(pattern.fits(text, origin) for pattern in self.origins):
+        if any(pattern.fits(origin, text) for pattern in self.origins):
             return True
         if origin is None:
             return False
-        if self.loopback and is_loopback(origin.host.name) and is_loopback(host.name):
+        if self.loopback and is_loopback(origin.name) and is_loopback(host.name):
             return True
         return self._is_own(origin, host)
 
-    def _is_own(self, origin: Origin, host: Host) -> bool:
+    def _is_own(self, origin: Host, host: Host) -> bool:
         """Whether a page is the server's own; where a proxy ends TLS, only the origin tells which scheme that has.
 
         Of a host that `*` alone accepts nothing is known, least of all that its pages are the server's.

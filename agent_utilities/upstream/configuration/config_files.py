@@ -16,7 +16,7 @@ from agent_utilities.upstream.configuration.config_keys import KEYS
 from agent_utilities.upstream.configuration.config_text import Table, described, parsed, read_bytes, refuse, shown
 from agent_utilities.upstream.configuration.host_files import containers, dialect, own_file, user_files, user_home
 from agent_utilities.upstream.configuration.server_entry import Reader
-from agent_utilities.upstream.configuration.variables import Input, Variables, input_variable
+from agent_utilities.upstream.configuration.variables import Variables
 from agent_utilities.upstream.errors import ConfigError
 
 MAX_SERVERS = 1000
@@ -54,7 +54,7 @@ class ConfigFile:
                 environ=environ,
                 folder=working_folder if is_of_user else base,
                 home=home,
-                inputs=dict(self._inputs()),
+                inputs=_inputs(told),
                 has_bare=of_host.has_bare_variables,
                 keeps_all=keeps_all,
             ),
@@ -111,13 +111,12 @@ class ConfigFile:
         where = f".{name}" if is_plain else f"[{shown(repr(name))}]"
         return f"{self.path}: {place}{where}".replace(": .", ": ")
 
-    def _inputs(self) -> Iterator[tuple[str, Input]]:
-        """Yield what a file of VS Code says of the values that it asks for."""
-        listed = self.told.get("inputs")
-        for asked in listed if isinstance(listed, list) else []:
-            if isinstance(asked, dict) and isinstance(input_id := asked.get("id"), str):
-                texts = {key: asked[key] for key in ("description", "default") if isinstance(asked.get(key), str)}
-                yield input_id, Input(input_variable(input_id), **texts)
+
+def _inputs(told: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+    """Return what a file of VS Code says of the values that it asks for, by their ids."""
+    listed = told.get("inputs")
+    objects = [asked for asked in listed if isinstance(asked, dict)] if isinstance(listed, list) else []
+    return {asked["id"]: asked for asked in objects if isinstance(asked.get("id"), str)}
 
 
 def _is_gateway_of(upstream: UpstreamConfig, files: Collection[Path]) -> bool:

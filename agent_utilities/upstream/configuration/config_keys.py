@@ -4,33 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
-Kind = Literal[
-    "text",
-    "path",
-    "command",
-    "url",
-    "texts",
-    "names",
-    "headers",
-    "variables",
-    "variables' names",
-    "switch",
-    "off switch",
-    "seconds",
-    "milliseconds",
-    "bytes",
-    "time",
-    "transport",
-    "auth",
-    "oauth",
-    "bearer variable",
-    "tools",
-    "header names",
-    "meta keys",
-]
-"""What a key's value is; `server_entry` has a reader for each."""
+from agent_utilities.upstream.configuration import entry_values as values
+from agent_utilities.upstream.configuration.entry_values import Read, fold
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +16,7 @@ class Key:
     Args:
         field: what it sets: a field of `UpstreamConfig`, or of what the reader makes one from.
         spellings: how it may be written; case, `_` and `-` make no difference.
-        kind: what its value is.
+        read: what its value is read by.
         meaning: what it says, for the docs.
         hosts: whose files have it; empty for a key of the gateway's own.
         is_secret: whether people put keys and passwords there, so that no message shows its value.
@@ -48,7 +24,7 @@ class Key:
 
     field: str
     spellings: tuple[str, ...]
-    kind: Kind
+    read: Read
     meaning: str
     hosts: tuple[str, ...] = ()
     is_secret: bool = False
@@ -57,70 +33,71 @@ class Key:
 _EVERY = ("every host",)
 
 KEYS: tuple[Key, ...] = (
-    Key("transport", ("type", "transport", "transportType"), "transport", "`stdio` (`local`), `http`"
+    Key("transport", ("type", "transport", "transportType"), values.transport, "`stdio` (`local`), `http`"
         " (`streamable-http`, `streamableHttp`, `remote`) or `sse`. Without it a command means `stdio`, a URL that ends"
         " in `/sse` means `sse`, any other `http`.",
         ("Claude Code", "VS Code", "Cursor", "Cline", "Roo", "FastMCP", "Copilot")),
-    Key("command", ("command", "cmd"), "command", "stdio: the program, looked up in PATH; or a list of it and its"
+    Key("command", ("command", "cmd"), values.command, "stdio: the program, looked up in PATH; or a list of it and its"
         " arguments.", _EVERY, is_secret=True),
-    Key("args", ("args", "arguments"), "texts", "stdio: its arguments.", _EVERY, is_secret=True),
-    Key("env", ("env", "environment"), "variables", "stdio: its variables: texts, numbers or switches; null for none.",
-        _EVERY, is_secret=True),
-    Key("env_file", ("envFile",), "path", "stdio: a file of `NAME=value` lines; `env` goes over it.",
+    Key("args", ("args", "arguments"), values.texts, "stdio: its arguments.", _EVERY, is_secret=True),
+    Key("env", ("env", "environment"), values.variables, "stdio: its variables: texts, numbers or switches; null for"
+        " none.", _EVERY, is_secret=True),
+    Key("env_file", ("envFile",), values.path, "stdio: a file of `NAME=value` lines; `env` goes over it.",
         ("VS Code", "Cursor")),
-    Key("env_names", ("env_vars",), "variables' names", "stdio: names of your own variables that it gets.", ("Codex",)),
-    Key("cwd", ("cwd", "workingDirectory", "workingDir"), "path", "stdio: the folder it runs in; relative to the"
+    Key("env_names", ("env_vars",), values.own_variables, "stdio: names of your own variables that it gets.",
+        ("Codex",)),
+    Key("cwd", ("cwd", "workingDirectory", "workingDir"), values.path, "stdio: the folder it runs in; relative to the"
         " project's.", ("VS Code", "Gemini", "Claude Code", "Codex", "FastMCP")),
-    Key("url", ("url", "serverUrl", "httpUrl", "baseUrl"), "url", "http, sse: its address; `httpUrl` means `http`.",
-        (*_EVERY, "Windsurf: serverUrl", "Gemini: httpUrl"), is_secret=True),
-    Key("headers", ("headers", "http_headers"), "headers", "http, sse: headers of every request.",
+    Key("url", ("url", "serverUrl", "httpUrl", "baseUrl"), values.url, "http, sse: its address; `httpUrl` means"
+        " `http`.", (*_EVERY, "Windsurf: serverUrl", "Gemini: httpUrl"), is_secret=True),
+    Key("headers", ("headers", "http_headers"), values.headers, "http, sse: headers of every request.",
         (*_EVERY, "Codex: http_headers"), is_secret=True),
-    Key("env_headers", ("env_http_headers",), "headers", "http: headers whose values are those of your variables of"
-        " these names.", ("Codex",), is_secret=True),
-    Key("auth", ("auth",), "auth", "http, sse: `oauth`, or a bearer token; or an object as for `oauth`.",
+    Key("env_headers", ("env_http_headers",), values.env_headers, "http: headers whose values are those of your"
+        " variables of these names.", ("Codex",), is_secret=True),
+    Key("auth", ("auth",), values.auth, "http, sse: `oauth`, or a bearer token; or an object as for `oauth`.",
         ("FastMCP", "Cursor"), is_secret=True),
-    Key("auth", ("oauth",), "oauth", "http, sse: true, or an object with `clientId`, `clientSecret`, `scopes` and"
+    Key("auth", ("oauth",), values.oauth, "http, sse: true, or an object with `clientId`, `clientSecret`, `scopes` and"
         " `callbackPort`.", ("Gemini", "Claude Code", "Cursor: auth"), is_secret=True),
-    Key("auth", ("bearer_token_env_var",), "bearer variable", "http: the name of your variable that has the bearer"
+    Key("auth", ("bearer_token_env_var",), values.bearer_variable, "http: the name of your variable that has the bearer"
         " token.", ("Codex",)),
-    Key("forward_headers", ("forwardHeaders",), "header names", "http, sse: names of the caller's headers that it is"
-        " given."),
-    Key("forward_meta", ("forwardMeta",), "meta keys", "Keys of `_meta` in the caller's requests that it is given."
+    Key("forward_headers", ("forwardHeaders",), values.header_names, "http, sse: names of the caller's headers that"
+        " it is given."),
+    Key("forward_meta", ("forwardMeta",), values.meta_keys, "Keys of `_meta` in the caller's requests that it is given."
         " `traceparent`, `tracestate` and `io.modelcontextprotocol/logLevel` always cross. Nothing else of the caller's"
         " does."),
-    Key("enabled", ("enabled", "isActive"), "switch", "False: neither started nor listed.",
+    Key("enabled", ("enabled", "isActive"), values.switch, "False: neither started nor listed.",
         ("Codex", "Cherry Studio: isActive")),
-    Key("enabled", ("disabled",), "off switch", "True: neither started nor listed.",
+    Key("enabled", ("disabled",), values.off_switch, "True: neither started nor listed.",
         ("Claude Desktop", "Windsurf", "Cline", "Roo")),
-    Key("allow", ("onlyAllow", "includeTools", "enabledTools", "allowedTools"), "names", "Names or globs"
+    Key("allow", ("onlyAllow", "includeTools", "enabledTools", "allowedTools"), values.names, "Names or globs"
         " of its tools, as it calls them, that are permitted; no others are.", ("Gemini", "Codex: enabled_tools")),
-    Key("deny", ("disabledTools", "excludeTools"), "names", "Names or globs of its tools that are denied, whatever"
+    Key("deny", ("disabledTools", "excludeTools"), values.names, "Names or globs of its tools that are denied, whatever"
         " else allows them.", ("Windsurf", "Roo", "Gemini: excludeTools", "Codex: disabled_tools")),
-    Key("tools", ("tools",), "tools", "By a tool's name, what you say of it: `{\"description\", \"title\", \"tags\","
-        " \"enabled\"}`. A list is the same as `onlyAllow`.", ("FastMCP", "Copilot: a list")),
-    Key("lazy", ("lazy",), "switch", "False: its tools are in every list where they are permitted."),
-    Key("lazy", ("alwaysLoad",), "off switch", "True: the same as `lazy: false`.", ("Claude Code",)),
-    Key("tags", ("tags",), "names", "Tags that its tools bear beside their own.", ("FastMCP",)),
-    Key("description", ("description",), "text", "What it is for, which ranking reads.", ("Gemini", "FastMCP")),
-    Key("isolate", ("isolate",), "switch", "True: every session gets a connection, and a process, of its own."),
-    Key("timeout_s", ("timeout",), "time", "The time a call may take without a sign of progress. From 1000 on it is"
-        " milliseconds, as in Claude Code, Gemini, Copilot and FastMCP, below that seconds. In the files of Cline, Roo"
-        " and Codex it is always seconds.", ("Claude Code", "Gemini", "Copilot", "FastMCP", "Cline", "Roo")),
-    Key("timeout_s", ("timeoutSeconds", "timeout_s", "tool_timeout_sec"), "seconds", "The same, in seconds.",
+    Key("tools", ("tools",), values.tools, "By a tool's name, what you say of it: `{\"description\", \"title\","
+        " \"tags\", \"enabled\"}`. A list is the same as `onlyAllow`.", ("FastMCP", "Copilot: a list")),
+    Key("lazy", ("lazy",), values.switch, "False: its tools are in every list where they are permitted."),
+    Key("lazy", ("alwaysLoad",), values.off_switch, "True: the same as `lazy: false`.", ("Claude Code",)),
+    Key("tags", ("tags",), values.names, "Tags that its tools bear beside their own.", ("FastMCP",)),
+    Key("description", ("description",), values.text, "What it is for, which ranking reads.", ("Gemini", "FastMCP")),
+    Key("isolate", ("isolate",), values.switch, "True: every session gets a connection, and a process, of its own."),
+    Key("timeout_s", ("timeout",), values.time, "The time a call may take without a sign of progress. From 1000 on it"
+        " is milliseconds, as in Claude Code, Gemini, Copilot and FastMCP, below that seconds. In the files of Cline,"
+        " Roo and Codex it is always seconds.", ("Claude Code", "Gemini", "Copilot", "FastMCP", "Cline", "Roo")),
+    Key("timeout_s", ("timeoutSeconds", "timeout_s", "tool_timeout_sec"), values.seconds, "The same, in seconds.",
         ("Codex: tool_timeout_sec",)),
-    Key("timeout_s", ("timeout_ms", "request_timeout_ms"), "milliseconds", "The same, in milliseconds.",
+    Key("timeout_s", ("timeout_ms", "request_timeout_ms"), values.milliseconds, "The same, in milliseconds.",
         ("Claude Code: request_timeout_ms",)),
-    Key("start_timeout_s", ("startTimeoutSeconds", "start_timeout_s", "startup_timeout_sec"), "seconds", "Seconds until"
-        " it has answered its first request.", ("Codex: startup_timeout_sec",)),
-    Key("start_timeout_s", ("startup_timeout_ms",), "milliseconds", "The same, in milliseconds.", ("Codex",)),
-    Key("list_timeout_s", ("listTimeoutSeconds", "list_timeout_s"), "seconds", "Seconds that each of its lists may"
+    Key("start_timeout_s", ("startTimeoutSeconds", "start_timeout_s", "startup_timeout_sec"), values.seconds,
+        "Seconds until it has answered its first request.", ("Codex: startup_timeout_sec",)),
+    Key("start_timeout_s", ("startup_timeout_ms",), values.milliseconds, "The same, in milliseconds.", ("Codex",)),
+    Key("list_timeout_s", ("listTimeoutSeconds", "list_timeout_s"), values.seconds, "Seconds that each of its lists may"
         " take."),
-    Key("max_call_s", ("maxCallSeconds", "max_call_s"), "seconds", "Seconds that a call may take in all, whatever"
+    Key("max_call_s", ("maxCallSeconds", "max_call_s"), values.seconds, "Seconds that a call may take in all, whatever"
         " progress it shows: 3600, or `timeout` where that is longer. The time in which its caller is asked something"
         " counts."),
-    Key("max_message_bytes", ("maxMessageBytes", "max_message_bytes"), "bytes", "Bytes of the longest message that is"
-        " taken of it, after decompression: 16777216."),
-    Key("idle_s", ("idleSeconds", "idle_s"), "seconds", "Seconds without a call after which it is stopped."),
+    Key("max_message_bytes", ("maxMessageBytes", "max_message_bytes"), values.size, "Bytes of the longest message"
+        " that is taken of it, after decompression: 16777216."),
+    Key("idle_s", ("idleSeconds", "idle_s"), values.seconds, "Seconds without a call after which it is stopped."),
 )  # fmt: skip
 """In the order of the docs' table."""
 
@@ -144,11 +121,6 @@ NOT_DONE: Mapping[str, str] = {
     "targetServiceAccount": "no account is taken on; give a token under `auth`",
 }
 """Keys of a host that change what its server is or may do, and that the gateway can't follow: told, with what to do."""
-
-
-def fold(key: str) -> str:
-    """Return a key without what makes no difference: case, `_` and `-`."""
-    return key.replace("_", "").replace("-", "").casefold()
 
 
 def by_spelling() -> Mapping[str, Key]:

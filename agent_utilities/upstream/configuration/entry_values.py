@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from agent_utilities.upstream.config import OAuthClient, ToolOverride
-from agent_utilities.upstream.configuration.config_keys import Key, Kind, fold
 from agent_utilities.upstream.configuration.config_text import described, shown
 from agent_utilities.upstream.configuration.variables import Unusable, Variables, references
 
 _K = TypeVar("_K")
+
+
+def fold(key: str) -> str:
+    """Return a key without what makes no difference: case, `_` and `-`."""
+    return key.replace("_", "").replace("-", "").casefold()
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,16 +28,17 @@ class Reading:
 
     Args:
         is_in_seconds: whether `timeout` is in seconds whatever its size.
+        is_secret: whether no message may show the value.
     """
 
-    key: Key
     variables: Variables
     folder: Path
-    is_in_seconds: bool
+    is_in_seconds: bool = False
+    is_secret: bool = False
 
     def wrong(self, value: object, expected: str) -> Unusable:
         """Return the error for a value of a wrong type; a secret's is told without the value."""
-        told = described(value) if self.key.is_secret or isinstance(value, dict | list) else shown(repr(value))
+        told = described(value) if self.is_secret or isinstance(value, dict | list) else shown(repr(value))
         return Unusable(f"is {told}", f"write {expected}")
 
     def text(self, value: object, expected: str = "a text") -> str:
@@ -43,19 +48,15 @@ class Reading:
             raise Unusable("has a character that no program or address can take", f"write {expected} without it")
         return filled
 
+    def own(self, name: str) -> str:
+        """Return the value of a variable of the user's own."""
+        return self.variables.fill(f"${{env:{name}}}")
+
     def a(self, kind: type[_K], value: object, expected: str) -> _K:
         """Return a value that is of a kind."""
         if not isinstance(value, kind):
             raise self.wrong(value, expected)
         return value
-
-    def names(self, value: object) -> tuple[str, ...]:
-        """Return a list of names, each once."""
-        expected = 'a list of names, such as ["read_file", "list_*"]'
-        names = self.a(list, value, expected)
-        if not all(isinstance(name, str) and name.strip() and is_encodable(name) for name in names):
-            raise Unusable("has what is no name", f"write {expected}")
-        return tuple(dict.fromkeys(name.strip() for name in names))
 
     def scalars(self, value: object, expected: str) -> dict[str, str]:
         """Return an object's values as texts; those that are null are left out."""
@@ -74,6 +75,14 @@ class Reading:
         return values
 
 
+Read = Callable[[object, Reading], Any]
+"""Returns what a value of a kind comes to.
+
+Raises:
+    Unusable: it is no value of the kind, or a variable in it can't be filled in.
+"""
+
+
 def is_encodable(text: str) -> bool:
     """Whether a text can be written as UTF-8; half a surrogate pair, which an escape can spell, can't."""
     try:
@@ -83,37 +92,53 @@ def is_encodable(text: str) -> bool:
     return True
 
 
+def names(value: object, reading: Reading) -> tuple[str, ...]:
+    """Read a list of names, each once."""
+    expected = 'a list of names, such as ["read_file", "list_*"]'
+    given = reading.a(list, value, expected)
+    if not all(isinstance(name, str) and name.strip() and is_encodable(name) for name in given):
+        raise Unusable("has what is no name", f"write {expected}")
+    return tuple(dict.fromkeys(name.strip() for name in given))
+
+
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
 _NOT_HANDED_ON = re.compile(r"progressToken\Z|io\.modelcontextprotocol/|agent-utilities/|.*\*")
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
-def _headers(value: object, reading: Reading) -> dict[str, str]:
+def headers(value: object, reading: Reading) -> dict[str, str]:
+    """Read headers, by name."""
     values = reading.scalars(value, 'an object of texts, such as {"Authorization": "Bearer ${TOKEN}"}')
-    for name, text in values.items():
+    for name, told in values.items():
         if not _HEADER_NAME.match(name):
             raise Unusable(f"{shown(name)!r} can't be a header's name", "write letters, digits and dashes")
-        if _CONTROL.search(text):
+        if _CONTROL.search(told):
             raise Unusable(f"{name} has a line break or another control character", "write it on one line")
     if len({name.lower() for name in values}) < len(values):
         raise Unusable("has a header twice, in capitals and without", "leave one out")
     return values
 
 
-def _header_names(value: object, reading: Reading) -> tuple[str, ...]:
-    names = reading.names(value)
-    if bad := next((name for name in names if not _HEADER_NAME.match(name) or "*" in name), None):
+def env_headers(value: object, reading: Reading) -> dict[str, str]:
+    """Read headers whose values are those of the user's own variables of these names."""
+    return {header: reading.own(name) for header, name in headers(value, reading).items()}
+
+
+def header_names(value: object, reading: Reading) -> tuple[str, ...]:
+    """Read names of headers, folded."""
+    given = names(value, reading)
+    if bad := next((name for name in given if not _HEADER_NAME.match(name) or "*" in name), None):
         raise Unusable(f"{shown(bad)!r} can't be a header's name", "name each header in full")
-    return tuple(dict.fromkeys(name.lower() for name in names))
+    return tuple(dict.fromkeys(name.lower() for name in given))
 
 
-def _meta_keys(value: object, reading: Reading) -> tuple[str, ...]:
+def meta_keys(value: object, reading: Reading) -> tuple[str, ...]:
     """Return keys of `_meta`, each once; those of the protocol and of the gateway are between it and its callers."""
-    keys = reading.names(value)
+    keys = names(value, reading)
     if bad := next((key for key in keys if _NOT_HANDED_ON.match(key)), None):
         hint = 'name each key of your own in full, such as "example.com/user"'
         raise Unusable(f"{shown(bad)!r} is no key that can be handed on", hint)
-    return tuple(dict.fromkeys(keys))
+    return keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +154,11 @@ class Auth:
     client: OAuthClient | None = None
 
 
-def _auth(value: object, reading: Reading) -> Auth:
+def auth(value: object, reading: Reading) -> Auth:
+    """Read a token, or what an object says of OAuth."""
     expected = '"oauth", a bearer token such as "${TOKEN}", or an object with "clientId"'
     if isinstance(value, dict):
-        return _oauth(value, reading)
+        return oauth(value, reading)
     token = reading.text(value, expected).strip()
     if not token or _CONTROL.search(token):
         raise Unusable("is no token", f"write {expected}")
@@ -140,7 +166,8 @@ def _auth(value: object, reading: Reading) -> Auth:
     return Auth("oauth" if is_oauth else re.sub(r"(?i)\Abearer\s+", "", token))
 
 
-def _oauth(value: object, reading: Reading) -> Auth:
+def oauth(value: object, reading: Reading) -> Auth:
+    """Read whether OAuth is wanted, or what it is told of us."""
     expected = 'true, or an object such as {"clientId": "…", "scopes": ["read"]}'
     if isinstance(value, bool):
         return Auth("oauth" if value else None)
@@ -148,24 +175,25 @@ def _oauth(value: object, reading: Reading) -> Auth:
     if given.get("enabled") is False:
         return Auth(None)
     scopes, port = given.get("scopes", given.get("scope")), given.get("callbackport")
-    texts = {name: reading.text(given[name]) for name in ("clientid", "clientsecret") if given.get(name) is not None}
+    told = {name: reading.text(given[name]) for name in ("clientid", "clientsecret") if given.get(name) is not None}
     if isinstance(scopes, str):
         scopes = scopes.split()
     if port is not None and (isinstance(port, bool) or not isinstance(port, int) or not 0 < port < 65536):
         raise Unusable("has a callbackPort that is no port", "write one of 1 to 65535")
     client = OAuthClient(
-        client_id=texts.get("clientid"),
-        client_secret=texts.get("clientsecret"),
-        scopes=() if scopes is None else reading.names(scopes),
+        client_id=told.get("clientid"),
+        client_secret=told.get("clientsecret"),
+        scopes=() if scopes is None else names(scopes, reading),
         callback_port=port,
     )
     return Auth("oauth", None if client == OAuthClient() else client)
 
 
-def _bearer_variable(value: object, reading: Reading) -> Auth:
+def bearer_variable(value: object, reading: Reading) -> Auth:
+    """Read the name of a variable of the user's own that has a token."""
     if not isinstance(value, str) or not value:
         raise reading.wrong(value, "the name of a variable")
-    return Auth(reading.variables.fill(f"${{env:{value}}}"))
+    return Auth(reading.own(value))
 
 
 _LONGEST_S = 7 * 24 * 3600
@@ -175,25 +203,23 @@ _TRANSPORTS = {"stdio": "stdio", "local": "stdio", "sse": "sse"} | dict.fromkeys
 )
 
 
-def read_value(value: object, reading: Reading) -> Any:
-    """Return what a value comes to.
-
-    Raises:
-        Unusable: it is no value of its kind, or a variable in it can't be filled in.
-    """
-    return _READERS[reading.key.kind](value, reading)
+def text(value: object, reading: Reading) -> str:
+    """Read a text that is taken to the letter."""
+    return reading.a(str, value, "a text")
 
 
-def _path(value: object, reading: Reading) -> str:
-    text = reading.text(value, "a path")
-    if not text:
+def path(value: object, reading: Reading) -> str:
+    """Read a path, of the project's folder or the user's."""
+    told = reading.text(value, "a path")
+    if not told:
         raise Unusable("is empty", "write a path, or leave it out")
-    if text == "~" or text.startswith(("~/", "~\\")):
-        text = f"{reading.variables.home}{text[1:]}"
-    return str(reading.folder / text)
+    if told == "~" or told.startswith(("~/", "~\\")):
+        told = f"{reading.variables.home}{told[1:]}"
+    return str(reading.folder / told)
 
 
-def _command(value: object, reading: Reading) -> tuple[str, ...]:
+def command(value: object, reading: Reading) -> tuple[str, ...]:
+    """Read a program, and the arguments that come with it."""
     expected = 'a program, such as "npx", with its arguments under `args`'
     words = tuple(_words(value, reading, expected)) if isinstance(value, list) else (reading.text(value, expected),)
     if not words or not words[0].strip():
@@ -209,46 +235,53 @@ def _words(value: object, reading: Reading, expected: str) -> list[str]:
     ]
 
 
-def _texts(value: object, reading: Reading) -> tuple[str, ...]:
+def texts(value: object, reading: Reading) -> tuple[str, ...]:
+    """Read a list of texts; numbers are taken as they are written."""
     return tuple(_words(value, reading, 'a list of texts, such as ["-y", "NAME"]'))
 
 
-def _url(value: object, reading: Reading) -> str:
+def url(value: object, reading: Reading) -> str:
+    """Read an address."""
     expected = "an address, such as https://example.com/mcp"
-    url = reading.text(value, expected).strip()
-    if reading.variables.keeps_all and references(url):
-        return url
+    address = reading.text(value, expected).strip()
+    if reading.variables.keeps_all and references(address):
+        return address
     try:
-        parts = urlsplit(url)
+        parts = urlsplit(address)
         is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         is_address = False
-    if not is_address or not url.isprintable() or " " in url:
+    if not is_address or not address.isprintable() or " " in address:
         raise Unusable("is no http:// or https:// address", f"write {expected}")
-    return url
+    return address
 
 
-def _variables(value: object, reading: Reading) -> dict[str, str]:
+def variables(value: object, reading: Reading) -> dict[str, str]:
+    """Read a program's variables, by name."""
     values = reading.scalars(value, 'an object of texts, such as {"NAME": "value"}')
-    if bad := next(
-        (name for name in values if not name or "=" in name or "\0" in name or not is_encodable(name)), None
-    ):
-        raise Unusable(f"{shown(bad)!r} can't be a variable's name", "write one without `=`")
-    if "" in values:
-        raise Unusable("has a variable without a name", "name it")
+    for name in values:
+        if not name or "=" in name or "\0" in name or not is_encodable(name):
+            raise Unusable(f"{shown(name)!r} can't be a variable's name", "write one without `=`")
     return values
 
 
-def _variables_names(value: object, reading: Reading) -> dict[str, str]:
-    variables = reading.variables
-    return {name: variables.fill(f"${{env:{name}}}") for name in reading.names(value) if name in variables.environ}
+def own_variables(value: object, reading: Reading) -> dict[str, str]:
+    """Read names of variables of the user's own that are handed on where they are set."""
+    return {name: reading.own(name) for name in names(value, reading) if name in reading.variables.environ}
 
 
-def _switch(value: object, reading: Reading) -> bool:
+def switch(value: object, reading: Reading) -> bool:
+    """Read true or false."""
     return reading.a(bool, value, "true or false")
 
 
-def _seconds(value: object, reading: Reading, unit_s: float = 1.0) -> float:
+def off_switch(value: object, reading: Reading) -> bool:
+    """Read true for false, and false for true."""
+    return not switch(value, reading)
+
+
+def seconds(value: object, reading: Reading, unit_s: float = 1.0) -> float:
+    """Read a time in a unit, above 0 and up to a week."""
     expected = "a number above 0, such as 30" if unit_s == 1 else "a number above 0, such as 30000"
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
         raise reading.wrong(value, expected)
@@ -257,27 +290,36 @@ def _seconds(value: object, reading: Reading, unit_s: float = 1.0) -> float:
     return value * unit_s
 
 
-def _time(value: object, reading: Reading) -> float:
+def milliseconds(value: object, reading: Reading) -> float:
+    """Read a time in milliseconds."""
+    return seconds(value, reading, 0.001)
+
+
+def time(value: object, reading: Reading) -> float:
+    """Read a time whose size tells its unit, where the file's host does not."""
     is_ms = not reading.is_in_seconds and isinstance(value, int | float) and value >= 1000
-    return _seconds(value, reading, 0.001 if is_ms else 1.0)
+    return seconds(value, reading, 0.001 if is_ms else 1.0)
 
 
-def _bytes(value: object, reading: Reading) -> int:
+def size(value: object, reading: Reading) -> int:
+    """Read a number of bytes."""
     if isinstance(value, bool) or not isinstance(value, int) or not _FEWEST_BYTES <= value <= _MOST_BYTES:
         raise reading.wrong(value, f"a whole number from {_FEWEST_BYTES} to {_MOST_BYTES}, such as 16777216")
     return value
 
 
-def _transport(value: object, reading: Reading) -> str:
-    transport = _TRANSPORTS.get(fold(value)) if isinstance(value, str) else None
-    if transport is None:
+def transport(value: object, reading: Reading) -> str:
+    """Read how a server is reached."""
+    kind = _TRANSPORTS.get(fold(value)) if isinstance(value, str) else None
+    if kind is None:
         raise reading.wrong(value, '"stdio", "http" or "sse"')
-    return transport
+    return kind
 
 
-def _tools(value: object, reading: Reading) -> tuple[str, ...] | dict[str, ToolOverride]:
+def tools(value: object, reading: Reading) -> tuple[str, ...] | dict[str, ToolOverride]:
+    """Read which tools are permitted, or what is said of each."""
     if isinstance(value, list):
-        return reading.names(value)
+        return names(value, reading)
     expected = 'an object by tool, such as {"read": {"description": "…", "enabled": true}}'
     return {name: _override(name, told, reading, expected) for name, told in reading.a(dict, value, expected).items()}
 
@@ -291,29 +333,3 @@ def _override(name: str, value: object, reading: Reading, expected: str) -> Tool
         if not is_right or (isinstance(given, list) and not all(isinstance(tag, str) for tag in given)):
             raise Unusable(f"{shown(name)!r} has {described(given)} under {key!r}", f"write {expected}")
     return ToolOverride(**{**told, "tags": tuple(told.get("tags", ()))})
-
-
-_READERS: Mapping[Kind, Callable[[object, Reading], Any]] = {
-    "text": lambda value, reading: reading.a(str, value, "a text"),
-    "path": _path,
-    "command": _command,
-    "url": _url,
-    "texts": _texts,
-    "names": lambda value, reading: reading.names(value),
-    "headers": _headers,
-    "variables": _variables,
-    "variables' names": _variables_names,
-    "switch": _switch,
-    "off switch": lambda value, reading: not _switch(value, reading),
-    "seconds": _seconds,
-    "milliseconds": lambda value, reading: _seconds(value, reading, 0.001),
-    "bytes": _bytes,
-    "time": _time,
-    "transport": _transport,
-    "auth": _auth,
-    "oauth": _oauth,
-    "bearer variable": _bearer_variable,
-    "tools": _tools,
-    "header names": _header_names,
-    "meta keys": _meta_keys,
-}

@@ -10,9 +10,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from agent_utilities.upstream.config import ToolOverride, Transport, UpstreamConfig
-from agent_utilities.upstream.configuration.config_keys import NOT_DONE, OF_HOSTS_ONLY, Key, by_spelling, fold
+from agent_utilities.upstream.configuration.config_keys import NOT_DONE, OF_HOSTS_ONLY, Key, by_spelling
 from agent_utilities.upstream.configuration.config_text import Table, described, read_env_file, shown
-from agent_utilities.upstream.configuration.entry_values import Auth, Reading, read_value
+from agent_utilities.upstream.configuration.entry_values import Auth, Reading, fold, off_switch
 from agent_utilities.upstream.configuration.variables import Unusable, Variables
 from agent_utilities.upstream.errors import ConfigError
 
@@ -59,9 +59,8 @@ class Reader:
         given: dict[str, Any] = {}
         written_as: dict[str, str] = {}
         for name, key in keyed.items():
-            reading = Reading(key, variables, self.folder, self.is_in_seconds)
             try:
-                told = read_value(value[name], reading)
+                told = key.read(value[name], Reading(variables, self.folder, self.is_in_seconds, key.is_secret))
             except Unusable as error:
                 self._problem(f"{source}.{name}", error)
                 continue
@@ -97,11 +96,13 @@ class Reader:
         transport = _transport(given, enabled)
         if transport is None:
             return None
-        fields = {field: given[field] for field in _AS_THEY_ARE if field in given}
+        fields = {field: given[field] for field in _AS_THEY_ARE & given.keys()}
         if transport == "stdio":
             fields |= self._process(given, source, enabled)
         else:
-            fields |= self._address(given)
+            auth = given.get("auth", Auth(None))
+            sent = {**given.get("env_headers", {}), **given.get("headers", {})}
+            fields |= {"url": given["url"], "headers": sent, "auth": auth.token, "oauth": auth.client}
         allow, overrides = _tools(given)
         return UpstreamConfig(
             name=name,
@@ -133,27 +134,15 @@ class Reader:
             "cwd": given.get("cwd", str(self.folder)),
         }
 
-    def _address(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        auth: Auth = given.get("auth", Auth(None))
-        named = {
-            header: self.variables.fill(f"${{env:{name}}}") for header, name in given.get("env_headers", {}).items()
-        }
-        return {
-            "url": given["url"],
-            "headers": {**named, **given.get("headers", {})},
-            "auth": auth.token,
-            "oauth": auth.client,
-        }
-
     def _problem(self, where: str, error: Unusable | ConfigError) -> None:
         what = f"{error.what}: {error.value!r}" if isinstance(error, ConfigError) else error.what
         self.problems.append(shown(f"{where}: {what}; {error.hint}", 1000))
 
 
-_AS_THEY_ARE = (
-    "forward_headers", "forward_meta", "lazy", "tags", "description", "isolate", "timeout_s", "start_timeout_s",
-    "list_timeout_s", "idle_s", "max_call_s", "max_message_bytes",
-)  # fmt: skip
+_AS_THEY_ARE = UpstreamConfig.model_fields.keys() - {
+    *("command", "args", "env", "env_file", "cwd", "url", "headers", "auth"),
+    *("transport", "enabled", "allow", "deny", "keys"),
+}
 _NOT_DONE = {fold(key): told for key, told in NOT_DONE.items()}
 
 
@@ -165,7 +154,7 @@ def _check_name(name: str) -> None:
 
 def _is_off(value: Mapping[str, Any], keyed: Mapping[str, Key]) -> bool:
     """Whether an entry is switched off, so that a variable which is not set there matters to nobody."""
-    return any(value[name] is (key.kind == "off switch") for name, key in keyed.items() if key.field == "enabled")
+    return any(value[name] is (key.read is off_switch) for name, key in keyed.items() if key.field == "enabled")
 
 
 def _transport(given: Mapping[str, Any], enabled: bool) -> Transport | None:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 MAX_LENGTH = 128 * 1024
 """The longest text that variables may make, in characters; no system starts a program with a longer one."""
@@ -26,15 +27,6 @@ class Unusable(ValueError):
         super().__init__(f"{what}; {hint}")
 
 
-@dataclass(frozen=True, slots=True)
-class Input:
-    """A value that VS Code asks its user for, which a gateway takes from the environment."""
-
-    variable: str
-    description: str = ""
-    default: str | None = None
-
-
 def input_variable(input_id: str) -> str:
     """Return the environment variable that gives an input: `MCP_INPUT_GITHUB_TOKEN` for `github-token`."""
     return "MCP_INPUT_" + re.sub(r"[^A-Za-z0-9]", "_", input_id).upper()
@@ -48,7 +40,7 @@ class Variables:
         environ: the environment.
         folder: the project's folder: `${workspaceFolder}`.
         home: the user's: `${userHome}`.
-        inputs: by id, what the file says of its inputs.
+        inputs: by id, what a file of VS Code says of a value that it asks for, and that the environment gives here.
         has_bare: whether `$VAR` is a variable too, as in Gemini's files.
         keeps_missing: whether what can't be filled in stays as it stands, as for a server that is not started.
         keeps_all: whether every value of the environment stays a reference, for a person who is to see no secret.
@@ -57,7 +49,7 @@ class Variables:
     environ: Mapping[str, str]
     folder: Path
     home: Path
-    inputs: Mapping[str, Input] = field(default_factory=dict)
+    inputs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     has_bare: bool = False
     keeps_missing: bool = False
     keeps_all: bool = False
@@ -131,14 +123,14 @@ class Variables:
         raise Unusable(f"the variable {name} is not set", f"set it, or write ${{{name}:-default}}")
 
     def _input(self, input_id: str, reference: str) -> str:
-        asked = self.inputs.get(input_id, Input(input_variable(input_id)))
-        value = None if self.keeps_all else self.environ.get(asked.variable, asked.default)
-        if value is not None:
+        variable, asked = input_variable(input_id), self.inputs.get(input_id, {})
+        value = None if self.keeps_all else self.environ.get(variable, asked.get("default"))
+        if isinstance(value, str):
             return value
         if self.keeps_missing or self.keeps_all:
             return reference
-        about = f" ({asked.description})" if asked.description else ""
-        raise Unusable(f"the input {input_id!r}{about} is not given", f"set the variable {asked.variable} to it")
+        about = f" ({asked['description']})" if isinstance(asked.get("description"), str) else ""
+        raise Unusable(f"the input {input_id!r}{about} is not given", f"set the variable {variable} to it")
 
 
 def names_in(text: str) -> tuple[str, ...]:

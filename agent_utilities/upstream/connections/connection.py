@@ -1,20 +1,17 @@
-"""One connection to an upstream, by whatever reaches it: a task of its own, ended with all that it started."""
+"""One connection to an upstream, by whatever reaches it, on which an era is agreed; and how well it works."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
-import math
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import mcp_types
 
-from agent_utilities.runtime.waiting import ended
-from agent_utilities.upstream.config import Transport, UpstreamConfig
+from agent_utilities.runtime.waiting import is_set
+from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.connections.calls import CallsUnderWay
-from agent_utilities.upstream.connections.negotiation import negotiate
 from agent_utilities.upstream.connections.session import UpstreamSession
 from agent_utilities.upstream.limits import Unfinished
 
@@ -25,53 +22,26 @@ if TYPE_CHECKING:
     from agent_utilities.upstream.processes.process import ProcessGuard
     from agent_utilities.upstream.processes.stderr_log import StderrLog
 
-logger = logging.getLogger(__name__)
-
 _LIST_CHANGES = (
     mcp_types.ToolListChangedNotification,
     mcp_types.PromptListChangedNotification,
     mcp_types.ResourceListChangedNotification,
 )
 
-_MODULES: Mapping[Transport, str] = {"stdio": "processes.stdio", "http": "http.transports", "sse": "http.transports"}
-
-
 _EXIT_KNOWN_S = 1.0
 """Seconds after a connection's end in which how its process ended, and what it wrote last, gets known."""
 
 
 class Connection:
-    """One try to connect, what it comes to, and how well that works.
+    """A connection that is up, and how well it works."""
 
-    Args:
-        known_version: the protocol version that the last connection agreed on; None where there was none.
-        offered: what a handshake says of the clients that its calls are made for; None for all that one could offer.
-    """
-
-    def __init__(
-        self,
-        transport: ClientTransport,
-        known_version: str | None,
-        *,
-        probe_s: float,
-        close_s: float,
-        offered: mcp_types.ClientCapabilities | None = None,
-    ) -> None:
-        self.transport, self._offered = transport, offered
-        self._known_version, self._probe_s, self._close_s = known_version, probe_s, close_s
-        self._task: asyncio.Task[None] | None = None
-        self._up: asyncio.Future[UpstreamSession] = asyncio.get_running_loop().create_future()
-        self._leave = asyncio.Event()
-        self._since_s = math.inf
+    def __init__(self, session: UpstreamSession, transport: ClientTransport) -> None:
+        self.session, self._transport = session, transport
+        self._since_s = asyncio.get_running_loop().time()
         self.wake = asyncio.Event()
         """Set where there may be something to do about it."""
         self.is_over = self.is_doubted = False
         self.n_doubts = self.n_unreachable = 0
-
-    @property
-    def session(self) -> UpstreamSession:
-        """What is up on it, once it was opened."""
-        return self._up.result()
 
     @property
     def is_usable(self) -> bool:
@@ -86,13 +56,12 @@ class Connection:
     @property
     def exit_text(self) -> str:
         """How its process ended; empty where it has none, or it has not ended."""
-        return getattr(self.transport, "exit_text", "")
+        return exit_text_of(self._transport)
 
     async def last_exit_text(self) -> str:
         """Return how its process ended, once that is known."""
-        if (died := getattr(self.transport, "died", None)) is not None:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(died.wait(), _EXIT_KNOWN_S)
+        if (died := getattr(self._transport, "died", None)) is not None:
+            await is_set(died, within_s=_EXIT_KNOWN_S)
         return self.exit_text
 
     def lose(self) -> None:
@@ -114,56 +83,30 @@ class Connection:
             self.n_unreachable += 1
             self.wake.set()
 
-    async def open(self, timeout_s: float) -> None:
-        """Connect, and return once the upstream has answered; where it does not, all is gone.
 
-        Raises:
-            TimeoutError: it has not answered in time.
-            Exception: whatever the transport and the session raise where they can't reach it.
-        """
-        self._task = asyncio.create_task(self._hold(), name=f"connection of {self.transport!r}")
-        waiting: list[asyncio.Future[UpstreamSession] | asyncio.Task[None]] = [self._up, self._task]
-        try:
-            await asyncio.wait(waiting, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
-            if self._task.done():
-                self._task.result()
-            if not self._up.done():
-                raise TimeoutError
-            self._since_s = asyncio.get_running_loop().time()
-        except BaseException:
-            await self.close()
-            raise
-
-    async def close(self) -> None:
-        """End it, and return once its processes are gone, whoever cancels that meanwhile."""
-        if (task := self._task) is None:
-            return
-        self._leave.set()
-        if not self._up.done():
-            task.cancel()
-        try:
-            await ended(task, self._close_s)
-        finally:
-            if not task.done():
-                task.cancel()
-                if not await ended(task, self._close_s):
-                    logger.error("%r has not ended; it is left to itself", self.transport)
-            self._up.cancel()
-
-    async def _hold(self) -> None:
-        async with _session(self.transport) as session:
-            session.offer(self._offered)
-            if self.transport.legacy_only:
-                await session.initialize()
-            else:
-                await negotiate(session, self._known_version, probe_s=self._probe_s)
-            self._up.set_result(session)
-            await self._leave.wait()
+def exit_text_of(transport: ClientTransport) -> str:
+    """Return how the process of a transport ended; empty where it has none, or it has not ended."""
+    return getattr(transport, "exit_text", "")
 
 
 @asynccontextmanager
-async def _session(transport: ClientTransport) -> AsyncIterator[UpstreamSession]:
-    """Give a connection on which nothing is agreed on yet."""
+async def connected(
+    transport: ClientTransport,
+    known_version: str | None,
+    *,
+    probe_s: float,
+    offered: mcp_types.ClientCapabilities | None = None,
+) -> AsyncIterator[Connection]:
+    """Hold a connection on which an era is agreed, for as long as the block runs; its processes are gone then.
+
+    Args:
+        known_version: the protocol version that the last connection agreed on; None where there was none.
+        probe_s: seconds that a probe for the newer era is waited for, of which some servers take no notice.
+        offered: what a handshake says of the clients that its calls are made for; None for all that one could offer.
+
+    Raises:
+        Exception: whatever the transport and the session raise where they can't reach it.
+    """
     from fastmcp.client.transports.base import TransportOptions
 
     calls = CallsUnderWay()
@@ -185,7 +128,12 @@ async def _session(transport: ClientTransport) -> AsyncIterator[UpstreamSession]
     ) as session:
         assert isinstance(session, UpstreamSession)
         session.calls, session.changed = calls, changed
-        yield session
+        session.offer(offered)
+        if transport.legacy_only:
+            await session.initialize()
+        else:
+            await session.negotiate(known_version, probe_s)
+        yield Connection(session, transport)
 
 
 def _version() -> str:
@@ -194,21 +142,18 @@ def _version() -> str:
     return version("agent-utilities")
 
 
-def module_of(config: UpstreamConfig) -> str:
-    """Return the module that reaches the upstream."""
-    return f"agent_utilities.upstream.{_MODULES[config.transport]}"
-
-
 def transport_of(
     config: UpstreamConfig,
     *,
     environ: Mapping[str, str],
     stderr: StderrLog,
     guard: ProcessGuard,
-    unfinished: Unfinished | None = None,
+    unfinished: Unfinished,
 ) -> ClientTransport:
-    """Return a transport that reaches the upstream; it is used for one connection."""
-    unfinished = unfinished or Unfinished()
+    """Return a transport that reaches the upstream, for one connection.
+
+    It imports what it needs, which may take a second: use a thread.
+    """
     if config.transport == "stdio":
         from agent_utilities.upstream.processes.stdio import StdioUpstream
 

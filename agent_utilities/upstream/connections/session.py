@@ -6,7 +6,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,26 +14,20 @@ import mcp_types
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import ObjectSendStream, TaskStatus
 from mcp import ClientSession, MCPError
-from mcp.shared.dispatcher import CallOptions, OnRequest, ProgressFnT
+from mcp.client._probe import negotiate_auto
+from mcp.shared.dispatcher import CallOptions, OnRequest
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import ClientMessageMetadata, SessionMessage
 from mcp.shared.transport_context import TransportContext
 from mcp_types.methods import validate_server_result
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import ValidationError
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
+from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
-from agent_utilities.upstream.connections.calls import Call, CallsUnderWay, Relay, present_call
+from agent_utilities.upstream.connections.calls import CallsUnderWay, Relay, present_call
 from agent_utilities.upstream.http.http_client import HttpTrouble
 from agent_utilities.upstream.limits import TooMuchError, check_parts
 
-_page: ContextVar[dict[str, Any] | None] = ContextVar("agent_utilities_upstream_page", default=None)
-_REQUESTS: Mapping[str, type[mcp_types.PaginatedRequest[Any]]] = {
-    "tools/list": mcp_types.ListToolsRequest,
-    "prompts/list": mcp_types.ListPromptsRequest,
-    "resources/list": mcp_types.ListResourcesRequest,
-    "resources/templates/list": mcp_types.ListResourceTemplatesRequest,
-}
 _UNSAID: Mapping[str, Any] = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 """What a result of 2026-07-28 means that doesn't say it: such a server is understood, as SDKs of before take it."""
 _WITHIN = 16
@@ -45,20 +38,30 @@ Component = mcp_types.Tool | mcp_types.Prompt | mcp_types.Resource | mcp_types.R
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of component."""
+    """A kind of component: what a person calls it, and how it is listed.
+
+    Args:
+        field: the field of a list's result that has the items.
+    """
 
     name: str
     method: str
     field: str
     model: type[Component]
+    request: type[mcp_types.PaginatedRequest[Any]]
 
 
-TOOL = Kind("tool", "tools/list", "tools", mcp_types.Tool)
-PROMPT = Kind("prompt", "prompts/list", "prompts", mcp_types.Prompt)
-RESOURCE = Kind("resource", "resources/list", "resources", mcp_types.Resource)
-TEMPLATE = Kind("resource template", "resources/templates/list", "resourceTemplates", mcp_types.ResourceTemplate)
-FIELDS: Mapping[str, str] = {kind.method: kind.field for kind in (TOOL, PROMPT, RESOURCE, TEMPLATE)}
-"""By method, the field of its result that has the items."""
+TOOL = Kind("tool", "tools/list", "tools", mcp_types.Tool, mcp_types.ListToolsRequest)
+PROMPT = Kind("prompt", "prompts/list", "prompts", mcp_types.Prompt, mcp_types.ListPromptsRequest)
+RESOURCE = Kind("resource", "resources/list", "resources", mcp_types.Resource, mcp_types.ListResourcesRequest)
+TEMPLATE = Kind(
+    "resource template",
+    "resources/templates/list",
+    "resourceTemplates",
+    mcp_types.ResourceTemplate,
+    mcp_types.ListResourceTemplatesRequest,
+)
+_LISTS = frozenset(kind.method for kind in (TOOL, PROMPT, RESOURCE, TEMPLATE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +133,38 @@ class UpstreamSession(ClientSession):
         """Have a handshake say that this can be asked for; all that a client could be asked where None."""
         self._sending.offered = offered
 
+    async def negotiate(self, known_version: str | None, probe_s: float) -> None:
+        """Agree on a protocol version, in one request where the era is known from before.
+
+        A server that has only started slowly answers the probe and the handshake: it is spoken to in the older era
+        then, since many keep to a handshake that they have made.
+
+        Args:
+            known_version: what was agreed on the last time; None where nothing was.
+            probe_s: seconds that a probe for the newer era is waited for. Servers that know nothing of it may be
+                silent, so the older era's handshake goes out then.
+
+        Raises:
+            MCPError: the upstream refused both.
+        """
+        if known_version in HANDSHAKE_PROTOCOL_VERSIONS:
+            try:
+                await self.initialize()
+                return
+            except MCPError as error:
+                if has_ended(error):
+                    raise
+        self._sending.probe_s = probe_s
+        try:
+            await negotiate_auto(self)
+        except MCPError as error:
+            # One that knows no handshake may have answered the probe after it was given up.
+            self._sending.probe_s = None
+            if has_ended(error):
+                raise
+            await negotiate_auto(self)
+        self._sending.probe_s = None
+
     async def list_page(self, kind: Kind, cursor: str | None) -> Mapping[str, Any]:
         """Return a page of a listing as it came, its items unjudged.
 
@@ -141,44 +176,42 @@ class UpstreamSession(ClientSession):
             ValidationError: it was answered with what is no page.
         """
         params = mcp_types.PaginatedRequestParams(cursor=cursor) if cursor is not None else None
-        token = _page.set({})
-        try:
-            await self.send_request(_REQUESTS[kind.method](params=params), mcp_types.Result)
-            return _page.get() or {}
-        finally:
-            _page.reset(token)
+        data = plain(kind.request(params=params))
+        opts: CallOptions = {}
+        self._stamp(data, opts)
+        raw = await self._sending.send_raw_request(kind.method, data.get("params"), opts)
+        unjudged: dict[str, Any] = {kind.field: []} if isinstance(raw.get(kind.field), list) else {}
+        validate_server_result(kind.method, self.protocol_version or "", {**raw, **unjudged})
+        return raw
 
 
 class _Dispatcher(JSONRPCDispatcher[TransportContext]):
-    """Hears the progress of the present call, and gives a page of a listing past the session's judgement."""
+    """Hears the progress of the present call, and bounds the parts of what comes."""
 
     def __init__(self, read_stream: Any, write_stream: Any) -> None:
         super().__init__(read_stream, write_stream)
         self.ended = asyncio.Event()
         self.offered: mcp_types.ClientCapabilities | None = None
+        self.probe_s: float | None = None
+        """Seconds that the upstream's era is asked for; None once it is agreed on."""
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None, **related: Any
     ) -> dict[str, Any]:
-        """Send a request, and return its result as it came; of a page that `list_page` takes, all but the items."""
+        """Send a request, and return its result as it came."""
         call = present_call()
         if method == "initialize" and self.offered is not None:
-            params = {**(params or {}), "capabilities": _plain(self.offered)}
+            params = {**(params or {}), "capabilities": plain(self.offered)}
+        if method == "server/discover" and self.probe_s is not None:
+            opts = {**(opts or {}), "timeout": self.probe_s}
         if call is not None:
-            opts = {**(opts or {})}
-            opts["on_progress"] = _heard(call, opts.get("on_progress"))
+            opts = {**(opts or {}), "on_progress": call.progress}
             if call.relay is not None:
                 params = _with_capabilities(params, call.relay)
         raw = await super().send_raw_request(method, params, opts, **related)
-        if method not in FIELDS:
+        if method not in _LISTS:
             _check(raw)
-        if _is_modern(params):
-            raw = {**_UNSAID, **raw}
-        page, field = _page.get(), FIELDS.get(method)
-        if page is None or field is None or not isinstance(raw.get(field), list):
-            return raw
-        page.update(raw)
-        return {**raw, field: []}
+        return {**_UNSAID, **raw} if _is_modern(params) else raw
 
     async def run(self, on_request: OnRequest, *args: Any, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         """Receive until the connection ends."""
@@ -191,6 +224,20 @@ class _Dispatcher(JSONRPCDispatcher[TransportContext]):
             await super().run(checked, *args, task_status=task_status)
         finally:
             self.ended.set()
+
+
+def has_ended(error: Exception) -> bool:
+    """Whether an error says that an answer can't come any more, and not what the upstream says."""
+    return is_closed(error) or (_is_of_transport(error) and str(error).startswith("SSE stream"))
+
+
+def is_closed(error: Exception) -> bool:
+    """Whether an error says that the whole connection has ended."""
+    return _is_of_transport(error) and str(error) == "Connection closed"
+
+
+def _is_of_transport(error: Exception) -> bool:
+    return isinstance(error, MCPError) and error.code == mcp_types.CONNECTION_CLOSED
 
 
 def _check(message: Mapping[str, Any]) -> None:
@@ -213,24 +260,13 @@ def _with_capabilities(params: Mapping[str, Any] | None, relay: Relay) -> Mappin
     meta = (params or {}).get("_meta")
     if params is None or not isinstance(meta, Mapping) or mcp_types.CLIENT_CAPABILITIES_META_KEY not in meta:
         return params
-    offered = _plain(relay.capabilities or mcp_types.ClientCapabilities())
+    offered = plain(relay.capabilities or mcp_types.ClientCapabilities())
     return {**params, "_meta": {**meta, mcp_types.CLIENT_CAPABILITIES_META_KEY: offered}}
 
 
-def _plain(capabilities: mcp_types.ClientCapabilities) -> dict[str, Any]:
-    return capabilities.model_dump(by_alias=True, mode="json", exclude_none=True)
-
-
-def _heard(call: Call, on_progress: ProgressFnT | None) -> ProgressFnT:
-    """Return what hears progress: of the call, and of whoever sends it and wants to hear of it themselves."""
-    if on_progress is None:
-        return call.progress
-
-    async def both(progress: float, total: float | None, message: str | None) -> None:
-        call.move_on()
-        await on_progress(progress, total, message)
-
-    return both
+def plain(value: BaseModel) -> dict[str, Any]:
+    """Return a value as it stands on the wire."""
+    return value.model_dump(by_alias=True, mode="json", exclude_none=True)
 
 
 def _with_headers(item: SessionMessage, headers: Mapping[str, str]) -> SessionMessage:

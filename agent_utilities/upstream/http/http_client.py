@@ -12,6 +12,7 @@ from typing import Any
 import httpx2
 import mcp_types
 from mcp import MCPError
+from mcp.shared._httpx_utils import next_request_within_origin
 
 from agent_utilities.upstream.errors import Cause
 from agent_utilities.upstream.limits import TURN_BYTES, IncomingMessage, Limits, TooMuchError, Turns, Unfinished
@@ -196,7 +197,7 @@ class UpstreamHttpClient(httpx2.AsyncClient):
             if kind == "application/json" and b'"jsonrpc"' in body and not (trouble.is_lost or trouble.is_final):
                 return response
             return _answer(request, trouble, status)
-        if (follow := response.next_request) is not None and not is_followed(request, follow):
+        if (follow := response.next_request) is not None and next_request_within_origin(response) is None:
             where = f"{follow.url.scheme}://{follow.url.host}"
             text = f"redirects to {where}, which is not followed; use that address in its config if it is meant"
             return _answer(request, HttpTrouble("unreachable", text))
@@ -217,14 +218,6 @@ class UpstreamHttpClient(httpx2.AsyncClient):
 
 def _kind(response: httpx2.Response) -> str:
     return str(response.headers.get("content-type", "")).partition(";")[0].strip().lower()
-
-
-def is_followed(request: httpx2.Request, follow: httpx2.Request) -> bool:
-    """Whether the transport follows a redirect: to where its headers are meant for, with the message."""
-    one, other = request.url, follow.url
-    is_upgrade = (one.scheme, one.port, other.scheme, other.port) == ("http", None, "https", None)
-    is_same = (one.scheme, one.port) == (other.scheme, other.port) or is_upgrade
-    return follow.method == request.method and one.host == other.host and is_same
 
 
 def _is_request(request: httpx2.Request) -> bool:

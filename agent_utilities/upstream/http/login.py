@@ -6,13 +6,14 @@ import json
 import logging
 import shlex
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, SupportsFloat
+from typing import TYPE_CHECKING, Any, SupportsFloat, cast
 
 import httpx2
 from fastmcp.client.auth import OAuth
+from key_value.aio.protocols import AsyncKeyValue
 
 from agent_utilities.runtime.process_io import write_whole
 from agent_utilities.upstream.folders import gateway_folder
@@ -38,32 +39,26 @@ class LoginNeededError(PermissionError):
 class TokenFiles:
     """Keeps values by key, each in a file of its own with mode 0600, swapped in whole.
 
-    It is the `AsyncKeyValue` that FastMCP's OAuth keeps its tokens in. Nothing is encrypted: a key beside the files
-    would keep nobody out whom the mode does not.
+    It has what FastMCP's OAuth asks of an `AsyncKeyValue`. Nothing is encrypted: a key beside the files would keep
+    nobody out whom the mode does not.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    async def get(self, key: str, *, collection: str | None = None) -> dict[str, Any] | None:
+    def read(self, key: str, collection: str | None = None) -> dict[str, Any] | None:
         """Return a value; None where there is none, its time is over, or its file is damaged."""
-        return (await self.ttl(key, collection=collection))[0]
-
-    async def ttl(self, key: str, *, collection: str | None = None) -> tuple[dict[str, Any] | None, float | None]:
-        """Return a value and the seconds that it has left; None for no end."""
-        return self.read(key, collection)
-
-    def read(self, key: str, collection: str | None = None) -> tuple[dict[str, Any] | None, float | None]:
-        """Return what `ttl` does, at once."""
         try:
             kept = json.loads(self._path(key, collection).read_bytes())
             value, ends_at_s = kept["value"], kept["ends_at_s"]
-            left_s = None if ends_at_s is None else ends_at_s - time.time()
+            is_over = ends_at_s is not None and ends_at_s <= time.time()
         except (OSError, ValueError, KeyError, TypeError):
-            return None, None
-        if not isinstance(value, dict) or (left_s is not None and left_s <= 0):
-            return None, None
-        return value, left_s
+            return None
+        return value if isinstance(value, dict) and not is_over else None
+
+    async def get(self, key: str, *, collection: str | None = None) -> dict[str, Any] | None:
+        """Return what `read` does."""
+        return self.read(key, collection)
 
     async def put(
         self, key: str, value: Mapping[str, Any], *, collection: str | None = None, ttl: SupportsFloat | None = None
@@ -81,32 +76,6 @@ class TokenFiles:
         except FileNotFoundError:
             return False
         return True
-
-    async def get_many(self, keys: Sequence[str], *, collection: str | None = None) -> list[dict[str, Any] | None]:
-        """Return the values of keys, in their order."""
-        return [await self.get(key, collection=collection) for key in keys]
-
-    async def ttl_many(
-        self, keys: Sequence[str], *, collection: str | None = None
-    ) -> list[tuple[dict[str, Any] | None, float | None]]:
-        """Return the values of keys, and the seconds that each has left."""
-        return [await self.ttl(key, collection=collection) for key in keys]
-
-    async def put_many(
-        self,
-        keys: Sequence[str],
-        values: Sequence[Mapping[str, Any]],
-        *,
-        collection: str | None = None,
-        ttl: SupportsFloat | None = None,
-    ) -> None:
-        """Keep values, each under its key."""
-        for key, value in zip(keys, values, strict=True):
-            await self.put(key, value, collection=collection, ttl=ttl)
-
-    async def delete_many(self, keys: Sequence[str], *, collection: str | None = None) -> int:
-        """Forget values, and return how many there were."""
-        return sum([await self.delete(key, collection=collection) for key in keys])
 
     def clear(self) -> None:
         """Forget everything."""
@@ -134,7 +103,7 @@ class Login(OAuth):
             callback_port=client.callback_port if client is not None else None,
             client_id=client.client_id if client is not None else None,
             client_secret=secret.get_secret_value() if secret is not None else None,
-            token_storage=tokens_of(config, folder),
+            token_storage=cast(AsyncKeyValue, tokens_of(config, folder)),
         )
 
     async def redirect_handler(self, authorization_url: str) -> None:
@@ -176,7 +145,7 @@ def login_of(config: UpstreamConfig, folder: str) -> Login | NoLogin | None:
     has_another = config.auth is not None or any(name.lower() == "authorization" for name in config.headers)
     if has_another and not says_oauth:
         return None
-    if tokens_of(config, folder).read(_DONE)[0] is not None:
+    if tokens_of(config, folder).read(_DONE) is not None:
         return Login(config, folder)
     return NoLogin(config.name) if says_oauth else None
 

@@ -15,13 +15,12 @@ from fastmcp.client.transports import SSETransport, StreamableHttpTransport
 from fastmcp.client.transports.base import SessionKwargs, TransportOptions
 from mcp import ClientSession, MCPError
 from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import sse_within_origin
 from mcp.shared.message import ClientMessageMetadata, SessionMessage
 
 from agent_utilities.upstream.config import UpstreamConfig
-from agent_utilities.upstream.http.http_client import HttpTrouble, UpstreamHttpClient, is_followed, trouble_of_status
+from agent_utilities.upstream.http.http_client import HttpTrouble, UpstreamHttpClient, trouble_of_status
 from agent_utilities.upstream.limits import TooMuchError, Unfinished
-
-_MAX_REDIRECTS = 5
 
 
 def http_transport(
@@ -81,30 +80,32 @@ class SseUpstream(SSETransport):
         options = transport_options or TransportOptions()
         async with (
             self.new_client() as client,
-            _opened(client, self.url) as response,
-            self._streams(client, response) as streams,
+            sse_within_origin(client, self.url, max_event_size=None) as events,
+            self._streams(client, events) as streams,
             options.session_class(*streams, **session_kwargs) as session,
         ):
             yield session
 
     @asynccontextmanager
     async def _streams(
-        self, client: httpx2.AsyncClient, response: httpx2.Response
+        self, client: httpx2.AsyncClient, events: httpx2.EventSource
     ) -> AsyncIterator[
         tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
     ]:
         """Give what is read and what is written as messages, once it is known where they go."""
+        if not events.response.is_success:
+            raise _error(trouble_of_status(events.response.status_code, False, b""))
         read_send, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         write, write_receive = anyio.create_memory_object_stream[SessionMessage](0)
         async with read_send, read, write, write_receive, anyio.create_task_group() as group:
-            address = await group.start(self._read, response, read_send)
+            address = await group.start(self._read, events, read_send)
             group.start_soon(_post_all, client, str(address), write_receive, read_send)
             yield read, write
             group.cancel_scope.cancel()
 
     async def _read(
         self,
-        response: httpx2.Response,
+        events: httpx2.EventSource,
         messages: MemoryObjectSendStream[SessionMessage | Exception],
         *,
         task_status: anyio.abc.TaskStatus[httpx2.URL],
@@ -113,10 +114,10 @@ class SseUpstream(SSETransport):
         is_started = False
         async with messages:
             try:
-                async for event in httpx2.EventSource(response, max_event_size=None):
+                async for event in events:
                     if event.event == "endpoint" and not is_started:
-                        address = response.url.join(event.data)
-                        if address.join("/") != response.url.join("/"):
+                        address = events.response.url.join(event.data)
+                        if address.join("/") != events.response.url.join("/"):
                             raise _error(HttpTrouble("not MCP", "it wants its messages at another host"))
                         is_started = True
                         task_status.started(address)
@@ -135,25 +136,6 @@ class SseUpstream(SSETransport):
             raise _error(HttpTrouble("sent too much", self.exit_text, is_final=True))
         if not is_started:
             raise _error(HttpTrouble("not MCP", "it did not say where its messages go"))
-
-
-@asynccontextmanager
-async def _opened(client: httpx2.AsyncClient, url: str) -> AsyncIterator[httpx2.Response]:
-    """Open the stream, following redirects that stay where the headers are meant for."""
-    request = client.build_request("GET", url, headers={"accept": "text/event-stream", "cache-control": "no-store"})
-    for _ in range(_MAX_REDIRECTS):
-        response = await client.send(request, stream=True, follow_redirects=False)
-        follow = response.next_request
-        if follow is None or not is_followed(request, follow):
-            break
-        await response.aclose()
-        request = follow
-    try:
-        if not response.is_success:
-            raise _error(trouble_of_status(response.status_code, False, b""))
-        yield response
-    finally:
-        await response.aclose()
 
 
 def _error(trouble: HttpTrouble) -> MCPError:

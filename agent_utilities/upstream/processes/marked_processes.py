@@ -1,6 +1,6 @@
 """The processes that bear a marker in their environment: found, and ended. As a script, the watcher of `ProcessGuard`.
 
-The script runs by `python -I -S`, and imports psutil only once the gateway is gone, so that it is small.
+The script imports psutil only once the gateway is gone, so that it is small.
 """
 
 from __future__ import annotations
@@ -136,5 +136,4 @@ def watch(marker: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.path.append(sys.argv[2])
     watch(sys.argv[1])

@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import anyio
@@ -22,6 +22,7 @@ from mcp_types import (
 )
 from pydantic_core import from_json
 
+from agent_utilities.runtime.waiting import is_set
 from agent_utilities.upstream.limits import MIB, IncomingMessage, Limits, TooMuchError
 from agent_utilities.upstream.processes.process import CLOSED_S, MAX_QUEUED_BYTES
 
@@ -32,14 +33,19 @@ _ID_LAST = re.compile(rb',\s*"id"\s*:\s*(\d+|"[^"\\]*")\s*(?:,\s*"jsonrpc"\s*:\s
 _MESSAGE_WITHIN = re.compile(rb'\{\s*"(?:jsonrpc|id|result|method)"\s*:')
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class OverlongLine:
-    """A line that was too long to be kept."""
+    """A line that was too long to be kept: its beginning and its end, how long it was, and by what it was too long."""
 
     start: bytes
     end: bytes
     n_bytes: int
     why: str
+
+    def add(self, piece: bytes) -> None:
+        """Count what follows of it."""
+        self.end = (self.end + piece[-_ENDS_BYTES:])[-_ENDS_BYTES:]
+        self.n_bytes += len(piece)
 
 
 class LineBuffer:
@@ -58,23 +64,23 @@ class LineBuffer:
     def next_line(self) -> bytes | bytearray | OverlongLine | None:
         """Return the next line without its end, or None where it isn't whole yet."""
         end = self._data.find(b"\n", self._n_searched)
-        n_bytes = len(self._data) if end < 0 else end
-        self._n_searched = n_bytes if end < 0 else 0
+        self._n_searched = n_bytes = len(self._data) if end < 0 else end
         try:
             if self._overlong is None:
                 self._message.has(n_bytes)
         except TooMuchError as error:
             self._overlong = OverlongLine(bytes(self._data[:_ENDS_BYTES]), b"", 0, str(error))
         if self._overlong is not None:
-            self._drop(n_bytes)
+            self._overlong.add(bytes(self._data[:n_bytes]))
+            del self._data[:n_bytes]
+            self._message.has(0)
+            self._n_searched = n_bytes = 0
         if end < 0:
             return None
         self._message.has(0)
-        if self._overlong is None:
-            return self._take(end)
-        del self._data[:1]
-        overlong, self._overlong = self._overlong, None
-        return overlong
+        line, overlong = self._take(n_bytes), self._overlong
+        self._n_searched, self._overlong = 0, None
+        return overlong or line
 
     @property
     def n_dropped(self) -> int:
@@ -97,16 +103,6 @@ class LineBuffer:
         line = self._data[:end]
         del self._data[: end + 1]
         return line
-
-    def _drop(self, n_bytes: int) -> None:
-        """Leave out the first bytes of a line that is too long, and remember its ends."""
-        overlong = self._overlong
-        assert overlong is not None
-        tail = overlong.end + bytes(self._data[max(0, n_bytes - _ENDS_BYTES) : n_bytes])
-        self._overlong = replace(overlong, end=tail[-_ENDS_BYTES:], n_bytes=overlong.n_bytes + n_bytes)
-        del self._data[:n_bytes]
-        self._message.has(0)
-        self._n_searched = 0
 
 
 def read_line(line: bytes | bytearray, limits: Limits) -> list[JSONRPCMessage]:
@@ -178,8 +174,7 @@ class MessageWriter(ObjectSendStream[SessionMessage]):
         if not self._stdin.is_closing():
             self._stdin.write(line)
         if self._stdin.is_closing():
-            with suppress(TimeoutError):  # who hears of this must find how it died
-                await asyncio.wait_for(self._died.wait(), 2 * CLOSED_S)
+            await is_set(self._died, within_s=2 * CLOSED_S)  # who hears of this must find how it died
             raise anyio.BrokenResourceError
 
     async def aclose(self) -> None:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Self
 
-from agent_utilities.runtime.waiting import in_daemon_thread, start_in_daemon_thread
+from agent_utilities.runtime.waiting import in_daemon_thread, is_set, start_in_daemon_thread
 from agent_utilities.upstream.processes import marked_processes
 from agent_utilities.upstream.processes.marked_processes import MARKER, TERM_S, end, find, reap
 
@@ -181,8 +181,7 @@ class UpstreamProcess:
         # What is blocked in a write can't see that its stdin is closed.
         discarding = asyncio.create_task(self._discard())
         try:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self.exited.wait(), STDIN_CLOSED_S)
+            await is_set(self.exited, within_s=STDIN_CLOSED_S)
             return await in_daemon_thread(self._end_tree)
         finally:
             discarding.cancel()
@@ -302,9 +301,7 @@ class ProcessGuard:
             if self.pid is not None or self._is_closed:  # a thread may come here after who waited for it has gone
                 return
             _close_pipe(self._watcher)  # one that somebody has ended
-            # Isolated and without site-packages, which it is told of to find psutil there, it takes least memory.
-            script, packages = marked_processes.__file__, _folder_of("psutil")
-            arguments = [sys.executable, "-I", "-S", script, self._gateway, packages]
+            arguments = [sys.executable, "-I", marked_processes.__file__, self._gateway]
             # It must not bear the marker of a gateway that we run behind: that one ends us first, then it.
             env = {name: value for name, value in os.environ.items() if name != MARKER}
             none = subprocess.DEVNULL
@@ -339,16 +336,6 @@ def _close_pipe(watcher: subprocess.Popen[bytes] | None) -> None:
     if watcher is not None and watcher.stdin is not None:
         with suppress(OSError):
             watcher.stdin.close()
-
-
-def _folder_of(package: str) -> str:
-    """Return the folder that a package is imported from, without importing it."""
-    from importlib.util import find_spec
-
-    spec = find_spec(package)
-    assert spec is not None
-    assert spec.origin is not None
-    return os.path.dirname(os.path.dirname(spec.origin))
 
 
 async def watch_parent(on_gone: Callable[[], None], parent: int | None = None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -53,7 +54,6 @@ PASSED_ON = frozenset(
 """Names of our variables that every upstream gets; of the locale, every `LC_` one too."""
 PROXIES = re.compile(r"(?:https?|all|no)_proxy", re.IGNORECASE)
 """Names of variables that upstreams get too, where no password is in them."""
-_NO_SETTINGS = {"MCP_CONFIG_FILE": "none"}
 
 
 class CommandError(AgentUtilitiesError, LookupError):
@@ -79,11 +79,9 @@ def find_program(command: str, *, path: str, folder: Path, home: Path) -> Path:
         _check(program, command)
         return program
     folders = search_folders(path, home)
-    for place in folders:
-        program = folder / place / command
-        if program.is_file() and os.access(program, os.X_OK):
-            _check_interpreter(program)
-            return program
+    if found := shutil.which(command, path=os.pathsep.join(str(folder / place) for place in folders)):
+        _check_interpreter(Path(found))
+        return Path(found)
     raise CommandError(_not_found(command, folder, folders))
 
 
@@ -186,18 +184,19 @@ def passed_on(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environ.items() if _is_harmless(name, value)}
 
 
-def child_environment(config: UpstreamConfig, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of an upstream's process: its config's variables over ours that are passed on.
-
-    A settings file of ours is for the gateway, which holds what it says by the names that callers see: an upstream
-    made here that starts in the same folder would read it again, by its own names. One may be named for it.
-    """
-    return _NO_SETTINGS | passed_on(environ) | {name: value.get_secret_value() for name, value in config.env.items()}
-
-
 def _is_harmless(name: str, value: str) -> bool:
     if value.startswith("()"):  # a shell function
         return False
     if PROXIES.fullmatch(name):
         return "@" not in value or not urlsplit(value if "://" in value else f"//{value}").username
     return name in PASSED_ON or name.startswith("LC_")
+
+
+def child_environment(config: UpstreamConfig, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of an upstream's process: its config's variables over ours that are passed on.
+
+    A settings file of ours is for the gateway, which holds what it says by the names that callers see: an upstream
+    made here that starts in the same folder would read it again, by its own names. One may be named for it.
+    """
+    given = {name: value.get_secret_value() for name, value in config.env.items()}
+    return {"MCP_CONFIG_FILE": "none", **passed_on(environ), **given}

@@ -40,7 +40,7 @@ class StderrLog:
     """
 
     def __init__(self, path: Path | None = None, max_bytes: int = 1_000_000) -> None:
-        self._lines: deque[tuple[str, bool]] = deque(maxlen=MAX_LINES)
+        self._lines: deque[str] = deque(maxlen=MAX_LINES)
         self._file = None if path is None else _LogFile(path, max_bytes)
         self._secrets: Sequence[str] = ()
         self._rest = b""
@@ -71,22 +71,22 @@ class StderrLog:
         if len(self._rest) > _TAIL_BYTES:  # a line without an end
             lines.append(self._rest)
             self._rest, self._is_cut = b"", True
-        self._keep([self._readable(line) for line in lines], False)
+        self._keep(lines)
 
     def note(self, text: str) -> None:
-        """Add a line of our own, such as how the process exited."""
+        """Add a line of our own, such as how the process exited, where lines are kept on disk."""
         lines = self._rest.split(b"\n") if self._rest else []
         self._rest = b""
         self._tell_dropped(lines)
-        self._keep([*map(self._readable, lines)], False)
-        self._keep([f"-- {self._readable(text.encode())}"], True)
+        self._keep(lines)
+        if self._file:
+            self._file.write([f"-- {self._readable(text.encode())}"])
 
-    def last_lines(self, n: int, *, with_notes: bool = False) -> list[str]:
+    def last_lines(self, n: int) -> list[str]:
         """Return the last n lines, oldest first, as they may be shown."""
         # Where something was left out, the first of these is half a line, which may hold half a secret.
         rest = [self._readable(line) for line in self._rest.split(b"\n")[bool(self._n_dropped) :] if line]
-        lines = [line for line, is_note in self._lines if with_notes or not is_note]
-        return [*lines, *rest][-n:] if n > 0 else []
+        return [*self._lines, *rest][-n:]
 
     def flush(self, limit_s: float) -> None:
         """Wait until the file has all that was kept, for a disk that answers; not to be called on an event loop.
@@ -106,10 +106,11 @@ class StderrLog:
         text = without(self._secrets, readable(line))
         return text if len(text) <= MAX_LINE_CHARACTERS else f"{text[:MAX_LINE_CHARACTERS]}..."
 
-    def _keep(self, lines: list[str], is_note: bool) -> None:
-        self._lines.extend((line, is_note) for line in lines)
-        if self._file and lines:
-            self._file.write(lines)
+    def _keep(self, lines: list[bytes]) -> None:
+        shown = [self._readable(line) for line in lines]
+        self._lines.extend(shown)
+        if self._file and shown:
+            self._file.write(shown)
 
 
 class _LogFile:

@@ -18,7 +18,7 @@ from fastmcp.client.transports.base import ClientTransport, SessionKwargs, Trans
 from mcp import ClientSession
 from mcp.shared.message import SessionMessage
 
-from agent_utilities.runtime.waiting import in_daemon_thread
+from agent_utilities.runtime.waiting import in_daemon_thread, is_set
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.errors import Cause, UpstreamError
 from agent_utilities.upstream.limits import MIB, IncomingMessage, Limits, Turns, Unfinished
@@ -212,8 +212,7 @@ class _Connection(ObjectReceiveStream[SessionMessage]):
             self._take(rest)
         self._lines.close()
         if not self._reason:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._process.exited.wait(), CLOSED_S)
+            await is_set(self._process.exited, within_s=CLOSED_S)
         if not self._upstream.died.is_set():
             await self._pump.finish()
         self._tell(self._process.exit_text or self._reason or "closed its stdout")

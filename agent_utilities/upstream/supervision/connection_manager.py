@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Literal
 
 from mcp import MCPError
 
-from agent_utilities.runtime.waiting import beside
+from agent_utilities.runtime.waiting import beside, is_set
 from agent_utilities.upstream.errors import UpstreamError
-from agent_utilities.upstream.supervision.opening import Opener
+from agent_utilities.upstream.supervision.opening import Opener, root_error
 
 if TYPE_CHECKING:
     from mcp_types import ClientCapabilities
 
     from agent_utilities.upstream.connections.connection import Connection
     from agent_utilities.upstream.connections.session import UpstreamSession
-    from agent_utilities.upstream.supervision.policy import Health, Policy
+    from agent_utilities.upstream.supervision.backoff import Health, Policy
     from agent_utilities.upstream.supervision.renewal import Renewal
 
 logger = logging.getLogger(__name__)
@@ -113,18 +113,26 @@ class ConnectionManager:
         self._is_leaving = True
         self._wake.set()
 
+    def stop(self) -> None:
+        """Take no new users, and tell the present ones that it is ended whoever uses it: its task is cancelled next."""
+        self.is_stopping = True
+        self.leave()
+
     async def run(self) -> None:
         """Keep it until cancelled, or until it has nobody to serve any more; its processes are gone then."""
         try:
             while await self._is_wanted():
                 try:
                     await self._one_connection()
+                except UpstreamError as error:
+                    self._failed(error, 0.0)
                 except Exception as error:
                     logger.exception("upstream %r", self._opener.errors.config.name)
                     self._failed(self._opener.errors.of_start(error, ""), 0.0)
         finally:
             self.state = "over"
-            self._was_tried()
+            if self._is_for_all:
+                self._renewal.could_not()
             self._answer(self._opener.errors.error("stopping", "it is being ended"))
 
     async def _is_wanted(self) -> bool:
@@ -138,11 +146,7 @@ class ConnectionManager:
             if wait_s is not None and wait_s <= 0:
                 return True
             self._wake.clear()
-            try:
-                async with asyncio.timeout(wait_s):
-                    await self._wake.wait()
-            except TimeoutError:
-                continue
+            await is_set(self._wake, within_s=wait_s)
         return False
 
     async def _one_connection(self) -> None:
@@ -150,33 +154,26 @@ class ConnectionManager:
         counts.n_starts += 1
         self.state, self._is_retried, self._used_s = "starting", False, None
         known = self._renewal.snapshot.protocol_version if self._renewal.snapshot is not None else None
+        up: Connection | None = None
+        trouble: Trouble | None = None
         try:
-            connection = await self._opener.open(known, lambda: self.n_users > 0, self._offered)
-        except BaseException as error:
-            self.state = "waiting"
-            if not isinstance(error, UpstreamError):
+            async with self._opener.opened(known, lambda: self.n_users > 0, self._offered) as up:
+                counts.starts_s += asyncio.get_running_loop().time() - started_s
+                self.state, self._up, up.wake = "up", up, self._wake
+                self._is_listed = not self._is_for_all
+                self._answer(up)
+                trouble = await self._until_over(up)
+        except Exception as error:
+            if up is None:
                 raise
-            self._failed(error, 0.0)
-            return
-        counts.starts_s += asyncio.get_running_loop().time() - started_s
-        self.state, self._up, connection.wake = "up", connection, self._wake
-        self._is_listed = not self._is_for_all
-        self._answer(connection)
-        try:
-            trouble = await self._until_over(connection)
-        except asyncio.CancelledError:
-            self._is_leaving = self.is_stopping = True
-            raise
+            logger.info("upstream %r: its connection ended by %r", self._opener.errors.config.name, root_error(error))
+            trouble = trouble or (lambda: self._opener.errors.died(up.exit_text, in_call=False))
         finally:
-            self._up, connection.is_over, up_s = None, True, connection.up_s
-            try:
-                await connection.close()
-            finally:
-                self.state = "waiting"
+            self._up, self.state = None, "waiting"
         if trouble is None:
             self._health.is_well()
         else:
-            self._failed(trouble(), up_s)
+            self._failed(trouble(), up.up_s)
 
     async def _until_over(self, up: Connection) -> Trouble | None:
         """Wait until nobody has used it for long, or until something is wrong: then return what says so."""
@@ -189,11 +186,7 @@ class ConnectionManager:
                     up.is_over = True  # At once: a call that comes while all ends is given the next connection.
                     return trouble
                 self._wake.clear()
-                try:
-                    async with asyncio.timeout(self._unused_in_s()):
-                        await self._wake.wait()
-                except TimeoutError:
-                    continue
+                await is_set(self._wake, within_s=self._unused_in_s())
 
     async def _what_is_wrong(self, up: Connection) -> Trouble | None:
         errors, limit = self._opener.errors, self._policy.n_unreachable
@@ -228,7 +221,7 @@ class ConnectionManager:
     def _listed(self) -> None:
         self._is_listed = True
         if self._renewal.trouble is None or self.n_users or self._used_s is not None:
-            self._renewal.was_listed()
+            self._renewal.tell()
         self._wake.set()
 
     def _unused_in_s(self) -> float | None:
@@ -250,13 +243,10 @@ class ConnectionManager:
         refusal = self._health.refusal()
         is_told = is_news and not self._policy.is_once
         logger.log(logging.WARNING if is_told else logging.INFO, "%s", refusal or trouble)
-        self._was_tried()
+        if self._is_for_all:
+            self._renewal.could_not()
         if not up_s or refusal is not None:
             self._answer(refusal or trouble)
-
-    def _was_tried(self) -> None:
-        if self._is_for_all:
-            self._renewal.tried()
 
     def _answer(self, outcome: Connection | UpstreamError) -> None:
         waiting, self._outcome = self._outcome, None

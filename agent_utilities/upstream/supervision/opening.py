@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
-from importlib import import_module
-from typing import TYPE_CHECKING
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, TypeVar
 
 from mcp import MCPError
 from mcp_types import ClientCapabilities
@@ -14,8 +13,13 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERS
 from pydantic import ValidationError
 
 from agent_utilities.upstream.config import Transport, UpstreamConfig
-from agent_utilities.upstream.connections.connection import Connection, module_of, transport_of
-from agent_utilities.upstream.connections.negotiation import has_ended
+from agent_utilities.upstream.connections.connection import (
+    Connection,
+    connected,
+    exit_text_of,
+    transport_of,
+)
+from agent_utilities.upstream.connections.session import has_ended
 from agent_utilities.upstream.errors import Cause, UpstreamError
 from agent_utilities.upstream.http.http_client import http_trouble
 from agent_utilities.upstream.limits import Unfinished
@@ -24,8 +28,10 @@ from agent_utilities.upstream.secrets import secrets_of, without
 if TYPE_CHECKING:
     from agent_utilities.upstream.processes.process import ProcessGuard
     from agent_utilities.upstream.processes.stderr_log import StderrLog
-    from agent_utilities.upstream.supervision.policy import Policy
+    from agent_utilities.upstream.supervision.backoff import Policy
 
+
+_T = TypeVar("_T")
 
 N_LINES = 5
 """Lines of stderr that an error quotes."""
@@ -106,7 +112,7 @@ def _line(error: BaseException) -> str:
 
 
 class StartSlots:
-    """A bounded number of places to start in, a quarter of which is for those that somebody waits for.
+    """A bounded number of places to start in, for what nobody waits for yet; one that somebody waits for needs none.
 
     One that takes long waits for a network or hangs: it gives its place back after a while, so that no number of
     upstreams that hang delays the others for longer.
@@ -117,62 +123,44 @@ class StartSlots:
     """
 
     def __init__(self, n_slots: int, longest_s: float, before_import: Callable[[], None] = lambda: None) -> None:
-        self._before_import = before_import
-        self._n_free, self._longest_s = n_slots, longest_s
-        self._n_reserved = max(1, n_slots // 4) if n_slots > 1 else 0
-        self._waiting: list[Callable[[], bool]] = []
+        self._before_import, self._longest_s = before_import, longest_s
+        self._n_free = n_slots
         self._changed = asyncio.Event()
         self._importing = asyncio.Lock()
 
-    async def import_module(self, name: str) -> None:
-        """Import what a start needs, which takes a second that the event loop has no time for.
+    async def importing(self, make: Callable[[], _T]) -> _T:
+        """Return what imports give that a start needs, which take a second that the event loop has no time for.
 
         One at a time: threads that import the same packages at once can deadlock.
         """
         async with self._importing:
             self._before_import()
-            await asyncio.to_thread(import_module, name)
+            return await asyncio.to_thread(make)
 
     @asynccontextmanager
     async def taking(self, is_urgent: Callable[[], bool]) -> AsyncIterator[None]:
         """Wait for a place, and hold it until the block is left, or for as long as it may be held.
 
         Args:
-            is_urgent: whether somebody waits for it now; asked whenever a place gets free.
+            is_urgent: whether somebody waits for it now; asked again at each `look_again`.
         """
-        self._waiting.append(is_urgent)
-        try:
-            while not self._has_place_for(is_urgent):
-                await self._changed.wait()
-            self._n_free -= 1
-        finally:
-            self._waiting.remove(is_urgent)
-            if self._n_free:
-                self.look_again()
-        is_held = True
-
-        def give_back() -> None:
-            nonlocal is_held
-            self._n_free += is_held
-            is_held = False
-            self.look_again()
-
-        timer = asyncio.get_running_loop().call_later(self._longest_s, give_back)
-        try:
+        while self._n_free <= 0 and not is_urgent():
+            await self._changed.wait()
+        self._n_free -= 1
+        with ExitStack() as held:
+            held.callback(self._give_back)
+            timer = asyncio.get_running_loop().call_later(self._longest_s, held.close)
+            held.callback(timer.cancel)
             yield
-        finally:
-            timer.cancel()
-            give_back()
 
     def look_again(self) -> None:
-        """Have those that wait look whether there is a place for them: of the same urgency, the first to come."""
+        """Have those that wait look whether there is a place for them, or somebody waits for them."""
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
-    def _has_place_for(self, is_urgent: Callable[[], bool]) -> bool:
-        if is_urgent():
-            return self._n_free > 0
-        return self._n_free > self._n_reserved and not any(urgent() for urgent in self._waiting)
+    def _give_back(self) -> None:
+        self._n_free += 1
+        self.look_again()
 
 
 _NOT_STREAMABLE = (400, 404, 405, 406, 415, 501)
@@ -180,7 +168,7 @@ _NOT_STREAMABLE = (400, 404, 405, 406, 415, 501)
 
 
 class Opener:
-    """Opens connections to one upstream, one after the other."""
+    """Opens connections to one upstream."""
 
     def __init__(
         self,
@@ -199,10 +187,11 @@ class Opener:
         self._transport: Transport | None = None
         self._unfinished = Unfinished()
 
-    async def open(
+    @asynccontextmanager
+    async def opened(
         self, known_version: str | None, is_urgent: Callable[[], bool], offered: ClientCapabilities | None = None
-    ) -> Connection:
-        """Return a connection that is up; where there is none, its processes are gone.
+    ) -> AsyncIterator[Connection]:
+        """Hold a connection for as long as the block runs; its processes are gone then, or where there was none.
 
         Args:
             known_version: the protocol version that was agreed on the last time; None where none was.
@@ -211,45 +200,65 @@ class Opener:
 
         Raises:
             UpstreamError: it could not be made.
+            Exception: it failed while it was up, or did not end in time.
         """
-        async with self._slots.taking(is_urgent):
-            until_s = asyncio.get_running_loop().time() + self.errors.config.start_timeout_s
-            transport = self._transport or self.errors.config.transport
-            version = known_version if offered is None and not self._is_shy else LATEST_HANDSHAKE_VERSION
+        async with asyncio.timeout(None) as limit, AsyncExitStack() as stack:
+            async with self._slots.taking(is_urgent):
+                connection = await self._first_of_tries(stack, known_version, offered)
             try:
-                return await self._once(transport, version, offered, until_s)
-            except UpstreamError as error:
-                if _exits_where_probed(transport, version, error):
-                    self._is_shy = True
-                    return await self._once(transport, LATEST_HANDSHAKE_VERSION, offered, until_s)
-                if transport != "http" or not _is_not_streamable(error):
-                    raise
-                try:
-                    opened = await self._once("sse", None, offered, until_s)
-                except UpstreamError as other:
-                    raise error from other.__cause__
-                self._transport = "sse"
-                return opened
+                yield connection
+            finally:
+                limit.reschedule(asyncio.get_running_loop().time() + self._policy.close_s)
 
     def hurry(self) -> None:
-        """Have a try that waits for a place to start go first, since somebody waits for it now."""
+        """Have a try that waits for a place to start go at once, since somebody waits for it now."""
         self._slots.look_again()
 
+    async def _first_of_tries(
+        self, stack: AsyncExitStack, known_version: str | None, offered: ClientCapabilities | None
+    ) -> Connection:
+        until_s = asyncio.get_running_loop().time() + self.errors.config.start_timeout_s
+
+        async def tried(transport: Transport, version: str | None) -> Connection:
+            return await stack.enter_async_context(self._once(transport, version, offered, until_s))
+
+        transport = self._transport or self.errors.config.transport
+        version = known_version if offered is None and not self._is_shy else LATEST_HANDSHAKE_VERSION
+        try:
+            return await tried(transport, version)
+        except UpstreamError as error:
+            if _exits_where_probed(transport, version, error):
+                self._is_shy = True
+                return await tried(transport, LATEST_HANDSHAKE_VERSION)
+            if transport != "http" or not _is_not_streamable(error):
+                raise
+            try:
+                connection = await tried("sse", None)
+            except UpstreamError as other:
+                raise error from other.__cause__
+            self._transport = "sse"
+            return connection
+
+    @asynccontextmanager
     async def _once(
         self, transport_name: Transport, version: str | None, offered: ClientCapabilities | None, until_s: float
-    ) -> Connection:
+    ) -> AsyncIterator[Connection]:
         config = self.errors.config.model_copy(update={"transport": transport_name})
-        await self._slots.import_module(module_of(config))
-        transport = transport_of(
-            config, environ=self._environ, stderr=self.errors.stderr, guard=self._guard, unfinished=self._unfinished
+        transport = await self._slots.importing(
+            lambda: transport_of(
+                config, environ=self._environ, stderr=self.errors.stderr, guard=self._guard, unfinished=self._unfinished
+            )
         )
-        policy = self._policy
-        connection = Connection(transport, version, probe_s=policy.probe_s, close_s=policy.close_s, offered=offered)
-        try:
-            await connection.open(until_s - asyncio.get_running_loop().time())
-        except Exception as error:
-            raise self.errors.of_start(error, connection.exit_text) from root_error(error)
-        return connection
+        async with AsyncExitStack() as stack:
+            limit = asyncio.timeout_at(until_s)
+            try:
+                async with limit:
+                    up = connected(transport, version, probe_s=self._policy.probe_s, offered=offered)
+                    connection = await stack.enter_async_context(up)
+            except Exception as error:
+                cause = TimeoutError() if limit.expired() else root_error(error)
+                raise self.errors.of_start(cause, exit_text_of(transport)) from cause
+            yield connection
 
 
 def _exits_where_probed(transport: Transport, version: str | None, error: UpstreamError) -> bool:

@@ -13,9 +13,8 @@ import mcp_types
 from mcp import MCPError
 from pydantic import ValidationError
 
-from agent_utilities.runtime.waiting import beside, in_daemon_thread
+from agent_utilities.runtime.waiting import beside, in_daemon_thread, is_set
 from agent_utilities.upstream.config import UpstreamConfig
-from agent_utilities.upstream.connections.negotiation import has_ended, is_closed
 from agent_utilities.upstream.connections.session import (
     PROMPT,
     RESOURCE,
@@ -24,18 +23,21 @@ from agent_utilities.upstream.connections.session import (
     Component,
     Kind,
     UpstreamSession,
+    has_ended,
+    is_closed,
     learn_tools,
     parsed,
+    plain,
 )
 from agent_utilities.upstream.errors import UpstreamError
 from agent_utilities.upstream.http.http_client import http_trouble
 from agent_utilities.upstream.secrets import secrets_of, without_secrets
 from agent_utilities.upstream.snapshot import Snapshot
-from agent_utilities.upstream.supervision.policy import ListingBounds
+from agent_utilities.upstream.supervision.backoff import ListingBounds
 
 if TYPE_CHECKING:
+    from agent_utilities.upstream.supervision.backoff import Policy
     from agent_utilities.upstream.supervision.opening import UpstreamErrors
-    from agent_utilities.upstream.supervision.policy import Policy
 
 
 _N_PROBLEMS = 100
@@ -59,9 +61,10 @@ async def take_snapshot(
     tools = await listing.all(TOOL) if has.tools else ()
     if live.is_modern:
         await learn_tools(live, tools)
-    prompts = await listing.of(PROMPT, before.prompts if before is not None else ()) if has.prompts else ()
-    resources = await listing.of(RESOURCE, before.resources if before is not None else ()) if has.resources else ()
-    templates = await listing.of(TEMPLATE, before.templates if before is not None else ()) if has.resources else ()
+    others: dict[str, tuple[Any, ...]] = {}
+    of_others = (("prompts", PROMPT, has.prompts), ("resources", RESOURCE, has.resources))
+    for name, kind, is_there in (*of_others, ("templates", TEMPLATE, has.resources)):
+        others[name] = await listing.of(kind, getattr(before, name, ())) if is_there else ()
     problems = listing.problems
     if len(problems) > _N_PROBLEMS:
         problems[_N_PROBLEMS:] = [f"{len(problems) - _N_PROBLEMS} more that could not be taken"]
@@ -70,15 +73,13 @@ async def take_snapshot(
         config_digest=config.digest,
         taken_at_s=time.time(),
         protocol_version=live.protocol_version or "",
-        server_info=_plain(live.server_info),
+        server_info=plain(live.server_info) if live.server_info is not None else {},
         instructions=live.instructions,
-        capabilities=_plain(has),
+        capabilities=plain(has),
         tools=tools,
-        prompts=prompts,
-        resources=resources,
-        templates=templates,
         problems=tuple(problems),
         n_absent=listing.n_absent,
+        **others,
     )
 
 
@@ -148,10 +149,6 @@ def _n_absent(raw: Mapping[str, Any]) -> int:
     return len(told) if isinstance(told, list) else 0
 
 
-def _plain(value: mcp_types.Implementation | mcp_types.ServerCapabilities | None) -> dict[str, Any]:
-    return value.model_dump(mode="json", by_alias=True, exclude_none=True) if value is not None else {}
-
-
 logger = logging.getLogger(__name__)
 
 
@@ -178,36 +175,31 @@ class Renewal:
         """Why the last listing failed; None after one that did not."""
         self._policy, self._errors, self._save, self._on_change = policy, errors, save, on_change
         self._is_wanted = snapshot is not None and snapshot.n_absent > 0
-        self._first: asyncio.Future[None] | None = None
-        self._tries: list[asyncio.Future[None]] = []
+        self.was_tried = asyncio.Event()
+        """Set once it was taken, or could not be, since its owner cleared it; before it is kept on a disk."""
+        self._asked: list[asyncio.Future[None]] = []
         self._begun: list[asyncio.Future[None]] = []
 
-    def first_try(self) -> asyncio.Future[None]:
-        """Return what is done once it was taken from now on, or could not be; unlike `next_try`, before it is kept."""
-        self._first = asyncio.get_running_loop().create_future()
-        return self._first
-
     def next_try(self) -> asyncio.Future[None]:
-        """Return what is done once it has been taken anew, or could not be."""
-        self._tries.append(tried := asyncio.get_running_loop().create_future())
+        """Return what is done once it has been taken anew, or could not be; a listing under way is none."""
+        self._asked.append(tried := asyncio.get_running_loop().create_future())
         return tried
 
-    def tried(self) -> None:
-        """Take note that it could not be taken."""
-        self._begun, self._tries = [*self._begun, *self._tries], []
-        self._was_tried()
-        self.was_listed()
+    def could_not(self) -> None:
+        """Take note that it can't be taken now."""
+        self._begin()
+        self.was_tried.set()
+        self.tell()
 
-    def was_listed(self) -> None:
-        """Tell those who waited for the listing that has just ended; who asked while it ran waits for the next."""
+    def tell(self) -> None:
+        """Tell those who wait for the listing that has just ended."""
         for tried in self._begun:
             if not tried.done():
                 tried.set_result(None)
         self._begun = []
 
-    def _was_tried(self) -> None:
-        if self._first is not None and not self._first.done():
-            self._first.set_result(None)
+    def _begin(self) -> None:
+        self._begun, self._asked = [*self._begun, *self._asked], []
 
     def want(self) -> None:
         """Have it taken anew, however young it is."""
@@ -229,13 +221,13 @@ class Renewal:
         async with beside(_hear(live)):
             while True:
                 live.changed.clear()
-                self._begun, self._tries = [*self._begun, *self._tries], []
+                self._begin()
                 await self._take(live)
                 if live.ended.is_set():
                     return
                 since_s = asyncio.get_running_loop().time()
                 wait_s = self._waited_for(since_s - began_s, listed)
-                if not await _is_set(live.changed, within_s=wait_s):
+                if not await is_set(live.changed, within_s=wait_s):
                     continue
                 is_busy = asyncio.get_running_loop().time() - since_s < settle_s
                 settle_s = min(self._policy.settle_limit_s, settle_s * 2) if is_busy else self._policy.settle_s
@@ -258,7 +250,7 @@ class Renewal:
         if lacking_s >= config.idle_s:
             listed()
         elif lacking_s >= config.list_timeout_s:
-            self.was_listed()
+            self.tell()
         return max(policy.settle_s, lacking_s)
 
     async def _take(self, live: UpstreamSession) -> None:
@@ -271,7 +263,7 @@ class Renewal:
                 return
             is_news, self.trouble = self.trouble is None, self._errors.of_listing(error)
             logger.log(logging.WARNING if is_news else logging.INFO, "%s", self.trouble)
-            self._was_tried()
+            self.was_tried.set()
             return
         self.trouble, self._is_wanted = None, False
         try:
@@ -293,18 +285,9 @@ class Renewal:
         before, self.snapshot = self.snapshot, snapshot
         if before is None or await asyncio.to_thread(lambda: before.digest != snapshot.digest):
             self._on_change()
-        self._was_tried()
+        self.was_tried.set()
         for problem in snapshot.problems if before is None or before.problems != snapshot.problems else ():
             logger.warning("upstream %r: %s", snapshot.upstream, problem)
-
-
-async def _is_set(event: asyncio.Event, within_s: float) -> bool:
-    try:
-        async with asyncio.timeout(within_s):
-            await event.wait()
-    except TimeoutError:
-        return False
-    return True
 
 
 async def _hear(live: UpstreamSession) -> None:

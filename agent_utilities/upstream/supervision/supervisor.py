@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from mcp import MCPError
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
-from agent_utilities.runtime.waiting import ended
 from agent_utilities.upstream.connections.calls import Call, CallTooLongError, NoProgressError, forwarded
-from agent_utilities.upstream.connections.negotiation import has_ended
+from agent_utilities.upstream.connections.session import has_ended
 from agent_utilities.upstream.errors import StateName, UpstreamError, UpstreamState
 from agent_utilities.upstream.http.http_client import http_trouble
+from agent_utilities.upstream.supervision.backoff import Counts, Health
 from agent_utilities.upstream.supervision.connection_manager import ConnectionManager
 from agent_utilities.upstream.supervision.opening import Opener
-from agent_utilities.upstream.supervision.policy import Counts, Health
 
 if TYPE_CHECKING:
     from mcp_types import ClientCapabilities
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from agent_utilities.upstream.connections.connection import Connection
     from agent_utilities.upstream.connections.session import UpstreamSession
     from agent_utilities.upstream.snapshot import Snapshot
-    from agent_utilities.upstream.supervision.policy import Policy
+    from agent_utilities.upstream.supervision.backoff import Policy
     from agent_utilities.upstream.supervision.renewal import Renewal
 
 logger = logging.getLogger(__name__)
@@ -58,8 +57,6 @@ class Upstream:
         self._start: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]] | None = None
         self.is_coming = False
         """Whether it will run soon, so that a call waits for it."""
-        self.first_try: asyncio.Future[None] | None = None
-        """Done once it has listed what it has since it runs, or failed to; None before it runs."""
 
     @property
     def config(self) -> UpstreamConfig:
@@ -74,6 +71,11 @@ class Upstream:
     def snapshot(self) -> Snapshot | None:
         """What it last listed; None where it was never reached."""
         return self._renewal.snapshot
+
+    @property
+    def was_tried(self) -> asyncio.Event:
+        """Set once it has listed what it has since it runs, or failed to."""
+        return self._renewal.was_tried
 
     @property
     def is_running(self) -> bool:
@@ -196,11 +198,8 @@ class Upstream:
         with suppress(UpstreamError), manager.using():
             await manager.connected()
 
-    async def renew(self) -> None:
+    def _renew(self) -> None:
         """Have the snapshot taken anew, behind."""
-        self._want_renewal()
-
-    def _want_renewal(self) -> None:
         self._renewal.want()
         if self._shared.live is not None:
             self._shared.live.changed.set()
@@ -211,7 +210,7 @@ class Upstream:
         if not self.is_running:
             return
         tried = self._renewal.next_try()
-        await self.renew()
+        self._renew()
         if self._shared.live is not None or self._health.refusal() is None:
             await tried
 
@@ -227,20 +226,26 @@ class Upstream:
         if self._shared.state == "over":  # it has run before
             self._shared, self._others = self._manager(self._health, is_for_all=True), {}
         if self.config.enabled:
-            self.first_try = self._renewal.first_try()
+            self._renewal.was_tried.clear()
             self._run(self._shared)
+
+    def refuse_calls(self) -> None:
+        """Take no more calls, and tell those under way that they are ended: what serves them is cancelled next."""
+        for manager in self._tasks:
+            manager.stop()
 
     async def stop(self) -> None:
         """Take no more calls, let those under way end for a while, and return once all processes are gone."""
-        managers = dict(self._tasks)
-        for manager in managers:
+        tasks = dict(self._tasks)
+        for manager in tasks:
             manager.leave()
-        if managers:
-            await asyncio.wait(managers.values(), timeout=self._policy.grace_s)
-        for task in managers.values():
+        if tasks:
+            await asyncio.wait(tasks.values(), timeout=self._policy.grace_s)
+        self.refuse_calls()
+        for task in tasks.values():
             task.cancel()
-        for task in managers.values():
-            await ended(task, 2 * self._policy.close_s)
+        if tasks:
+            await asyncio.wait(tasks.values(), timeout=2 * self._policy.close_s)
 
     def _run(self, manager: ConnectionManager) -> None:
         if self._start is None:
@@ -299,7 +304,7 @@ class Upstream:
             manager = self._manager(self._health, is_for_all=False, offered=offered)
         else:
             # Its trouble is its own: where it can't be had all are served on the first. Changes are listed on that too.
-            health, on_change = self._health_of_asking, self._want_renewal
+            health, on_change = self._health_of_asking, self._renew
             manager = self._manager(health, is_for_all=False, offered=offered, on_change=on_change)
         self._run(manager)
         self._others[key] = manager

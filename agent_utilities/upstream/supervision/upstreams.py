@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import logging
 import os
 import time
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.upstream.processes.process import ProcessGuard
 from agent_utilities.upstream.processes.stderr_log import StderrLog, log_file
+from agent_utilities.upstream.supervision.backoff import Policy
 from agent_utilities.upstream.supervision.opening import Opener, StartSlots, UpstreamErrors
-from agent_utilities.upstream.supervision.policy import Policy
 from agent_utilities.upstream.supervision.renewal import Renewal
 from agent_utilities.upstream.supervision.supervisor import Upstream
 
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from agent_utilities.upstream.snapshot import Snapshot
     from agent_utilities.upstream.snapshot_store import SnapshotStore
 
-
-logger = logging.getLogger(__name__)
 
 _BEHIND = {
     "source", "allow", "deny", "lazy", "tags", "description", "timeout_s", "idle_s", "overrides", "capabilities",
@@ -63,7 +61,7 @@ class Upstreams:
         self._slots = StartSlots(n_slots, self._policy.slot_s, before_import)
         self._guard = ProcessGuard()
         self._start: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]] | None = None
-        self._exchanges: dict[str, asyncio.Task[None]] = {}
+        self._exchanging: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._reloading = asyncio.Lock()
         self._upstreams = {one.name: self._made(one, store.load(one)) for one in config.upstreams}
 
@@ -72,9 +70,6 @@ class Upstreams:
 
     def __getitem__(self, name: str) -> Upstream:
         return self._upstreams[name]
-
-    def __len__(self) -> int:
-        return len(self._upstreams)
 
     def get(self, name: str) -> Upstream | None:
         """Return the upstream of that name, None where there is none."""
@@ -97,6 +92,8 @@ class Upstreams:
                 await asyncio.get_running_loop().create_future()
             finally:
                 self._start = None
+                for upstream in self:
+                    upstream.refuse_calls()
 
     @asynccontextmanager
     async def _logs_flushed(self) -> AsyncIterator[None]:
@@ -112,7 +109,8 @@ class Upstreams:
         One that is gone, or another by its config, ends its calls behind; its successor starts once it has ended.
         """
         async with self._reloading:
-            known = await self._known([wanted for wanted in config.upstreams if not self._has(wanted)])
+            new = [wanted for wanted in config.upstreams if not self._has(wanted)]
+            known = await in_daemon_thread(lambda: {one.name: self._store.load(one) for one in new})
             self._exchange_all(config, known)
 
     def _exchange_all(self, config: GatewayConfig, known: Mapping[str, Snapshot | None]) -> None:
@@ -133,41 +131,23 @@ class Upstreams:
             changed.append(wanted.name)
         if self._start is not None:
             for name in {**before, **dict.fromkeys(changed)}:
-                work = self._exchange(name, before.get(name), self._upstreams.get(name), self._exchanges.get(name))
-                self._exchanges[name] = task = self._start(work)
-                task.add_done_callback(partial(self._exchanged, name))
+                self._start(self._exchange(name, before.get(name)))
         for name in {**dict.fromkeys(changed), **before}:
             self._on_change(name)
 
-    def _exchanged(self, name: str, task: asyncio.Task[None]) -> None:
-        if self._exchanges.get(name) is task:
-            del self._exchanges[name]
-
-    async def _exchange(
-        self, name: str, before: Upstream | None, after: Upstream | None, former: asyncio.Task[None] | None
-    ) -> None:
+    async def _exchange(self, name: str, before: Upstream | None) -> None:
         """End one upstream and begin another, which may want the first one's port."""
-        if former is not None:
-            await asyncio.wait([former])
-        if before is not None:
-            await before.stop()
-        if after is not None and after is self._upstreams.get(name) and self._start is not None:
-            if not after.is_running:
+        async with self._exchanging[name]:
+            if before is not None:
+                await before.stop()
+            after = self._upstreams.get(name)
+            if after is not None and self._start is not None and not after.is_running:
                 after.run(self._start)
 
     def _has(self, wanted: UpstreamConfig) -> bool:
         """Whether there is an upstream whose connections a config keeps."""
         present = self._upstreams.get(wanted.name)
         return present is not None and _is_same_connection(present.config, wanted)
-
-    async def _known(self, configs: Sequence[UpstreamConfig]) -> dict[str, Snapshot | None]:
-        """Return by name what upstreams last listed; where the disk hangs that is not known."""
-        try:
-            async with asyncio.timeout(limit_s := self._policy.disk_s):
-                return await in_daemon_thread(lambda: {one.name: self._store.load(one) for one in configs})
-        except TimeoutError:
-            logger.warning("snapshots could not be read within %s s: upstreams are listed once they answer", limit_s)
-            return dict.fromkeys(one.name for one in configs)
 
     def _made(self, config: UpstreamConfig, snapshot: Snapshot | None) -> Upstream:
         stderr = StderrLog(log_file(self._logs, config.name) if self._logs is not None else None)
@@ -201,14 +181,10 @@ def _is_same_connection(one: UpstreamConfig, other: UpstreamConfig) -> bool:
     return all(getattr(one, field) == getattr(other, field) for field in fields)
 
 
-async def _renew(upstream: Upstream) -> None:
-    await upstream.renewed()
-
-
 async def reach(
     upstreams: Upstreams,
     wanted: Callable[[Upstream], bool] = lambda upstream: upstream.config.enabled,
-    reach_one: Callable[[Upstream], Awaitable[None]] = _renew,
+    reach_one: Callable[[Upstream], Awaitable[None]] = Upstream.renewed,
 ) -> None:
     """Take a snapshot of upstreams anew, side by side, and end what was started for it.
 
