@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from agent_utilities.mcp.server_cli import server_command
     from agent_utilities.router.tool_router import ToolRouter
     from agent_utilities.selection.caller import selection_headers, selection_meta, selection_url
+    from agent_utilities.selection.merge import Narrowing
     from agent_utilities.server_factory import create_gateway, create_mcp_server
-    from agent_utilities.visibility.narrowing import Narrowing
 
 __all__ = [
     "AgentServer",
@@ -38,23 +38,19 @@ __all__ = [
 ]
 
 _HOMES = {
-    "AgentServer": "server_factory",
-    "AgentUtilitiesError": "errors",
-    "SelectionError": "errors",
-    "SettingsError": "errors",
-    "Call": "mcp.request",
-    "Feature": "mcp.feature",
-    "OwnTool": "mcp.feature",
-    "Narrowing": "visibility.narrowing",
-    "Request": "mcp.request",
-    "ToolGraph": "graph.base",
-    "ToolRouter": "router.tool_router",
-    "create_gateway": "server_factory",
-    "create_mcp_server": "server_factory",
-    "selection_headers": "selection.caller",
-    "selection_meta": "selection.caller",
-    "selection_url": "selection.caller",
-    "server_command": "mcp.server_cli",
+    name: home
+    for home, names in {
+        "errors": ("AgentUtilitiesError", "SelectionError", "SettingsError"),
+        "graph.base": ("ToolGraph",),
+        "mcp.feature": ("Feature", "OwnTool"),
+        "mcp.request": ("Call", "Request"),
+        "mcp.server_cli": ("server_command",),
+        "router.tool_router": ("ToolRouter",),
+        "selection.caller": ("selection_headers", "selection_meta", "selection_url"),
+        "server_factory": ("AgentServer", "create_gateway", "create_mcp_server"),
+        "selection.merge": ("Narrowing",),
+    }.items()
+    for name in names
 }
 
 

@@ -146,11 +146,6 @@ class Settings(BaseModel):
     )
 
 
-_AS_WRITTEN = (
-    "graph_folder", "gateway_folder", "usage_file", "embeddings", "allowed_hosts", "allowed_origins",
-    "capability_folders", "boot_capabilities",
-)  # fmt: skip
-
 _LISTS = ("allowed_hosts", "allowed_origins")
 
 
@@ -195,22 +190,22 @@ def checked(given: Mapping[str, FileSetting]) -> Settings:
         raise SettingsError(
             f"{field} can't be read", values[field], given[field].source, first["msg"].lower()
         ) from None
-    sources = [given[field].source if field in given else "" for field in ("allowed_hosts", "allowed_origins")]
+    sources = [given[field].source if field in given else "" for field in _LISTS]
     check_hosts(settings.allowed_hosts, settings.allowed_origins, *sources)
     return settings
 
 
 def _plain(field: str, setting: FileSetting) -> object:
     """Return a value as the model takes it: text as it is written where case counts, a list of hosts as one text."""
-    value = setting.value
+    value, kind = setting.value, Settings.model_fields[field].annotation
     if field == "capabilities" and isinstance(value, str):
         return _pairs(value, setting.source)
-    if isinstance(value, bool) and Settings.model_fields[field].annotation is not bool:
+    if isinstance(value, bool) and kind is not bool:
         raise SettingsError(f"{field} can't be read", value, setting.source, "it is neither true nor false")
     if isinstance(value, list) and field in _LISTS and all(isinstance(item, str) for item in value):
         return ",".join(value)
     if isinstance(value, str):
-        return value.strip() if field in _AS_WRITTEN else value.strip().lower()
+        return value.strip() if kind is str else value.strip().lower()
     return value
 
 

@@ -35,21 +35,17 @@ _ELSEWHERE = "set it in your own file or in the environment"
 _USAGE = ("off", "auto", "counts", "words")
 """What is logged, the least first."""
 
-_REFUSED: Mapping[str, str] = {
-    "allowed_hosts": "a project's file does not say who gets in",
-    "allowed_origins": "a project's file does not say who gets in",
-    "gateway_folder": "a project's file does not say where logins and agreements are kept",
-    "graph_folder": "a project's file does not say where anything is kept",
-    "capability_folders": "a project's file does not say what may be started",
-    "capabilities": "a project's file does not say what may be started",
-    "boot_capabilities": "a project's file does not say what is started",
-    "allow_install": "a project's file does not have anything installed",
-    "usage_file": "a project's file does not say where anything is kept",
-    "usage_scope": "a project's file does not say whose calls teach whom",
-    "usage_days": "a project's file does not say how long anything is kept",
-    "usage_rows": "a project's file does not say how much is kept",
+_REFUSED = {
+    **dict.fromkeys(("allowed_hosts", "allowed_origins"), "who gets in"),
+    "gateway_folder": "where logins and agreements are kept",
+    **dict.fromkeys(("graph_folder", "usage_file"), "where anything is kept"),
+    **dict.fromkeys(("capability_folders", "capabilities"), "what may be started"),
+    "boot_capabilities": "what is started",
+    "usage_scope": "whose calls teach whom",
+    "usage_days": "how long anything is kept",
+    "usage_rows": "how much is kept",
 }
-"""Settings that a project's file may not have, each with the reason."""
+"""Settings that a project's file may not have, and what it would say by each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,24 +98,18 @@ def read_files(environ: Mapping[str, str] | None = None) -> SettingsFiles:
         return SettingsFiles((_named(Path(named).expanduser(), named),))
     if environ is not None:
         return NO_FILES
-    return SettingsFiles(found_files(_working_folder(), user_folder(os.environ)))
+    own, project = user_folder(os.environ) / "agent-utilities" / FILE, _in_working_folder()
+    files: list[FileFields] = []
+    if (content := _content(own)) is not None:
+        files.append(_fields(content, str(own), "file"))
+    if project is not None and not _is_same(project, own) and (content := _content(project)) is not None:
+        files.append(_check_project(_fields(content, FILE, "project"), files[0] if files else None))
+    return SettingsFiles(tuple(files))
 
 
 def settings_of(environ: Mapping[str, str]) -> Settings:
     """Return the settings that hold in an environment, those of files under it; see `read_files`."""
     return read_files(None if environ is os.environ else environ).settings(environ)
-
-
-def found_files(folder: Path | None, config_folder: Path) -> tuple[FileFields, ...]:
-    """Return what the user's file and a folder's say, those that are there."""
-    own, project = config_folder / "agent-utilities" / FILE, folder / FILE if folder is not None else None
-    files: list[FileFields] = []
-    if (content := _content(own)) is not None:
-        files.append(_fields(content, str(own), "file"))
-    if project is not None and not _is_same(project, own) and (content := _content(project)) is not None:
-        fields = _fields(content, FILE, "project")
-        files.append(_check_project(fields, files[0] if files else None))
-    return tuple(files)
 
 
 def user_folder(environ: Mapping[str, str], platform: str = sys.platform) -> Path:
@@ -132,9 +122,9 @@ def user_folder(environ: Mapping[str, str], platform: str = sys.platform) -> Pat
     return Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
 
 
-def _working_folder() -> Path | None:
+def _in_working_folder() -> Path | None:
     try:
-        return Path.cwd()
+        return Path.cwd() / FILE
     except OSError:  # it was removed
         return None
 
@@ -207,7 +197,9 @@ def _check_project(file: FileFields, own: FileFields | None) -> FileFields:
 def _refused(name: str, setting: FileSetting) -> str | None:
     text = str(setting.value).strip().lower()
     if name in _REFUSED:
-        return _REFUSED[name]
+        return f"a project's file does not say {_REFUSED[name]}"
+    if name == "allow_install":
+        return "a project's file does not have anything installed"
     if name == "embeddings" and text not in ("", "minilm", "fastembed") and not text.startswith("fastembed:"):
         return "a project's file does not say where words are sent"
     if name == "selection_policy" and text == "override":

@@ -32,7 +32,7 @@ from agent_utilities.capabilities.offering import Offer
 from agent_utilities.capabilities.servers import CapabilityServers
 from agent_utilities.capabilities.tap import read_capabilities, starter_tap
 from agent_utilities.mcp.fastmcp_internals import whole_lifespan
-from agent_utilities.mcp.sessions import MemoryStore, Session
+from agent_utilities.mcp.sessions import Session
 from agent_utilities.ranking.embedding import Embedder
 from agent_utilities.ranking.minilm import MiniLM
 from agent_utilities.selection.model import NOTHING, Selection
@@ -93,7 +93,7 @@ async def measured(gateway: AgentServer, n: int) -> dict[str, list[float]]:
     await router.wait_until_ready()
     numbers = count()
     embedder = Embedder(MiniLM)
-    session = Session(MemoryStore())
+    session = Session()
 
     async def request(selection: Selection) -> None:
         await gateway.request(selection, method="tools/list", session=session)

@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from agent_utilities.capabilities.intent import intent_text
-from agent_utilities.capabilities.model import Gate
+from agent_utilities.capabilities.gate import Gate
+from agent_utilities.capabilities.user_text import intent_text
 from agent_utilities.errors import RankerError
 from agent_utilities.ranking.embedding import Embedder, read_request
 from agent_utilities.ranking.examples import EXAMPLES

@@ -258,7 +258,7 @@ class ResolvingWorker(Worker):
     async def _change_a_tenth(self) -> None:
         self._edition = getattr(self, "_edition", 0) + 1
         orchestrator = resolver_of(self._server).orchestrator
-        self._n_refreshes = orchestrator.refresher.n_refreshes
+        self._n_refreshes = orchestrator.keeper.n_refreshes
         pattern, *_ = tools = list(await self._server.local_provider.list_tools())
         for i in range(0, len(tools), 10):
             put(self._server, changed(pattern, i, self._edition))
@@ -266,7 +266,7 @@ class ResolvingWorker(Worker):
 
     async def _refreshed(self) -> None:
         orchestrator = resolver_of(self._server).orchestrator
-        while orchestrator.refresher.n_refreshes == self._n_refreshes or not orchestrator.refresher.is_idle:  # noqa: ASYNC110
+        while orchestrator.keeper.n_refreshes == self._n_refreshes or not orchestrator.keeper.is_idle:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
 
 

@@ -64,11 +64,11 @@ async def serve(lane: str, folder: str) -> None:
         if lane == "ours":
             await client.get("/tools?q=wake")
             orchestrator: Any = query_of(server).resolver.orchestrator
-            while not orchestrator.refresher.n_refreshes or not orchestrator.refresher.is_idle:  # noqa: ASYNC110 - filled once, and for good
+            while not orchestrator.keeper.n_refreshes or not orchestrator.keeper.is_idle:  # noqa: ASYNC110 - filled once, and for good
                 await asyncio.sleep(0.01)
             # A server's clock can't be set from outside, and its tools must be two days old for every caller at once.
-            orchestrator.refresher._now = lambda: time.time() + 2 * DAY_S  # noqa: SLF001
-            n_refreshes, n_reads = orchestrator.refresher.n_refreshes, orchestrator.n_reads
+            orchestrator.keeper._now = lambda: time.time() + 2 * DAY_S  # noqa: SLF001
+            n_refreshes, n_reads = orchestrator.keeper.n_refreshes, orchestrator.n_reads
     if lane == "ours":  # as the command line does before it serves
         from agent_utilities.mcp.lifespan import calm_collector
 
@@ -79,7 +79,7 @@ async def serve(lane: str, folder: str) -> None:
         await callers.wait()
     late = quantiles(lag.late_s, n=100)
     if lane == "ours":
-        n_refreshes, n_reads = orchestrator.refresher.n_refreshes - n_refreshes, orchestrator.n_reads - n_reads
+        n_refreshes, n_reads = orchestrator.keeper.n_refreshes - n_refreshes, orchestrator.n_reads - n_reads
     print(late[49], late[98], max(lag.late_s), n_refreshes, n_reads, flush=True)
     web.should_exit = True
     await serving

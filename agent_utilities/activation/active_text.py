@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from agent_utilities.activation.active import Active
+from agent_utilities.activation.deferral import Active
 from agent_utilities.errors import SelectionError
 
 MAX_ACTIVE_NAMES = 512

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -111,11 +110,9 @@ def read_text(path: Path, folder: Path) -> str:
     """
     real = real_path(path, folder)
     try:
-        # What is no plain file, such as a pipe, may have the reader wait for ever.
-        descriptor = os.open(real, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-        with open(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise BundleFileError("is no file", "put a TOML file there")
+        if not real.is_file():  # a pipe may have its reader wait for ever
+            raise BundleFileError("is no file", "put a TOML file there")
+        with real.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise BundleFileError(f"can't be read ({_reason(error)})", "make it readable") from None

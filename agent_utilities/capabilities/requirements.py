@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -83,8 +82,7 @@ def _head(script: Path) -> str:
     """Return the beginning of a regular file; a pipe or device, which might never give any, is refused."""
     if not script.is_file():
         raise OSError(0, "it is no file")
-    descriptor = os.open(script, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-    with open(descriptor, "rb") as file:
+    with script.open("rb") as file:
         return file.read(HEAD_BYTES).decode("utf-8-sig", errors="replace")
 
 

@@ -14,11 +14,11 @@ TOOL_SEARCH, CALL_TOOL = "tool_search", "call_tool"
 ALIASES = ("mcp_load", "ToolSearch", "search_tools")
 """Names by which other hosts know `tool_search`: calls of them are answered, and they are never listed."""
 EVERY_NAME = (TOOL_SEARCH, CALL_TOOL, *ALIASES)
+"""What a deny may name without a tool of that name."""
 MAX_RESULTS = 25
 """The most tools that one search gives or names."""
 DEFAULT_RESULTS = 10
 """How many of them where nobody says."""
-"""What a deny may name without a tool of that name."""
 _OTHERWISE = "mcp_"
 """What the name begins with where another tool has it."""
 

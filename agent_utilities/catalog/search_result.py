@@ -28,22 +28,8 @@ _FROM_QUERY = "tool_search: query"
 _QUERY_HINT = "say in a few words what the tool should do, or name tools as select:a,b"
 
 
-@dataclass(frozen=True, slots=True)
-class Words:
-    """A search for the tools that do what some words say."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Select:
-    """A load of tools by their exact names, each once, in the order given."""
-
-    names: tuple[str, ...]
-
-
-def parse_query(query: str) -> Words | Select:
-    """Return what a search asks for: `select:a,b` names tools, anything else describes them.
+def selected_names(query: str) -> tuple[str, ...]:
+    """Return the tools that a search names as `select:a,b`, each once, in their order; none where words describe them.
 
     Raises:
         InputError: it is blank, over 8 KiB, or names no tool or more than 25.
@@ -53,15 +39,15 @@ def parse_query(query: str) -> Words | Select:
         raise InputError("too long", text, _FROM_QUERY, f"give at most {MAX_QUERY_BYTES} bytes")
     if not text:
         raise InputError("nothing to search for", query, _FROM_QUERY, _QUERY_HINT)
-    if not text[: len(_SELECT)].lower() == _SELECT:
-        return Words(text)
+    if text[: len(_SELECT)].lower() != _SELECT:
+        return ()
     names = tuple(dict.fromkeys(name for part in text[len(_SELECT) :].split(",") if (name := part.strip())))
     if not names:
         raise InputError("no name after select:", query, _FROM_QUERY, "name tools, such as select:git_log,git_diff")
     if len(names) > MAX_RESULTS:
         hint = f"load at most {MAX_RESULTS} at once"
         raise InputError("too many tools", f"{len(names)} names", _FROM_QUERY, hint)
-    return Select(names)
+    return names
 
 
 def no_such_server(server: str, servers: Iterable[str]) -> InputError:

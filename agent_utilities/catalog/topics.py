@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from agent_utilities.catalog.document import split_identifier
 from agent_utilities.catalog.tokens import n_tokens
@@ -20,7 +21,6 @@ MAX_TOKENS = 120
 
 _MAX_NAMES = 64
 """Of more no listing has room."""
-_N_TOOLS_A_STEP = 100
 _SERVERS_SHARE = 0.5
 """Of the room beside the first sentence, what servers may take where there are topics too."""
 _N_SHARED = 2
@@ -55,48 +55,26 @@ class DeferredTool:
     own_name: str = ""
 
 
-def deferred_text(tools: Sequence[DeferredTool], n_deferred: int, *, search: str = "tool_search") -> str:
+def deferred_text(tools: Iterable[DeferredTool], n_deferred: int, *, search: str = "tool_search") -> str:
     """Return what a model is told of deferred tools, in at most 120 tokens: how many, on which servers, about what.
 
     It is the same in every process and whatever the order of the tools. It is one line. Servers are named as
     `server_label` names them. Topics are the tags that tools share, and the last words that the names of untagged ones
     share, each with how many tools have it. Empty where nothing is deferred.
 
-    `tools` are those that this caller may use: nothing is told of any other. 10,000 of them take some 50 ms; on an
-    event loop use `deferred_text_steps`.
+    `tools` are those that this caller may use: nothing is told of any other. 10,000 of them take some 50 ms, so it is
+    for a thread.
     """
-    steps = deferred_text_steps(tools, n_deferred, search=search)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as done:
-            text: str = done.value
-            return text
-
-
-def deferred_text_steps(
-    tools: Sequence[DeferredTool], n_deferred: int, *, search: str = "tool_search"
-) -> Generator[None, None, str]:
-    """Return what `deferred_text` does, in steps of a millisecond mostly."""
     if not n_deferred:
         return ""
-    labels: dict[str, str] = {}
-    own_words: dict[str, frozenset[str]] = {}
-    words_of: dict[str, tuple[str, ...]] = {}
+    label_of, words_of_tag, words_of = cache(server_label), cache(tag_words), cache(name_words)
     n_by_label, n_by_topic = Counter[str](), Counter[str]()
-    for n, tool in enumerate(tools, 1):
-        if tool.server not in labels:
-            labels[tool.server] = server_label(tool.server)
-            words = name_words(tool.server)
-            own_words[tool.server] = frozenset((*words, " ".join(words)))
-        for tag in tool.tags[:_MAX_TAGS]:
-            if tag not in words_of:
-                words_of[tag] = tag_words(tag)
-        tags = {" ".join(words_of[tag]) for tag in tool.tags[:_MAX_TAGS]} - own_words[tool.server] - {""}
-        n_by_label[labels[tool.server]] += 1
-        n_by_topic.update(tags or _last_word(tool) - own_words[tool.server])
-        if n % _N_TOOLS_A_STEP == 0:
-            yield
+    for tool in tools:
+        server_words = words_of(tool.server)
+        tags = {" ".join(words_of_tag(tag)) for tag in tool.tags[:_MAX_TAGS]} - {"", *server_words}
+        tags.discard(" ".join(server_words))
+        n_by_label[label_of(tool.server)] += 1
+        n_by_topic.update(tags or _last_word(tool) - set(server_words))
     servers = [f"{label} {n}" for label, n in _largest_first(n_by_label)]
     topics = [f"{topic} {n}" for topic, n in _largest_first(n_by_topic) if n >= _N_SHARED]
     return _text(n_deferred, search, servers, topics)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -56,36 +55,19 @@ def _refuse(message: str, code: int) -> None:
     sys.exit(code)
 
 
-class Shown(StrEnum):
-    """What the demo shows."""
-
-    SERVER = "server"
-    GATEWAY = "gateway"
-    TOOL_SEARCH = "tool-search"
-    CAPABILITIES = "capabilities"
-
-
 @app.command("demo")
 def show_demo(
     what: Annotated[
-        Shown, typer.Argument(help="One server, three behind a gateway, sixty deferred tools, or three capabilities.")
-    ] = Shown.SERVER,
+        Literal["server", "gateway", "tool-search", "capabilities"],
+        typer.Argument(help="One server, three behind a gateway, sixty deferred tools, or three capabilities."),
+    ] = "server",
 ) -> None:
     """Start real servers and show what callers see: of one, a gateway, a search, or what their words switch on."""
     import anyio
 
-    from agent_utilities.cli.demo import run_demo
+    from agent_utilities.cli.demo import show_demo as show
 
-    match what:
-        case Shown.SERVER:
-            from agent_utilities.cli.demo import DEMO as demo
-        case Shown.GATEWAY:
-            from agent_utilities.cli.demo_gateways import GATEWAY_DEMO as demo
-        case Shown.TOOL_SEARCH:
-            from agent_utilities.cli.demo_tool_search import TOOL_SEARCH_DEMO as demo
-        case Shown.CAPABILITIES:
-            from agent_utilities.cli.demo_gateways import CAPABILITIES_DEMO as demo
-    anyio.run(run_demo, demo)
+    anyio.run(show, what)
 
 
 _Headers = Annotated[list[str] | None, typer.Option(help="A header to send, as name=value; may be repeated.")]

@@ -92,9 +92,8 @@ _STYLES = {
     "instructions": "yellow",
     DEFERRED: "bright_black",
 }
-_WIDEST_BAR = 40
-_NARROWEST_BAR = 6
-_LONGEST_NAME = 30
+_BAR = 16
+"""Columns of the longest bar; the table leaves bars out where names need their room."""
 
 
 def print_context(url: str, headers: Pairs, query: Pairs, model: str | None, as_json: bool) -> None:
@@ -132,37 +131,28 @@ def _print(name: str, report: ContextReport, console: Console) -> None:
     table = NamesTable(title, "section", "server", "tools", "tokens", "", n_names=2)
     in_prompt = [row for row in report.rows if row.section != DEFERRED]
     deferred = [row for row in report.rows if row.section == DEFERRED]
-    width = _bar_width(report, console)
-    _add_rows(table, in_prompt, report, width, console)
+    _add_rows(table, in_prompt, report, console)
     n_tools = sum(row.n_tools for row in in_prompt)
     table.add_row(*(Text(cell, "bold") for cell in ("in the prompt", "", f"{n_tools:,}", f"{report.total:,}", "")))
     table.add_line()
-    _add_rows(table, deferred, report, width, console)
+    _add_rows(table, deferred, report, console)
     console.print(table)
     for line in _summary(report):
         console.print(plain(line), highlight=False)
 
 
-def _add_rows(table: NamesTable, rows: list[ContextRow], report: ContextReport, width: int, console: Console) -> None:
+def _add_rows(table: NamesTable, rows: list[ContextRow], report: ContextReport, console: Console) -> None:
     """Add rows, each section's name once; all bars of a report are on one scale."""
     most = max((row.tokens for row in report.rows), default=0)
     section = ""
     for row in rows:
         style = _STYLES.get(row.section, "")
-        chart = bar(row.tokens, most, width, in_ascii=console.options.ascii_only)
+        chart = bar(row.tokens, most, _BAR, in_ascii=console.options.ascii_only)
         n_tools = f"{row.n_tools:,}" if row.n_tools else ""
         heading = Text("" if row.section == section else row.section, style)
         table.add_row(heading, plain(row.server), n_tools, f"{row.tokens:,}", Text(chart, style))
         section = row.section
     table.add_line()
-
-
-def _bar_width(report: ContextReport, console: Console) -> int:
-    """Return how wide a bar may be, so that servers' names need no second line where that can be; 0 for no bars."""
-    names = max((len(row.server) for row in report.rows), default=0)
-    besides = len("in the prompt") + min(_LONGEST_NAME, max(names, 6)) + len("tools") + 7 + 3 * 5
-    free = console.width - besides
-    return min(_WIDEST_BAR, free) if free >= _NARROWEST_BAR else 0
 
 
 def _summary(report: ContextReport) -> list[str]:

@@ -9,9 +9,10 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,6 @@ import httpx2
 from fastmcp import Client
 from fastmcp.client.transports import SSETransport, StdioTransport, StreamableHttpTransport
 from rich.console import Console
-from rich.text import Text
 
 from agent_utilities.catalog.tokens import n_tokens
 from agent_utilities.cli.terminal import Steps
@@ -28,10 +28,7 @@ from agent_utilities.errors import AgentUtilitiesError
 from agent_utilities.mcp.command_line.tables import NamesTable
 from agent_utilities.selection.caller import selection_headers, selection_url
 
-START_S = 30
-MAIN = [sys.executable, "-c", "from agent_utilities.cli.app import main; main()"]
-"""The command line of `agent-utilities` itself."""
-
+START_S = 60
 _AGENT = "logs-agent-mcp"
 _NAMED = 3
 _WORDS = (
@@ -40,14 +37,10 @@ _WORDS = (
     "logs analysis",
     "what is the capital of France?",
 )
-_LINES = [
-    "2026-07-28T12:00:00Z INFO request served in 12 ms",
-    "2026-07-28T12:00:01Z ERROR upstream timed out after 3000 ms",
-    "2026-07-28T12:00:02Z WARNING retrying request 7",
-]
-
-Show = Callable[[Steps, Path], Awaitable[Sequence[NamesTable | Text]]]
-"""Does some steps of a demo in a folder that is its own, and returns what they come to."""
+_LINES = """2026-07-28T12:00:00Z INFO request served in 12 ms
+2026-07-28T12:00:01Z ERROR upstream timed out after 3000 ms
+2026-07-28T12:00:02Z WARNING retrying request 7
+"""
 
 
 class DemoError(AgentUtilitiesError):
@@ -56,28 +49,34 @@ class DemoError(AgentUtilitiesError):
 
 @dataclass(frozen=True)
 class Demo:
-    """What one demo shows, in how many steps, part by part, and the programs that must be installed for it."""
+    """What one demo shows.
+
+    Args:
+        n_steps: how many steps it tells of.
+        show: does them in a folder that is its own, and yields what they come to, for a console.
+        programs: what must be installed for it.
+    """
 
     n_steps: int
-    shows: Sequence[Show]
+    show: Callable[[Steps, Path], AsyncIterator[NamesTable | str]]
     programs: Sequence[str] = ()
 
 
-async def run_demo(demo: Demo) -> None:
-    """Run a demo, print what it shows, and stop everything that was started."""
+async def show_demo(what: str) -> None:
+    """Run a demo, print what it shows and how to read what it logged, and stop everything that was started."""
+    module = {"server": "demo", "tool-search": "demo_tool_search"}.get(what, "demo_gateways")
+    demo: Demo = import_module(f"agent_utilities.cli.{module}").DEMOS[what]
     console = Console()
     for program in demo.programs:
         installed(program)
     with tempfile.TemporaryDirectory(prefix="agent-utilities-demo-") as folder:
-        steps = Steps(demo.n_steps)
-        for show in demo.shows:
-            for shown in await show(steps, Path(folder)):
-                console.print(shown, *([""] if isinstance(shown, NamesTable) else []))
+        async for shown in demo.show(Steps(demo.n_steps), Path(folder)):
+            console.print(shown, *([""] if isinstance(shown, NamesTable) else []), markup=False)
     print_ending(console)
 
 
 def print_ending(console: Console) -> None:
-    """Print a demo's last lines: how to read what it logged, where it did, and that nothing runs any more."""
+    """Print a demo's last lines."""
     file, usage = _usage()
     if file and usage != "off":
         text = f"What was called: agent-utilities usage --file {shlex.quote(file)}"
@@ -118,11 +117,11 @@ def installed(program: str) -> str:
 
 @asynccontextmanager
 async def serving(
-    name: str, command: Sequence[str], environ: Mapping[str, str], route: str = "/ready", start_s: float = START_S
+    name: str, command: Sequence[str], environ: Mapping[str, str], route: str = "/ready"
 ) -> AsyncIterator[tuple[str, int]]:
     """Run a server on a free port of this machine until the block ends; yield its base URL and its process's id.
 
-    It serves once `route` answers 200, which may take `start_s` seconds.
+    It serves once `route` answers 200.
     """
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
@@ -131,19 +130,19 @@ async def serving(
     with tempfile.TemporaryFile() as said:
         process = subprocess.Popen([*command, *arguments], env=environ, stdout=subprocess.DEVNULL, stderr=said)  # noqa: ASYNC220 - it returns at once
         try:
-            if not await _serves(f"{base}{route}", process, start_s):
+            if not await _serves(f"{base}{route}", process):
                 said.seek(0)
                 text = said.read().decode(errors="replace").strip()
-                raise DemoError(f"{name} did not start within {start_s:.0f} s: {text}")
+                raise DemoError(f"{name} did not start within {START_S} s: {text}")
             yield base, process.pid
         finally:
             process.terminate()
             await anyio.to_thread.run_sync(process.wait)
 
 
-async def _serves(url: str, process: subprocess.Popen[bytes], start_s: float) -> bool:
+async def _serves(url: str, process: subprocess.Popen[bytes]) -> bool:
     async with httpx2.AsyncClient() as web:
-        with anyio.move_on_after(start_s):
+        with anyio.move_on_after(START_S):
             while process.poll() is None:
                 try:
                     if (await web.get(url)).status_code == 200:
@@ -163,6 +162,18 @@ async def indexed(web: httpx2.AsyncClient) -> None:
             if state["graph"]["status"] == state["ranker"]["status"] == "ready":
                 return
             await anyio.sleep(0.05)
+
+
+def caller(base: str, mode: Any = "auto", notices: Any = None, **asked: Any) -> Client[StreamableHttpTransport]:
+    """Return a client of a server that asks for a selection by headers."""
+    transport = StreamableHttpTransport(f"{base}/mcp", headers=selection_headers(**asked))
+    return Client(transport, mode=mode, message_handler=notices)
+
+
+async def listed(client: Client[Any]) -> list[Any]:
+    """Return the tools that a client is listed, which is connected for that."""
+    async with client:
+        return await client.list_tools()
 
 
 def n_and_cost(tools: Sequence[Any]) -> tuple[str, str]:
@@ -190,131 +201,102 @@ def _cost(tools: Sequence[Any]) -> int:
     return sum(n_tokens(tool.model_dump(mode="json", by_alias=True, exclude_none=True)) for tool in tools)
 
 
-async def _channels(steps: Steps, folder: Path) -> Sequence[NamesTable]:
+async def _one_server(steps: Steps, folder: Path) -> AsyncIterator[NamesTable]:
+    (folder / "app.log").write_text(_LINES, encoding="utf-8")
+    environ = demo_environment(LOGS_AGENT_ROOTS=str(folder), MCP_GRAPH_FOLDER=str(folder / "graph"))
+    async with AsyncExitStack() as stack:
+
+        async def start(*options: str, **env: str) -> str:
+            command = [installed(_AGENT), *options]
+            base, _ = await stack.enter_async_context(serving(_AGENT, command, {**environ, **env}))
+            return base
+
+        steps.begin("starting logs-agent over HTTP: everything it has")
+        everything = await start()
+        steps.begin("starting it with MCP_READ_ONLY=true")
+        read_only = await start(MCP_READ_ONLY="true")
+        steps.begin("starting it with --disabled-tags write,delete")
+        narrowed = await start("--disabled-tags", "write,delete")
+        steps.begin("listing its tools by four channels")
+        yield await _channels(everything, read_only, narrowed)
+        steps.begin("waiting for its graph and index, and sending a user's words")
+        yield await _words(everything)
+        steps.begin("trying to widen what --disabled-tags left")
+        yield await _hostile_caller(narrowed)
+        steps.begin("starting it over stdio, and listing by every transport")
+        yield await _transports(everything, environ)
+
+
+async def _channels(everything: str, read_only: str, narrowed: str) -> NamesTable:
     table = NamesTable("1. Four channels, one surface", "who", "asks for", "visible tools", "n", "≈ tokens", "saved")
-    everything: list[Any] = []
-
-    async def row(who: str, asks: str, client: Client[Any]) -> None:
-        tools = await client.list_tools()
-        everything[:] = everything or tools
-        if who:
-            table.add_row(who, asks, some_names(tools), *n_and_cost(tools), saved(tools, everything))
-
-    steps.begin("starting logs-agent over stdio: everything it has")
-    async with _stdio(folder) as client:
-        await row("", "", client)
-    steps.begin("starting it with MCP_READ_ONLY=true")
-    async with _stdio(folder, MCP_READ_ONLY="true") as client:
-        await row("operator, env", "MCP_READ_ONLY=true", client)
-    steps.begin("starting it with --tools")
-    options = ("--tools", "tail_log,search_logs,rotate_log")
-    async with _stdio(folder, *options) as client:
-        await row("operator, CLI", " ".join(options), client)
-    steps.begin("starting it over HTTP: a caller's URL and headers")
-    async with _serving(folder) as (base, _):
-        async with Client(selection_url(f"{base}/mcp", tools=["tail_log", "search_logs"])) as client:
-            await row("caller, URL", "?tools=tail_log,search_logs", client)
-        async with _http(base, disabled_tags=["write", "delete"]) as client:
-            await row("caller, header", "x-mcp-disabled-tags: write,delete", client)
-        async with _http(base) as client:
-            await row("nobody", "nothing", client)
-    return [table]
+    by_url = Client(selection_url(f"{everything}/mcp", tools=["tail_log", "search_logs"]))
+    all_tools = await listed(caller(everything))
+    for who, asks, client in (
+        ("operator, env", "MCP_READ_ONLY=true", caller(read_only)),
+        ("operator, CLI", "--disabled-tags write,delete", caller(narrowed)),
+        ("caller, URL", "?tools=tail_log,search_logs", by_url),
+        ("caller, header", "x-mcp-disabled-tags: write,delete", caller(everything, disabled_tags=["write", "delete"])),
+        ("nobody", "nothing", caller(everything)),
+    ):
+        tools = await listed(client)
+        table.add_row(who, asks, some_names(tools), *n_and_cost(tools), saved(tools, all_tools))
+    return table
 
 
-async def _words(steps: Steps, folder: Path) -> Sequence[NamesTable]:
+async def _words(base: str) -> NamesTable:
     title = "2. An agent host sends the user's words: no LLM, and where nothing fits everything permitted stays"
     table = NamesTable(title, "x-mcp-query", "status", "visible tools, best first", "n", "saved")
-    steps.begin("starting it over HTTP, for queries")
-    async with _serving(folder) as (base, _), httpx2.AsyncClient(base_url=base) as web:
+    async with httpx2.AsyncClient(base_url=base) as web:
         full = sum(tool["tokens"] for tool in (await web.get("/tools")).json()["tools"])
-        steps.begin("waiting for its graph and index")
         await indexed(web)
         for words in _WORDS:
             answer = (await web.get("/tools", headers=selection_headers(query=words))).json()
             status, ranked = answer["selection"]["status"], answer["selection"].get("ranked", [])
             share = 1 - sum(tool["tokens"] for tool in answer["tools"]) / full
             table.add_row(words, status, ", ".join(ranked) or "all", str(len(answer["tools"])), f"{share:.0%}")
-    return [table]
+    return table
 
 
-async def _hostile_caller(steps: Steps, folder: Path) -> Sequence[NamesTable]:
+async def _hostile_caller(base: str) -> NamesTable:
     table = NamesTable("3. A caller that tries to widen what --disabled-tags write,delete left", "tries", "gets")
-    steps.begin("starting it with --disabled-tags: a caller that tries to widen that")
-    async with _serving(folder, "--disabled-tags", "write,delete") as (base, _):
-        tries: dict[str, dict[str, list[str]]] = {
-            "x-mcp-enabled-tools: all": {"tools": ["all"]},
-            "x-mcp-enabled-tools: delete_log,rotate_log": {"tools": ["delete_log", "rotate_log"]},
-            "x-mcp-enabled-tags: write,delete": {"tags": ["write", "delete"]},
-            "x-mcp-disabled-tags: none": {"disabled_tags": []},
-        }
-        for label, asked in tries.items():
-            async with _http(base, **asked) as client:
-                names = [tool.name for tool in await client.list_tools()]
-                gained = sorted({"delete_log", "rotate_log"} & set(names))
-                table.add_row(label, f"{len(names)} tools, {', '.join(gained) if gained else 'none that writes'}")
-        async with _http(base, tools=["all"]) as client:
-            for name in ("delete_log", "no_such_tool"):
-                answer = await client.call_tool(name, {"path": "app.log"}, raise_on_error=False)
-                table.add_row(f"calls {name}", text_of(answer))
-        async with httpx2.AsyncClient() as web:
-            refused = await web.get(f"{base}/tools?disabled_tag=read")
-            table.add_row("GET /tools?disabled_tag=read", f"{refused.status_code}: {refused.json()['error']['hint']}")
-    return [table]
+    tries: dict[str, dict[str, list[str]]] = {
+        "x-mcp-enabled-tools: all": {"tools": ["all"]},
+        "x-mcp-enabled-tools: delete_log,rotate_log": {"tools": ["delete_log", "rotate_log"]},
+        "x-mcp-enabled-tags: write,delete": {"tags": ["write", "delete"]},
+        "x-mcp-disabled-tags: none": {"disabled_tags": []},
+    }
+    for label, asked in tries.items():
+        names = [tool.name for tool in await listed(caller(base, **asked))]
+        gained = sorted({"delete_log", "rotate_log"} & set(names))
+        table.add_row(label, f"{len(names)} tools, {', '.join(gained) if gained else 'none that writes'}")
+    async with caller(base, tools=["all"]) as client:
+        for name in ("delete_log", "no_such_tool"):
+            answer = await client.call_tool(name, {"path": "app.log"}, raise_on_error=False)
+            table.add_row(f"calls {name}", text_of(answer))
+    async with httpx2.AsyncClient() as web:
+        refused = await web.get(f"{base}/tools?disabled_tag=read")
+        table.add_row("GET /tools?disabled_tag=read", f"{refused.status_code}: {refused.json()['error']['hint']}")
+    return table
 
 
-async def _transports(steps: Steps, folder: Path) -> Sequence[NamesTable]:
+async def _transports(base: str, environ: Mapping[str, str]) -> NamesTable:
     table = NamesTable("4. Every transport shows the same", "transport", "protocol", "visible tools", "n")
     wanted = ["tail_log", "count_by_level"]
-
-    async def row(transport: str, client: Client[Any]) -> None:
-        names = [tool.name for tool in await client.list_tools()]
-        table.add_row(transport, str(client.session.protocol_version), ", ".join(names), str(len(names)))
-
-    steps.begin("starting it over stdio")
-    async with _stdio(folder, "--tools", ",".join(wanted)) as client:
-        await row("stdio", client)
-    steps.begin("starting it over HTTP: both eras, SSE and /tools")
-    async with _serving(folder) as (base, _):
-        async with _http(base, tools=wanted) as client:
-            await row("streamable HTTP, stateless", client)
-        async with _http(base, mode="legacy", tools=wanted) as client:
-            await row("streamable HTTP, handshake", client)
-        async with Client(SSETransport(selection_url(f"{base}/sse", tools=wanted))) as client:
-            await row("SSE", client)
-        async with httpx2.AsyncClient() as web:
-            answer = (await web.get(selection_url(f"{base}/tools", tools=wanted))).json()
-            names = [tool["name"] for tool in answer["tools"]]
-            table.add_row("GET /tools", "plain JSON", ", ".join(names), str(len(names)))
-    return [table]
+    options = ["-t", "stdio", "--log-level", "error", "--tools", ",".join(wanted)]
+    for transport, client in (
+        ("stdio", Client(StdioTransport(installed(_AGENT), options, env=dict(environ), keep_alive=False))),
+        ("streamable HTTP, stateless", caller(base, tools=wanted)),
+        ("streamable HTTP, handshake", caller(base, mode="legacy", tools=wanted)),
+        ("SSE", Client(SSETransport(selection_url(f"{base}/sse", tools=wanted)))),
+    ):
+        async with client:
+            names = [tool.name for tool in await client.list_tools()]
+            table.add_row(transport, str(client.session.protocol_version), ", ".join(names), str(len(names)))
+    async with httpx2.AsyncClient() as web:
+        answer = (await web.get(selection_url(f"{base}/tools", tools=wanted))).json()
+        names = [tool["name"] for tool in answer["tools"]]
+        table.add_row("GET /tools", "plain JSON", ", ".join(names), str(len(names)))
+    return table
 
 
-def _environment(folder: Path, **own: str) -> dict[str, str]:
-    logs = folder / "logs"
-    logs.mkdir(exist_ok=True)
-    (logs / "app.log").write_text("\n".join(_LINES) + "\n", encoding="utf-8")
-    return demo_environment(LOGS_AGENT_ROOTS=str(logs), MCP_GRAPH_FOLDER=str(folder), **own)
-
-
-@asynccontextmanager
-async def _stdio(folder: Path, *options: str, **env: str) -> AsyncIterator[Client[Any]]:
-    arguments, said = ["-t", "stdio", "--log-level", "error", *options], folder / "stderr.log"
-    environ = _environment(folder, **env)
-    transport = StdioTransport(installed(_AGENT), arguments, env=environ, keep_alive=False, log_file=said)
-    async with AsyncExitStack() as stack:
-        try:
-            client = await stack.enter_async_context(Client(transport))
-        except Exception as error:
-            text = said.read_text(errors="replace").strip() if said.exists() else ""
-            raise DemoError(f"{_AGENT} did not start over stdio: {text or error}") from None
-        yield client
-
-
-def _http(base: str, mode: Any = "auto", **asked: Any) -> Client[Any]:
-    return Client(StreamableHttpTransport(f"{base}/mcp", headers=selection_headers(**asked)), mode=mode)
-
-
-def _serving(folder: Path, *options: str) -> AbstractAsyncContextManager[tuple[str, int]]:
-    return serving(_AGENT, [installed(_AGENT), *options], _environment(folder))
-
-
-DEMO = Demo(9, (_channels, _words, _hostile_caller, _transports), [_AGENT])
+DEMOS = {"server": Demo(7, _one_server, [_AGENT])}

@@ -14,15 +14,13 @@ from typing import Any
 import anyio
 import psutil
 from fastmcp import Client
-from fastmcp.client.transports import StreamableHttpTransport
 from mcp_types import PaginatedRequestParams
 
-from agent_utilities.cli import demo_desk
 from agent_utilities.cli.demo import (
-    MAIN,
     START_S,
     Demo,
     DemoError,
+    caller,
     demo_environment,
     installed,
     n_and_cost,
@@ -31,16 +29,19 @@ from agent_utilities.cli.demo import (
 )
 from agent_utilities.cli.terminal import Steps
 from agent_utilities.mcp.command_line.tables import NamesTable
-from agent_utilities.selection.caller import selection_headers, selection_meta
+from agent_utilities.selection.caller import selection_meta
 from agent_utilities.selection.channels import META_KEY
 
 _SERVERS = {"git": "git-agent-mcp", "files": "filesystem-agent-mcp", "logs": "logs-agent-mcp"}
 _KILLED = "logs"
-_FIRST_START_S = 60
+_MAIN = [sys.executable, "-c", "from agent_utilities.cli.app import main; main()", "gateway"]
+"""The command line of a gateway."""
 _CALLS: dict[str, tuple[str, dict[str, Any]]] = {
     "git": ("git_git_status", {}),
     "logs": ("logs_count_by_level", {"path": "app.log"}),
 }
+_DESKS = {"billing": "invoices", "calendar": "meetings", "shipping": "shipments"}
+"""By capability, the toolset of the demo's office that it brings."""
 _TRIGGERS = {
     "billing": (
         "write an invoice for a customer",
@@ -71,7 +72,7 @@ _SAID = (
 )
 
 
-async def _killed(steps: Steps, folder: Path) -> Sequence[NamesTable]:
+async def _killed(steps: Steps, folder: Path) -> AsyncIterator[NamesTable]:
     """Serve three agents behind one endpoint, kill one, and tell what callers see."""
     config = _three_agents(folder)
     title = "5. Three servers behind one endpoint, and one of them is killed"
@@ -91,11 +92,10 @@ async def _killed(steps: Steps, folder: Path) -> Sequence[NamesTable]:
     steps.begin("starting the gateway again: its servers are known")
     async with _gateway(config, folder) as (client, pid):
         await _row(table, f"started again, {len(_upstreams(pid))} of 3 servers running", client)
-    return [table]
+    yield table
 
 
 def _three_agents(folder: Path) -> Path:
-    """Write an mcp.json of three agents, and what they work on."""
     (folder / "app.log").write_text("2026-07-28T12:00:01Z ERROR upstream timed out after 3000 ms\n", encoding="utf-8")
     subprocess.run(["git", "init", "-q", str(folder)], check=True)
     env = {"LOGS_AGENT_ROOTS": str(folder), "FILESYSTEM_AGENT_ROOTS": str(folder), "GIT_AGENT_ROOTS": str(folder)}
@@ -111,11 +111,12 @@ def _three_agents(folder: Path) -> Path:
 async def _gateway(config: Path, folder: Path) -> AsyncIterator[tuple[Client[Any], int]]:
     """Serve the gateway; yield a client of it and its process, as soon as it answers."""
     environ = demo_environment(MCP_GATEWAY_FOLDER=str(folder / "gateway"), MCP_GRAPH="off", MCP_RANKER="off")
-    environ["MCP_FIRST_LIST_S"] = str(_FIRST_START_S)  # nobody gives up here, however busy the machine is
-    command = [*MAIN, "gateway", str(config)]
-    async with serving("the gateway", command, environ, "/health", _FIRST_START_S) as (base, pid):
-        async with Client(f"{base}/mcp") as client:
-            yield client, pid
+    environ["MCP_FIRST_LIST_S"] = str(START_S)  # nobody gives up here, however busy the machine is
+    async with (
+        serving("the gateway", [*_MAIN, str(config)], environ, "/health") as (base, pid),
+        caller(base) as client,
+    ):
+        yield client, pid
 
 
 async def _row(table: NamesTable, what: str, client: Client[Any]) -> None:
@@ -133,9 +134,8 @@ async def _row(table: NamesTable, what: str, client: Client[Any]) -> None:
 
 
 async def _recovery_s(client: Client[Any]) -> float:
-    """Return the seconds until the killed server answers again."""
     began = time.perf_counter()
-    with anyio.fail_after(_FIRST_START_S):
+    with anyio.fail_after(START_S):
         while True:
             if not (await client.call_tool(*_CALLS[_KILLED], raise_on_error=False)).is_error:
                 return time.perf_counter() - began
@@ -143,35 +143,35 @@ async def _recovery_s(client: Client[Any]) -> float:
 
 
 def _upstreams(pid: int) -> list[psutil.Process]:
-    """Return the running servers among a gateway's processes."""
     programs = set(_SERVERS.values())
     children = psutil.Process(pid).children(recursive=True)
     return [each for each in children if any(Path(word).name in programs for word in each.cmdline())]
 
 
-async def _come_and_go(steps: Steps, folder: Path) -> Sequence[NamesTable]:
+async def _come_and_go(steps: Steps, folder: Path) -> AsyncIterator[NamesTable]:
     """Serve three capabilities of which two may be on, and tell of a conversation with them."""
     environ = demo_environment(MCP_GATEWAY_FOLDER=str(folder / "gateway"), MCP_GRAPH="off")
     steps.begin("starting a gateway of three capabilities: --max-capabilities 2")
     async with serving("the demo's gateway", _three_desks(folder), environ) as (base, _):
         steps.begin("a conversation in a session")
         session, value = await _session(base)
+        yield session
         steps.begin("requests that stand alone: one brings nothing, one what the session had on")
-        return [session, await _alone(base, value)]
+        yield await _alone(base, value)
 
 
 def _three_desks(folder: Path) -> list[str]:
     """Write a tap of three capabilities; return the command of a gateway that has it, and no other server."""
-    for name in demo_desk.DESKS:
+    for name, toolset in _DESKS.items():
         bundle = folder / "tap" / "capabilities" / name
         bundle.mkdir(parents=True)
         (bundle / "config.toml").write_text(f"triggers = {json.dumps(_TRIGGERS[name])}\n", encoding="utf-8")
-        args = json.dumps(["-I", demo_desk.__file__, name])
+        args = json.dumps(["-P", "-m", "agent_utilities.cli.demo_office", "--toolsets", toolset])
         server = f'[[mcp.servers]]\nname = "{name}"\ncommand = {json.dumps(sys.executable)}\nargs = {args}\n'
-        (bundle / "desk.toml").write_text(f"# Title: {name}\n{server}", encoding="utf-8")
+        (bundle / "office.toml").write_text(f"# Title: {name}\n{server}", encoding="utf-8")
     config = folder / "mcp.json"
     config.write_text('{"mcpServers": {}}', encoding="utf-8")
-    return [*MAIN, "gateway", str(config), "--capabilities", str(folder / "tap"), "--max-capabilities", "2"]
+    return [*_MAIN, str(config), "--capabilities", str(folder / "tap"), "--max-capabilities", "2"]
 
 
 async def _session(base: str) -> tuple[NamesTable, str]:
@@ -179,10 +179,10 @@ async def _session(base: str) -> tuple[NamesTable, str]:
     title = "9. A session: three capabilities, of which two may be on"
     table = NamesTable(title, "the user says", "nearest", "what happens", "on", "tools", "≈ tokens")
     value = ""
-    async with Client(StreamableHttpTransport(f"{base}/mcp"), mode="legacy") as client:
+    async with caller(base, mode="legacy") as client:
         for said in _SAID:
             if said == _CALL:
-                text = f"{text_of(await client.call_tool(said, {'of': 'Acme'}))}: billing is used last"
+                text = f"{text_of(await client.call_tool(said, {'name': 'Acme'}))}: billing is used last"
                 listed = await _list(client)
                 table.add_row(f"(the model calls {said})", "", text, _on(listed), *n_and_cost(listed.tools))
                 continue
@@ -205,11 +205,10 @@ async def _list_once_there(client: Client[Any], said: str, names: Sequence[str])
 
 
 async def _alone(base: str, value: str) -> NamesTable:
-    """Return what requests that stand alone are listed, with and without what was on."""
     table = NamesTable("10. Requests that stand alone have on what they bring", "sends", "on", "tools", "≈ tokens")
     for header in ("", value):
-        headers = selection_headers(capabilities=header) if header else {}
-        async with Client(StreamableHttpTransport(f"{base}/mcp", headers=headers)) as client:
+        asked = {"capabilities": header} if header else {}
+        async with caller(base, **asked) as client:
             listed = await _list(client)
         sent = f"x-mcp-capabilities: {header}" if header else "nothing"
         table.add_row(sent, _on(listed), *n_and_cost(listed.tools))
@@ -242,5 +241,4 @@ def _change(told: Mapping[str, Any]) -> str:
     return ", ".join([*on, *off]) or "nothing"
 
 
-GATEWAY_DEMO = Demo(5, [_killed], list(_SERVERS.values()))
-CAPABILITIES_DEMO = Demo(3, [_come_and_go])
+DEMOS = {"gateway": Demo(5, _killed, list(_SERVERS.values())), "capabilities": Demo(3, _come_and_go)}

@@ -1,4 +1,7 @@
-"""The server that `agent-utilities demo tool-search` runs: an office of ten kinds of things, six tools for each."""
+"""The server of two demos: an office of ten kinds of things, six tools for each.
+
+`agent-utilities demo tool-search` runs all of it, and each bundle of `demo capabilities` one kind.
+"""
 
 from __future__ import annotations
 

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import httpx2
-from fastmcp import Client
-from fastmcp.client.messages import MessageHandler
-from fastmcp.client.transports import StreamableHttpTransport
 from mcp_types import ToolListChangedNotification
-from rich.text import Text
 
-from agent_utilities.cli.demo import Demo, demo_environment, indexed, n_and_cost, saved, serving, some_names, text_of
+from agent_utilities.cli.demo import (
+    Demo,
+    caller,
+    demo_environment,
+    indexed,
+    listed,
+    n_and_cost,
+    saved,
+    serving,
+    some_names,
+    text_of,
+)
 from agent_utilities.cli.terminal import Steps
 from agent_utilities.mcp.command_line.tables import NamesTable
 from agent_utilities.selection.caller import selection_headers
@@ -27,18 +34,7 @@ _SHIP = {"query": "track a shipment with its carrier", "max_results": 2}
 _INVOICE = {"name": "Acme", "details": {"amount": "120 EUR"}}
 
 
-class Notices(MessageHandler):
-    """Counts how often a server says that its list changed."""
-
-    def __init__(self) -> None:
-        self.n_changes = 0
-
-    async def on_tool_list_changed(self, notification: ToolListChangedNotification) -> None:
-        """Count one."""
-        self.n_changes += 1
-
-
-async def _show(steps: Steps, folder: Path) -> Sequence[NamesTable | Text]:
+async def _show(steps: Steps, folder: Path) -> AsyncIterator[NamesTable | str]:
     """Serve sixty tools, and tell of two conversations with them."""
     # The SDK's client warns of a call of what it was not listed, which is what is shown here.
     logging.getLogger("client").setLevel(logging.ERROR)
@@ -49,22 +45,22 @@ async def _show(steps: Steps, folder: Path) -> Sequence[NamesTable | Text]:
     ):
         await indexed(web)
         steps.begin("listing them without and with tool search")
-        costs = await _costs(base)
+        yield await _costs(base)
         steps.begin("a conversation in a session, as clients have had it up to 2025-11-25")
-        session = await _session(base)
+        yield await _session(base)
         steps.begin("the same in requests that stand alone, as in 2026-07-28")
         alone, active = await _stateless(base)
+        yield alone
         steps.begin("asking what is in the prompt")
         told = (await web.get("/context", headers=selection_headers(active=active))).json()
-    return [costs, session, alone, Text(f"GET /context: {told['line']}; {told['active_line']}")]
+        yield f"GET /context: {told['line']}; {told['active_line']}"
 
 
 async def _costs(base: str) -> NamesTable:
     table = NamesTable("6. The same 60 tools", "x-mcp-tool-search", "listed", "n", "≈ tokens", "saved")
     everything: list[Any] = []
     for value in ("off", "on"):
-        async with _client(base, "auto", tool_search=value) as client:
-            tools = await client.list_tools()
+        tools = await listed(caller(base, tool_search=value))
         everything = everything or tools
         table.add_row(value, some_names(tools), *n_and_cost(tools), saved(tools, everything))
     return table
@@ -73,11 +69,15 @@ async def _costs(base: str) -> NamesTable:
 async def _session(base: str) -> NamesTable:
     """Return what each step of a session gets, and what is listed after it."""
     table = NamesTable("7. A session: what is found stays listed", "does", "gets", "n", "≈ tokens", "list_changed")
-    notices = Notices()
-    async with _client(base, "legacy", notices) as client:
+    changes: list[Any] = []
+
+    async def heard(message: Any) -> None:
+        changes.extend([message] if isinstance(message, ToolListChangedNotification) else [])
+
+    async with caller(base, "legacy", heard) as client:
 
         async def row(does: str, gets: str) -> None:
-            table.add_row(does, gets, *n_and_cost(await client.list_tools()), str(notices.n_changes))
+            table.add_row(does, gets, *n_and_cost(await client.list_tools()), str(len(changes)))
 
         await row("connects", "tool_search, call_tool")
         for arguments in (_BILL, _SHIP):
@@ -94,31 +94,22 @@ async def _stateless(base: str) -> tuple[NamesTable, str]:
     """Return what each of some requests that stand alone gets, and the value of `active` that the search told."""
     title = "8. Requests that stand alone: what is found is listed where a request brings it"
     table = NamesTable(title, "does", "gets", "n", "≈ tokens")
-    async with _client(base, "auto") as client:
+    async with caller(base) as client:
         found = await client.call_tool("tool_search", _BILL)
         active = str((found.meta or {})[META_KEY]["active"])
         tools = await client.list_tools()
         table.add_row(f"tool_search({_BILL['query']!r})", _found(found.structured_content or {}), *n_and_cost(tools))
         answer = text_of(await client.call_tool("create_invoice", _INVOICE))
         table.add_row("create_invoice, which is not listed", answer, *n_and_cost(tools))
-    async with _client(base, "auto", active=active) as client:
-        tools = await client.list_tools()
+    tools = await listed(caller(base, active=active))
     table.add_row(f"lists with x-mcp-active: {active}", ", ".join(tool.name for tool in tools), *n_and_cost(tools))
     return table, active
 
 
-def _client(
-    base: str, mode: Literal["auto", "legacy"], notices: Notices | None = None, **asked: Any
-) -> Client[StreamableHttpTransport]:
-    transport = StreamableHttpTransport(f"{base}/mcp", headers=selection_headers(**asked))
-    return Client(transport, mode=mode, message_handler=notices)
-
-
 def _found(result: Mapping[str, Any]) -> str:
-    """Return a search's result in one line."""
     names = ", ".join(tool["name"] for tool in result["tools"])
     evicted = f"; out: {', '.join(result['evicted'])}" if result["evicted"] else ""
     return f"{'loads' if result['activated'] else 'finds'} {names}{evicted}; {result['deferred']} deferred"
 
 
-TOOL_SEARCH_DEMO = Demo(5, [_show])
+DEMOS = {"tool-search": Demo(5, _show)}

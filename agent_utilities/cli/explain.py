@@ -74,12 +74,7 @@ def _rows(
     visible = {tool["name"]: tool for tool in seen}
     open_names = {tool["name"] for tool in known}
     rows = [
-        {
-            "name": tool["name"],
-            "verdict": "visible",
-            "reason": _OWN_TOOLS.get(tool["name"], _ENTRY_TOOL),
-            "tokens": tool["tokens"],
-        }
+        _row(tool, "visible", _OWN_TOOLS.get(tool["name"], _ENTRY_TOOL))
         for tool in seen
         if tool["name"] not in open_names
     ]
@@ -87,13 +82,14 @@ def _rows(
         hidden = "deferred", _FOUND_BY_SEARCH if rows else _LEFT_OUT
     for tool, rule in zip(known, refusals, strict=True):
         if tool["name"] in visible:
-            verdict, reason = "visible", reason_text(visible[tool["name"]])
-        elif rule is not None:
-            verdict, reason = "denied", rule.text
+            rows.append(_row(tool, "visible", reason_text(visible[tool["name"]])))
         else:
-            verdict, reason = hidden
-        rows.append({"name": tool["name"], "verdict": verdict, "reason": reason, "tokens": tool["tokens"]})
+            rows.append(_row(tool, "denied", rule.text) if rule is not None else _row(tool, *hidden))
     return rows
+
+
+def _row(tool: dict[str, Any], verdict: str, reason: str) -> dict[str, Any]:
+    return {"name": tool["name"], "verdict": verdict, "reason": reason, "tokens": tool["tokens"]}
 
 
 def _not_shown(asked: Selection, answer: dict[str, Any]) -> tuple[str, str] | None:
@@ -107,12 +103,8 @@ def _not_shown(asked: Selection, answer: dict[str, Any]) -> tuple[str, str] | No
 def _unknown(name: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
     near = nearest(name, [row["name"] for row in rows])
     reason = "the server offers no tool of this name: there is none, or the operator does not permit it"
-    return {
-        "name": name,
-        "verdict": "unknown",
-        "reason": reason + (f"; nearest: {near}" if near else ""),
-        "tokens": 0,
-    }
+    reason += f"; nearest: {near}" if near else ""
+    return _row({"name": name, "tokens": 0}, "unknown", reason)
 
 
 def _told_of_capabilities(told: dict[str, Any]) -> list[str]:

@@ -128,7 +128,6 @@ def _every_graph(settings: Settings) -> list[ToolGraph]:
 
 
 def _graph_of(server: str, settings: Settings) -> ToolGraph:
-    """Return the graph that keeps a server."""
     graph = graph_backend(settings.graph, server, settings.graph_folder, os.environ)
     assert graph is not None, "an absent graph is refused with the settings"
     if not isinstance(graph, EmbeddedGraph):

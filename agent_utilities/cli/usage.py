@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
@@ -21,13 +21,12 @@ from agent_utilities.settings_file import settings_of
 from agent_utilities.usage.errors import UsageError
 from agent_utilities.usage.forgetting import Forget, Forgotten, count, delete_files, forget
 from agent_utilities.usage.model import DAY_MS, usage_file
-from agent_utilities.usage.report import CallRow, EmptySearch, UncalledTool, UsageReport, merged, read_report
+from agent_utilities.usage.report import CallRow, UncalledTool, UsageReport, merged, read_report
 
 _ROWS = 15
 """Rows of a table; `--json` has all."""
 _BAR = 12
-_NARROWEST = 76
-"""Columns of a terminal from which there is room for bars."""
+"""Columns of the longest bar; a table leaves bars out where others need their room."""
 _EPOCH = date(1970, 1, 1)
 
 _T = TypeVar("_T")
@@ -37,12 +36,10 @@ def print_report(report: UsageReport, today: int, days: int, console: Console) -
     """Print a report; `today` is counted in days from the epoch."""
     n_calls = sum(row.n_calls for row in report.servers)
     n_errors = sum(row.n_errors for row in report.servers)
-    console.print(
-        f"last {counted(days, 'day')}: {counted(n_calls, 'call')}, {_share(n_errors, n_calls)} failed", highlight=False
-    )
+    console.print(f"last {counted(days, 'day')}: {counted(n_calls, 'call')}, {_share(n_errors, n_calls)} failed")
     _print_days(report.calls_by_day, today, days, console)
-    _print_calls("calls by server", "server", report.servers, console)
-    _print_calls("calls by tool", "tool", report.tools, console)
+    _print_calls("calls by server", ["server"], report.servers, console)
+    _print_calls("calls by tool", ["tool", "server"], report.tools, console)
     _print_uncalled(report, console)
     _print_searches(report, console)
 
@@ -53,40 +50,38 @@ def _print_days(calls_by_day: dict[int, int], today: int, days: int, console: Co
     if not any(counts) or first == today:
         return  # one column tells nothing
     line = sparkline(counts, console.width - 2, in_ascii=console.options.ascii_only)
-    console.print(f"|{line}|", style="green", highlight=False, markup=False, no_wrap=True)
+    console.print(f"|{line}|", style="green", markup=False, no_wrap=True)
     since, until = (_EPOCH + timedelta(days=day) for day in (first, today))
-    console.print(f"calls a day, {since} to {until} UTC; at most {max(counts):,}", style="dim", highlight=False)
+    console.print(f"calls a day, {since} to {until} UTC; at most {max(counts):,}", style="dim")
 
 
-def _print_calls(title: str, kind: str, rows: Sequence[CallRow], console: Console) -> None:
-    if not rows:
-        return
-    names = ("tool", "server") if kind == "tool" else (kind,)
-    table = NamesTable(title, *names, "calls", "", "failed", "p50 ms", "p95 ms", n_names=len(names))
-    most = max(row.n_calls for row in rows)
-    width = min(_BAR, 8 + console.width - _NARROWEST) if console.width >= _NARROWEST else 0
-    for row in rows[:_ROWS]:
-        names = (plain(row.tool), _server(row)) if kind == "tool" else (_server(row),)
-        chart = bar(row.n_calls, most, width, in_ascii=console.options.ascii_only)
+def _print_calls(title: str, names: Sequence[str], rows: Sequence[CallRow], console: Console) -> None:
+    most = max((row.n_calls for row in rows), default=0)
+
+    def cells(row: CallRow) -> Sequence[str]:
+        named = (plain(row.tool), _server(row))[-len(names) :]
         failed = f"[red]{row.n_errors:,}[/]" if row.n_errors else "0"
-        table.add_row(*names, f"{row.n_calls:,}", f"[green]{chart}[/]", failed, _ms(row.p50_ms), _ms(row.p95_ms))
-    _print(table, rows, console)
+        chart = _chart(row.n_calls, most, "green", console)
+        return *named, f"{row.n_calls:,}", chart, failed, _ms(row.p50_ms), _ms(row.p95_ms)
+
+    table = NamesTable(title, *names, "calls", "", "failed", "p50 ms", "p95 ms", n_names=len(names))
+    _print(table, rows, cells, console)
 
 
 def _print_uncalled(report: UsageReport, console: Console) -> None:
     if not report.uncalled:
         return
-    table = NamesTable("listed and never called", "tool", "server", "lists", "tokens", "", n_names=2)
     most = max(row.n_tokens for row in report.uncalled)
-    width = _BAR if console.width >= _NARROWEST else 0
-    for row in report.uncalled[:_ROWS]:
-        chart = bar(row.n_tokens, most, width, in_ascii=console.options.ascii_only)
-        table.add_row(plain(row.tool), _server(row), f"{row.n_lists:,}", f"{row.n_tokens:,}", f"[yellow]{chart}[/]")
-    _print(table, report.uncalled, console)
+
+    def cells(row: UncalledTool) -> Sequence[str]:
+        chart = _chart(row.n_tokens, most, "yellow", console)
+        return plain(row.tool), _server(row), f"{row.n_lists:,}", f"{row.n_tokens:,}", chart
+
+    table = NamesTable("listed and never called", "tool", "server", "lists", "tokens", "", n_names=2)
+    _print(table, report.uncalled, cells, console)
     n_tokens = sum(row.n_tokens for row in report.uncalled)
     tools = counted(len(report.uncalled), "tool")
-    text = f"{tools} that nobody called took {n_tokens:,} of the {report.n_listed_tokens:,} tokens of all lists"
-    console.print(text, highlight=False)
+    console.print(f"{tools} that nobody called took {n_tokens:,} of the {report.n_listed_tokens:,} tokens of all lists")
 
 
 def _print_searches(report: UsageReport, console: Console) -> None:
@@ -94,21 +89,24 @@ def _print_searches(report: UsageReport, console: Console) -> None:
         return
     n_empty = report.n_empty_searches
     outcome = f"{_share(n_empty, report.n_searches)} found nothing" if n_empty else "each found something"
-    console.print(f"\n{counted(report.n_searches, 'search', 'searches')}, {outcome}", highlight=False)
-    rows: tuple[EmptySearch, ...] = report.empty_searches
+    console.print(f"\n{counted(report.n_searches, 'search', 'searches')}, {outcome}")
+    table = NamesTable("found nothing", "request", "server", "times", n_names=0)
+    _print(table, report.empty_searches, lambda row: (plain(row.request), plain(row.server), f"{row.n:,}"), console)
+
+
+def _print(table: NamesTable, rows: Sequence[_T], cells: Callable[[_T], Sequence[str]], console: Console) -> None:
     if not rows:
         return
-    table = NamesTable("found nothing", "request", "server", "times", n_names=0)
     for row in rows[:_ROWS]:
-        table.add_row(plain(row.request), plain(row.server), f"{row.n:,}")
-    _print(table, rows, console)
-
-
-def _print(table: NamesTable, rows: Sequence[_T], console: Console) -> None:
+        table.add_row(*cells(row))
     console.print()
     console.print(table)
     if len(rows) > _ROWS:
-        console.print(f"… and {len(rows) - _ROWS:,} more, which --json has", style="dim", highlight=False)
+        console.print(f"… and {len(rows) - _ROWS:,} more, which --json has", style="dim")
+
+
+def _chart(value: int, most: int, style: str, console: Console) -> str:
+    return f"[{style}]{bar(value, most, _BAR, in_ascii=console.options.ascii_only)}[/]"
 
 
 def _server(row: CallRow | UncalledTool) -> str:
@@ -145,7 +143,7 @@ def show_usage(file: Path | None, *, server: str | None, days: int, as_json: boo
         json.dump({"files": [str(path) for path in paths], "days": days, **report.as_dict()}, sys.stdout)
         print()
         return
-    console = Console(emoji=False)
+    console = Console(emoji=False, highlight=False)
     if report == UsageReport({}):
         _print_nothing(console, paths, server, days)
     else:
@@ -159,7 +157,7 @@ def _print_nothing(console: Console, paths: list[Path], server: str | None, days
         text = f"nothing{of} was logged in the last {counted(days, 'day')}: {where}"
     else:
         text = f"nothing was logged yet in {_folder()}: gateways log by themselves, servers with MCP_USAGE=counts"
-    console.print(plain(text), highlight=False, soft_wrap=True)
+    console.print(plain(text), soft_wrap=True)
 
 
 def forget_usage(file: Path | None, what: Forget, everything: bool, *, yes: bool) -> None:
@@ -167,21 +165,21 @@ def forget_usage(file: Path | None, what: Forget, everything: bool, *, yes: bool
     paths = _logs(file)
     meant = {path: found for path in paths if (found := _count(path, what, or_delete=everything)) is not None}
     damaged = [path for path in paths if path not in meant]
-    console = Console(emoji=False)
+    console = Console(emoji=False, highlight=False)
     meant = {path: found for path, found in meant.items() if found.n_calls or found.n_searches or found.n_lists}
     if not meant and not damaged:
-        console.print("nothing to forget", highlight=False)
+        console.print("nothing to forget")
         return
     if not yes:
         _agree([f"{_described(found, what)} in {path}" for path, found in meant.items()], damaged)
     for path in meant:
         forgotten = forget(path, what)
-        console.print(plain(f"{path}: forgot {_described(forgotten, what)}"), highlight=False, soft_wrap=True)
+        console.print(plain(f"{path}: forgot {_described(forgotten, what)}"), soft_wrap=True)
         if not forgotten.is_clean:
             print("a program was reading it, so bytes of it may stay in the file: run it again", file=sys.stderr)
     for path in damaged:
         delete_files(path)
-        console.print(plain(f"{path}: deleted, for it was damaged"), highlight=False, soft_wrap=True)
+        console.print(plain(f"{path}: deleted, for it was damaged"), soft_wrap=True)
 
 
 def meant_by(
@@ -228,7 +226,6 @@ def _described(found: Forgotten, what: Forget) -> str:
 
 
 def _agree(texts: list[str], damaged: list[Path]) -> None:
-    """Have the user agree."""
     whole = " and ".join([*texts, *(f"all of {path}, which is damaged" for path in damaged)])
     if not sys.stdin.isatty():
         raise InputError(f"would forget {whole}", "", "options of usage forget", "say --yes, or run it on a terminal")
@@ -236,7 +233,6 @@ def _agree(texts: list[str], damaged: list[Path]) -> None:
 
 
 def _logs(file: Path | None) -> list[Path]:
-    """Return the logs that are meant."""
     given = settings_of(os.environ).usage_file
     if file is None and not given:
         return sorted(_folder().glob("*.db"))

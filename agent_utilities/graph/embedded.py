@@ -15,53 +15,35 @@ from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
-from weakref import WeakValueDictionary
 
 from agent_utilities.graph.base import GraphError, Statement
 from agent_utilities.runtime.waiting import start_in_daemon_thread
 
-_CLOSING_S = 10.0
+_CLOSING_S = 2.0
 """Seconds to wait for a file that is being closed, as where a server is stopped and started again at once."""
 
-
-class FileHold:
-    """The right to have a file open; lasts until `release`, or until nobody refers to it."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.is_closing = False
-        """Whether its holder is about to release it, so that the next one waits for that."""
-
-    def release(self) -> None:
-        """Let others have the file; it must be closed by now."""
-        with _changed:
-            if _holds.get(self.path) is self:
-                del _holds[self.path]
-            _changed.notify_all()
-
-
+# State of the process, as what it keeps track of is: files that the process has open. The engine's lock keeps only
+# other processes out.
+_open_files: set[Path] = set()
 _changed = threading.Condition()
-# State of the process, as what it keeps track of is: files that the process has open.
-_holds: WeakValueDictionary[Path, FileHold] = WeakValueDictionary()
 
 
-def hold_file(path: Path) -> FileHold:
-    """Return the hold on a file, which nobody else in this process has; blocks while another closes it.
+def _hold(path: Path) -> None:
+    """Take a file, so that nobody else in this process opens it; blocks while another closes it.
 
     Raises:
         GraphError: `busy`: another database of this process has it open.
     """
-    path = path.resolve()
-    until_s = time.monotonic() + _CLOSING_S
     with _changed:
-        while (other := _holds.get(path)) is not None:
-            left_s = until_s - time.monotonic()
-            if not other.is_closing or left_s <= 0:
-                raise GraphError("busy", "this process has it open already")
-            del other
-            _changed.wait(min(left_s, 0.1))
-        hold = _holds[path] = FileHold(path)
-    return hold
+        if not _changed.wait_for(lambda: path not in _open_files, _CLOSING_S):
+            raise GraphError("busy", "this process has it open already")
+        _open_files.add(path)
+
+
+def _release(path: Path) -> None:
+    with _changed:
+        _open_files.discard(path)
+        _changed.notify_all()
 
 
 _OF_THE_FILE = re.compile(
@@ -144,7 +126,7 @@ class EmbeddedGraph:
     def __init__(self, path: Path | None, *, or_memory: bool = True) -> None:
         self.path = path
         self._or_memory = or_memory
-        self._hold: FileHold | None = None
+        self._held: Path | None = None
         self._opening: Future[None] | None = None
         self._is_wanted = False
         self._database: Any = None
@@ -180,8 +162,6 @@ class EmbeddedGraph:
     async def close(self) -> None:
         """Close the database, once it is open; statements that still run are interrupted."""
         self._is_wanted = False
-        if self._hold is not None:
-            self._hold.is_closing = True
         if self._opening is not None:
             await asyncio.wait([asyncio.wrap_future(self._opening)])
             self._opening = None
@@ -220,8 +200,8 @@ class EmbeddedGraph:
             try:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 self._check_space()
-                self._hold = hold_file(self.path)
-                self._hold.is_closing = not self._is_wanted
+                _hold(held := self.path.resolve())
+                self._held = held
                 self._use_file(self.path)
             except Exception as error:
                 self._release()
@@ -231,9 +211,9 @@ class EmbeddedGraph:
             self._close(database)
 
     def _release(self) -> None:
-        hold, self._hold = self._hold, None
-        if hold is not None:
-            hold.release()
+        if self._held is not None:
+            _release(self._held)
+            self._held = None
 
     def _use_file(self, path: Path) -> None:
         """Open the file; where it is damaged as far as it is whole, and else made anew."""
@@ -313,10 +293,8 @@ class EmbeddedGraph:
 
     def _abandon(self, database: Any) -> None:
         """Leave a database open for good: closing it writes, and on a full disk that would end the process."""
-        hold, self._hold = self._hold, None
-        if hold is not None:
-            hold.is_closing = False
-        for leaked in (database, self._reader, self._writer, hold):
+        self._held = None  # the file stays taken
+        for leaked in (database, self._reader, self._writer):
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(leaked))
 
     def _transact(self, statements: Iterable[Statement]) -> None:

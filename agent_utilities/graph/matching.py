@@ -8,7 +8,7 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from agent_utilities.graph import cypher
 from agent_utilities.graph.base import ToolGraph
@@ -99,16 +99,8 @@ class Matches:
                 yield Neighbour(of, name, kind, n)
 
 
-async def match_literally(graph: ToolGraph, server: str, text: str) -> Matches:
-    """Return the tools that bear a normalised query as it stands."""
-    names: list[str] = []
-    async for row in in_turns(await graph.read(cypher.MATCH_TEXT, {"query": text, "server_name": server})):
-        names += map(sys.intern, row["names"])
-    return Matches(literal=tuple(names))
-
-
-async def match_with_neighbours(
-    graph: ToolGraph, server: str, text: str, near: Sequence[str], scope: str = ""
+async def match_literally(
+    graph: ToolGraph, server: str, text: str, near: Sequence[str] = (), scope: str = ""
 ) -> Matches:
     """Return the tools that bear a normalised query as it stands, and the neighbours of some, by one statement.
 
@@ -116,23 +108,23 @@ async def match_with_neighbours(
         graph: an open backend.
         server: whose tools.
         text: the query.
-        near: names of the tools whose neighbours are wanted; they may come from anywhere. For none of them this is
-            `match_literally`.
+        near: names of the tools whose neighbours are wanted; they may come from anywhere.
         scope: whose calls count: everybody's where empty, else the subject's of this salted hash.
     """
     # A caller may name anything; what is no text is no tool's name, and no driver takes it.
     known = [name for name in dict.fromkeys(near) if not any("\ud800" <= letter <= "\udfff" for letter in name)]
-    if not known:
-        return await match_literally(graph, server, text)
-    asked = {"query": text, "server_name": server, "near": known, "scope": scope}
+    asked: dict[str, Any] = {"query": text, "server_name": server}
+    statement = cypher.MATCH_TEXT
+    if known:
+        statement, asked = cypher.MATCH_TEXT_AND_NEIGHBOURS, {**asked, "near": known, "scope": scope}
     names: list[str] = []
     rows: list[NeighbourRow] = []
-    async for row in in_turns(await graph.read(cypher.MATCH_TEXT_AND_NEIGHBOURS, asked)):
-        if row["kind"] == "literal":
-            names += map(sys.intern, row["names"])
+    async for row in in_turns(await graph.read(statement, asked)):
+        found = tuple(map(sys.intern, row["names"]))
+        if (kind := row.get("kind", "literal")) == "literal":
+            names += found
         else:
-            ofs, others = (tuple(map(sys.intern, row[column])) for column in ("ofs", "names"))
-            rows.append(NeighbourRow(row["kind"], ofs, others, tuple(row["counts"])))
+            rows.append(NeighbourRow(kind, tuple(map(sys.intern, row["ofs"])), found, tuple(row["counts"])))
     return Matches(literal=tuple(names), neighbour_rows=tuple(rows))
 
 

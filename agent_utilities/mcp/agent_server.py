@@ -48,8 +48,9 @@ from agent_utilities.mcp.operator_bounds import OperatorBounds
 from agent_utilities.mcp.request import Request, request_in_force
 from agent_utilities.mcp.sessions import Client, Session, Sessions
 from agent_utilities.mcp.stopping import Stopping
+from agent_utilities.mcp.surface.components import LISTING
 from agent_utilities.mcp.surface.surface import Surface
-from agent_utilities.mcp.surface.verdict import CollectingDecisions, verdict_in_force
+from agent_utilities.mcp.surface.verdict import verdict_in_force
 from agent_utilities.mcp.surface.visibility_transform import DynamicVisibilityTransform
 from agent_utilities.mcp.tool_origin import ToolOrigin, origin_of
 from agent_utilities.mcp.wire.middleware import WireMiddleware
@@ -78,6 +79,13 @@ class AgentServer(FastMCP[Any]):
             `create_mcp_server` where None.
     """
 
+    transport: str | None = None
+    """What it is served over: `stdio`, `http`, `sse`; None where it is neither, as in this process."""
+    address: str | None = None
+    """The address that it is bound to, while it is served over HTTP by itself."""
+    completes = False
+    """Whether anything completes arguments of its prompts and resources."""
+
     def __init__(
         self,
         name: str | None = None,
@@ -92,15 +100,10 @@ class AgentServer(FastMCP[Any]):
             from agent_utilities.server_factory import default_features
 
             features = default_features(graph)
-        self.transport: str | None = None
-        """What it is served over: `stdio`, `http`, `sse`; None where it is neither, as in this process."""
         self.surface = Surface(environ, lambda caller: self.features.bounds_for(caller))
         self.features = FeatureList(features, self.surface.observers)
         self.sessions = Sessions(self.features.session_ended)
-        self.operator_bounds = OperatorBounds(self, self.features)
-        self.address: str | None = None
-        """The address that it is bound to, while it is served over HTTP by itself."""
-        self.completes = False
+        self.operator_bounds = OperatorBounds(self)
         self._kept: tuple[_Generations, Sequence[Tool]] | None = None
         self._observing_metrics: Metrics | None = None
         self.changes = Changes(
@@ -110,12 +113,13 @@ class AgentServer(FastMCP[Any]):
             on_tools=lambda: self.notify(ToolsChanged()),
             knows_lists=self._knows_lists,
         )
-        self._watch = Watch(self.changes.note_component, self.changes.note, self.changes.note)
+        self._watch = Watch(self.changes.note_component, self.changes.note)
         self.author_injected_tools: Callable[[], list[Tool]] = list  # until FastMCP is there to tell
         self._visibility = DynamicVisibilityTransform(self.surface, lambda: self.author_injected_tools(), self.own_tool)
         jobs = [self.changes.run, *(each.run for each in self.features.running())]
         lifespan = with_background(jobs, options.pop("lifespan", None))
         super().__init__(name, instructions, lifespan=lifespan, **options)
+        self._watch.watch(self)
         self.author_injected_tools = hold_private_lists(
             self, self.kept_tools, lambda tool: self.surface.permits("tool", tool)
         )
@@ -123,7 +127,7 @@ class AgentServer(FastMCP[Any]):
         if options.get("version") is None:
             sdk.version = NO_VERSION  # FastMCP would give its own.
         self.stopping = Stopping(self.changes.listen.close)
-        sdk.middleware += [self.stopping, WireMiddleware(self, self.features)]
+        sdk.middleware += [self.stopping, WireMiddleware(self)]
         sdk.get_tool_input_schema = partial(header_schema, self.surface)
         sdk.add_request_handler("subscriptions/listen", mcp_types.SubscriptionsListenRequestParams, self.changes.listen)
         for each in self.features:
@@ -183,10 +187,6 @@ class AgentServer(FastMCP[Any]):
         """Return the feature of a class, or None where the server does not have it."""
         return self.features.get(kind)
 
-    async def wait_for_first(self, caller: Selection, kind: ComponentKind) -> None:
-        """Wait for what was never seen before a list, at the very start; see `Feature.wait_for_first`."""
-        await self.features.wait_for_first(caller, kind)
-
     async def instructions_for(self, request: Request) -> str | None:
         """Return what a caller is told of the server for models."""
         return "\n\n".join(filter(None, (self.instructions, *await self.features.instructions(request)))) or None
@@ -235,9 +235,8 @@ class AgentServer(FastMCP[Any]):
         has_head = not run_middleware or answers.may_be_answered(self, "tool")  # else it is put on below middleware
         if request is None or not has_head or not request.lists_tools or verdict_in_force() is not request.verdict:
             return await answers.listing(self, "tool", components, run_middleware)
-        with CollectingDecisions(request.verdict) as decisions:
-            listed = await answers.listing(self, "tool", components, run_middleware)
-        decision = decisions.get("tool")
+        listed = await answers.listing(self, "tool", components, run_middleware)
+        decision = request.verdict.decisions.get((self.surface, "tool"))
         if decision is None or (run_middleware and any(isinstance(tool, OwnTool) for tool in listed)):
             return listed  # they were listed already, below the author's middleware, which may leave one of them out
         head = await self.features.tools_at_head(request, decision)
@@ -289,15 +288,8 @@ class AgentServer(FastMCP[Any]):
 
     async def components(self, kind: ComponentKind) -> Sequence[FastMCPComponent]:
         """Return the components of a kind under the verdict in force, without middleware."""
-        match kind:
-            case "tool":
-                return await self.list_tools(run_middleware=False)
-            case "prompt":
-                return await self.list_prompts(run_middleware=False)
-            case "resource":
-                return await self.list_resources(run_middleware=False)
-            case "template":
-                return await self.list_resource_templates(run_middleware=False)
+        listed: Sequence[FastMCPComponent] = await getattr(self, LISTING[kind])(run_middleware=False)
+        return listed
 
     # -- look-ups and calls ----------------------------------------------------------------------------------------
 
@@ -326,11 +318,9 @@ class AgentServer(FastMCP[Any]):
         except ValidationError as error:
             if not isinstance(wrong := error.__cause__, PydanticValidationError):
                 raise
-            from agent_utilities.mcp.surface.argument_errors import explain_arguments  # for wrong calls alone
-
             tool = await self.get_tool(name, version=version)
             parameters = tool.parameters.get("properties", {}) if tool is not None else {}
-            text = explain_arguments(name, wrong, parameters)
+            text = answers.explain_arguments(name, wrong, parameters)
         # Not from pydantic's, so that a server that this one is mounted in leaves it as it is.
         raise ValidationError(text, log_level=logging.WARNING)
 
@@ -359,31 +349,6 @@ class AgentServer(FastMCP[Any]):
         """Complete arguments of permitted prompts and resources; see `FastMCP.add_completion_handler`."""
         super().add_completion_handler(handler)
         self.completes = True
-
-    # -- changes of the catalog while the server runs ----------------------------------------------------------------
-
-    def add_provider(self, provider: Provider, *, namespace: str = "") -> None:
-        """Add a provider, under the same verdict as the server's own components; see `FastMCP.add_provider`."""
-        super().add_provider(provider, namespace=namespace)
-        self._watch.watch(provider)
-        self.changes.note()
-
-    def add_transform(self, transform: Transform) -> None:
-        """Add a transform inside the visibility transform; see `FastMCP.add_transform`."""
-        super().add_transform(transform)
-        self.changes.note()
-
-    def enable(self, **criteria: Any) -> Self:
-        """Enable components; the bounds still hold. See `FastMCP.enable`."""
-        super().enable(**criteria)
-        self.changes.note()
-        return self
-
-    def disable(self, **criteria: Any) -> Self:
-        """Disable components; see `FastMCP.disable`."""
-        super().disable(**criteria)
-        self.changes.note()
-        return self
 
     def _knows_lists(self) -> bool:
         """Whether to list everything at the start: not where nobody is served without a token.
@@ -443,10 +408,10 @@ class AgentServer(FastMCP[Any]):
         from agent_utilities.mcp.routes.json_routes import json_routes
 
         given = inspect.signature(super().http_app).bind(*args, **options).arguments
-        app = http.application(self, self.features, super().http_app, given, self.address)
+        app = http.application(self, super().http_app, given)
         self.transport = given.get("transport", "http")
-        app.router.routes.extend([*json_routes(self, self.features, self._metrics()), *self.features.routes()])
-        http.tell_when_started(app, lambda: whole_lifespan(self), self.operator_bounds, self.stopping)
+        app.router.routes.extend([*json_routes(self, self._metrics()), *self.features.gathered("routes")])
+        http.tell_when_started(app, self)
         return app
 
     def _metrics(self) -> Metrics:
@@ -454,6 +419,6 @@ class AgentServer(FastMCP[Any]):
         if self._observing_metrics is None:
             from agent_utilities.mcp.metrics import Metrics
 
-            self._observing_metrics = Metrics(self.operator_bounds, self.features)
+            self._observing_metrics = Metrics(self)
             self.surface.observers.add(self._observing_metrics)
         return self._observing_metrics

@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+import logging
+import sys
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextvars import ContextVar, Token
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from fastmcp.exceptions import NotFoundError
+import mcp_types
+from fastmcp.exceptions import FastMCPError, NotFoundError
 from fastmcp.resources.base import Resource
+from fastmcp.server.middleware import Middleware
+from fastmcp.server.middleware.dereference import DereferenceRefsMiddleware
 from fastmcp.tools.base import Tool
 from fastmcp.utilities.versions import VersionSpec
+from mcp.shared.exceptions import MCPError
+from pydantic import ValidationError
 
 from agent_utilities.catalog.model import ComponentKind, entry
 from agent_utilities.mcp.fastmcp_internals import as_over_stdio, look_up_resource, tool_of_task
-from agent_utilities.mcp.surface.components import Component, entry_of, name_of
-from agent_utilities.mcp.surface.verdict import CollectingDecisions, Verdict
+from agent_utilities.mcp.feature import OwnTool
+from agent_utilities.mcp.surface.components import LISTING, Component, entry_of, name_of
+from agent_utilities.mcp.surface.verdict import Verdict
+from agent_utilities.selection.model import nearest
 from agent_utilities.visibility.decision import Decision
 
 if TYPE_CHECKING:
-    from agent_utilities.mcp.host import Host
-import logging
-import sys
-from contextvars import ContextVar, Token
-from functools import cache
-from typing import cast
-
-import mcp_types
-from fastmcp.exceptions import FastMCPError
-from fastmcp.server.middleware import Middleware
-from fastmcp.server.middleware.dereference import DereferenceRefsMiddleware
-from mcp.shared.exceptions import MCPError
-
-from agent_utilities.mcp.feature import OwnTool
+    from agent_utilities.mcp.agent_server import AgentServer
 
 _A = TypeVar("_A")
 _C = TypeVar("_C", bound=Component)
@@ -40,37 +38,36 @@ ListTools = Callable[..., Awaitable[Sequence[Tool]]]
 
 
 async def listing(
-    server: Host, kind: ComponentKind, list_them: Callable[[], Awaitable[Sequence[_C]]], run_middleware: bool
+    server: AgentServer, kind: ComponentKind, list_them: Callable[[], Awaitable[Sequence[_C]]], run_middleware: bool
 ) -> Sequence[_C]:
     """List under the verdict in force, and take its catalog for what the caller is listed."""
     surface = server.surface
     with surface.under_verdict() as verdict:
         if run_middleware and not may_be_answered(server, kind):
             return await list_them()  # the listing below the middleware comes by here, and is noted
-        with CollectingDecisions(own := surface.own(verdict)) as decisions:
-            listed = await list_them()
-            if run_middleware:
-                listed = await _cut(server, kind, listed, decisions, own)
-    if own is verdict and (decision := decisions.get(kind)) is not None:
+        verdict.decisions.pop((surface, kind), None)  # one of another listing of the request
+        listed = await list_them()
+        if run_middleware:
+            listed = await _cut(server, kind, listed, verdict)
+    if verdict.surface is surface and (decision := verdict.decisions.get((surface, kind))) is not None:
         surface.catalogs.keep(kind, decision.catalog)
         server.note_listed(kind, decision.catalog)
     return listed
 
 
-def may_be_answered(server: Host, kind: ComponentKind) -> bool:
-    """Whether middleware of the author's may answer a listing, or add to it."""
-    return any(may_answer_lists(each, kind) for each in server.middleware)
+def may_be_answered(server: AgentServer, kind: ComponentKind) -> bool:
+    """Whether middleware of the author's has a hook that listings pass through, and so may answer one, or add to it."""
+    return any(_has_hook(cast(Any, type(each)), kind) for each in server.middleware)
 
 
-async def _cut(
-    server: Host, kind: ComponentKind, listed: Sequence[_C], decisions: dict[ComponentKind, Decision], own: Verdict
-) -> Sequence[_C]:
+async def _cut(server: AgentServer, kind: ComponentKind, listed: Sequence[_C], verdict: Verdict) -> Sequence[_C]:
     """Return what of a list may be shown that the author's middleware may have answered or added to (law L1)."""
-    if is_foreign := kind not in decisions:
+    decisions, key, own = verdict.decisions, (server.surface, kind), server.surface.own(verdict)
+    if is_foreign := key not in decisions:
         await server.components(kind)
     shown: list[_C] = []
     for component in listed:
-        may_be_shown = is_shown(kind, component, decisions[kind], is_foreign=is_foreign)
+        may_be_shown = is_shown(kind, component, decisions[key], is_foreign=is_foreign)
         if may_be_shown is None and own.bounds.refusal(entry_of(kind, component)) is None:
             may_be_shown = not await _exists(server, kind, name_of(kind, component))
         if may_be_shown:
@@ -79,7 +76,7 @@ async def _cut(
 
 
 async def answer(
-    server: Host,
+    server: AgentServer,
     kind: ComponentKind,
     name: str,
     version: VersionSpec | None,
@@ -106,7 +103,7 @@ async def answer(
         return result  # Middleware alone has the name.
 
 
-async def has(server: Host, kind: ComponentKind, name: str, version: VersionSpec | None = None) -> bool:
+async def has(server: AgentServer, kind: ComponentKind, name: str, version: VersionSpec | None = None) -> bool:
     """Whether the present caller may use a component."""
     match kind:
         case "tool":
@@ -117,13 +114,13 @@ async def has(server: Host, kind: ComponentKind, name: str, version: VersionSpec
             return await may_read(server, name)
 
 
-async def _exists(server: Host, kind: ComponentKind, name: str, version: VersionSpec | None = None) -> bool:
+async def _exists(server: AgentServer, kind: ComponentKind, name: str, version: VersionSpec | None = None) -> bool:
     """Whether a provider has a component, whoever may use it."""
     with server.surface.under_verdict(server.surface.unbounded()), as_over_stdio():
         return await has(server, kind, name, version)
 
 
-async def may_read(server: Host, uri: str) -> bool:
+async def may_read(server: AgentServer, uri: str) -> bool:
     """Whether the present caller may read a resource, listed or a template's."""
     with server.surface.under_verdict():
         resource, exists = await look_up_resource(server, uri)
@@ -132,13 +129,13 @@ async def may_read(server: Host, uri: str) -> bool:
         return resource is not None
 
 
-async def may_use_task(server: Host, task_id: str) -> bool:
+async def may_use_task(server: AgentServer, task_id: str) -> bool:
     """Whether the present caller may use the tool that a task runs, or there is no such task of theirs to tell of."""
     tool = await tool_of_task(server, task_id)
     return tool is None or await has(server, "tool", *tool)
 
 
-async def may_complete(server: Host, reference: Any) -> bool:
+async def may_complete(server: AgentServer, reference: Any) -> bool:
     """Whether a completion's reference is permitted; one that is not reads like one that never existed."""
     if not server.completes or not isinstance(reference, dict):
         return True
@@ -154,14 +151,14 @@ async def may_complete(server: Host, reference: Any) -> bool:
 # -- lists as the author's middleware leaves them --------------------------------------------------------------------
 
 
-def cuts_lists(server: Host) -> bool:
+def cuts_lists(server: AgentServer) -> bool:
     """Whether any of the author's middleware is there to change lists of tools, not only to watch requests."""
     return any(reads_lists(each, "tool") for each in server.middleware)
 
 
-async def past_middleware(server: Host) -> Sequence[Tool] | None:
+async def past_middleware(server: AgentServer) -> Sequence[Tool] | None:
     """Return the tools as the author's middleware leaves them; None where none of it reads lists."""
-    return await server.list_tools() if any(may_answer_lists(each, "tool") for each in server.middleware) else None
+    return await server.list_tools() if may_be_answered(server, "tool") else None
 
 
 # -- the pages that FastMCP makes for tools' apps, beside the transforms ---------------------------------------------
@@ -218,31 +215,19 @@ async def relayed(answer: Awaitable[_A]) -> _A:
 
 
 _GENERIC_HOOKS = ("__call__", "on_message", "on_request")
-_LIST_HOOKS: dict[ComponentKind, str] = {
-    "tool": "on_list_tools",
-    "prompt": "on_list_prompts",
-    "resource": "on_list_resources",
-    "template": "on_list_resource_templates",
-}
-
-
-def may_answer_lists(middleware: object, kind: ComponentKind) -> bool:
-    """Whether middleware has a hook that lists of a kind pass through, and so could answer them itself.
-
-    FastMCP's own that resolves references is on every server, and does nothing else.
-    """
-    return _has_hook(cast(Any, type(middleware)), kind)
 
 
 def reads_lists(middleware: object, kind: ComponentKind) -> bool:
     """Whether middleware has a hook of its own for lists of a kind: mostly to leave something out."""
-    own = getattr(type(middleware), _LIST_HOOKS[kind], None)
-    return not isinstance(middleware, DereferenceRefsMiddleware) and own is not getattr(Middleware, _LIST_HOOKS[kind])
+    hook = f"on_{LISTING[kind]}"
+    own = getattr(type(middleware), hook, None)
+    return not isinstance(middleware, DereferenceRefsMiddleware) and own is not getattr(Middleware, hook)
 
 
 @cache
 def _has_hook(middleware: Any, kind: ComponentKind) -> bool:
-    hooks = (*_GENERIC_HOOKS, _LIST_HOOKS[kind])
+    """Whether a class of middleware has such a hook; FastMCP's that resolves references is on every server."""
+    hooks = (*_GENERIC_HOOKS, f"on_{LISTING[kind]}")
     return middleware is not DereferenceRefsMiddleware and any(
         getattr(middleware, hook, None) is not getattr(Middleware, hook) for hook in hooks
     )
@@ -294,3 +279,40 @@ def is_shown(kind: ComponentKind, component: Component, decision: Decision, *, i
     if versions is None:
         return None
     return all((name, each) in kept for each in ([version] if version in versions else versions))
+
+
+# -- one line for a model that called a tool with wrong arguments ------------------------------------------------------
+
+_N_TOLD = 5
+_VALUE_LIMIT = 80
+_MISSING = frozenset({"missing", "missing_argument", "missing_keyword_only_argument"})
+_UNKNOWN = frozenset({"unexpected_keyword_argument", "extra_forbidden"})
+
+
+def explain_arguments(tool: str, error: ValidationError, parameters: Collection[str]) -> str:
+    """Return what is wrong with a call's arguments, without pydantic's own layout and links.
+
+    Args:
+        tool: the tool's name.
+        error: what validating the arguments raised.
+        parameters: the names of the tool's arguments.
+    """
+    errors = error.errors(include_url=False, include_context=False)
+    told = [_explained(entry, parameters) for entry in errors[:_N_TOLD]]
+    if len(errors) > _N_TOLD:
+        told.append(f"and {len(errors) - _N_TOLD} more")
+    return f"wrong arguments for {tool}: {'; '.join(told)}"
+
+
+def _explained(entry: Any, parameters: Collection[str]) -> str:
+    name = ".".join(map(str, entry["loc"]))
+    if entry["type"] in _MISSING:
+        return f"{name!r} is missing"
+    if entry["type"] in _UNKNOWN and len(entry["loc"]) == 1:
+        near = nearest(name, parameters)
+        takes = f"it takes {', '.join(parameters)}" if parameters else "it takes none"
+        return f"there is no {name!r}, {f'did you mean {near!r}?' if near else takes}"
+    value = repr(entry["input"])
+    shown = value if len(value) <= _VALUE_LIMIT else value[: _VALUE_LIMIT - 1] + "…"
+    wanted = " ".join(entry["msg"].split())
+    return f"{name!r} is {shown}, {wanted[:1].lower()}{wanted[1:]}"

@@ -31,7 +31,6 @@ from fastmcp.utilities.components import FastMCPComponent
 from fastmcp.utilities.versions import VersionSpec, version_sort_key
 from mcp.server.caching import CacheHint
 from mcp.server.connection import Connection, allowed_log_levels
-from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.session import ServerSession
 
@@ -149,17 +148,12 @@ async def tool_of_task(server: Any, task_id: str) -> tuple[str, VersionSpec | No
     return name, VersionSpec(eq=version) if version else None
 
 
-def connection_of(ctx: ServerRequestContext[Any, Any]) -> Connection:
-    """Return the connection that a request came on, `ServerSession._connection`.
+def connection_of(session: ServerSession) -> Connection:
+    """Return the connection that a request's session object is made for, `ServerSession._connection`.
 
     Why: `list_changed` outlives the request that a session object is made for.
     Ends when: the request context bears its connection.
     """
-    return connection_of_session(ctx.session)
-
-
-def connection_of_session(session: ServerSession) -> Connection:
-    """Return the connection behind a session object; see `connection_of`."""
     return session._connection
 
 

@@ -16,16 +16,16 @@ from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.errors import AgentUtilitiesError
 from agent_utilities.mcp.events import Event
 from agent_utilities.mcp.request import Call, Request
+from agent_utilities.selection.merge import Narrowing
 from agent_utilities.selection.model import Selection
 from agent_utilities.visibility.bounds import Bounds
 from agent_utilities.visibility.curation import Preferences
 from agent_utilities.visibility.decision import Decision
-from agent_utilities.visibility.narrowing import Narrowing
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-    from agent_utilities.mcp.host import Host
+    from agent_utilities.mcp.agent_server import AgentServer
 
 from fastmcp.tools.base import ToolResult
 from pydantic import Field
@@ -64,11 +64,11 @@ class Feature:
     """By which it is told of, and under which it keeps values of requests and sessions."""
     limit_s = 10.0
     """Seconds that `narrow` and `prefer` may take: then the request is refused, or served without the preference."""
-    host: Host
+    host: AgentServer
 
     # -- put in ------------------------------------------------------------------------------------------------------
 
-    def attach(self, host: Host) -> None:
+    def attach(self, host: AgentServer) -> None:
         """Take the server that this is a feature of, and give it providers, pins and the like; called once."""
         self.host = host
 

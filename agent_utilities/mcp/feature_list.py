@@ -9,17 +9,15 @@ from functools import partial
 from typing import Any, TypeVar
 
 from fastmcp.tools.base import Tool
-from starlette.routing import BaseRoute
 
 from agent_utilities.catalog.model import ComponentKind, entry
-from agent_utilities.mcp.events import Event, Observers
+from agent_utilities.mcp.events import Observers
 from agent_utilities.mcp.feature import BoundError, Feature, OwnTool
 from agent_utilities.mcp.request import Call, Request
+from agent_utilities.selection.merge import Narrowing, Narrowings
 from agent_utilities.selection.model import Selection
-from agent_utilities.visibility.bounds import Bounds
 from agent_utilities.visibility.curation import Preferences
 from agent_utilities.visibility.decision import Decision
-from agent_utilities.visibility.narrowing import Narrowing, Narrowings
 
 logger = logging.getLogger("agent_utilities.features")
 
@@ -52,10 +50,6 @@ class FeatureList:
         """Return the feature of a class, or None where the server does not have it."""
         return next((each for each in self._features if isinstance(each, kind)), None)
 
-    def notify(self, event: Event) -> None:
-        """Tell features and observers of an event."""
-        self._observers.notify(event)
-
     # -- bounds: who fails has the request refused -------------------------------------------------------------------
 
     def bounds_for(self, caller: Selection) -> Narrowings:
@@ -66,7 +60,7 @@ class FeatureList:
         """
         if not self._with["bounds_for"]:
             return ()
-        return _narrowings(self._bound(each, partial(each.bounds_for, caller)) for each in self._with["bounds_for"])
+        return _narrowings(_bounds_of(each, caller) for each in self._with["bounds_for"])
 
     async def narrow(self, request: Request) -> Narrowings | None:
         """Return what is taken away for one request, in place of `bounds_for`; None where that says all.
@@ -85,15 +79,8 @@ class FeatureList:
                 except Exception as error:
                     raise _refused(each, error) from error
             elif each in self._with["bounds_for"]:
-                found.append(self._bound(each, partial(each.bounds_for, request.selection)))
+                found.append(_bounds_of(each, request.selection))
         return _narrowings(found)
-
-    @staticmethod
-    def _bound(feature: Feature, ask: Callable[[], _T]) -> _T:
-        try:
-            return ask()
-        except Exception as error:
-            raise _refused(feature, error) from error
 
     # -- preferences and what is told: who fails is left out ---------------------------------------------------------
 
@@ -115,91 +102,58 @@ class FeatureList:
 
     async def tools_at_head(self, request: Request, decision: Decision) -> list[Tool]:
         """Return the tools of features' own before a list: none that bears a name of the catalog's, or is denied."""
-        found: list[Tool] = []
-        for each in self._with["tools_at_head"]:
-            found += await self._told(each, each.tools_at_head(request, decision), (), list | tuple)
+        found = [tool for tools in await self._told("tools_at_head", list | tuple, request, decision) for tool in tools]
         return [tool for tool in found if _is_open(tool, request) and tool.name not in decision.permitted_names]
 
     async def tool(self, name: str, request: Request) -> Tool | None:
         """Return a feature's own tool of a name."""
-        for each in self._with["tool"]:
-            tool: Tool | None = await self._told(each, each.tool(name, request), None, Tool | None)
-            if tool is not None and tool.name == name and _is_open(tool, request):
-                return tool
-        return None
+        found: list[Tool] = [tool for tool in await self._told("tool", Tool | None, name, request) if tool is not None]
+        return next((tool for tool in found if tool.name == name and _is_open(tool, request)), None)
 
     async def before_call(self, request: Request, call: Call) -> Call:
         """Return the call that features make of one."""
-        for each in self._with["before_call"]:
-            call = await self._told(each, each.before_call(request, call), call, Call)
-        return call
+        return await self._through("before_call", call, Call, request)
 
     async def after_call(self, request: Request, call: Call, result: dict[str, Any]) -> dict[str, Any]:
         """Return what features make of a call's result."""
-        for each in self._with["after_call"]:
-            result = await self._told(each, each.after_call(request, call, result), result, dict)
-        return result
+        return await self._through("after_call", result, dict, request, call)
 
     async def after(self, request: Request, result: dict[str, Any]) -> dict[str, Any]:
         """Return what features make of the result of a request that neither lists nor calls."""
-        for each in self._with["after"]:
-            result = await self._told(each, each.after(request, result), result, dict)
-        return result
+        return await self._through("after", result, dict, request)
 
     async def done(self, request: Request) -> None:
         """Tell features that a request about tools is over."""
-        for each in self._with["done"]:
-            await self._told(each, each.done(request), None, None)
+        await self._told("done", None, request)
 
     async def summary(self, request: Request, kind: ComponentKind, decision: Decision) -> Mapping[str, Any]:
         """Return what features tell beside a list."""
-        told: dict[str, Any] = {}
-        for each in self._with["summary"]:
-            told |= await self._told(each, each.summary(request, kind, decision), {}, (dict, Mapping))
-        return told
+        return _joined(await self._told("summary", (dict, Mapping), request, kind, decision))
 
     async def instructions(self, request: Request) -> Sequence[str]:
         """Return what features say to models, in their order."""
-        texts = [
-            await self._told(each, each.instructions(request), None, str | None) for each in self._with["instructions"]
-        ]
-        return [text for text in texts if text]
+        return [text for text in await self._told("instructions", str | None, request) if text]
+
+    async def wait_for_first(self, caller: Selection, kind: ComponentKind, name: str | None = None) -> None:
+        """Wait for what was never seen; see `Feature.wait_for_first`."""
+        await self._told("wait_for_first", None, caller, kind, name)
 
     def keeping_ms(self, request: Request, kind: ComponentKind) -> int | None:
-        """Return the most milliseconds that a list may be kept."""
-        asked = [(each, partial(each.keeping_ms, request, kind)) for each in self._with["keeping_ms"]]
-        limits = [self._said(each, ask, 0, int | None) for each, ask in asked]
+        """Return the most milliseconds that a list may be kept; a feature that fails has it not kept."""
+        limits = self._said("keeping_ms", int | None, request, kind, otherwise=0)
         return max(0, min(given)) if (given := [limit for limit in limits if limit is not None]) else None
 
     def gathered(self, method: str, *arguments: Any) -> list[Any]:
         """Return all that features answer to a method that returns several things."""
-        answers = (
-            self._said(each, partial(getattr(each, method), *arguments), (), list | tuple)
-            for each in self._with[method]
-        )
-        return [thing for answer in answers for thing in answer]
+        return [thing for answer in self._said(method, list | tuple, *arguments) for thing in answer]
 
     def health(self) -> dict[str, Any]:
         """Return what features tell everybody of themselves."""
-        told: dict[str, Any] = {}
-        for each in self._with["health"]:
-            told |= self._said(each, each.health, {}, (dict, Mapping))
-        return told
+        return _joined(self._said("health", (dict, Mapping)))
 
     def session_ended(self, session_id: str) -> None:
         """Tell features that a session has ended."""
-        for each in self._with["session_ended"]:
-            self._said(each, partial(each.session_ended, session_id), None, None)
-
-    async def wait_for_first(self, caller: Selection, kind: ComponentKind, name: str | None = None) -> None:
-        """Wait for what was never seen; see `Feature.wait_for_first`."""
-        for each in self._with["wait_for_first"]:
-            await self._told(each, each.wait_for_first(caller, kind, name), None, None)
-
-    def check(self) -> None:
-        """Refuse settings that can't be served; see `Feature.check`."""
-        for each in self._with["check"]:
-            each.check()
+        self._said("session_ended", None, session_id)
 
     def running(self) -> tuple[Feature, ...]:
         """Return the features that work beside the server."""
@@ -216,30 +170,35 @@ class FeatureList:
         for each in self._with["know_everything"]:
             await each.know_everything()
 
-    def routes(self) -> list[BaseRoute]:
-        """Return their HTTP routes."""
-        return self.gathered("routes")
+    async def _told(self, method: str, kind: Any, *arguments: Any) -> list[Any]:
+        """Return what features answer to a method, without those that fail or whose answer is of another kind."""
+        answers = []
+        for each in self._with[method]:
+            try:
+                answers.append(_of_kind(kind, await getattr(each, method)(*arguments)))
+            except Exception:
+                logger.exception("%s is left out of this request: it failed", _name(each))
+        return answers
 
-    def absent(self, bounds: Bounds) -> list[str]:
-        """Return what a caller may learn of that should be listed, and is not known yet."""
-        return self.gathered("absent", bounds)
+    async def _through(self, method: str, value: _T, kind: type[_T], *arguments: Any) -> _T:
+        """Return what features make of a value, each of what the one before made of it."""
+        for each in self._with[method]:
+            try:
+                value = _of_kind(kind, await getattr(each, method)(*arguments, value))
+            except Exception:
+                logger.exception("%s is left out of this request: it failed", _name(each))
+        return value
 
-    @staticmethod
-    async def _told(feature: Feature, answer: Awaitable[Any], otherwise: Any, kind: Any) -> Any:
-        """Return what a feature answers, or something else where it fails or what it answers is of another kind."""
-        try:
-            return _of_kind(kind, await answer)
-        except Exception:
-            logger.exception("%s is left out of this request: it failed", _name(feature))
-            return otherwise
-
-    @staticmethod
-    def _said(feature: Feature, ask: Callable[[], Any], otherwise: Any, kind: Any) -> Any:
-        try:
-            return _of_kind(kind, ask())
-        except Exception:
-            logger.exception("%s is left out: it failed", _name(feature))
-            return otherwise
+    def _said(self, method: str, kind: Any, *arguments: Any, otherwise: Any = None) -> list[Any]:
+        """Return what features answer to a method at once; something else, if given, for one that fails."""
+        answers = []
+        for each in self._with[method]:
+            try:
+                answers.append(_of_kind(kind, getattr(each, method)(*arguments)))
+            except Exception:
+                logger.exception("%s is left out: it failed", _name(each))
+                answers += [] if otherwise is None else [otherwise]
+        return answers
 
 
 def _of_kind(kind: Any, answer: Any) -> Any:
@@ -248,11 +207,22 @@ def _of_kind(kind: Any, answer: Any) -> Any:
     return answer
 
 
+def _joined(told: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    return {key: value for each in told for key, value in each.items()}
+
+
 def _is_open(tool: Tool, request: Request) -> bool:
     """Whether a tool is a feature's own, and may be listed and called by name."""
     return isinstance(tool, OwnTool) and request.verdict.bounds.permits_entry_tool(
         entry("tool", tool.name), by_caller=False
     )
+
+
+def _bounds_of(feature: Feature, caller: Selection) -> Narrowing | None:
+    try:
+        return feature.bounds_for(caller)
+    except Exception as error:
+        raise _refused(feature, error) from error
 
 
 def _narrowings(found: Iterable[Narrowing | None]) -> Narrowings:

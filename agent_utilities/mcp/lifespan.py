@@ -1,11 +1,11 @@
-"""Background work that lives exactly as long as its server."""
+"""Work beside requests, which lives no longer than its server."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Any
 
@@ -29,7 +29,7 @@ def with_background(jobs: Sequence[Job], lifespan: Lifespan | None) -> Lifespan:
     @asynccontextmanager
     async def combined(server: Any) -> AsyncIterator[Any]:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(_guarded(job)) for job in jobs]
+            tasks = [group.create_task(_guarded(job())) for job in jobs]
             try:
                 async with lifespan(server) if lifespan else nullcontext({}) as result:
                     yield result
@@ -40,11 +40,47 @@ def with_background(jobs: Sequence[Job], lifespan: Lifespan | None) -> Lifespan:
     return combined
 
 
-async def _guarded(job: Job) -> None:
+async def _guarded(work: Awaitable[None]) -> None:
     try:
-        await job()
+        await work
     except Exception:
-        logger.exception("background job failed; the server goes on without it")
+        logger.exception("work beside requests failed; the server goes on without it")
+
+
+MOST = 100
+"""The most pieces of work that are under way at once."""
+
+
+class BackgroundWork:
+    """Does work beside requests while the server runs.
+
+    Args:
+        group: returns what owns the work; None where the server does not run.
+    """
+
+    def __init__(self, group: Callable[[], asyncio.TaskGroup | None]) -> None:
+        self._group = group
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, work: Coroutine[None, None, None]) -> bool:
+        """Start some work; a failure of it is logged, and fails nothing else.
+
+        Returns:
+            Whether it was started: not where a hundred others are under way, nor while the server stops.
+        """
+        group = self._group()
+        guarded = _guarded(work)
+        try:
+            if group is None or len(self._tasks) >= MOST:
+                raise RuntimeError("no room for more work")
+            task = group.create_task(guarded)
+        except RuntimeError:
+            guarded.close()
+            work.close()
+            return False
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return True
 
 
 def calm_collector() -> None:

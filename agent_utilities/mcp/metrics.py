@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from agent_utilities.mcp.events import Decided, Event, RequestServed
-from agent_utilities.mcp.feature_list import FeatureList
-from agent_utilities.mcp.operator_bounds import OperatorBounds
 from agent_utilities.mcp.request import ToolsListed
 from agent_utilities.selection.model import ANSWERED
 from agent_utilities.visibility.decision import Decision
+
+if TYPE_CHECKING:
+    from agent_utilities.mcp.agent_server import AgentServer
 
 METHODS = frozenset(
     {
@@ -38,13 +40,12 @@ class Metrics:
     """The metrics of one server, in registries of its own: what everybody may read, and what tells of denied tools.
 
     Args:
-        names: counts the operator's names that fit nothing.
-        features: register metrics of their own.
+        server: the server; its features register metrics of their own.
     """
 
     content_type = CONTENT_TYPE_LATEST
 
-    def __init__(self, names: OperatorBounds, features: FeatureList) -> None:
+    def __init__(self, server: AgentServer) -> None:
         self._registry, self._of_denied = CollectorRegistry(), CollectorRegistry()
         self._requests = Counter("mcp_requests", "MCP requests served.", ["method", "outcome"], registry=self._registry)
         self._decisions = Histogram(
@@ -76,9 +77,9 @@ class Metrics:
             ["bound"],
             registry=self._registry,
         )
-        unfit.labels("deny").set_function(partial(names.n_unfit, denies=True))
-        unfit.labels("allow").set_function(partial(names.n_unfit, denies=False))
-        for each in features:
+        unfit.labels("deny").set_function(partial(server.operator_bounds.n_unfit, denies=True))
+        unfit.labels("allow").set_function(partial(server.operator_bounds.n_unfit, denies=False))
+        for each in server.features:
             each.register_metrics(self._registry)
 
     def __call__(self, event: Event) -> None:

@@ -11,23 +11,21 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from fastmcp.server.providers import Provider
 from fastmcp.server.providers.aggregate import AggregateProvider
 from fastmcp.server.providers.fastmcp_provider import FastMCPProvider
 from fastmcp.server.providers.local_provider import LocalProvider
-from fastmcp.server.transforms import Namespace, ToolTransform, Transform
+from fastmcp.server.transforms import Namespace, ToolTransform
 from fastmcp.server.transforms.visibility import Visibility
 
 from agent_utilities.catalog.entry_tools import EVERY_NAME as ENTRY_NAMES
 from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind, Entry, entry
 from agent_utilities.errors import SelectionError
 from agent_utilities.mcp.fastmcp_internals import as_over_stdio, inner_provider, whole_lifespan
-from agent_utilities.mcp.feature_list import FeatureList
 from agent_utilities.mcp.kept_provider import KeptProvider
-from agent_utilities.mcp.surface.components import entry_of
+from agent_utilities.mcp.surface.components import LISTING, entry_of
 from agent_utilities.mcp.surface.surface import Surface
 from agent_utilities.mcp.surface.visibility_transform import DynamicVisibilityTransform
 from agent_utilities.selection.channels import spelled
@@ -37,8 +35,7 @@ from agent_utilities.visibility.decision import Decision, decide
 from agent_utilities.visibility.unfit import UnfitName, unfit_names
 
 if TYPE_CHECKING:
-    from agent_utilities.mcp.host import Host
-    from agent_utilities.mcp.surface_size import SurfaceSize
+    from agent_utilities.mcp.agent_server import AgentServer
 
 logger = logging.getLogger("agent_utilities.start")
 
@@ -51,22 +48,16 @@ class OperatorBounds:
     """Says what a server's operator permits, and keeps the names that fit nothing until something does.
 
     Args:
-        server: the server.
-        features: say more at the start, and which toolsets are to come: names that begin like them are no misspelling.
+        server: the server; its features say more at the start, and which toolsets are to come: names that begin like
+            them are no misspelling.
     """
 
-    def __init__(self, server: Host, features: FeatureList) -> None:
-        self._server, self._features = server, features
+    def __init__(self, server: AgentServer) -> None:
+        self._server = server
         self._unfit: tuple[UnfitName, ...] = ()
         self._seen: set[str] = set()
         self._is_announced = False
-
-    @cached_property
-    def size(self) -> SurfaceSize:
-        """Warns where much is listed."""
-        from agent_utilities.mcp.surface_size import SurfaceSize  # nothing is judged before the server starts
-
-        return SurfaceSize(lambda: self._server.surface)
+        self._size_at_start: list[str] = []
 
     async def announce(self, *, on_stderr: bool, log_level: str | None = None) -> None:
         """Say what holds, once a server; called when its lifespan has been entered and nothing is served yet.
@@ -79,11 +70,14 @@ class OperatorBounds:
             SelectionError: a deny of the command line fits nothing and nothing can come that it fits, or one of the
                 environment does, and `MCP_STRICT` is set.
         """
+        from agent_utilities.catalog.tokens import open_warning  # nothing is judged before the server starts
+        from agent_utilities.mcp.surface_size import size_warning
+
         if self._is_announced:
             return
         self._is_announced = True
         verdict = self._server.surface.verdict(NOTHING, shapes_lists=True)
-        is_complete = is_fixed(cast(Any, self._server))
+        is_complete = is_fixed(self._server)
         try:
             tools = await components(self._server, "tool")
             everything = [entry_of("tool", tool) for tool in tools]
@@ -94,7 +88,8 @@ class OperatorBounds:
                 catalog = Catalog(tuple(entry_of("tool", tool) for tool in listed))
             decision = decide(catalog, verdict.effective.bounds_only, verdict.preferences)
             what_holds = self._what_holds(decision, len({tool.name for tool in tools}), is_complete)
-            too_much = self.size.judge(decision, await _marked(self._server, listed))
+            too_much = size_warning(self._server.surface, decision, await _marked(self._server, listed))
+            self._size_at_start = [open_warning(defers=decision.defers)] if too_much else []
         except Exception:
             logger.exception("a listing failed: what the operator's bounds come to is not known")
             return
@@ -113,7 +108,7 @@ class OperatorBounds:
         Raises:
             SelectionError: as `announce`.
         """
-        if not is_fixed(cast(Any, self._server)) or not await self._ending():
+        if not is_fixed(self._server) or not await self._ending():
             return
         async with whole_lifespan(self._server):  # an author's may add what a name fits
             _refuse(await self._ending())
@@ -140,7 +135,7 @@ class OperatorBounds:
             return ()
         others = [kind for kind in KINDS if kind != "tool"]
         there = [*tools, *[each for kind in others for each in await entries(self._server, kind)]]
-        there += [entry("tool", f"{name}_", tags=[name]) for name in self._features.gathered("toolsets_to_come")]
+        there += [entry("tool", f"{name}_", tags=[name]) for name in self._server.features.gathered("toolsets_to_come")]
         there += [entry("tool", name) for name in ENTRY_NAMES]
         hidden = [each for kid in _mounted(self._server) for kind in KINDS for each in await entries(kid, kind)]
         found = {"cli": there, "env": [*there, *hidden], "file": [*there, *hidden]}
@@ -168,30 +163,32 @@ class OperatorBounds:
 
     def warnings(self) -> list[str]:
         """Return what `/ready` warns of: everybody may read it, so it bears no name."""
+        from agent_utilities.mcp.surface_size import open_warnings  # as above
+
         counts = [("deny" if denies else "allow-list", self.n_unfit(denies=denies)) for denies in (True, False)]
         unfit = [
             f"names in the operator's {what} settings that fit nothing: {n}; see what was logged at the start"
             for what, n in counts
             if n
         ]
-        return [*unfit, *self.size.warnings()]
+        return [*unfit, *(self._size_at_start or open_warnings(self._server.surface))]
 
     def _what_holds(self, decision: Decision, n_tools: int, is_complete: bool) -> str:
         """Return how many tools callers may use, of how many, and by which bounds."""
         counted = f"{len(decision.permitted_names)} of {n_tools} tools permitted"
         later = "" if is_complete else ", and such as come later"
-        told = (*self._server.surface.operator.notices, *self._features.gathered("start_lines"))
+        told = (*self._server.surface.operator.notices, *self._server.features.gathered("start_lines"))
         missing = "".join(f"; {line}" for line in told)
         bounds = "; ".join(_spelled(decision.effective)) or "no bounds"
         return f"{self._server.name}: {counted}{later}; {bounds}{missing}"
 
 
-async def entries(server: Host, kind: ComponentKind) -> list[Entry]:
+async def entries(server: AgentServer, kind: ComponentKind) -> list[Entry]:
     """Return the entries of all that a server has of a kind; see `components`."""
     return [entry_of(kind, component) for component in await components(server, kind)]
 
 
-async def components(server: Host, kind: ComponentKind, *, past_mounted: bool = True) -> list[Any]:
+async def components(server: AgentServer, kind: ComponentKind, *, past_mounted: bool = True) -> list[Any]:
     """Return all that a server has of a kind, past its bounds, `auth` checks and the author's `disable`.
 
     Of a provider whose components come from elsewhere nothing is asked: that may take long, or start a process.
@@ -206,14 +203,14 @@ async def components(server: Host, kind: ComponentKind, *, past_mounted: bool = 
     with server.surface.under_verdict(verdict), as_over_stdio():
         for provider in server.providers:
             if is_fixed(provider) or isinstance(provider, KeptProvider):
-                found += await _list(provider, kind)
+                found += await getattr(provider, LISTING[kind])()
         for transform in server.transforms:
             if isinstance(transform, Namespace | ToolTransform):
-                found = list(await _list(transform, kind, found))
+                found = list(await getattr(transform, LISTING[kind])(found))
     return found
 
 
-async def _marked(server: Host, tools: Sequence[Any]) -> Sequence[Any]:
+async def _marked(server: AgentServer, tools: Sequence[Any]) -> Sequence[Any]:
     """Return tools in their order, each marked where the server's author disabled it."""
     for transform in server.transforms:
         if isinstance(transform, Visibility):
@@ -221,7 +218,7 @@ async def _marked(server: Host, tools: Sequence[Any]) -> Sequence[Any]:
     return tools
 
 
-def _mounted(server: Host) -> Iterator[Host]:
+def _mounted(server: AgentServer) -> Iterator[AgentServer]:
     """Yield the servers with bounds of their own that are mounted in a server, at any depth."""
     waiting: list[Provider] = list(server.providers)
     while waiting:
@@ -233,7 +230,7 @@ def _mounted(server: Host) -> Iterator[Host]:
         elif isinstance(provider, AggregateProvider):
             waiting += provider.providers
             if isinstance(getattr(provider, "surface", None), Surface):
-                yield cast("Host", provider)
+                yield cast("AgentServer", provider)
 
 
 def is_fixed(provider: Provider) -> bool:
@@ -248,18 +245,6 @@ def is_fixed(provider: Provider) -> bool:
         case _:
             inner = inner_provider(provider)
             return type(provider) is LocalProvider if inner is None else is_fixed(inner)
-
-
-async def _list(source: Provider | Transform, kind: ComponentKind, *components: Any) -> Sequence[Any]:
-    match kind:
-        case "tool":
-            return await source.list_tools(*components)
-        case "prompt":
-            return await source.list_prompts(*components)
-        case "resource":
-            return await source.list_resources(*components)
-        case "template":
-            return await source.list_resource_templates(*components)
 
 
 def _refuse(ending: Sequence[UnfitName]) -> None:

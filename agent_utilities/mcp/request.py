@@ -162,7 +162,7 @@ def serving(request: Request) -> Iterator[Request]:
     """Serve a request in a block: it, and its verdict, are in force."""
     token = _request.set(request)
     try:
-        with UnderVerdict(request.verdict, is_set=False):
+        with UnderVerdict(request.verdict):
             yield request
     finally:
         _request.reset(token)

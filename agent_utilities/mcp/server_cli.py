@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
@@ -22,7 +22,6 @@ from agent_utilities.mcp.command_line.options import (
     BriefHelp,
     LogLevel,
     Options,
-    Program,
     Transport,
     message_of,
     options_type,
@@ -33,27 +32,8 @@ from agent_utilities.mcp.command_line.options import (
 if TYPE_CHECKING:  # the command line is read before anything of FastMCP is loaded
     from types import FrameType
 
-    from agent_utilities.mcp.feature_list import FeatureList
-    from agent_utilities.mcp.host import Host
-    from agent_utilities.mcp.operator_bounds import OperatorBounds
-    from agent_utilities.mcp.stopping import Stopping
+    from agent_utilities.mcp.agent_server import AgentServer
     from agent_utilities.runtime.process_io import EndableStdin
-
-    class Launchable(Host, Protocol):
-        """What the command line needs of the server that it launches."""
-
-        features: FeatureList
-        operator_bounds: OperatorBounds
-        stopping: Stopping
-
-        @property
-        def version(self) -> str | None:
-            """The version that clients see."""
-            ...
-
-        async def run_async(self, transport: Any = None, show_banner: bool | None = None, **options: Any) -> None:
-            """Serve until stopped; see `FastMCP.run_async`."""
-            ...
 
 
 _EPILOG = "Callers narrow this further by URL query (?tools=…) and headers (x-mcp-enabled-tools: …)."
@@ -90,9 +70,9 @@ class _Unloaded:
     def version(self) -> str | None:
         return installed_version(self.name)
 
-    def load(self) -> Launchable:
+    def load(self) -> AgentServer:
         module, _, attribute = self.place.partition(":")
-        server: Launchable = getattr(import_module(module), attribute or "mcp")
+        server: AgentServer = getattr(import_module(module), attribute or "mcp")
         return server
 
 
@@ -114,7 +94,7 @@ def server_command(name: str, place: str) -> Callable[..., NoReturn]:
     return command
 
 
-def run(server: Launchable, argv: Sequence[str] | None = None) -> NoReturn:
+def run(server: AgentServer, argv: Sequence[str] | None = None) -> NoReturn:
     """Run a server's command line and exit: 0 when done, 2 with one line on stderr for bad input, 130 when interrupted.
 
     Args:
@@ -125,7 +105,7 @@ def run(server: Launchable, argv: Sequence[str] | None = None) -> NoReturn:
 
 
 @quiet_for_gone_reader()
-def _run(program: Program, load: Callable[[], Launchable], argv: Sequence[str] | None) -> NoReturn:
+def _run(program: AgentServer | _Unloaded, load: Callable[[], AgentServer], argv: Sequence[str] | None) -> NoReturn:
     app = typer.Typer(rich_markup_mode="rich")
     app.command(cls=BriefHelp, help=f"Serve {program.name} over MCP.", epilog=_EPILOG)(options_type(Options))
     try:
@@ -141,7 +121,7 @@ def _run(program: Program, load: Callable[[], Launchable], argv: Sequence[str] |
     sys.exit(0)
 
 
-def launch(load: Callable[[], Launchable], options: Options) -> None:
+def launch(load: Callable[[], AgentServer], options: Options) -> None:
     """Serve as options say, or print what would be visible.
 
     Args:
@@ -161,7 +141,7 @@ def launch(load: Callable[[], Launchable], options: Options) -> None:
 
     from agent_utilities.mcp.command_line.listing import print_listing
 
-    anyio.run(print_listing, server, server.features, server.operator_bounds, options.as_json)
+    anyio.run(print_listing, server, options.as_json)
 
 
 def _refuse(message: str) -> NoReturn:
@@ -169,7 +149,7 @@ def _refuse(message: str) -> NoReturn:
     sys.exit(2)
 
 
-def _serve(server: Launchable, options: Options) -> None:
+def _serve(server: AgentServer, options: Options) -> None:
     from agent_utilities.mcp.lifespan import calm_collector
 
     _log_to_stderr(options.log_level)
@@ -177,7 +157,8 @@ def _serve(server: Launchable, options: Options) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     _ = server.surface.operator.selection, server.surface.operator.settings
     server.transport = "stdio" if options.transport is Transport.STDIO else options.transport.wire
-    server.features.check()
+    for feature in server.features:
+        feature.check()
     calm_collector()
     common: dict[str, Any] = {"show_banner": False, "log_level": options.log_level.upper()}
     if options.transport is Transport.STDIO:
@@ -193,7 +174,7 @@ def _serve(server: Launchable, options: Options) -> None:
     _run_until_stopped(server, transport=options.transport.wire, host=options.host, port=options.port, **common)
 
 
-def _run_until_stopped(server: Launchable, **options: Any) -> None:
+def _run_until_stopped(server: AgentServer, **options: Any) -> None:
     import anyio
 
     async def serve() -> None:

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from secrets import token_hex
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import mcp_types
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorization_context
@@ -33,41 +33,25 @@ _STATE = "agent-utilities/session"
 _V = TypeVar("_V")
 
 
-class SessionStore(Protocol):
-    """Where sessions' values are kept: a mapping of plain values each, with a version that every change raises."""
-
-    def load(self, session_id: str) -> tuple[Mapping[str, Any], int]:
-        """Return a session's values, by feature, and their version; none and 0 where nothing is kept."""
-        ...
-
-    def swap(self, session_id: str, version: int, values: Mapping[str, Any]) -> bool:
-        """Keep other values in place of those of a version; return False where there is another version by now."""
-        ...
-
-    def remove(self, session_id: str) -> None:
-        """Forget a session."""
-        ...
-
-
-class MemoryStore:
-    """Keeps sessions' values in this process."""
+class SessionStore:
+    """Keeps values of sessions in this process: a mapping of plain values each, and a version that changes raise."""
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[Mapping[str, Any], int]] = {}
 
     def load(self, session_id: str) -> tuple[Mapping[str, Any], int]:
-        """Return a session's values and their version; see `SessionStore`."""
+        """Return a session's values, by feature, and their version; none and 0 where nothing is kept."""
         return self._kept.get(session_id, ({}, 0))
 
     def swap(self, session_id: str, version: int, values: Mapping[str, Any]) -> bool:
-        """Keep other values; see `SessionStore`."""
+        """Keep other values in place of those of a version; return False where there is another version by now."""
         if self.load(session_id)[1] != version:
             return False
         self._kept[session_id] = values, version + 1
         return True
 
     def remove(self, session_id: str) -> None:
-        """Forget a session; see `SessionStore`."""
+        """Forget a session."""
         self._kept.pop(session_id, None)
 
 
@@ -75,14 +59,14 @@ class Session:
     """One session, known by a name drawn at random, which tells nothing of the protocol's own session id.
 
     Args:
-        store: keeps its values.
+        store: keeps its values; by default one of its own.
     """
 
-    def __init__(self, store: SessionStore) -> None:
+    def __init__(self, store: SessionStore | None = None) -> None:
         self.id = token_hex(8)
         self.is_over = False
         """Whether its connection has ended, so that nothing is started for it any more."""
-        self._store = store
+        self._store = store or SessionStore()
 
     def get(self, feature: str, default: _V) -> _V:
         """Return what a feature keeps of the session; the default where it keeps nothing yet."""
@@ -106,9 +90,8 @@ class Session:
 
     def as_it_stands(self) -> Session:
         """Return a session with the same values, that changes nothing of this one: for reports."""
-        copied = MemoryStore()
-        other = Session(copied)
-        copied.swap(other.id, 0, self._store.load(self.id)[0])
+        other = Session()
+        other._store.swap(other.id, 0, self._store.load(self.id)[0])
         other.is_over = True
         return other
 
@@ -132,7 +115,7 @@ class Client:
 
     def note(self, verdict: Verdict) -> None:
         """Take note of what holds for it from now on, so that it is told of changes to what it is listed."""
-        self._heard(connection_of(self._ctx), verdict, None)
+        self._heard(connection_of(self._ctx.session), verdict, None)
 
     async def tell_changed(self) -> None:
         """Tell that the list of tools changed, on the call's own stream where it has one: before the call's result."""
@@ -146,7 +129,7 @@ class Client:
 
     def tell_later(self) -> None:
         """Have it told that the list of tools changed, beside any request."""
-        self._tell_tools(connection_of(self._ctx))
+        self._tell_tools(connection_of(self._ctx.session))
 
 
 class Sessions:
@@ -154,18 +137,17 @@ class Sessions:
 
     Args:
         on_end: called with the id of each that has ended.
-        store: keeps what features keep of them.
     """
 
-    def __init__(self, on_end: Callable[[str], None], store: SessionStore | None = None) -> None:
-        self._on_end, self._store = on_end, store or MemoryStore()
+    def __init__(self, on_end: Callable[[str], None]) -> None:
+        self._on_end, self._store = on_end, SessionStore()
         self._by_header: dict[tuple[str, tuple[object, ...]], Session] = {}
 
     def of(self, ctx: ServerRequestContext[Any, Any]) -> Session | None:
         """Return the session of a request; None in 2026-07-28 or without sessions: no request knows of another."""
         if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
             return None
-        connection = connection_of(ctx)
+        connection = connection_of(ctx.session)
         if not connection.has_standalone_channel:  # `stateless_http`: it is there for this request alone
             return None
         session: Session | None = connection.state.get(_STATE)

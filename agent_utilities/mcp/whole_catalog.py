@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from fastmcp import FastMCP
 from fastmcp.tools.base import Tool
 
 from agent_utilities.catalog.model import Catalog
 from agent_utilities.mcp.fastmcp_internals import as_over_stdio
-from agent_utilities.mcp.host import Host
-from agent_utilities.mcp.surface.verdict import CollectingDecisions
+
+if TYPE_CHECKING:
+    from agent_utilities.mcp.agent_server import AgentServer
 
 
-async def everything(server: Host) -> tuple[Sequence[Tool], Catalog]:
+async def everything(server: AgentServer) -> tuple[Sequence[Tool], Catalog]:
     """Return every tool, whoever may use it, as FastMCP lists them: it must not count as listed to a caller."""
     verdict = server.surface.unbounded()
-    with server.surface.under_verdict(verdict), as_over_stdio(), CollectingDecisions(verdict) as decisions:
-        tools = await FastMCP.list_tools(server, run_middleware=False)  # type: ignore[arg-type]
-    return tools, decisions["tool"].catalog
+    with server.surface.under_verdict(verdict), as_over_stdio():
+        tools = await FastMCP.list_tools(server, run_middleware=False)
+    return tools, verdict.decisions[server.surface, "tool"].catalog
 
 
-async def everybodys(server: Host) -> Sequence[Tool]:
+async def everybodys(server: AgentServer) -> Sequence[Tool]:
     """Return every tool that a caller without a token is admitted to by the tool's own check."""
     with server.surface.under_verdict(server.surface.unbounded()):
-        return await FastMCP.list_tools(server, run_middleware=False)  # type: ignore[arg-type]
+        return await FastMCP.list_tools(server, run_middleware=False)
 
 
-async def admitted(server: Host) -> Sequence[Tool]:
+async def admitted(server: AgentServer) -> Sequence[Tool]:
     """Return every tool that the present caller is admitted to by the tool's own check."""
     with server.surface.under_verdict(server.surface.unbounded()):
         return [tool for tool in await server.components("tool") if isinstance(tool, Tool)]

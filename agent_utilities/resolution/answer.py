@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
-from sys import getsizeof
+from hashlib import blake2b
 from typing import Any, Literal, TypeVar
 
 from agent_utilities.catalog.document import ToolDocument
@@ -75,7 +75,6 @@ class Limits:
 
     Args:
         statement_s: one statement on the graph, and waiting for a place to run it.
-        probe_s: a statement that anything alive answers, asked after one that took too long.
         refresh_s: bringing a server's tools into the graph.
         refresh_gap_s: between the starts of two refreshes.
         close_s: letting go of the graph at the end.
@@ -86,7 +85,6 @@ class Limits:
     """
 
     statement_s: float = 2.0
-    probe_s: float = 0.25
     refresh_s: float = 60.0
     refresh_gap_s: float = 1.0
     close_s: float = 1.5
@@ -99,25 +97,9 @@ UNRANKED = "not ranked"
 """What callers are told where a ranker is there and has not answered."""
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
-    """What something that is remembered depends on; equal for callers who may be given the same.
-
-    Args:
-        kind: an answer, a ranking without the graph, matches of the whole query or of its terms, a search.
-        text: the query; normalised, but for a search: capitals and quotes tell names from words there.
-        version: of what it was found in: the server's tools in the graph, the index, or both.
-        scope_digest: of the tools that the caller may use; empty for all.
-        limit: the most to name.
-        trail: what the caller did before.
-    """
-
-    kind: Literal["answer", "ranking", "literal", "terms", "search"]
-    text: str
-    version: str
-    scope_digest: str = ""
-    limit: int | None = None
-    trail: Trail = NO_TRAIL
+def key_of(*parts: object) -> bytes:
+    """Return what something remembered is found by: equal for equal parts, and of no length that a caller chooses."""
+    return blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=20).digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,12 +124,15 @@ class Question:
     edition: str = ""
     ranker_version: str = ""
 
-    def key(self, kind: Literal["answer", "ranking", "search"]) -> Key:
-        """Return what its answer, or a part of that, depends on."""
+    def key(self, kind: Literal["answer", "ranking", "search"]) -> bytes:
+        """Return what its answer, a ranking without the graph, or a search is found by: equal for who asks the same.
+
+        Capitals and quotes tell names from words in a search.
+        """
         version = f"{self.edition}/{self.ranker_version}" if kind == "answer" else self.ranker_version
         scope_digest = self.scope.digest if self.scope is not None else ""
         text = self.query if kind == "search" else self.text
-        return Key(kind, text, version, scope_digest, self.limit, self.trail)
+        return key_of(kind, text, version, scope_digest, self.limit, self.trail)
 
 
 class Memo:
@@ -157,11 +142,11 @@ class Memo:
     """
 
     def __init__(self, max_bytes: int) -> None:
-        self._kept: BoundedCache[Key, Any] = BoundedCache(max_bytes, _weigh)
+        self._kept: BoundedCache[bytes, Any] = BoundedCache(max_bytes, _weigh)
         self.get, self.keep = self._kept.get, self._kept.keep
-        self.flights: SingleFlight[Key, Any] = SingleFlight()
+        self.flights: SingleFlight[bytes, Any] = SingleFlight()
 
-    async def find(self, key: Key, find: Callable[[], Coroutine[Any, Any, _T]], deadline: Deadline) -> _T:
+    async def find(self, key: bytes, find: Callable[[], Coroutine[Any, Any, _T]], deadline: Deadline) -> _T:
         """Return what is remembered, or what is found now.
 
         Raises:
@@ -172,9 +157,9 @@ class Memo:
         return found if found is not None else await self.flights.join(key, find, deadline)
 
 
-def _weigh(key: Key, found: Any) -> int:
+def _weigh(key: bytes, found: Any) -> int:
     """Return about how many bytes something takes with its key; names in matches are shared with other matches."""
-    n_bytes = 800 + sum(map(getsizeof, (key.text, key.scope_digest, key.trail.scope, *key.trail.near)))
+    n_bytes = 800
     match found:
         case Resolution():
             n_bytes += 250 * len(found.tools) + 150 * len(found.neighbours)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
 
-from agent_utilities.capabilities.intent import intent_text
-from agent_utilities.capabilities.model import LEAST_CHARACTERS, Gate, Route, routed
+from agent_utilities.capabilities.gate import LEAST_CHARACTERS, Gate, Route, routed
+from agent_utilities.capabilities.user_text import intent_text
 from agent_utilities.errors import RankerError
 from agent_utilities.ranking.embedding import Embedder, FallbackNotice, read_request
 from agent_utilities.ranking.examples import EXAMPLES

@@ -7,65 +7,110 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from cachetools import LRUCache
 
+from agent_utilities.errors import RankerError
 from agent_utilities.graph.sync import ToolEdge
-from agent_utilities.resolution.learned_indexes import LearnedIndexes
+from agent_utilities.ranking.base import LearningIndex
+from agent_utilities.ranking.past_requests import PastRequests, newest
+from agent_utilities.resolution.catalog_ranker import RETRY_S, CatalogIndex, CatalogRanker
 from agent_utilities.resolution.prior import NO_PRIOR, Prior, tool_edges
+from agent_utilities.runtime.jobs import Job
 from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.usage.model import EVERYBODY, NOBODY, NOTHING_LEARNED, Learned, UsageSource
 
 logger = logging.getLogger("agent_utilities.usage")
 
 _N_SCOPES = 64
+MOST_BYTES = 128 << 20
+"""What indexes of all scopes may take together: one of 4,000 tools with 20 requests of 60 characters each takes some
+60 MB."""
 _OTHERS_S = 60.0
 _REST = 20.0
 """How many times as long as a reading took nothing is read: a log of 200,000 calls takes a second of a processor."""
 
-_Known = tuple[Learned, Prior]
-"""What is known of a scope, in two forms."""
-_UNREAD: _Known = (NOTHING_LEARNED, NO_PRIOR)
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """What is known of a usage scope.
+
+    Args:
+        learned, prior: what its log teaches, in two forms.
+        index: the catalog that knows its past requests; None where it was not made.
+        base: the version of the catalog's own index, which that was made over.
+        made_of: that version and the log's, which it was made of.
+        n_bytes: what it takes beyond the catalog's own.
+    """
+
+    learned: Learned = NOTHING_LEARNED
+    prior: Prior = NO_PRIOR
+    index: CatalogIndex | None = None
+    base: str = ""
+    made_of: str = ""
+    n_bytes: int = 0
+
+
+_UNREAD = _Known()
 
 
 class Teaching:
     """What one server learns of its usage: in each scope when it is first asked for, and when the log has grown.
 
+    The index of the catalog stays as it is; what lies over it for a scope with past requests is small, and is made
+    anew where either changes. Until then, and where it can't be made, the catalog is ranked without.
+
     Args:
         source: reads the log.
-        indexes: learn past requests; None where nothing ranks.
+        ranker: ranks by past requests; None where nothing ranks.
         on_edges: called when other edges may be known than before.
         gap_s: seconds between two readings of the log at least.
+        retry_s: seconds between tries to have vectors of past requests.
+        max_bytes: what indexes may take together.
     """
 
     def __init__(
-        self, source: UsageSource, indexes: LearnedIndexes | None, on_edges: Callable[[], None], gap_s: float
+        self,
+        source: UsageSource,
+        ranker: CatalogRanker | None,
+        on_edges: Callable[[], None],
+        gap_s: float,
+        *,
+        retry_s: float = RETRY_S,
+        max_bytes: int = MOST_BYTES,
     ) -> None:
-        self._read, self._indexes, self._on_edges, self._gap_s = source.read, indexes, on_edges, gap_s
-        self._known: LRUCache[str, _Known] = LRUCache(_N_SCOPES)
+        self._read, self._ranker, self._on_edges, self._gap_s = source.read, ranker, on_edges, gap_s
+        self._max_bytes = max_bytes
+        # A scope without an index weighs as much as leaves room for so many of them.
+        self._known: LRUCache[str, _Known] = LRUCache(
+            max_bytes, lambda known: max(max_bytes // _N_SCOPES, known.n_bytes)
+        )
         self._wanted: set[str] = set()
         self._wake = asyncio.Event()
         self._has_failed = False
+        self._n_made = 0
+        self._indexing = Job(self._make_indexes, self._index_failed, (retry_s,))
         self.n_readings = 0
         """How often the log was read."""
         self.settled = asyncio.Event()
         """Set while everything that is asked for was read, and the log has not grown here since."""
         self.settled.set()
-        if indexes is not None:
-            indexes.source = self.of
+        if ranker is not None:
+            ranker.learned, ranker.on_index = self._index_of, self._index_anew
         if source.is_shared:
             self.of(EVERYBODY)
 
     def of(self, scope: str) -> Learned:
         """Return what is known of a scope by now; nothing of one that is asked for for the first time."""
-        return self._of(scope)[0]
+        return self._of(scope).learned
 
     def prior(self, scope: str) -> Prior | None:
         """Return how much tools were used in a scope, as far as is known by now; None where nothing was learned."""
-        learned, prior = self._of(scope)
-        return None if learned is NOTHING_LEARNED else prior
+        known = self._of(scope)
+        return None if known.learned is NOTHING_LEARNED else known.prior
 
     def _of(self, scope: str) -> _Known:
         if scope == NOBODY:
@@ -88,31 +133,36 @@ class Teaching:
 
     async def edges(self) -> Sequence[ToolEdge]:
         """Return which tools go together in every scope that is known."""
-        known = {scope: learned for scope, (learned, _) in self._known.items()}
-        return await in_daemon_thread(lambda: [edge for scope in known for edge in tool_edges(known[scope], scope)])
+        learned = {scope: known.learned for scope, known in self._known.items()}
+        return await in_daemon_thread(lambda: [edge for scope in learned for edge in tool_edges(learned[scope], scope)])
+
+    def health(self) -> dict[str, Any]:
+        """Return what `/ready` tells: what is known of everybody's usage, and whether that is all logged here."""
+        learned = self._known.get(EVERYBODY, _UNREAD).learned
+        n_requests = sum(map(len, learned.past_requests.values()))
+        is_settled = self.settled.is_set() and self._indexing.settled.is_set()
+        return {"scopes": len(self._known), "tools": len(learned.uses), "requests": n_requests, "settled": is_settled}
 
     async def run(self) -> None:
-        """Read what is wanted until cancelled, a scope after the other."""
-        while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_OTHERS_S):
-                    await self._wake.wait()
-            self._wake.clear()
-            wanted, self._wanted = self._wanted or set(self._known), set()
-            started_s = time.monotonic()
-            for scope in sorted(wanted):
-                await self._learn(scope)
-            if not self._wanted:
-                self.settled.set()
-            await asyncio.sleep(max(self._gap_s, _REST * (time.monotonic() - started_s)))
-
-    def _read_with_prior(self, scope: str) -> _Known:
-        learned = self._read(scope)
-        return (learned, Prior(learned.uses)) if learned.version else _UNREAD
+        """Read what is wanted until cancelled, a scope after the other, and make indexes of it."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._indexing.run())
+            while True:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_OTHERS_S):
+                        await self._wake.wait()
+                self._wake.clear()
+                wanted, self._wanted = self._wanted or set(self._known), set()
+                started_s = time.monotonic()
+                for scope in sorted(wanted):
+                    await self._learn(scope)
+                if not self._wanted:
+                    self.settled.set()
+                await asyncio.sleep(max(self._gap_s, _REST * (time.monotonic() - started_s)))
 
     async def _learn(self, scope: str) -> None:
         try:
-            now = await in_daemon_thread(partial(self._read_with_prior, scope))
+            learned, prior = await in_daemon_thread(partial(self._read_with_prior, scope))
         except Exception as error:
             if not self._has_failed:
                 logger.warning("can't read the usage log (%s); what was learned before is used on", error)
@@ -121,17 +171,74 @@ class Teaching:
         self._has_failed = False
         self.n_readings += 1
         before = self._known.get(scope)
-        if before is None:
-            return  # others have asked since, and it was given up
-        self._known[scope] = now
-        if now[0].version != before[0].version:
-            if self._indexes is not None:
-                self._indexes.changed(scope)
-            self._on_edges()
+        if before is None or learned.version == before.learned.version:
+            return  # of a scope that is not known any more, others have asked since
+        self._known[scope] = replace(before, learned=learned, prior=prior)
+        self._index_anew()
+        self._on_edges()
 
-    def health(self) -> dict[str, Any]:
-        """Return what `/ready` tells: what is known of everybody's usage, and whether that is all logged here."""
-        learned = self._known.get(EVERYBODY, _UNREAD)[0]
-        n_requests = sum(map(len, learned.past_requests.values()))
-        is_settled = self.settled.is_set() and (self._indexes is None or self._indexes.idle.is_set())
-        return {"scopes": len(self._known), "tools": len(learned.uses), "requests": n_requests, "settled": is_settled}
+    def _read_with_prior(self, scope: str) -> tuple[Learned, Prior]:
+        learned = self._read(scope)
+        return (learned, Prior(learned.uses)) if learned.version else (NOTHING_LEARNED, NO_PRIOR)
+
+    # -- indexes that know past requests -----------------------------------------------------------------------------
+
+    def _index_of(self, scope: str, base: CatalogIndex) -> CatalogIndex:
+        """Return what a scope's callers are answered from: what was learned before serves until it is made anew."""
+        known = self._of(scope)
+        if known.index is None or known.base != base.version or not known.learned.past_requests:
+            return base
+        return known.index
+
+    def _index_anew(self) -> None:
+        """Make those indexes anew that are not of what is known by now."""
+        if self._ranker is not None:
+            self._indexing.want(hurry=True)
+
+    async def _make_indexes(self) -> None:
+        """Make each index that is not of its scope's log and the catalog as they are.
+
+        Raises:
+            RankerError: vectors of past requests can't be had; the index has told of it.
+        """
+        failure: RankerError | None = None
+        for scope, known in list(self._known.items()):
+            base = self._ranker.index if self._ranker is not None else None
+            if base is None:
+                return
+            made_of = f"{base.version}:{known.learned.version}"
+            if known.made_of == made_of or not known.learned.past_requests:
+                continue
+            try:
+                index, n_bytes = await in_daemon_thread(partial(_with_past_requests, base, known.learned))
+            except RankerError as error:
+                # What was made of an older log may hold requests that were forgotten since.
+                failure = error
+                if (now := self._known.get(scope)) is not None:
+                    self._known[scope] = replace(now, index=None, made_of="", n_bytes=0)
+                continue
+            if n_bytes > self._max_bytes:
+                logger.warning("past requests take %d bytes, more than there is room for; they are left out", n_bytes)
+                index, n_bytes = base, 0
+            self._n_made += 1
+            index = replace(index, version=f"{base.version}:{self._n_made}")
+            if (now := self._known.get(scope)) is not None:
+                self._known[scope] = replace(now, index=index, base=base.version, made_of=made_of, n_bytes=n_bytes)
+        if failure is not None:
+            raise failure
+
+    def _index_failed(self, error: Exception, n_before: int) -> None:
+        if not isinstance(error, RankerError) and n_before == 0:
+            logger.error("can't learn past requests; tools are ranked without", exc_info=error)
+
+
+def _with_past_requests(base: CatalogIndex, learned: Learned) -> tuple[CatalogIndex, int]:
+    """Return a catalog's index that knows past requests, and what it takes beyond its own; for a thread."""
+    places = {tool.name: place for place, tool in enumerate(base.documents)}
+    texts = {places[name]: newest(texts) for name, texts in learned.past_requests.items() if texts and name in places}
+    past = PastRequests.of(texts)
+    lexical = base.lexical.learn(past) if isinstance(base.lexical, LearningIndex) else base.lexical
+    best = lexical
+    if base.best is not base.lexical:
+        best = base.best.learn(past) if isinstance(base.best, LearningIndex) else base.best
+    return replace(base, lexical=lexical, best=best), max(past.n_bytes, getattr(best, "n_learned_bytes", 0))

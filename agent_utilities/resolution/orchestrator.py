@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from typing import Any
 
 from agent_utilities.graph.base import GraphError, ToolGraph
-from agent_utilities.graph.matching import (
-    Matches,
-    match_terms,
-    match_with_neighbours,
-    names_of,
-    normalise,
-)
+from agent_utilities.graph.matching import Matches, match_literally, match_terms, names_of, normalise
 from agent_utilities.resolution.answer import (
     GRAPH_SHARE,
     LEAST_RANKING_S,
@@ -24,24 +16,21 @@ from agent_utilities.resolution.answer import (
     RANKING_SHARE,
     UNRANKED,
     CallerScope,
-    Key,
     Limits,
     Memo,
     Question,
     Ranked,
     Trail,
     answer_without_graph,
+    key_of,
     literal_answer,
     unavailable,
 )
 from agent_utilities.resolution.catalog_ranker import CatalogRanker
-from agent_utilities.resolution.graph_reader import GraphReader
+from agent_utilities.resolution.graph_keeper import GraphKeeper, Introspect
 from agent_utilities.resolution.prior import shares_off_loop
-from agent_utilities.resolution.refresher import EdgeSource, Introspect, Refresher
 from agent_utilities.runtime.waiting import Deadline, NotRunningError
 from agent_utilities.selection.model import UNRESOLVED, Resolution
-
-logger = logging.getLogger("agent_utilities.graph")
 
 
 class DynamicToolOrchestrator:
@@ -59,11 +48,8 @@ class DynamicToolOrchestrator:
         introspect: returns its live tools; never a command that the graph holds.
         deadline_s: seconds that `resolve` waits at most where it is given no deadline.
         ranker: ranks the server's tools, or None.
-        ttl_hours: the age from which an answer is `stale`, and a refresh is started behind it.
         limits: how long background work may take.
-        edges: what calls teach of tools that go together, asked at each fill and refresh; None where nothing does.
-        now: UTC epoch seconds, for ages.
-        clock: monotonic seconds, for pauses after failures.
+        kept: what `GraphKeeper` is told besides: edges, age and clocks.
     """
 
     def __init__(
@@ -74,22 +60,35 @@ class DynamicToolOrchestrator:
         *,
         deadline_s: float,
         ranker: CatalogRanker | None = None,
-        ttl_hours: float = 24,
         limits: Limits = Limits(),  # noqa: B008 - frozen
-        edges: EdgeSource | None = None,
-        now: Callable[[], float] = time.time,
-        clock: Callable[[], float] = time.monotonic,
+        **kept: Any,
     ) -> None:
         self.graph, self._server = graph, server
-        self._deadline_s, self._close_s = deadline_s, limits.close_s
+        self._deadline_s = deadline_s
         self._ranker = ranker
         self.memo = Memo(limits.cache_bytes)
         """What was found; there is something to be found while this runs."""
         self.n_reads = 0
         """How many queries were asked of the graph; one whose words stand nowhere together may take two statements."""
         fallback = "every permitted tool is shown" if ranker is None else "the ranker alone answers"
-        self.reader = GraphReader(graph, self.memo, limits, clock, fallback)
-        self.refresher = Refresher(graph, server, introspect, self.reader, limits, edges, now, ttl_hours)
+        self.keeper = GraphKeeper(graph, server, introspect, limits, fallback, **kept)
+
+    async def run(self) -> None:
+        """Open the graph, fill it with the server's tools and keep it, until cancelled; then close within 2 s."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                self.memo.flights.group = group
+                try:
+                    await self.keeper.run()
+                finally:
+                    self.memo.flights.group = None
+        finally:
+            await self.keeper.close()
+
+    async def filled(self, deadline: Deadline) -> None:
+        """Wait for the first try to fill the graph, no longer than the deadline."""
+        self.keeper.open_now()
+        await deadline.wait(self.keeper.first_try_done)
 
     # -- answering ---------------------------------------------------------------------------------------------------
 
@@ -104,40 +103,62 @@ class DynamicToolOrchestrator:
         """Return the answer to a query on the server's tools; never fails, never waits past the deadline."""
         if not (text := normalise(query)):
             return UNRESOLVED
-        state, edition = self.refresher.state, self.refresher.edition(with_edges=bool(trail.near))
+        state, edition = self.keeper.state, self.keeper.edition(with_edges=bool(trail.near))
         version = self._ranker.version_for(trail.scope) if self._ranker is not None else ""
         question = Question(query, text, scope, limit, trail, edition, version)
         if state is None:
-            self.refresher.open_now()
-        answer = await self._found(question, deadline or Deadline.after(self._deadline_s))
+            self.keeper.open_now()
+        until = deadline or Deadline.after(self._deadline_s)
+        answer = await self._found(question.key("answer"), lambda: self._ask(question, until), until)
         if state is None:
             return answer
         # Whoever waited may find that a refresh is over by now, and starts no other.
-        self.refresher.refresh_if_stale()
-        is_stale = answer.status == "fresh" and self.refresher.is_stale(state)
+        self.keeper.refresh_if_stale()
+        is_stale = answer.status == "fresh" and self.keeper.is_stale(state)
         return replace(answer, status="stale") if is_stale else answer
 
-    async def _found(self, question: Question, deadline: Deadline) -> Resolution:
+    async def search(
+        self, query: str, scope: CallerScope, limit: int, deadline: Deadline, usage_scope: str = ""
+    ) -> Resolution:
+        """Return the best tools in scope for a query, claimed or not; never fails, never waits past the deadline."""
+        ranker = self._ranker
+        if ranker is None or not ranker.version:
+            return unavailable("no ranker" if ranker is None else "no index yet")
+        version = ranker.version_for(usage_scope)
+        question = Question(query, normalise(query), scope, limit, Trail(usage_scope), ranker_version=version)
+        key = question.key("search")
+
+        async def find() -> Resolution:
+            answer = await ranker.search(question, deadline)
+            return unavailable(UNRANKED) if answer is None else self._remember(key, answer)
+
+        return await self._found(key, find, deadline)
+
+    async def _found(
+        self, key: bytes, find: Callable[[], Coroutine[Any, Any, Resolution]], deadline: Deadline
+    ) -> Resolution:
         """Return an answer that is found once for all who ask the same; wait for it no longer than the deadline."""
+
+        async def find_safely() -> Resolution:
+            try:
+                return await find()
+            except Exception as failure:  # a flight that raised would end the whole task group
+                return unavailable(self.keeper.failed(GraphError("failed", repr(failure))).cause)
+
         if self.memo.flights.group is None:
             return unavailable("being filled")
         try:
-            key = question.key("answer")
-            return await self.memo.find(key, lambda: self._find(question, deadline), deadline)
+            return await self.memo.find(key, find_safely, deadline)
         except TimeoutError:
             return unavailable("too slow")
         except NotRunningError:
             return unavailable("failed")
 
-    async def _find(self, question: Question, deadline: Deadline) -> Resolution:
-        """Find an answer; past the deadline nobody waits for it, but the graph's part of it is still remembered."""
-        try:
-            return await self._ask(question, deadline)
-        except Exception as failure:  # a flight that raised would end the whole task group
-            return unavailable(self.reader.failed(GraphError("failed", repr(failure))).cause)
-
     async def _ask(self, question: Question, deadline: Deadline) -> Resolution:
-        """Ask graph and ranker, and remember the answer; without the graph, that of the ranker alone."""
+        """Ask graph and ranker, and remember the answer; without the graph, that of the ranker alone.
+
+        Past the deadline nobody waits for it, but the graph's part of it is still remembered.
+        """
         by_ranker: Resolution | None = self.memo.get(question.key("ranking"))
         ranked: Ranked | None = None
         if by_ranker is None:
@@ -158,16 +179,34 @@ class DynamicToolOrchestrator:
     async def _match(self, question: Question, deadline: Deadline) -> Matches | GraphError:
         """Return what matches in the graph, or why it can't be asked; in time for the ranker to answer without it."""
         if not question.edition:
-            return GraphError(self.reader.cause or "being filled", "not filled yet")
-        trail = question.trail if self.refresher.knows_edges and question.trail.near else NO_TRAIL
+            return GraphError(self.keeper.cause or "being filled", "not filled yet")
+        trail = question.trail if self.keeper.knows_edges and question.trail.near else NO_TRAIL
 
         async def read() -> Matches:
             self.n_reads += 1
-            return await match_with_neighbours(self.graph, self._server, question.text, trail.near, trail.scope)
+            return await match_literally(self.graph, self._server, question.text, trail.near, trail.scope)
 
-        key = Key("literal", question.text, question.edition, trail=trail)
+        key = key_of("literal", question.text, question.edition, trail)
         until = deadline.share(GRAPH_SHARE) if question.ranker_version else deadline
-        return await self.reader.matches(key, read, until)
+        return await self._read(key, read, until)
+
+    async def _read(
+        self, key: bytes, read: Callable[[], Coroutine[Any, Any, Matches]], deadline: Deadline
+    ) -> Matches | GraphError:
+        """Return what matches, from memory where it was asked before; never fails, never waits past the deadline."""
+
+        async def ask() -> Matches | GraphError:
+            found = await self.keeper.ask(read)
+            if isinstance(found, Matches):
+                self.memo.keep(key, found)
+            return found
+
+        try:
+            return await self.memo.find(key, ask, deadline)
+        except TimeoutError:
+            return GraphError("too slow", "no answer within the deadline")
+        except NotRunningError:
+            return GraphError("being filled", "not running")
 
     async def _rank(self, question: Question, deadline: Deadline) -> Ranked | None:
         """Return what the ranker finds; None where there is none, or it can't rank."""
@@ -180,7 +219,9 @@ class DynamicToolOrchestrator:
     ) -> Resolution | GraphError:
         """Return what literal matches and ranking come to; without a ranking, the query's terms are matched apart."""
         permitted = question.scope.names() if question.scope is not None else None
-        neighbours = await shares_off_loop(matches, question.trail.near, permitted)
+        neighbours: tuple[tuple[str, float], ...] = ()
+        if matches.neighbour_rows:
+            neighbours = await shares_off_loop(matches, question.trail.near, permitted)
         literal = names_of(matches, permitted)
         found_any = bool(literal)
         if ranked is not None:
@@ -188,44 +229,17 @@ class DynamicToolOrchestrator:
             found_any = bool(answer.tools)
         else:
             if not literal:
-                key = Key("terms", question.text, question.edition)
-                by_term = await self.reader.matches(
-                    key, lambda: match_terms(self.graph, self._server, question.text), deadline
-                )
-                if isinstance(by_term, GraphError):
-                    return by_term
-                literal, found_any = names_of(by_term, permitted), bool(by_term.by_term)
+                key = key_of("terms", question.text, question.edition)
+                terms = await self._read(key, lambda: match_terms(self.graph, self._server, question.text), deadline)
+                if isinstance(terms, GraphError):
+                    return terms
+                literal, found_any = names_of(terms, permitted), bool(terms.by_term)
             answer = literal_answer(literal, question.limit, UNRANKED if self._ranker is not None else "")
-        if not found_any and (error := await self.reader.ask(self.refresher.check_held)) is not None:
+        if not found_any and (error := await self.keeper.ask(self.keeper.check_held)) is not None:
             return error
         return replace(answer, neighbours=neighbours)
 
-    def _remember(self, key: Key, answer: Resolution) -> Resolution:
+    def _remember(self, key: bytes, answer: Resolution) -> Resolution:
         if not answer.is_temporary:
             self.memo.keep(key, answer)
         return answer
-
-    # -- in the background -------------------------------------------------------------------------------------------
-
-    async def run(self) -> None:
-        """Open the graph, fill it with the server's tools and keep it, until cancelled; then close within 2 s."""
-        try:
-            async with asyncio.TaskGroup() as group:
-                self.memo.flights.group = group
-                try:
-                    await self.refresher.run()
-                finally:
-                    self.memo.flights.group = None
-        finally:
-            try:
-                async with asyncio.timeout(self._close_s):
-                    await self.graph.close()
-            except Exception as error:  # a graph that hangs must not keep the server from stopping
-                logger.warning("graph did not close cleanly: %r", error)
-
-    async def filled(self, deadline: Deadline) -> None:
-        """Wait for the first try to fill the graph, no longer than the deadline."""
-        self.refresher.open_now()
-        with suppress(TimeoutError):
-            async with deadline.timeout():
-                await self.refresher.first_try_done.wait()

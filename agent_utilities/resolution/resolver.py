@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from importlib import metadata, util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,18 +16,14 @@ import platformdirs
 from agent_utilities.errors import InputError, SettingsError
 from agent_utilities.graph.backends import graph_backend
 from agent_utilities.graph.base import ToolGraph, ToolRecord
-from agent_utilities.graph.matching import normalise
 from agent_utilities.ranking.base import Ranker
 from agent_utilities.ranking.open import check_provider, open_hybrid, open_ranker
 from agent_utilities.resolution.answer import (
     FIRST_FILL_SHARE,
     NO_TRAIL,
-    UNRANKED,
     CallerScope,
     Limits,
     LiveTools,
-    Memo,
-    Question,
     Trail,
     unavailable,
 )
@@ -38,7 +33,7 @@ from agent_utilities.resolution.learning import Teaching
 from agent_utilities.resolution.orchestrator import DynamicToolOrchestrator
 from agent_utilities.resolution.prior import with_prior
 from agent_utilities.runtime.caches import cache_bytes
-from agent_utilities.runtime.waiting import Deadline, NotRunningError
+from agent_utilities.runtime.waiting import Deadline
 from agent_utilities.selection.model import UNRESOLVED, Resolution
 from agent_utilities.settings import Settings
 from agent_utilities.usage.model import UsageSource
@@ -136,8 +131,9 @@ class Resolver:
         self.orchestrator: DynamicToolOrchestrator | None = None
         self.limits = Limits()
         """What background work may take; `settle_s` of it is `run`'s."""
-        self._opened: asyncio.Event | None = None
-        """Set once there is an orchestrator; there while the resolver runs."""
+        self._opened = asyncio.Event()
+        """Cleared while graph and ranker are about to be made."""
+        self._opened.set()
 
     # -- answering ---------------------------------------------------------------------------------------------------
 
@@ -157,7 +153,7 @@ class Resolver:
         if orchestrator is None:
             return UNRESOLVED
         if scope is None:
-            return Resolution("unavailable", cause=orchestrator.reader.cause or "being filled")
+            return Resolution("unavailable", cause=orchestrator.keeper.cause or "being filled")
         prior = self.teaching.prior(trail.scope) if self.teaching is not None else None
         answer = await orchestrator.resolve(query, scope, limit, deadline, trail)
         return answer if prior is None else with_prior(answer, prior, scope.names(), limit)
@@ -168,28 +164,22 @@ class Resolver:
         It is None where queries are not resolved.
         """
         deadline = Deadline.after(self._settings().graph_deadline_ms / 1000)
-        await self._wait_until_open(deadline)
-        orchestrator = self.orchestrator
+        await deadline.wait(self._opened)
+        orchestrator, ranker = self.orchestrator, self._ranker
         if orchestrator is None:
             return None
-        if orchestrator.reader.cause == "being filled":
-            await orchestrator.filled(deadline.share(FIRST_FILL_SHARE) if self._ranker is not None else deadline)
-        if self._ranker is not None and not self._ranker.version:
+        if orchestrator.keeper.cause == "being filled":
+            await orchestrator.filled(deadline.share(FIRST_FILL_SHARE) if ranker is not None else deadline)
+        if ranker is not None and not ranker.version:
             # A graph that was filled by an earlier run is there sooner than the index.
-            await self._ranker.wait_for_first_try(deadline.share(FIRST_FILL_SHARE))
+            await deadline.share(FIRST_FILL_SHARE).wait(ranker.first_try_done)
         return deadline
-
-    async def _wait_until_open(self, deadline: Deadline) -> None:
-        if self._opened is not None:
-            with suppress(TimeoutError):
-                async with deadline.timeout():
-                    await self._opened.wait()
 
     async def wait_to_search(self, deadline: Deadline) -> None:
         """Wait for the first index where one is being made, or is to be made for this search, up to a deadline."""
-        await self._wait_until_open(deadline)
+        await deadline.wait(self._opened)
         if self.orchestrator is not None and self._ranker is not None:
-            self.orchestrator.refresher.open_now()
+            self.orchestrator.keeper.open_now()
             await self._ranker.wait_to_search(deadline)
 
     async def search(
@@ -209,32 +199,12 @@ class Resolver:
         await self.wait_to_search(deadline)
         if self.orchestrator is None:
             return Resolution(cause="queries are off")
-        ranker = self._ranker
-        if ranker is None or scope is None or not ranker.version:
-            return unavailable("no ranker" if ranker is None else "no index yet")
+        if scope is None:
+            return unavailable("no index yet" if self._ranker is not None else "no ranker")
         prior = self.teaching.prior(trail.scope) if self.teaching is not None else None
-        of_scope, version = Trail(trail.scope), ranker.version_for(trail.scope)
-        question = Question(query, normalise(query), scope, limit, of_scope, ranker_version=version)
-        find = partial(self._find, ranker, self.orchestrator.memo, question, limit, deadline)
-        try:
-            found = await self.orchestrator.memo.find(question.key("search"), find, deadline)
-        except TimeoutError:
-            return unavailable("too slow")
-        except NotRunningError:
-            return unavailable("failed")
+        found = await self.orchestrator.search(query, scope, limit, deadline, trail.scope)
         # Who searches by words is given nothing that they do not find: there is no room to fill.
         return found if prior is None else with_prior(found, prior, scope.names(), len(found.tools))
-
-    @staticmethod
-    async def _find(
-        ranker: CatalogRanker, memo: Memo, question: Question, limit: int, deadline: Deadline
-    ) -> Resolution:
-        answer = await ranker.search(question, limit, deadline)
-        if answer is None:
-            return unavailable(UNRANKED)
-        if not answer.is_temporary:
-            memo.keep(question.key("search"), answer)
-        return answer
 
     # -- in the background -------------------------------------------------------------------------------------------
 
@@ -249,7 +219,7 @@ class Resolver:
 
     def begin(self) -> None:
         """Let queries wait from now on for what `run` opens."""
-        if self._opened is None:
+        if self.orchestrator is None and self._opened.is_set():
             self._opened = asyncio.Event()
 
     async def run(self, first: Awaitable[None] | None = None, settle_s: float | None = None) -> None:
@@ -263,13 +233,11 @@ class Resolver:
         try:
             if first is not None:
                 await first
-            if self._open(settle_s) and self._opened is not None:
+            if self._open(settle_s):
                 self._opened.set()
                 await self._keep()
         finally:
-            if self._opened is not None:
-                self._opened.set()
-            self._opened = None
+            self._opened.set()
 
     async def run_once(self, resolve: Callable[[], Awaitable[_T]]) -> _T:
         """Return what `resolve` gives where no server runs, after graph and index were made for it."""
@@ -293,7 +261,7 @@ class Resolver:
     def refresh(self) -> None:
         """Bring changed tools into the graph, in the background."""
         if self.orchestrator is not None:
-            self.orchestrator.refresher.tools_changed()
+            self.orchestrator.keeper.tools_changed()
 
     def learn_news(self) -> None:
         """Have the usage log read again, in the background: it has grown."""
@@ -302,13 +270,13 @@ class Resolver:
 
     def _edges_changed(self) -> None:
         if self.orchestrator is not None:
-            self.orchestrator.refresher.edges_changed()
+            self.orchestrator.keeper.edges_changed()
 
     def health(self) -> dict[str, Any]:
         """Return what `/ready` tells of graph and ranker."""
         off = {"status": "off"}
         return {
-            "graph": off if self.orchestrator is None else self.orchestrator.refresher.health(),
+            "graph": off if self.orchestrator is None else self.orchestrator.keeper.health(),
             "ranker": off if self._ranker is None else self._ranker.health(),
         }
 
@@ -331,8 +299,7 @@ class Resolver:
         settings = self._settings()
         self._ranker = self._rankers().of_catalog()
         if (source := self._usage()) is not None:
-            indexes = self._ranker.learned if self._ranker is not None else None
-            self.teaching = Teaching(source, indexes, self._edges_changed, self.limits.refresh_gap_s)
+            self.teaching = Teaching(source, self._ranker, self._edges_changed, self.limits.refresh_gap_s)
         self.orchestrator = DynamicToolOrchestrator(
             graph,
             self._name(),

@@ -10,40 +10,50 @@ from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.errors import InputError
 from agent_utilities.ranking.base import Index, Ranker, Ranking
 from agent_utilities.ranking.open import open_ranker
-from agent_utilities.router.tools import KnownTools, known_tools
+from agent_utilities.router.tools import RoutedTools, routed_tools
 from agent_utilities.runtime.waiting import in_daemon_thread, start_in_daemon_thread
+from agent_utilities.visibility.curation import Preferences
 
 logger = logging.getLogger("agent_utilities.router")
 
 BY_WORDS = "ranked by words alone"
 """What is told where vectors were wanted and aren't there; the reason is in the log."""
+_KINDS = ("hybrid", "embedding")
+
+
+def open_better(ranker: str | Ranker) -> Ranker | None:
+    """Return what ranks by more than words; None where words are all that is asked for. No model is loaded yet.
+
+    Raises:
+        InputError: it is none of these.
+    """
+    if not isinstance(ranker, str):
+        if not hasattr(ranker, "index"):
+            hint = "give lexical, hybrid, embedding, a provider of embeddings, or what has a method index"
+            raise InputError("not a ranker", ranker, "ToolRouter: ranker", hint)
+        return ranker
+    if ranker == "lexical":
+        return None
+    return open_ranker(ranker) if ranker in _KINDS else open_ranker("hybrid", ranker)
 
 
 class ToolIndex:
-    """One catalog's index.
+    """Some tools made ready to be ranked: by words at once, by more than that as soon as it is made behind.
 
     Args:
-        lexical: ranks by words.
-        better: ranks by more than that, as soon as it is made; None where no more is wanted.
+        tools: the tools.
+        lexical: their index by words.
+        better: makes the better index; None where no more is wanted.
     """
 
-    def __init__(self, lexical: Index, better: Future[Index] | None = None) -> None:
-        self._lexical = lexical
-        self._better = better
-
-    @classmethod
-    async def made(cls, documents: Sequence[ToolDocument], lexical: Ranker, better: Ranker | None) -> ToolIndex:
-        """Return an index of documents once words rank them; what `better` makes of them is made behind."""
-        by_words = await in_daemon_thread(partial(lexical.index, documents))
-        if better is None:
-            return cls(by_words)
-        future = start_in_daemon_thread(partial(better.index, documents))
-        future.add_done_callback(_log_failure)
-        return cls(by_words, future)
+    def __init__(self, tools: RoutedTools, lexical: Index, better: Ranker | None) -> None:
+        self.tools, self._lexical = tools, lexical
+        self._better: Future[Index] | None = None
+        if better is not None:
+            self._better = start_in_daemon_thread(partial(better.index, tools.documents))
 
     async def complete(self) -> None:
         """Wait until the index is as good as it gets."""
@@ -52,25 +62,19 @@ class ToolIndex:
 
     async def rank(self, query: str, permitted: Sequence[int] | None, limit: int) -> tuple[Ranking, str]:
         """Return a ranking, and why it is less than it could be; empty where it isn't."""
-        if self._better is not None and self._better.done() and self._better.exception() is None:
+        if self._better is not None and self._better.done():
             try:
-                ranking = await self._ranked(self._better.result(), query, permitted, limit)
+                ranking = await _ranked(self._better.result(), query, permitted, limit)
             except Exception:
                 logger.exception("can't rank by more than words")
             else:
                 return ranking, BY_WORDS if ranking.cause else ""
-        ranking = await self._ranked(self._lexical, query, permitted, limit)
+        ranking = await _ranked(self._lexical, query, permitted, limit)
         return ranking, BY_WORDS if self._better is not None else ""
 
-    async def _ranked(self, index: Index, query: str, permitted: Sequence[int] | None, limit: int) -> Ranking:
-        return await in_daemon_thread(partial(index.rank, query, permitted=permitted, limit=limit))
 
-
-def _log_failure(made: Future[Index]) -> None:
-    if (error := made.exception()) is not None:
-        logger.warning("can't index the tools by more than words: %s", error)
-    elif made.result().cause:
-        logger.warning("tools are ranked by words alone: %s", made.result().cause)
+async def _ranked(index: Index, query: str, permitted: Sequence[int] | None, limit: int) -> Ranking:
+    return await in_daemon_thread(partial(index.rank, query, permitted=permitted, limit=limit))
 
 
 class SharedTools:
@@ -78,85 +82,89 @@ class SharedTools:
 
     Args:
         tools_or_client: tool definitions, or what has `list_tools` and `call_tool`, such as a `fastmcp.Client`.
+        preferences: pins, and when tools are deferred.
+        host_tools: the names of the host's own tools.
         ranker: what ranks by more than words, or None.
 
     Raises:
         InputError: it is neither, or one of the definitions is no tool.
     """
 
-    def __init__(self, tools_or_client: Any, ranker: Ranker | None) -> None:
+    def __init__(
+        self, tools_or_client: Any, preferences: Preferences, host_tools: frozenset[str], ranker: Ranker | None
+    ) -> None:
+        self._routed = partial(routed_tools, preferences=preferences, host_tools=host_tools)
         self.client: Any = None
-        self._known: KnownTools | None = None
+        self._listed: RoutedTools | None = None
         if hasattr(tools_or_client, "list_tools") and hasattr(tools_or_client, "call_tool"):
             self.client = tools_or_client
         elif isinstance(tools_or_client, Iterable) and not isinstance(tools_or_client, (str, bytes)):
-            self._known = known_tools(tools_or_client)
+            self._listed = self._routed(tools_or_client)
         else:
             hint = "give tool definitions or a fastmcp.Client"
             raise InputError("neither tools nor a client", tools_or_client, "ToolRouter: tools_or_client", hint)
         self._lexical, self._better = open_ranker("lexical"), ranker
-        self._index: tuple[KnownTools, ToolIndex] | None = None
+        self._index: ToolIndex | None = None
+        # A router may outlive an event loop, to which a lock belongs.
         self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
-        self._n_changes_heard = 0
-        self._n_changes_listed = 0
+        self.is_stale = False
+        """Whether the client heard that its tools changed: they are listed before they are searched the next time."""
 
     @property
-    def is_stale(self) -> bool:
-        """Whether the client heard that its tools changed, and they were not listed since."""
-        return self._n_changes_heard != self._n_changes_listed
-
-    @property
-    def known(self) -> KnownTools:
+    def listed(self) -> RoutedTools:
         """The tools as they were last listed.
 
         Raises:
             InputError: they have not been listed yet.
         """
-        if self._known is None:
+        if self._listed is None:
             hint = "enter the router with async with, or await router.refresh() before"
             raise InputError("not listed yet", self.client, "ToolRouter: client", hint)
-        return self._known
+        return self._listed
 
-    def changed(self) -> None:
-        """Take note that the client's tools changed: they are listed before they are searched the next time."""
-        self._n_changes_heard += 1
-
-    async def refresh(self) -> KnownTools:
-        """Return the tools, listed anew where there is a client; what it raises is passed on, and changes nothing."""
+    async def refresh(self) -> None:
+        """List the tools anew where there is a client; what it raises is passed on, and changes nothing."""
         async with self._one_at_a_time():
-            return await self._list()
+            await self._list()
 
-    async def searchable(self) -> tuple[KnownTools, ToolIndex]:
-        """Return the tools with their index, after they were listed where that is due.
+    async def searchable(self) -> ToolIndex:
+        """Return the index of the tools, after they were listed where that is due.
 
         A listing that fails where there was one before is logged, and the one before is used on.
         """
         async with self._one_at_a_time():
-            if self._known is None:
-                await self._list()
-            elif self.is_stale:
+            if self._listed is None or self.is_stale:
                 try:
                     await self._list()
                 except Exception:
+                    if self._listed is None:
+                        raise
                     logger.warning("can't list the tools that changed; those listed before are used", exc_info=True)
-            known = self.known
-            if self._index is None or self._index[0] is not known:
-                self._index = known, await ToolIndex.made(known.documents, self._lexical, self._better)
+            tools = self.listed
+            if self._index is None or self._index.tools is not tools:
+                lexical = await in_daemon_thread(partial(self._prepared, tools))
+                self._index = ToolIndex(tools, lexical, self._better)
             return self._index
 
+    def _prepared(self, tools: RoutedTools) -> Index:
+        """Return the index by words, once what else takes long for many tools was made too."""
+        tools.about_deferred  # noqa: B018 - it is remembered
+        return self._lexical.index(tools.documents)
+
     def _one_at_a_time(self) -> asyncio.Lock:
-        """Return the lock of whoever lists or indexes; an event loop has its own, and a router may outlive one."""
         return self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock())
 
-    async def _list(self) -> KnownTools:
+    async def _list(self) -> None:
         if self.client is None:
-            return self.known
-        # One that comes while they are listed may not be in the list.
-        n_heard = self._n_changes_heard
-        tools = await self.client.list_tools()
-        info = getattr(self.client, "server_info", None)
-        listed = known_tools(tools, getattr(info, "name", None) or "")
-        if self._known is None or dict(self._known.definitions) != dict(listed.definitions):
-            self._known = listed
-        self._n_changes_listed = n_heard
-        return self._known
+            return
+        # What is heard of while they are listed may not be in the list.
+        self.is_stale = False
+        try:
+            tools = await self.client.list_tools()
+            info = getattr(self.client, "server_info", None)
+            listed = self._routed(tools, getattr(info, "name", None) or "")
+        except BaseException:
+            self.is_stale = True
+            raise
+        if self._listed is None or dict(self._listed.definitions) != dict(listed.definitions):
+            self._listed = listed

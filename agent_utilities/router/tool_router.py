@@ -8,33 +8,32 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
-from agent_utilities.activation.active import (
+from agent_utilities.activation.active_text import written
+from agent_utilities.activation.deferral import (
     NOTHING_ACTIVE,
     Active,
     Change,
+    Deferral,
     is_frozen,
     is_new_turn,
     load,
     n_to_attach,
     turn,
 )
-from agent_utilities.activation.active_text import written
 from agent_utilities.catalog.argument_fit import explained
 from agent_utilities.catalog.context import ContextReport
 from agent_utilities.catalog.entry_tools import CALL_TOOL, call_arguments, n_results, search_arguments
 from agent_utilities.catalog.search_result import (
     SearchResult,
-    Select,
     nearest_names,
-    parse_query,
     search_result,
+    selected_names,
 )
 from agent_utilities.errors import InputError
 from agent_utilities.ranking.base import Ranker
 from agent_utilities.router.formats import Format, ToolArgumentsError, Turned, formatted, result_text
-from agent_utilities.router.settings import brought, open_better, router_settings
-from agent_utilities.router.shared_tools import SharedTools, ToolIndex
-from agent_utilities.router.tools import KnownTools, RoutedTools, context_of
+from agent_utilities.router.shared_tools import SharedTools, open_better
+from agent_utilities.router.tools import RoutedTools, preferences_given
 from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.selection.model import RankedTool
 
@@ -86,17 +85,18 @@ class ToolRouter:
         host_tools: Collection[str] = (),
         call: Call | None = None,
     ) -> None:
-        numbers = {
-            "initial_k": initial_k,
-            "search_k": search_k,
-            "search_turns": search_turns,
-            "max_active": max_active,
-            "max_tools": max_tools,
-        }
-        self._settings = router_settings(pins, tool_search, numbers, host_tools)
-        self._shared = SharedTools(tools_or_client, open_better(ranker))
-        self._active = brought(active)
-        self._tools: RoutedTools | None = None
+        preferences = preferences_given(
+            pins=pins,
+            tool_search=tool_search,
+            initial_k=initial_k,
+            search_k=search_k,
+            search_turns=search_turns,
+            max_active=max_active,
+            max_tools=max_tools,
+            active=active,
+        )
+        self._shared = SharedTools(tools_or_client, preferences, frozenset(host_tools), open_better(ranker))
+        self._active = preferences.active
         self._call = call
 
     # -- the tools ---------------------------------------------------------------------------------------------------
@@ -129,12 +129,11 @@ class ToolRouter:
         For a client's `message_handler`: `Client(url, message_handler=lambda message: router.heard(message))`.
         """
         if getattr(message, "method", None) == _LIST_CHANGED:
-            self._shared.changed()
+            self._shared.is_stale = True
 
     async def indexed(self) -> None:
         """Wait until the index is as good as it gets, where more than words rank."""
-        _, index = await self._shared.searchable()
-        await index.complete()
+        await (await self._shared.searchable()).complete()
 
     def knows(self, name: str) -> bool:
         """Whether a name is an entry tool's or one of the router's tools, and not one of the host's own."""
@@ -146,16 +145,14 @@ class ToolRouter:
 
     def _own_name(self, name: str) -> str | None:
         """Return the name of the tool that a model means; None where it is not one of the router's."""
-        own = self._routed.legal.original(name)
-        return own if own in self._routed.known.definitions and name not in self._settings.host_tools else None
+        routed = self._routed
+        own = routed.legal.original(name)
+        return own if own in routed.definitions and name not in routed.host_tools else None
 
     @property
     def _routed(self) -> RoutedTools:
-        """The tools as they were last listed, under the settings."""
-        known = self._shared.known
-        if self._tools is None or self._tools.known is not known:
-            self._tools = RoutedTools(known, self._settings)
-        return self._tools
+        """The tools as they were last listed."""
+        return self._shared.listed
 
     # -- what is listed ----------------------------------------------------------------------------------------------
 
@@ -167,8 +164,7 @@ class ToolRouter:
                 two are at most 64 letters, digits, `_` and `-`; `name_of` leads back.
         """
         routed = self._routed
-        given = [*routed.entry_definitions(self.active), *routed.known.copies(routed.listed(self.active))]
-        return formatted(given, routed.legal, format)
+        return formatted(routed.given(self._active), routed.legal, format)
 
     @property
     def active(self) -> Active:
@@ -182,7 +178,7 @@ class ToolRouter:
 
     def context(self) -> ContextReport:
         """Return what the tools cost in a prompt: by section and server, and what is deferred would."""
-        return context_of(self._routed, self.active)
+        return self._routed.context(self._active)
 
     def child(self, inherit: bool = True) -> ToolRouter:
         """Return a sub-agent's router: on the same tools and index, its set independent of this one from now on.
@@ -193,6 +189,10 @@ class ToolRouter:
         child = copy.copy(self)
         child._active = self._active if inherit else NOTHING_ACTIVE  # noqa: SLF001 - of its own class
         return child
+
+    @property
+    def _deferral(self) -> Deferral:
+        return self._routed.deferral
 
     # -- steps -------------------------------------------------------------------------------------------------------
 
@@ -205,32 +205,23 @@ class ToolRouter:
             Exception: whatever the client raises, where its tools were never listed.
         """
         query = message.strip()
-        known, index = await self._searchable()
-        routed, deferral = self._routed, self._settings.deferral
+        index = await self._shared.searchable()
         change, cause = Change(self.active), self._why_no_turn(query)
         if not cause:
-            most = max(deferral.initial_k, deferral.search_k) + len(routed.pinned)
+            most = max(self._deferral.initial_k, self._deferral.search_k) + len(index.tools.pinned)
             ranking, cause = await index.rank(query, None, most)
             # Whatever was waited for, tools and set may have changed meanwhile.
             why_none = ranking.why_none or self._why_no_turn(query)
-            answering = [known.names[place] for place in ranking.indexes[: ranking.n_claimed]]
+            answering = [index.tools.names[place] for place in ranking.indexes[: ranking.n_claimed]]
             change = self._attach(query, answering)
             if not change.added:
                 cause = ", ".join(filter(None, (cause, why_none or self._why_not_attached(answering))))
         active = change.active
-        return Turned(change.added, change.evicted, active.n_turns, is_frozen(active, deferral), cause)
-
-    async def _searchable(self) -> tuple[KnownTools, ToolIndex]:
-        """Return the tools and their index, once what takes long for many tools was made off the event loop."""
-        known, index = await self._shared.searchable()
-        routed = self._routed
-        if "told" not in vars(routed):
-            await in_daemon_thread(lambda: routed.about_deferred)
-        return known, index
+        return Turned(change.added, change.evicted, active.n_turns, is_frozen(active, self._deferral), cause)
 
     def _why_no_turn(self, query: str) -> str:
         """Return why words open no turn; empty where they do."""
-        active, deferral = self.active, self._settings.deferral
+        active, deferral = self.active, self._deferral
         if not self._routed.defers:
             return "nothing is deferred"
         if not query:
@@ -245,10 +236,10 @@ class ToolRouter:
         return "what answers is listed already" if listed.issuperset(answering) else "no room for what answers"
 
     def _attach(self, query: str, answering: list[str]) -> Change:
-        routed, active, deferral = self._routed, self.active, self._settings.deferral
+        routed, active, deferral = self._routed, self.active, self._deferral
         chosen = frozenset([name for name in answering if name in routed.not_pinned][: n_to_attach(active, deferral)])
         # In catalog order, so that the same tools are the same bytes whatever they are ranked like.
-        best = [name for name in routed.known.names if name in chosen]
+        best = [name for name in routed.names if name in chosen]
         return self._take(turn(active, query, best, deferral, routed.room))
 
     async def search(self, query: str, max_results: int | None = None, server: str | None = None) -> SearchResult:
@@ -262,19 +253,20 @@ class ToolRouter:
         Raises:
             InputError: the query is blank or too long, or there is no such server.
         """
-        asked, limit = parse_query(query), n_results(max_results)
-        known, index = await self._searchable()
+        wanted, limit = selected_names(query), n_results(max_results)
+        index = await self._shared.searchable()
+        known = index.tools
         places = None if server is None else known.of_server(server)
         names = frozenset(known.names if places is None else (known.names[place] for place in places))
         unknown: list[str] = []
         cause = ""
-        if isinstance(asked, Select):
-            own = {name: self._routed.legal.original(name) for name in asked.names}
+        if wanted:
+            own = {name: known.legal.original(name) for name in wanted}
             ranked = [RankedTool(name) for name in own.values() if name in names]
-            unknown = [name for name in asked.names if own[name] not in names]
-            max_results = len(asked.names)
+            unknown = [name for name in wanted if own[name] not in names]
+            max_results = len(wanted)
         else:
-            ranking, cause = await index.rank(asked.text, places, limit)
+            ranking, cause = await index.rank(query.strip(), places, limit)
             best = zip(ranking.indexes, ranking.scores, ranking.matched, strict=True)
             ranked = [RankedTool(known.names[place], score, words) for place, score, words in best]
         found = partial(search_result, max_results=max_results, unknown=unknown, cause=cause)
@@ -295,7 +287,7 @@ class ToolRouter:
         wanted = [name for name in names if name in routed.not_pinned]
         if not routed.defers or not wanted:
             return Change(self.active)
-        return self._take(load(self.active, wanted, self._settings.deferral, routed.room))
+        return self._take(load(self.active, wanted, self._deferral, routed.room))
 
     def _take(self, change: Change) -> Change:
         self._active = change.active
@@ -363,9 +355,9 @@ class ToolRouter:
             return await self.handle(routed.entry.search, arguments)
         # Here a name means one of these tools, even where the host has one of the same name.
         own = routed.legal.original(name)
-        definition = routed.known.definitions.get(own)
+        definition = routed.definitions.get(own)
         if definition is None:
-            near = await in_daemon_thread(partial(nearest_names, name, routed.known.names))
+            near = await in_daemon_thread(partial(nearest_names, name, routed.names))
             hint = f"did you mean {' or '.join(near)}?" if near else f"find one with {routed.entry.search}"
             raise InputError("unknown tool", name, f"{CALL_TOOL}: name", hint)
         self._load(own)

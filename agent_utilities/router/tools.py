@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from agent_utilities.activation.active import Active, Deferral, bounded, fitting, within
+from agent_utilities.activation.deferral import Active, Deferral, bounded, fitting, within
 from agent_utilities.catalog.context import (
     ACTIVE,
     ATTACHED,
@@ -20,36 +20,42 @@ from agent_utilities.catalog.context import (
     context_report,
 )
 from agent_utilities.catalog.document import ToolDocument, document
-from agent_utilities.catalog.entry_tools import (
-    EntryNames,
-    call_definition,
-    entry_names,
-    search_definition,
-)
+from agent_utilities.catalog.entry_tools import EntryNames, call_definition, entry_names, search_definition
 from agent_utilities.catalog.model import Catalog, Entry, entry
 from agent_utilities.catalog.search_result import no_such_server
 from agent_utilities.catalog.topics import DeferredTool, deferred_text
-from agent_utilities.errors import InputError
+from agent_utilities.errors import InputError, SelectionError, SettingsError
 from agent_utilities.router.formats import LegalNames
-from agent_utilities.router.settings import RouterSettings
-from agent_utilities.selection.model import fold
-from agent_utilities.visibility.curation import Preferences, pinned
+from agent_utilities.selection.channels import field_of
+from agent_utilities.selection.merge import effective
+from agent_utilities.selection.model import Selection, Setting, Slot, fold
+from agent_utilities.selection.parse import read_value
+from agent_utilities.visibility.curation import NO_PREFERENCES, Preferences, pinned, preferences_of
 
 Definition = Mapping[str, Any]
 """A tool as `tools/list` sends it."""
 
 
 @dataclass(frozen=True, eq=False)
-class KnownTools:
-    """The tools of a router, in the order they were given.
+class RoutedTools:
+    """The tools of a router, in the order they were given, and which of them are listed.
 
     Args:
         definitions: by name.
         server: the server that they come from; empty where it is not known.
+        preferences: pins, and when tools are deferred.
+        host_tools: the names of the host's own tools.
     """
 
     definitions: Mapping[str, Definition]
     server: str = ""
+    preferences: Preferences = NO_PREFERENCES
+    host_tools: frozenset[str] = frozenset()
+
+    @property
+    def deferral(self) -> Deferral:
+        """When tools are deferred, and how many of them may be active."""
+        return self.preferences.deferral
 
     @cached_property
     def entries(self) -> tuple[Entry, ...]:
@@ -74,10 +80,7 @@ class KnownTools:
     @cached_property
     def documents(self) -> tuple[ToolDocument, ...]:
         """The tools as a ranker reads them."""
-        return tuple(
-            document(definition, server)
-            for definition, server in zip(self.definitions.values(), self.servers, strict=True)
-        )
+        return tuple(map(document, self.definitions.values(), self.servers))
 
     def of_server(self, server: str) -> tuple[int, ...]:
         """Return the places of the tools of a server, or of those that bear a tag of that name.
@@ -93,12 +96,105 @@ class KnownTools:
             raise no_such_server(server, {*self.servers, *tags} - {""})
         return places
 
-    def copies(self, names: Iterable[str]) -> list[dict[str, Any]]:
-        """Return definitions that a host may change without changing these."""
-        return [_copied(self.definitions[name]) for name in names]
+    @cached_property
+    def legal(self) -> LegalNames:
+        """The names under which models know the tools; the host's own tools keep theirs."""
+        return LegalNames(self.names, self.host_tools)
+
+    @cached_property
+    def entry(self) -> EntryNames:
+        """The names of the entry tools, which no tool has, neither the host's nor these."""
+        return entry_names({*self.names, *self.host_tools})
+
+    # -- what is listed ----------------------------------------------------------------------------------------------
+
+    @property
+    def defers(self) -> bool:
+        """Whether only pins and active tools are listed."""
+        return self.deferral.defers(len(self.names))
+
+    @cached_property
+    def pinned(self) -> tuple[str, ...]:
+        """The names that are never deferred, as far as a list has room for them."""
+        return tuple(self.names[i] for i in pinned(range(len(self.names)), Catalog(self.entries), self.preferences))
+
+    @cached_property
+    def not_pinned(self) -> frozenset[str]:
+        """The names that may be deferred and active."""
+        return frozenset(self.names).difference(self.pinned)
+
+    @property
+    def room(self) -> int | None:
+        """The most names that may be active; None for any number."""
+        return self.deferral.room(len(self.pinned))
+
+    def active(self, active: Active) -> Active:
+        """Return a set without names that these tools have not (any more), or that are pinned, and no more than may be.
+
+        One that somebody brought may hold more than steps would make.
+        """
+        return bounded(within(active, self.not_pinned), self.deferral, self.room)
+
+    def listed(self, active: Active) -> tuple[str, ...]:
+        """Return the names of what is listed beside the entry tools: pins, then active tools as they came."""
+        if not self.defers:
+            return self.names
+        return (*self.pinned, *fitting(self.active(active), self.room, self.deferral.max_active))
+
+    def n_deferred(self, active: Active) -> int:
+        """Return how many tools are not listed."""
+        return len(self.names) - len(self.listed(active))
+
+    @cached_property
+    def about_deferred(self) -> str:
+        """What the model is told of the tools that may be deferred: the same whatever is active, for prompt caches.
+
+        10,000 tools take 100 ms: make it in a thread where it may be that many.
+        """
+        tools = [
+            DeferredTool(entry.name, server, tuple(sorted(entry.tags)))
+            for entry, server in zip(self.entries, self.servers, strict=True)
+            if entry.name in self.not_pinned
+        ]
+        return deferred_text(tools, len(tools), search=self.entry.search)
+
+    def given(self, active: Active) -> list[dict[str, Any]]:
+        """Return what is listed, which a host may change: the entry tools as long as any tool is deferred, then tools.
+
+        What a list has is never shared with another.
+        """
+        return [*self._entry_definitions(active), *(_copied(self.definitions[name]) for name in self.listed(active))]
+
+    def _entry_definitions(self, active: Active) -> list[dict[str, Any]]:
+        if not self.n_deferred(active):
+            return []
+        return [search_definition(self.entry, self.about_deferred), call_definition(self.entry)]
+
+    def context(self, active: Active) -> ContextReport:
+        """Return a report of what is listed, and of what is deferred."""
+        return context_report(list(self._in_sections(active)), "", max_active=self.deferral.max_active)
+
+    def _in_sections(self, active: Active) -> Iterator[SectionTool]:
+        """Yield each tool with its section and server, in the order of the list, and after it the deferred ones."""
+        servers = dict(zip(self.names, self.servers, strict=True))
+        listed, loaded = dict.fromkeys(self.listed(active)), frozenset(self.active(active).loaded)
+        for definition in self._entry_definitions(active):
+            yield ENTRY_TOOLS, self.server, definition
+        for name in listed:
+            section = ACTIVE if name in loaded else ATTACHED if name in self.not_pinned else PINS
+            yield section if self.defers else LISTED, servers[name], self.definitions[name]
+        for name in self.names:
+            if name not in listed:
+                yield DEFERRED, servers[name], self.definitions[name]
 
 
-def known_tools(tools: Iterable[Any], server: str = "") -> KnownTools:
+def routed_tools(
+    tools: Iterable[Any],
+    server: str = "",
+    *,
+    preferences: Preferences = NO_PREFERENCES,
+    host_tools: frozenset[str] = frozenset(),
+) -> RoutedTools:
     """Return the tools given, each name once.
 
     Raises:
@@ -108,7 +204,7 @@ def known_tools(tools: Iterable[Any], server: str = "") -> KnownTools:
     for tool in tools:
         definition = _definition(tool)
         definitions.setdefault(definition["name"], definition)
-    return KnownTools(definitions, server)
+    return RoutedTools(definitions, server, preferences, host_tools)
 
 
 def _definition(tool: Any) -> Definition:
@@ -149,105 +245,22 @@ def _prefix(tool: Entry) -> str:
     return max((tag for tag in tool.tags if name.startswith(f"{tag}_")), key=len, default="")
 
 
-@dataclass(frozen=True, eq=False)
-class RoutedTools:
-    """A router's tools under its settings."""
+def preferences_given(*, pins: Collection[str] | str, **given: Active | str | int | None) -> Preferences:
+    """Return the preferences in a router's arguments: its pins, when tools are deferred, and the set to start with.
 
-    known: KnownTools
-    settings: RouterSettings
-
-    @property
-    def deferral(self) -> Deferral:
-        """When tools are deferred, and how many of them may be active."""
-        return self.settings.deferral
-
-    @cached_property
-    def legal(self) -> LegalNames:
-        """The names under which models know the tools; the host's own tools keep theirs."""
-        return LegalNames(self.known.names, self.settings.host_tools)
-
-    @cached_property
-    def entry(self) -> EntryNames:
-        """The names of the entry tools, which no tool has, neither the host's nor these."""
-        return entry_names(frozenset(self.known.names) | self.settings.host_tools)
-
-    @cached_property
-    def about_deferred(self) -> str:
-        """What the model is told of the tools that may be deferred: the same whatever is active, for prompt caches.
-
-        10,000 tools take 100 ms: make it in a thread where it may be that many.
-        """
-        tools = [
-            DeferredTool(entry.name, server, tuple(sorted(entry.tags)))
-            for entry, server in zip(self.known.entries, self.known.servers, strict=True)
-            if entry.name in self.not_pinned
-        ]
-        return deferred_text(tools, len(tools), search=self.entry.search)
-
-    def entry_definitions(self, active: Active) -> list[dict[str, Any]]:
-        """Return the entry tools, as long as any tool is deferred."""
-        if not self.n_deferred(active):
-            return []
-        return [search_definition(self.entry, self.about_deferred), call_definition(self.entry)]
-
-    @property
-    def defers(self) -> bool:
-        """Whether only pins and active tools are listed."""
-        return self.deferral.defers(len(self.known.names))
-
-    @cached_property
-    def pinned(self) -> tuple[str, ...]:
-        """The names that are never deferred, as far as a list has room for them."""
-        entries, preferences = self.known.entries, Preferences(pins=self.settings.pins, deferral=self.deferral)
-        return tuple(entries[i].name for i in pinned(range(len(entries)), Catalog(entries), preferences))
-
-    @cached_property
-    def not_pinned(self) -> frozenset[str]:
-        """The names that may be deferred and active."""
-        return frozenset(self.known.names).difference(self.pinned)
-
-    @cached_property
-    def room(self) -> int | None:
-        """The most names that may be active; None for any number."""
-        return self.deferral.room(len(self.pinned))
-
-    def active(self, active: Active) -> Active:
-        """Return a set without names that these tools have not (any more), or that are pinned, and no more than may be.
-
-        One that somebody brought may hold more than steps would make.
-        """
-        return bounded(within(active, self.not_pinned), self.deferral, self.room)
-
-    def listed(self, active: Active) -> tuple[str, ...]:
-        """Return the names of what is listed beside the entry tools: pins, then active tools as they came."""
-        if not self.defers:
-            return self.known.names
-        return (*self.pinned, *fitting(self.active(active), self.room, self.deferral.max_active))
-
-    def deferred(self, active: Active) -> tuple[str, ...]:
-        """Return the names of what is not listed, in the tools' order."""
-        listed = frozenset(self.listed(active))
-        return tuple(name for name in self.known.names if name not in listed)
-
-    def n_deferred(self, active: Active) -> int:
-        """Return how many tools are not listed."""
-        return len(self.known.names) - len(self.listed(active))
-
-
-def context_of(routed: RoutedTools, active: Active) -> ContextReport:
-    """Return a report of what is listed, and of what is deferred."""
-    return context_report(list(_in_sections(routed, active)), "", max_active=routed.deferral.max_active)
-
-
-def _in_sections(routed: RoutedTools, active: Active) -> Iterator[SectionTool]:
-    """Yield each tool with its section and server, in the order of the list, and after it the deferred ones."""
-    known, present = routed.known, routed.active(active)
-    servers = dict(zip(known.names, known.servers, strict=True))
-    pinned, loaded = frozenset(routed.pinned), frozenset(present.loaded)
-    for definition in routed.entry_definitions(active):
-        yield ENTRY_TOOLS, known.server, definition
-    for name in routed.listed(active):
-        section = LISTED if not routed.defers else PINS if name in pinned else ACTIVE if name in loaded else ATTACHED
-        yield section, servers[name], known.definitions[name]
-    for name in routed.deferred(active):
-        yield DEFERRED, servers[name], known.definitions[name]
+    Raises:
+        SettingsError: one of them can't be meant.
+    """
+    texts = {"pin": pins if isinstance(pins, str) else ",".join(pins), **given}
+    settings: list[tuple[Slot, Setting]] = []
+    for key, text in texts.items():
+        field = field_of(key, "meta")
+        assert field is not None, key
+        source = f"ToolRouter: {'pins' if key == 'pin' else key}"
+        try:
+            value = text if isinstance(text, Active | None) else read_value(str(text), field, key, source)
+        except SelectionError as error:
+            raise SettingsError(error.what, error.value, source, error.hint) from None
+        if value is not None:
+            settings.append(((field.name, "meta"), Setting(value, (source,), "caller")))
+    return preferences_of(effective(Selection(tuple(settings))))

@@ -68,26 +68,6 @@ class Field:
         first = self.preferred.get(channel if channel in _STYLED else "query", self.stems[0])
         return tuple(spelled(stem, channel) for stem in sorted(self.stems, key=lambda stem: stem != first))
 
-    @property
-    def env(self) -> tuple[str, ...]:
-        """Its environment variables."""
-        return self.spellings("env")
-
-    @property
-    def cli(self) -> tuple[str, ...]:
-        """Its command-line options."""
-        return self.spellings("cli")
-
-    @property
-    def query(self) -> tuple[str, ...]:
-        """Its keys in a URL query, and in a request's `_meta`."""
-        return self.spellings("query")
-
-    @property
-    def header(self) -> tuple[str, ...]:
-        """Its headers."""
-        return self.spellings("header")
-
 
 FIELDS: tuple[Field, ...] = (
     Field(
@@ -215,7 +195,8 @@ def given_elsewhere(key: str, channel: Channel) -> Elsewhere | None:
         if channel not in row.channels and own in (spelled(stem, channel) for stem in row.stems):
             instead_row = _BY_STEM.get(row.instead)
             instead = spelled(row.instead, channel) if instead_row is None else instead_row.spellings(channel)[0]
-            return Elsewhere(row.name, f"callers send {row.header[0]} or ?{row.query[0]}=; use {instead} here")
+            header, query = row.spellings("header")[0], row.spellings("query")[0]
+            return Elsewhere(row.name, f"callers send {header} or ?{query}=; use {instead} here")
     return None
 
 

@@ -1,4 +1,4 @@
-"""Merging selections, and what the merged selection comes to under a policy."""
+"""Merging selections: which channel holds where two differ, and what is taken away besides."""
 
 from __future__ import annotations
 
@@ -7,27 +7,34 @@ from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from hashlib import blake2b
 from operator import or_
-from typing import get_args
+from typing import Any, get_args
 
-from agent_utilities.activation.active import OFF, Active, Threshold
 from agent_utilities.activation.active_text import united
+from agent_utilities.activation.deferral import OFF, Active, Threshold
 from agent_utilities.selection.model import (
-    CALLER_RANKS,
     CHANNELS,
     NO_NAMES,
     NOTHING,
     OPERATOR_CHANNELS,
-    OPERATOR_RANKS,
+    Channel,
     FieldName,
     NameSet,
     Policy,
-    Rank,
     SearchFieldName,
     Selection,
     Setting,
     Slot,
     Value,
+    fold,
 )
+
+Rank = tuple[Channel, ...]
+"""Channels of which none replaces another's bounds: a project's file narrows what the user's file permits."""
+
+OPERATOR_RANKS: tuple[Rank, ...] = (("file", "project"), ("env",), ("cli",))
+"""Lowest first: a later rank replaces an earlier one. `file` is the user's file, `project` the working folder's."""
+CALLER_RANKS: tuple[Rank, ...] = (("profile", "project_profile"), ("query",), ("header",), ("meta",))
+"""The same for callers. The first are of the profile that a caller names; `meta` is the `_meta` of one MCP request."""
 
 SEARCHING: tuple[FieldName, ...] = get_args(SearchFieldName)
 """The preferences of tool search, but for pins."""
@@ -104,11 +111,15 @@ class Effective:
     configured: bool = False
     capabilities: frozenset[str] | None = None
 
+    @property
+    def lists(self) -> tuple[tuple[Setting, ...], ...]:
+        """The allow-lists and denies."""
+        return self.allow_tools, self.allow_tags, self.deny_tools, self.deny_tags
+
     @cached_property
     def _hash(self) -> int:
-        lists = (self.allow_tools, self.allow_tags, self.deny_tools, self.deny_tags)
         preferences = (self.query, self.top_k, self.pins, self.searching)
-        return hash((lists, self.read_only, preferences, self.configured, self.capabilities))
+        return hash((self.lists, self.read_only, preferences, self.configured, self.capabilities))
 
     def __hash__(self) -> int:
         """Return a hash that is made once: every list looks its decision up by it."""
@@ -117,16 +128,12 @@ class Effective:
     @cached_property
     def caller_bytes(self) -> int:
         """About how many bytes the caller's own bounds take."""
-        lists = (self.allow_tools, self.allow_tags, self.deny_tools, self.deny_tags)
-        return sum(setting.n_bytes for settings in lists for setting in settings if setting.side == "caller")
+        return sum(setting.n_bytes for settings in self.lists for setting in settings if setting.side == "caller")
 
     @cached_property
     def bounds_digest(self) -> str:
         """A hash of the bounds' values, the same in every process; origins and preferences do not count."""
-        lists = [
-            [_canonical(setting.value) for setting in settings]
-            for settings in (self.allow_tools, self.allow_tags, self.deny_tools, self.deny_tags)
-        ]
+        lists = [[_canonical(setting.value) for setting in settings] for settings in self.lists]
         read_only = _canonical(self.read_only.value) if self.read_only else None
         bounds: tuple[object, ...] = (lists, read_only, True) if self.configured else (lists, read_only)
         if self.capabilities is not None:
@@ -222,6 +229,54 @@ def _canonical(value: Value) -> object:
     if isinstance(value, NameSet):
         return ("all" if value.everything else "", sorted(value.names), sorted(value.toolsets))
     return value
+
+
+@dataclass(frozen=True)
+class Narrowing:
+    """What a feature takes away from what operator and caller permit; all of it holds beside theirs (law L3).
+
+    Args:
+        origin: where it comes from, as `explain` tells it.
+        allow_tools, allow_tags: names of which a component needs one; None for no list. `*` stands for any characters.
+        deny_tools, deny_tags: names of which a component may have none.
+        read_only: whether only components annotated `readOnlyHint: true` are left.
+        capabilities: of components that come with a capability, those whose capability is here are left; None for all.
+    """
+
+    origin: str
+    allow_tools: frozenset[str] | None = None
+    allow_tags: frozenset[str] | None = None
+    deny_tools: frozenset[str] = frozenset()
+    deny_tags: frozenset[str] = frozenset()
+    read_only: bool = False
+    capabilities: frozenset[str] | None = None
+
+    def narrowed(self, effective: Effective) -> Effective:
+        """Return the settings that hold once this holds beside them."""
+        changes: dict[str, Any] = {}
+        if self.allow_tools is not None:
+            changes["allow_tools"] = (*effective.allow_tools, self._setting(self.allow_tools))
+        if self.allow_tags is not None:
+            changes["allow_tags"] = (*effective.allow_tags, self._setting(self.allow_tags))
+        if self.deny_tools:
+            changes["deny_tools"] = (*effective.deny_tools, self._setting(self.deny_tools, of_toolsets=True))
+        if self.deny_tags:
+            changes["deny_tags"] = (*effective.deny_tags, self._setting(self.deny_tags))
+        if self.read_only and effective.read_only is None:
+            changes["read_only"] = Setting(True, (self.origin,))
+        if (active := self.capabilities) is not None:
+            changes["capabilities"] = active if effective.capabilities is None else active & effective.capabilities
+        return replace(effective, **changes) if changes else effective
+
+    def _setting(self, names: frozenset[str], *, of_toolsets: bool = False) -> Setting:
+        """Return a list of names as a setting; one of globs alone names no toolset."""
+        folded = frozenset(map(fold, names))
+        toolsets = frozenset(name for name in folded if "*" not in name) if of_toolsets else frozenset[str]()
+        return Setting(NameSet(folded - toolsets, toolsets), (self.origin,))
+
+
+Narrowings = tuple[Narrowing, ...]
+"""What several features take away; all of it holds."""
 
 
 def asked_digest(caller: Selection) -> str:

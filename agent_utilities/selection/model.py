@@ -9,7 +9,7 @@ from functools import cached_property
 from sys import getsizeof
 from typing import Literal
 
-from agent_utilities.activation.active import Active, Threshold
+from agent_utilities.activation.deferral import Active, Threshold
 
 Channel = Literal["file", "project", "env", "cli", "profile", "project_profile", "query", "header", "meta"]
 Side = Literal["operator", "caller", "profile"]
@@ -32,19 +32,11 @@ FieldName = (
     | SearchFieldName
 )
 
-Rank = tuple[Channel, ...]
-"""Channels of which none replaces another's bounds: a project's file narrows what the user's file permits."""
-
-OPERATOR_RANKS: tuple[Rank, ...] = (("file", "project"), ("env",), ("cli",))
-"""Lowest first: a later rank replaces an earlier one. `file` is the user's file, `project` the working folder's."""
-CALLER_RANKS: tuple[Rank, ...] = (("profile", "project_profile"), ("query",), ("header",), ("meta",))
-"""The same for callers. The first are of the profile that a caller names; `meta` is the `_meta` of one MCP request."""
-
-OPERATOR_CHANNELS: tuple[Channel, ...] = tuple(channel for rank in OPERATOR_RANKS for channel in rank)
-CALLER_CHANNELS: tuple[Channel, ...] = tuple(channel for rank in CALLER_RANKS for channel in rank)
+OPERATOR_CHANNELS: tuple[Channel, ...] = ("file", "project", "env", "cli")
+CALLER_CHANNELS: tuple[Channel, ...] = ("profile", "project_profile", "query", "header", "meta")
 CHANNELS: tuple[Channel, ...] = (*OPERATOR_CHANNELS, *CALLER_CHANNELS)
-"""Lowest first."""
-WRITTEN: tuple[Channel, ...] = tuple(channel for channel in CHANNELS if channel not in CALLER_RANKS[0])
+"""Lowest first; which of them hold together is told by the ranks in `selection/merge.py`."""
+WRITTEN: tuple[Channel, ...] = (*OPERATOR_CHANNELS, "query", "header", "meta")
 """Those that somebody writes in."""
 
 SIDES: dict[Channel, Side] = {
@@ -159,6 +151,10 @@ class Selection:
         """Return the setting of a field in a channel, or None where that channel leaves it unset."""
         return next((setting for slot, setting in self.slots if slot == (field, channel)), None)
 
+    def gives(self, field: FieldName) -> bool:
+        """Whether any channel gives a field."""
+        return any(slot[0] == field for slot, _ in self.slots)
+
     def of(self, side: Side) -> Selection:
         """Return the part that one side of the trust boundary gave."""
         return Selection(tuple(entry for entry in self.slots if SIDES[entry[0][1]] == side))
@@ -215,11 +211,6 @@ class Resolution:
     n_left_out: int = 0
     is_temporary: bool = False
     neighbours: tuple[tuple[str, float], ...] = ()
-
-    @classmethod
-    def of_names(cls, status: Status, names: Iterable[str], cause: str = "") -> Resolution:
-        """Return an answer of which nothing but the names is known, best first."""
-        return cls(status, tuple(map(RankedTool, names)), cause)
 
     @property
     def answered(self) -> bool:

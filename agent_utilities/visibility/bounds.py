@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
-from sys import getsizeof
 from typing import Literal, TypeVar
 
 from agent_utilities.catalog.model import Catalog, Entry
@@ -159,13 +158,6 @@ class Bounds:
         self.rules = tuple(sorted(rules, key=lambda rule: rule.setting.side != "operator"))
         self.n_globs = sum("*" in name for rule in rules for name in _every_name_of(rule.setting))
         """How many names with a `*` the rules have: what judging a catalog costs grows with them."""
-
-    @property
-    def n_copied_bytes(self) -> int:
-        """About how many bytes the rules take that hold names of both kinds in one set."""
-        values = (rule.setting.value for rule in self.rules)
-        both = (value for value in values if isinstance(value, NameSet) and value.names and value.toolsets)
-        return sum(getsizeof(value.names) + getsizeof(value.toolsets) for value in both)
 
     def refusal(self, entry: Entry) -> Rule | None:
         """Return the first rule that refuses an entry, the operator's first, or None where it is permitted."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from sys import getsizeof
 
-from agent_utilities.activation.active import (
+from agent_utilities.activation.deferral import (
     NO_DEFERRAL,
     NOTHING_ACTIVE,
     OFF,
@@ -74,6 +74,12 @@ class Preferences:
     def most_shown(self) -> int | None:
         """The most tools to show for the query, 15 where nobody says; None for all."""
         return QUERY_TOP_K if self.top_k is None and self.query is not None else self.top_k
+
+    def defers(self, n_permitted: int, status: Status) -> bool:
+        """Whether only pins and active tools are visible of so many, besides what answers the query."""
+        if self.deferral is NO_DEFERRAL:
+            return False
+        return self.deferral.defers(n_permitted, is_unanswered=status in UNANSWERED)
 
     @cached_property
     def unanswered(self) -> Preferences:
@@ -146,7 +152,7 @@ def curate(permitted: Sequence[int], catalog: Catalog, preferences: Preferences,
     answers the query, and nothing else: a list only grows at its end. The operator may have that hold of lists that
     show everything for want of an answer alone.
     """
-    if not preferences.deferral.defers(len(permitted), is_unanswered=status in UNANSWERED):
+    if not preferences.defers(len(permitted), status):
         return _shown_without_deferral(permitted, catalog, preferences)
     return _shown_of_deferred(permitted, catalog, preferences)
 

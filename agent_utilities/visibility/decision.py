@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 
-from agent_utilities.activation.active import Active
+from agent_utilities.activation.deferral import Active
 from agent_utilities.catalog.model import Catalog, Entry
 from agent_utilities.selection.merge import Effective
-from agent_utilities.selection.model import UNANSWERED, Side, Status
+from agent_utilities.selection.model import Side, Status
 from agent_utilities.visibility.bounds import Bounds, Refusals, Steps, finish
 from agent_utilities.visibility.curation import NO_PREFERENCES, Preferences, active_after, curate, pinned, status_of
 from agent_utilities.visibility.unfit import unknown_in
@@ -45,7 +45,7 @@ class Decision:
     @property
     def defers(self) -> bool:
         """Whether only pins and active tools are visible, besides what answers the query."""
-        return self.preferences.deferral.defers(len(self.permitted), is_unanswered=self.status in UNANSWERED)
+        return self.preferences.defers(len(self.permitted), self.status)
 
     @cached_property
     def active(self) -> Active:
@@ -137,6 +137,8 @@ class Decision:
 
     def finding_unknown(self) -> Steps[dict[str, str | None]]:
         """Return `unknown`, found in steps where it has not been yet: names and globs are many, and so may tools be."""
+        if not any(setting.side == "caller" for settings in self.effective.lists for setting in settings):
+            return {}
         if "unknown" not in vars(self):
             vars(self)["unknown"] = yield from unknown_in(self.effective, "caller", self.open_entries)
         unknown: dict[str, str | None] = vars(self)["unknown"]

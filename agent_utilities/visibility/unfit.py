@@ -81,26 +81,21 @@ def unknown_in(effective: Effective, side: Side, entries: Sequence[Entry]) -> St
     tags = frozenset(tag for entry in entries for tag in entry.tags)
     yield
     given = sorted(_given(effective, side, names, tags), key=attrgetter("name"))
-    yield
-    missing: dict[str, frozenset[str]] = {}
-    near: dict[str, str | None] = {}
+    unknown: dict[str, str | None] = {}
+    in_order: dict[frozenset[str], list[str]] = {}
     for each in given:
-        name, known = each.name, each.choices
-        if len(missing) == MAX_UNKNOWN and name not in missing:
+        yield
+        if each.name in unknown or (yield from fitting_any(each.name, each.choices)):
+            continue
+        if len(unknown) == MAX_UNKNOWN:
             break
-        if not (yield from fitting_any(name, known)):
-            missing[name] = known
-            if each.toolsets and (yield from fitting_any(name, tags)):
-                near[name] = f"{each.toolsets}={name}"
-        yield
-    choices: dict[frozenset[str], list[str]] = {}
-    for known in {*missing.values()}:
-        choices[known] = sorted(known)
-        yield
-    for name, known in missing.items():
-        if name not in near:
-            near[name] = yield from _nearest(name, choices[known])
-    return {name: near[name] for name in missing}
+        if each.toolsets and (yield from fitting_any(each.name, tags)):
+            unknown[each.name] = f"{each.toolsets}={each.name}"
+            continue
+        if each.choices not in in_order:
+            in_order[each.choices] = sorted(each.choices)
+        unknown[each.name] = yield from _nearest(each.name, in_order[each.choices])
+    return unknown
 
 
 def _nearest(name: str, choices: Sequence[str]) -> Steps[str | None]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from agent_utilities.activation.active import NOTHING_ACTIVE, Active, Change, Deferral, load, touch, turn, within
+from agent_utilities.activation.deferral import NOTHING_ACTIVE, Active, Change, Deferral, load, touch, turn, within
 
 TOOLS = tuple("abcdefghijkl")
 tools = st.sampled_from(TOOLS)

@@ -13,11 +13,9 @@ from agent_utilities.catalog.search_result import (
     FULL_TOKENS,
     LONG_TOKENS,
     N_LONG,
-    Select,
-    Words,
     nearest_names,
-    parse_query,
     search_result,
+    selected_names,
 )
 from agent_utilities.catalog.tokens import n_tokens
 from agent_utilities.errors import InputError
@@ -33,36 +31,36 @@ def catalog(n_tools: int, n_characters: int = 100) -> dict[str, dict[str, Any]]:
 
 
 class TestQuery:
-    def test_words_are_taken_as_they_are_without_the_space_around_them(self) -> None:
-        assert parse_query("  read a file\n") == Words("read a file")
+    def test_words_name_no_tool(self) -> None:
+        assert selected_names("  read a file\n") == ()
 
     def test_select_names_tools_in_the_order_given_each_once(self) -> None:
-        assert parse_query("select: b, a,b ,") == Select(("b", "a"))
+        assert selected_names("select: b, a,b ,") == ("b", "a")
 
     def test_select_is_read_in_any_case(self) -> None:
-        assert parse_query("Select:A") == Select(("A",))
+        assert selected_names("Select:A") == ("A",)
 
     def test_select_within_words_is_a_word(self) -> None:
-        assert parse_query("how to select: rows") == Words("how to select: rows")
+        assert selected_names("how to select: rows") == ()
 
     def test_what_asks_for_nothing_is_refused_with_what_would_do(self) -> None:
         for query in ["", " \n", "select:", "select: , ,"]:
             with pytest.raises(InputError, match=r"from tool_search: query\); (say in a few words|name tools)"):
-                parse_query(query)
+                selected_names(query)
 
     def test_25_names_are_loaded_at_once_and_no_more(self) -> None:
         names = [f"t{i}" for i in range(MAX_RESULTS)]
-        assert parse_query("select:" + ",".join(names)) == Select(tuple(names))
+        assert selected_names("select:" + ",".join(names)) == tuple(names)
         with pytest.raises(InputError, match=r"'26 names'.*at most 25"):
-            parse_query("select:" + ",".join([*names, "one_more"]))
+            selected_names("select:" + ",".join([*names, "one_more"]))
 
     def test_8_kib_are_read_and_no_more(self) -> None:
-        assert parse_query("é" * 4096) == Words("é" * 4096)
+        assert selected_names("é" * 4096) == ()
         with pytest.raises(InputError, match="too long"):
-            parse_query("é" * 4096 + "e")
+            selected_names("é" * 4096 + "e")
 
     def test_half_a_surrogate_is_no_trouble(self) -> None:
-        assert parse_query("\ud800") == Words("\ud800")
+        assert selected_names("\ud800") == ()
 
 
 def chosen(

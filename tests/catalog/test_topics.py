@@ -16,12 +16,9 @@ from agent_utilities.catalog.topics import (
     MAX_TOKENS,
     DeferredTool,
     deferred_text,
-    deferred_text_steps,
     name_words,
     server_label,
 )
-from tests.pace import LONGEST, pace
-from tests.visibility.test_steps import longest_s
 
 GIT = (
     "git_status git_diff_unstaged git_diff_staged git_diff git_commit git_add git_reset git_log git_create_branch"
@@ -212,18 +209,3 @@ class TestLaws:
             for seed in ("1", "2", "3")
         }
         assert len(told_by) == 1
-
-
-def test_no_step_is_long_however_many_tools() -> None:
-    tools = [
-        DeferredTool(f"s{i % 50}_t{i}", f"s{i % 50}", (f"tag{i % 70}", f"group{i % 9}"), f"get_{i % 97 * 'w'}_{i}")
-        for i in range(10_000)
-    ]
-    longest = []
-    # The least of several: what else the machine does must not count.
-    for _ in range(5):
-        unit = pace()
-        longest.append(longest_s(deferred_text_steps(tools, len(tools))) / unit)
-        if min(longest) < LONGEST:
-            break
-    assert min(longest) < LONGEST

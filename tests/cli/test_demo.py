@@ -20,8 +20,8 @@ def test_shows_four_tables_and_exits_0():
     done = subprocess.run([COMMAND, "demo"], capture_output=True, text=True, check=False, timeout=170)
     assert done.returncode == 0
     told = done.stderr.splitlines()
-    assert [line.split("] ")[0] for line in told] == [f"[{n}/9" for n in range(1, 10)]
-    assert told[0] == "[1/9] starting logs-agent over stdio: everything it has"
+    assert [line.split("] ")[0] for line in told] == [f"[{n}/7" for n in range(1, 8)]
+    assert told[0] == "[1/7] starting logs-agent over HTTP: everything it has"
     for sentence in (
         "Four channels",
         "find_slow_requests",
@@ -122,9 +122,9 @@ def test_of_capabilities_shows_one_that_comes_on_and_one_that_gives_way():
     assert done.returncode == 0, done.stderr
     greets, bills, meets, calls, ships, bare, brings = table_rows(done.stdout)
     assert greets[2:5] == ["nothing", "", "1"]
-    assert bills[2:5] == ["billing comes on", "billing", "4"]
-    assert meets[2:5] == ["calendar comes on", "billing, calendar", "6"]
-    assert calls[3:5] == ["calendar, billing", "6"]
-    assert ships[2:5] == ["shipping comes on, calendar gives way", "billing, shipping", "7"]
+    assert bills[2:5] == ["billing comes on", "billing", "7"]
+    assert meets[2:5] == ["calendar comes on", "billing, calendar", "13"]
+    assert calls[3:5] == ["calendar, billing", "13"]
+    assert ships[2:5] == ["shipping comes on, calendar gives way", "billing, shipping", "13"]
     assert bare[1:3] == ["", "1"]
-    assert brings[:3] == ["x-mcp-capabilities: billing,shipping", "billing, shipping", "7"]
+    assert brings[:3] == ["x-mcp-capabilities: billing,shipping", "billing, shipping", "13"]

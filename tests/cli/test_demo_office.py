@@ -1,4 +1,4 @@
-"""The server of the demo of tool search: what its tables promise of it."""
+"""The server of two demos: what its tables promise of it."""
 
 from __future__ import annotations
 

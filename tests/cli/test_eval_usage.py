@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from agent_utilities.cli.app import main
-from agent_utilities.cli.evaluation.learned import Session, taught_by, taught_without
+from agent_utilities.cli.evaluation.data import Session
+from agent_utilities.cli.evaluation.run import taught_by, taught_without
 from agent_utilities.usage import database
 
 WORDS = ("apple", "pear", "plum", "fig", "kiwi", "lime", "nut", "oat", "pea", "rye", "yam", "leek")

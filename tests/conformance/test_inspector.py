@@ -76,55 +76,41 @@ def inspector(tmp_path_factory: pytest.TempPathFactory) -> Inspector:
     return Inspector(node.inspector(), tmp_path_factory.mktemp("inspector"))
 
 
-@pytest.mark.parametrize("era", ["legacy", "modern"])
-class TestListingOverHttp:
+in_both_eras = pytest.mark.parametrize("era", ["legacy", "modern"])
+MODERN = ("--protocol-era", "modern")
+"""Where the era decides nothing that is not looked at in both elsewhere."""
+
+
+class TestListing:
+    @in_both_eras
     def test_without_a_selection_every_tool_is_listed(self, inspector: Inspector, url: str, era: str) -> None:
         assert inspector.tools(url, "--protocol-era", era) == ALL
 
+    @in_both_eras
     def test_a_header_leaves_only_what_it_names(self, inspector: Inspector, url: str, era: str) -> None:
         header = "x-mcp-enabled-tools: delete_note,read_note"
         assert inspector.tools(url, "--protocol-era", era, "--header", header) == ["read_note", "delete_note"]
 
-    def test_a_query_leaves_only_what_it_names(self, inspector: Inspector, url: str, era: str) -> None:
-        assert inspector.tools(f"{url}?tools=write_note,list_notes", "--protocol-era", era) == [
-            "list_notes",
-            "write_note",
-        ]
+    def test_a_query_leaves_only_what_it_names(self, inspector: Inspector, url: str) -> None:
+        assert inspector.tools(f"{url}?tools=write_note,list_notes", *MODERN) == ["list_notes", "write_note"]
 
-    def test_a_header_replaces_the_query_and_its_deny_adds_up(self, inspector: Inspector, url: str, era: str) -> None:
-        asked = f"{url}?tools=write_note&disabled_tools=list_notes"
-        header = "x-mcp-enabled-tags: read"
-        assert inspector.tools(asked, "--protocol-era", era, "--header", header) == []
-        header = "x-mcp-enabled-tools: read_note,list_notes"
-        assert inspector.tools(asked, "--protocol-era", era, "--header", header) == ["read_note"]
+    @in_both_eras
+    def test_over_stdio_the_servers_own_flag_leaves_only_what_it_names(self, inspector: Inspector, era: str) -> None:
+        selected = ("--tools", "delete_note,read_note")
+        assert inspector.tools("--protocol-era", era, *_SERVER, *selected) == ["read_note", "delete_note"]
 
 
-@pytest.mark.parametrize("era", ["legacy", "modern"])
-class TestListingOverStdio:
-    def test_without_a_selection_every_tool_is_listed(self, inspector: Inspector, era: str) -> None:
-        assert inspector.tools("--protocol-era", era, *_SERVER) == ALL
-
-    def test_the_servers_own_flag_leaves_only_what_it_names(self, inspector: Inspector, era: str) -> None:
-        assert inspector.tools("--protocol-era", era, *_SERVER, "--tools", "delete_note,read_note") == [
-            "read_note",
-            "delete_note",
-        ]
-
-
-@pytest.mark.parametrize("era", ["legacy", "modern"])
-class TestCallingOverHttp:
+class TestCalling:
     DENY = ("--header", "x-mcp-disabled-tools: delete_note")
 
-    def test_a_permitted_tool_answers(self, inspector: Inspector, url: str, era: str) -> None:
-        answer = inspector.call("read_note", url, "--protocol-era", era, *self.DENY)
-        assert answer["result"]["content"] == [{"type": "text", "text": "the note today"}]
-
+    @in_both_eras
     def test_a_denied_tool_reads_as_one_that_never_existed(self, inspector: Inspector, url: str, era: str) -> None:
         denied = inspector.call("delete_note", url, "--protocol-era", era, *self.DENY)
         unknown = inspector.call("no_such_tool", url, "--protocol-era", era, *self.DENY)
         assert denied["error"]["code"] == "tool_not_found"
         assert json.dumps(denied).replace("delete_note", "no_such_tool") == json.dumps(unknown)
 
+    @in_both_eras
     def test_the_same_tool_answers_a_caller_who_does_not_deny_it(
         self, inspector: Inspector, url: str, era: str
     ) -> None:
@@ -132,41 +118,34 @@ class TestCallingOverHttp:
         assert answer["result"]["content"] == [{"type": "text", "text": "deleted today"}]
 
 
-@pytest.mark.parametrize("era", ["legacy", "modern"])
 class TestWhereToolsAreDeferred:
     """Each of the Inspector's calls is a session, or a request, of its own."""
 
     ON = ("--header", "x-mcp-tool-search: on")
     ENTRY = ("tool_search", "call_tool")
 
-    def test_the_entry_tools_alone_are_listed(self, inspector: Inspector, url: str, era: str) -> None:
-        assert inspector.tools(url, "--protocol-era", era, *self.ON) == [*self.ENTRY]
-
-    def test_over_stdio_they_are_listed_where_the_operator_says_so(self, inspector: Inspector, era: str) -> None:
+    def test_over_stdio_the_entry_tools_and_pins_are_listed_where_the_operator_says_so(
+        self, inspector: Inspector
+    ) -> None:
         arguments = ("--tool-search", "on", "--pin", "list_notes")
-        assert inspector.tools("--protocol-era", era, *_SERVER, *arguments) == [*self.ENTRY, "list_notes"]
+        assert inspector.tools(*MODERN, *_SERVER, *arguments) == [*self.ENTRY, "list_notes"]
 
-    def test_a_search_finds_a_tool_with_its_schema(self, inspector: Inspector, url: str, era: str) -> None:
-        found = json.loads(self._call(inspector, url, era, "tool_search", "query=delete a note")["content"][0]["text"])
-        assert found["tools"][0]["name"] == "delete_note"
-        assert found["tools"][0]["inputSchema"]["required"] == ["name"]
-
+    @in_both_eras
     def test_call_tool_answers_as_the_tool_does(self, inspector: Inspector, url: str, era: str) -> None:
         given = ("name=read_note", 'arguments={"name": "today"}')
         assert self._call(inspector, url, era, "call_tool", *given)["content"] == [
             {"type": "text", "text": "the note today"}
         ]
 
-    def test_an_active_tool_answers_to_its_name(self, inspector: Inspector, url: str, era: str) -> None:
-        """It calls nothing by its name that it is not listed."""
-        brought = ("--header", "x-mcp-active: read_note")
-        answer = inspector.call("read_note", url, "--protocol-era", era, *self.ON, *brought)
-        assert answer["result"]["content"] == [{"type": "text", "text": "the note today"}]
-
-    def test_what_a_search_told_brings_the_tool_into_the_list(self, inspector: Inspector, url: str, era: str) -> None:
-        told = self._call(inspector, url, era, "tool_search", "query=select:read_note")
+    @in_both_eras
+    def test_what_a_search_told_brings_the_tool_it_found_into_the_list(
+        self, inspector: Inspector, url: str, era: str
+    ) -> None:
+        told = self._call(inspector, url, era, "tool_search", "query=select:delete_note")
+        found = json.loads(told["content"][0]["text"])["tools"]
+        assert (found[0]["name"], found[0]["inputSchema"]["required"]) == ("delete_note", ["name"])
         brought = ("--header", f"x-mcp-active: {told['structuredContent']['active']}")
-        assert inspector.tools(url, "--protocol-era", era, *self.ON, *brought) == [*self.ENTRY, "read_note"]
+        assert inspector.tools(url, "--protocol-era", era, *self.ON, *brought) == [*self.ENTRY, "delete_note"]
 
     def _call(self, inspector: Inspector, url: str, era: str, tool: str, *arguments: str) -> dict[str, Any]:
         given = [part for argument in arguments for part in ("--tool-arg", argument)]

@@ -6,22 +6,21 @@ import json
 import os
 import re
 import shlex
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
-from agent_utilities.capabilities.model import Gate, Route
+from agent_utilities.capabilities.gate import Gate, Route
 from agent_utilities.capabilities.tap import starter_tap
+from agent_utilities.cli.app import main
 from agent_utilities.features.capabilities.caller import CallerCapabilities
 from agent_utilities.settings import Settings, variable
+from tests.command_line import run_command
 from tests.docs.tables import ROOT
 
 PAGE = ROOT / "docs/capabilities.md"
 TEXT = PAGE.read_text(encoding="utf-8")
-BIN = Path(sys.executable).parent
 COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL) for line in block.splitlines()]
 ROWS = re.findall(r"^\| `([\w-]+)` \| `([\w@/-]+)` \| (\d+) \| (.*) \|$", TEXT, re.MULTILINE)
 """Of the table of the starter tap: name, package, tools, and what it works on."""
@@ -78,12 +77,13 @@ def test_its_table_of_options_is_that_of_the_code() -> None:
 
 @pytest.mark.outside
 @pytest.mark.parametrize("line", [line for line in COMMANDS if " demo " not in line])
-def test_each_command_is_taken(line: str, tmp_path: Path) -> None:
+def test_each_command_is_taken(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / ".mcp.json").write_text('{"mcpServers": {}}', encoding="utf-8")
-    program, *arguments = shlex.split(line, comments=True)
-    listing = ["--list"] if arguments[0] == "gateway" else []
+    arguments = shlex.split(line, comments=True)
+    listing = ["--list"] if arguments[1] == "gateway" else []
     environ = {**os.environ, "MCP_GRAPH": "off", "MCP_GATEWAY_FOLDER": str(tmp_path / "gateway")}
-    done = subprocess.run(
-        [BIN / program, *arguments, *listing], cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
-    )
+    done = run_command(main, [*arguments, *listing], environ, capfd)
     assert done.returncode == 0, done.stderr

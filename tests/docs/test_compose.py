@@ -26,9 +26,13 @@ GATEWAY = SERVERS["gateway"]
 CONFIG = json.loads((ROOT / "compose.mcp.json").read_text(encoding="utf-8"))["mcpServers"]
 
 
-@pytest.mark.parametrize("service", AGENTS)
-def test_an_agents_command_line_is_taken(service):
-    command, *arguments = AGENTS[service]["command"]
+COMMANDS = {tuple(each["command"]): None for each in AGENTS.values()}
+"""The command lines of the agents, those of replicas once."""
+
+
+@pytest.mark.parametrize("line", COMMANDS, ids=lambda line: line[0])
+def test_an_agents_command_line_is_taken(line):
+    command, *arguments = line
     done = subprocess.run(
         [Path(sys.executable).parent / command, *arguments, "--list", "--json"], capture_output=True, check=False
     )

@@ -12,6 +12,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +22,9 @@ import pytest
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 
+from agent_utilities.cli.app import main
 from git_agent.status import git_status
+from tests.command_line import run_command
 from tests.docs.tables import PAGES, README, with_tables
 
 ROOT = README.parent
@@ -61,7 +64,7 @@ def serving(name: str, folder: Path) -> Iterator[None]:
                     if httpx2.get(f"http://127.0.0.1:{port}/ready").status_code == 200:
                         break
                 except httpx2.TransportError:
-                    continue
+                    time.sleep(0.1)  # for the server to start in
             assert process.poll() is None, (folder / "stderr").read_text()
             yield
         finally:
@@ -160,8 +163,11 @@ def test_the_first_snippet_has_the_real_tools_arguments() -> None:
 
 
 @pytest.mark.parametrize("line", re.findall(r"^agent-utilities connect .*$", CLIENTS, re.MULTILINE))
-def test_each_line_that_connects_a_client_works(line: str, tmp_path: Path) -> None:
-    program, *arguments = shlex.split(line, comments=True)
-    env = environment(HOME=str(tmp_path), XDG_CONFIG_HOME=str(tmp_path))
-    subprocess.run([BIN / program, *arguments], env=env, cwd=tmp_path, capture_output=True, check=True)
+def test_each_line_that_connects_a_client_works(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    arguments = shlex.split(line, comments=True)
+    done = run_command(main, arguments, environment(HOME=str(tmp_path), XDG_CONFIG_HOME=str(tmp_path)), capfd)
+    assert done.returncode == 0, done.stderr
     assert ("--write" in arguments) == any(tmp_path.rglob("*mcp.json"))

@@ -15,10 +15,12 @@ import pytest
 from fastmcp import Client
 
 from agent_utilities import create_mcp_server, selection_meta
-from agent_utilities.activation.active import AUTO_OVER, Deferral
+from agent_utilities.activation.deferral import AUTO_OVER, Deferral
+from agent_utilities.cli.app import main
 from agent_utilities.cli.demo_office import office_server
 from agent_utilities.features.tool_search.events import EventName
 from agent_utilities.mcp.metrics import Metrics
+from tests.command_line import run_command
 from tests.docs.tables import TOOL_SEARCH
 
 TEXT = TOOL_SEARCH.read_text(encoding="utf-8")
@@ -35,15 +37,21 @@ def example(name: str) -> str:
 
 @pytest.mark.outside
 @pytest.mark.parametrize("line", [line for line in COMMANDS if " demo " not in line])
-def test_each_command_is_taken(line: str, tmp_path: Path) -> None:
+def test_each_command_is_taken(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {}}), encoding="utf-8")
-    program, *arguments = shlex.split(line, comments=True)
+    arguments = shlex.split(line, comments=True)
     listing = [] if "--list" in arguments else ["--list"]
     environ = {**os.environ, "MCP_GRAPH": "off", "MCP_GATEWAY_FOLDER": str(tmp_path / "gateway")}
-    done = subprocess.run(
-        [BIN / program, *arguments, *listing], cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    command = [*arguments, *listing]
+    if command[0] == "agent-utilities":
+        done = run_command(main, command, environ, capfd)
+        assert done.returncode == 0, done.stderr
+        return
+    # An agent's server is one for the whole process, and would stay as its command line says.
+    subprocess.run([BIN / command[0], *command[1:]], env=environ, capture_output=True, check=True)
 
 
 @pytest.mark.anyio
@@ -93,7 +101,7 @@ def test_it_tells_of_every_event_and_no_other() -> None:
 def test_its_metrics_are_those_of_the_code() -> None:
     named = set(re.findall(r"`(mcp_tool_search_\w+)", TEXT))
     server = create_mcp_server("told")
-    served = Metrics(server.operator_bounds, server.features).text(tells_denied=False).decode()
+    served = Metrics(server).text(tells_denied=False).decode()
     assert {name for name in named if f"\n{name}" in served} == named
     assert len(named) == 4
 

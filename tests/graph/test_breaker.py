@@ -10,6 +10,7 @@ from agent_utilities.graph.embedded import EmbeddedGraph
 from agent_utilities.selection.model import Resolution
 from tests.graph.records import record
 from tests.graph.wrapped import Held, Live, patient, running
+from tests.resolutions import answer_of
 
 pytestmark = pytest.mark.anyio
 
@@ -27,10 +28,8 @@ async def test_opens_after_three_failures_and_half_opens_for_one(tmp_path: Path)
         for number in range(10):
             assert await orchestrator.resolve(f"closed {number}") == FAILED
         assert graph.n_reads - before == 3
-        assert await orchestrator.resolve("dns") == Resolution.of_names("fresh", ("dns_read",)), (
-            "the cache still answers"
-        )
-        assert orchestrator.refresher.health()["cause"] == "failed"
+        assert await orchestrator.resolve("dns") == answer_of("fresh", ("dns_read",)), "the cache still answers"
+        assert orchestrator.keeper.health()["cause"] == "failed"
 
         seconds[0] += 5.1
         for number in range(10):
@@ -40,9 +39,9 @@ async def test_opens_after_three_failures_and_half_opens_for_one(tmp_path: Path)
         await real.open()
         assert await orchestrator.resolve("still closed") == FAILED
         seconds[0] += 5.1
-        assert await orchestrator.resolve("dns_") == Resolution.of_names("fresh", ("dns_read",))
+        assert await orchestrator.resolve("dns_") == answer_of("fresh", ("dns_read",))
         assert await orchestrator.resolve("again") == Resolution("no_match")
-        assert "cause" not in orchestrator.refresher.health()
+        assert "cause" not in orchestrator.keeper.health()
 
 
 async def test_one_warning_when_it_fails_and_one_line_when_it_answers(

@@ -11,9 +11,9 @@ import pytest
 from agent_utilities.graph.embedded import EmbeddedGraph
 from agent_utilities.graph.sync import server_state
 from agent_utilities.resolution.answer import Limits
-from agent_utilities.selection.model import Resolution
 from tests.graph.records import record
 from tests.graph.wrapped import Live, patient, running, until
+from tests.resolutions import answer_of
 
 pytestmark = pytest.mark.anyio
 
@@ -79,9 +79,9 @@ class TestAge:
         live.hold()
         orchestrator = patient(EmbeddedGraph(path), live, now=now)
         async with running(orchestrator, wait=False):
-            await until(lambda: orchestrator.reader.cause is None, "opened")
-            assert await orchestrator.resolve("dns") == Resolution.of_names("fresh", ANSWER)
-            assert orchestrator.refresher.health()["age_s"] == round(23.9 * HOUR_S)
+            await until(lambda: orchestrator.keeper.cause is None, "opened")
+            assert await orchestrator.resolve("dns") == answer_of("fresh", ANSWER)
+            assert orchestrator.keeper.health()["age_s"] == round(23.9 * HOUR_S)
             live.release()
 
 
@@ -94,14 +94,14 @@ class TestStale:
             now.seconds += step_s
             live.hold()
             for _ in range(20):
-                assert await orchestrator.resolve("dns") == Resolution.of_names("stale", ANSWER)
+                assert await orchestrator.resolve("dns") == answer_of("stale", ANSWER)
             await live.reached.wait()
-            assert orchestrator.refresher.n_refreshes == 2
+            assert orchestrator.keeper.n_refreshes == 2
             live.release()
-            await until(lambda: orchestrator.refresher.is_idle, "refreshed")
-            assert await orchestrator.resolve("dns") == Resolution.of_names("fresh", ANSWER)
-            assert orchestrator.refresher.n_refreshes == 2
-            assert orchestrator.refresher.health()["age_s"] == 0
+            await until(lambda: orchestrator.keeper.is_idle, "refreshed")
+            assert await orchestrator.resolve("dns") == answer_of("fresh", ANSWER)
+            assert orchestrator.keeper.n_refreshes == 2
+            assert orchestrator.keeper.health()["age_s"] == 0
 
     async def test_a_refresh_that_fails_is_tried_again_after_a_pause(
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -117,9 +117,9 @@ class TestStale:
                 await orchestrator.resolve("dns")
                 await until(lambda: caplog.records, "refresh failed")
                 for _ in range(5):
-                    assert await orchestrator.resolve("dns") == Resolution.of_names("stale", ANSWER)
-                assert orchestrator.refresher.n_refreshes == 2
+                    assert await orchestrator.resolve("dns") == answer_of("stale", ANSWER)
+                assert orchestrator.keeper.n_refreshes == 2
                 await graph.open()
-                await until(lambda: orchestrator.refresher.is_idle, "refreshed without being asked")
-                assert await orchestrator.resolve("dns") == Resolution.of_names("fresh", ANSWER)
+                await until(lambda: orchestrator.keeper.is_idle, "refreshed without being asked")
+                assert await orchestrator.resolve("dns") == answer_of("fresh", ANSWER)
         assert len(caplog.records) == 1

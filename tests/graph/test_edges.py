@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar, cast
 
 import pytest
@@ -15,7 +14,7 @@ from hypothesis import strategies as st
 from agent_utilities.graph import cypher
 from agent_utilities.graph.base import GraphError, ToolGraph, UpstreamRecord, tool_record
 from agent_utilities.graph.embedded import EmbeddedGraph
-from agent_utilities.graph.matching import Neighbour, match_literally, match_with_neighbours
+from agent_utilities.graph.matching import Neighbour, match_literally
 from agent_utilities.graph.sync import EdgeKind, ToolEdge, forget, sync, sync_edges
 from agent_utilities.resolution.answer import Trail
 from tests.graph.conftest import NEO4J_AT_NIGHT, Measured, NewGraph
@@ -57,7 +56,7 @@ def followed(of: str, name: str, n: int, scope: str = "") -> ToolEdge:
 
 
 async def neighbours(graph: ToolGraph, near: Sequence[str], scope: str = "", server: str = "s") -> list[Neighbour]:
-    return sorted((await match_with_neighbours(graph, server, "nonesuch", near, scope)).neighbours)
+    return sorted((await match_literally(graph, server, "nonesuch", near, scope)).neighbours)
 
 
 def should_be(edges: Collection[ToolEdge], held: Collection[str], near: Collection[str], scope: str) -> list[Neighbour]:
@@ -77,7 +76,7 @@ class TestSync:
     async def test_edges_are_read_back_with_a_match(self, graph: ToolGraph) -> None:
         await sync(graph, "s", TOOLS, 1)
         assert (await sync_edges(graph, "s", EDGES)).was_written
-        matches = await match_with_neighbours(graph, "s", "log", ("log", "push"))
+        matches = await match_literally(graph, "s", "log", ("log", "push"))
         assert matches.literal == ("log",)
         assert sorted(matches.neighbours) == [("log", "blame", "used_with", 2), ("log", "diff", "followed_by", 3)]
 
@@ -239,19 +238,10 @@ class TestHostile:
 
 
 class TestStatement:
-    @pytest.mark.parametrize("backend", ["embedded"], indirect=True)  # our own logic alone
-    async def test_near_to_nothing_it_is_that_of_the_match(self, graph: ToolGraph) -> None:
-        await sync(graph, "s", TOOLS, 1)
-        watched = Held(graph)
-        one, other = await match_with_neighbours(watched, "s", "git", ()), await match_literally(watched, "s", "git")
-        assert sorted(one.literal) == sorted(other.literal) == ["blame", "diff", "log", "push"]  # in no order
-        assert replace(one, literal=()) == replace(other, literal=())
-        assert watched.asked[0] == watched.asked[1]
-
     async def test_match_and_neighbours_are_one(self, graph: ToolGraph) -> None:
         await sync(graph, "s", TOOLS, 1)
         watched = Held(graph)
-        matches = await match_with_neighbours(watched, "s", "git", ("log",))
+        matches = await match_literally(watched, "s", "git", ("log",))
         assert sorted(matches.literal) == ["blame", "diff", "log", "push"]
         assert watched.n_reads == 1
 
@@ -326,7 +316,7 @@ class TestMany:
         await sync(graph, "s", numbered(10_001), 1)
         edges = [followed("tool_0", f"tool_{i}", i) for i in range(1, 10_001)]
         await sync_edges(graph, "s", edges)
-        matches = await match_with_neighbours(graph, "s", "nonesuch", ["tool_0"])
+        matches = await match_literally(graph, "s", "nonesuch", ["tool_0"])
         assert sum(n for _, _, _, n in matches.neighbours) == 50_005_000
 
     async def test_they_come_in_parts_so_that_no_row_holds_the_loop(self, graph: ToolGraph) -> None:
@@ -365,7 +355,7 @@ async def test_however_many_edges_are_read_the_loop_turns_meanwhile() -> None:
     graph = cast(ToolGraph, Canned())
     turns = []
     for _ in range(5):
-        reading = asyncio.create_task(match_with_neighbours(graph, "s", "x", ["a"]))
+        reading = asyncio.create_task(match_literally(graph, "s", "x", ["a"]))
         turns.append(await longest_turn_s(reading) / pace())
         assert (await reading).n_neighbours == 960_000
         if min(turns) < LONGEST:
@@ -386,7 +376,7 @@ class TestCost:
         for _ in range(30):
             for with_neighbours in took_s:
                 started = time.perf_counter()
-                matches = await match_with_neighbours(graph, "s", "thing number 12", near if with_neighbours else ())
+                matches = await match_literally(graph, "s", "thing number 12", near if with_neighbours else ())
                 took_s[with_neighbours].append(time.perf_counter() - started)
                 assert len(matches.literal) == 11
         assert len(await neighbours(graph, near)) == len(should_be(edges, {edge.of for edge in edges}, near, "")) > 40
@@ -414,7 +404,7 @@ async def test_an_answer_tells_the_neighbours_of_the_last_call(new_graph: NewGra
 
     orchestrator = patient(new_graph(), Live(TOOLS), edges=learned)
     async with running(orchestrator):
-        await until(lambda: orchestrator.refresher.is_idle, "filled, with edges")
+        await until(lambda: orchestrator.keeper.is_idle, "filled, with edges")
         answer = await orchestrator.resolve("git", trail=Trail(near=("log",)))
         assert (answer.status, [name for name, _ in answer.neighbours]) == ("fresh", ["diff", "blame"])
         assert len(answer.names) == 4

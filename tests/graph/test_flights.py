@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -38,33 +37,6 @@ class Fixed:
         return (lambda literal: combined_answer(question, literal, tools, len(tools))) if self.works else None
 
 
-class Cut(Held):
-    """A graph that answers no query, and whose driver fails once a statement was cut short."""
-
-    is_cut = False
-
-    async def read(self, statement: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
-        if self.is_cut and statement.startswith("RETURN 1"):
-            raise ValueError("out of step")
-        return await super().read(statement, parameters)
-
-
-async def test_a_driver_that_fails_while_it_is_probed_leaves_the_orchestrator_running(
-    tmp_path: Path,
-) -> None:
-    graph = Cut(EmbeddedGraph(tmp_path / "g.lbdb"))
-    orchestrator = patient(graph, Live(TOOLS), limits=Limits(statement_s=0.05))
-    async with running(orchestrator) as task:
-        graph.hold(reads=True)
-        graph.is_cut = True
-        assert await orchestrator.resolve("dns") == Resolution("unavailable", cause="too slow")
-        assert orchestrator.refresher.health()["cause"] == "too slow"
-        graph.release()
-        graph.is_cut = False
-        assert await orchestrator.resolve("dns") == Resolution.of_names("fresh", ("dns_read",))
-        assert not task.done()
-
-
 async def test_nothing_found_in_a_graph_that_then_hangs_is_asked_again(
     tmp_path: Path,
 ) -> None:
@@ -74,11 +46,11 @@ async def test_nothing_found_in_a_graph_that_then_hangs_is_asked_again(
         assert await orchestrator.resolve("nonesuch", limit=1) == Resolution("no_match")
         graph.hold(reads=True)
         assert await orchestrator.resolve("nonesuch", limit=2) == Resolution("no_match", cause="graph too slow")
-        await until(lambda: orchestrator.reader.cause is not None, "the flight is over")
-        assert orchestrator.refresher.health()["cause"] == "too slow"
+        await until(lambda: orchestrator.keeper.cause is not None, "the flight is over")
+        assert orchestrator.keeper.health()["cause"] == "too slow"
         graph.release()
         assert await orchestrator.resolve("nonesuch", limit=2) == Resolution("no_match")
-        assert "cause" not in orchestrator.refresher.health()
+        assert "cause" not in orchestrator.keeper.health()
 
 
 async def test_what_a_ranker_could_not_rank_says_so_and_is_ranked_the_next_time(tmp_path: Path) -> None:
@@ -113,28 +85,12 @@ async def test_what_was_read_while_tools_changed_is_not_taken_for_what_they_were
         graph.reached.clear()
         graph.told.clear()
         live.tools = both[:1]
-        orchestrator.refresher.tools_changed()
+        orchestrator.keeper.tools_changed()
         await graph.reached.wait()
         await orchestrator.resolve("read")
         graph.told.set()
-        await until(lambda: orchestrator.refresher.is_idle, "refreshed")
+        await until(lambda: orchestrator.keeper.is_idle, "refreshed")
         live.tools = both
-        orchestrator.refresher.tools_changed()
-        await until(lambda: orchestrator.refresher.is_idle, "refreshed again")
+        orchestrator.keeper.tools_changed()
+        await until(lambda: orchestrator.keeper.is_idle, "refreshed again")
         assert (await orchestrator.resolve("read")).names == ("dns_read", "git_read")
-
-
-async def test_a_query_from_before_a_halt_is_no_failure_of_a_graph_that_answers_again(
-    tmp_path: Path,
-) -> None:
-    graph = Held(EmbeddedGraph(tmp_path / "g.lbdb"))
-    orchestrator = patient(graph, Live(TOOLS), limits=Limits(statement_s=0.2, probe_s=0.05))
-    async with running(orchestrator):
-        graph.hold(reads=True)
-        late = asyncio.create_task(orchestrator.resolve("zone"))
-        await graph.reached.wait()
-        graph.hold()
-        assert (await orchestrator.resolve("history")).status == "fresh"
-        graph.hold(reads=True)
-        assert (await late).cause == "too slow"
-        assert "cause" not in orchestrator.refresher.health()

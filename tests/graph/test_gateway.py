@@ -233,8 +233,8 @@ class TestOrchestrator:
         async with running(orchestrator):
             assert (await orchestrator.resolve("changed")).status == "no_match"
             live.tools = TOOLS
-            orchestrator.refresher.tools_changed()
-            await until(lambda: orchestrator.refresher.n_refreshes > 1 and orchestrator.refresher.is_idle, "refreshed")
+            orchestrator.keeper.tools_changed()
+            await until(lambda: orchestrator.keeper.n_refreshes > 1 and orchestrator.keeper.is_idle, "refreshed")
             assert set((await orchestrator.resolve("changed")).names) == {"git_status", "git_commit"}
 
     async def test_that_finds_an_upstream_missing_in_the_graph_brings_it_in_again(self, graph: ToolGraph) -> None:
@@ -243,5 +243,5 @@ class TestOrchestrator:
             await forget(graph, "gw/git")
             answer = await orchestrator.resolve("changed")
             assert (answer.status, answer.cause) == ("unavailable", "being filled")
-            await until(lambda: orchestrator.refresher.n_refreshes > 1 and orchestrator.refresher.is_idle, "refreshed")
+            await until(lambda: orchestrator.keeper.n_refreshes > 1 and orchestrator.keeper.is_idle, "refreshed")
             assert set((await orchestrator.resolve("has changed")).names) == {"git_status", "git_commit"}

@@ -21,6 +21,7 @@ from tests.graph.agents import PATIENT, PERMITTED, Agent, serving
 from tests.graph.conftest import NewGraph
 from tests.graph.records import examples, expected, held, record, texts
 from tests.graph.wrapped import Live, patient, running
+from tests.resolutions import answer_of
 
 pytestmark = pytest.mark.anyio
 
@@ -108,14 +109,14 @@ class TestResolve:
         async with running(orchestrator):
             for query in ("a\0b", "\0", "dns\0"):
                 assert (await orchestrator.resolve(query)).status in ("no_match", "fresh"), query
-            assert await orchestrator.resolve("dns") == Resolution.of_names("fresh", ("dns_read",))
+            assert await orchestrator.resolve("dns") == answer_of("fresh", ("dns_read",))
 
     async def test_unpaired_surrogates_do_not_open_the_breaker(self, graph: ToolGraph) -> None:
         orchestrator = patient(graph, Live(TOOLS))
         async with running(orchestrator):
             for query in ("\ud800", "a\udfff", "\udc80\ud800", "dns \ud83d"):
                 assert (await orchestrator.resolve(query)).status in ("no_match", "fresh")
-            assert await orchestrator.resolve("dns") == Resolution.of_names("fresh", ("dns_read",))
+            assert await orchestrator.resolve("dns") == answer_of("fresh", ("dns_read",))
 
     def test_any_text_is_answered_right(self, new_graph: NewGraph) -> None:
         with asyncio.Runner() as runner:

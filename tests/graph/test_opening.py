@@ -116,7 +116,7 @@ async def test_a_server_stopped_while_it_opens_its_graph_and_started_again_keeps
             assert orchestrator is not None
             await orchestrator.resolve("thing")
             if wait:
-                await until(lambda: orchestrator.refresher.health()["status"] == "ready", "filled")
+                await until(lambda: orchestrator.keeper.health()["status"] == "ready", "filled")
                 assert isinstance(orchestrator.graph, EmbeddedGraph)
                 assert orchestrator.graph.path is not None
             else:

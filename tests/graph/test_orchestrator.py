@@ -19,6 +19,7 @@ from agent_utilities.testing import FailingGraph
 from tests.graph.conftest import NewGraph
 from tests.graph.records import held, n_held, numbered, record
 from tests.graph.wrapped import Held, Live, patient, running, until
+from tests.resolutions import answer_of
 
 pytestmark = pytest.mark.anyio
 
@@ -48,10 +49,10 @@ class TestStatus:
             await graph.reached.wait()
             # The graph is held until further down: whoever waited for it would wait for ever.
             assert await orchestrator.resolve("dns") == Resolution("unavailable", cause="being filled")
-            assert orchestrator.refresher.health()["status"] == "filling"
+            assert orchestrator.keeper.health()["status"] == "filling"
             graph.release()
-            await until(lambda: orchestrator.refresher.health()["status"] == "ready", "filled")
-            assert await orchestrator.resolve("dns") == Resolution.of_names("fresh", ("dns_read",))
+            await until(lambda: orchestrator.keeper.health()["status"] == "ready", "filled")
+            assert await orchestrator.resolve("dns") == answer_of("fresh", ("dns_read",))
 
     async def test_a_query_opens_a_graph_that_waits_for_the_server_to_settle(self, new_graph: NewGraph) -> None:
         graph = Held(new_graph())
@@ -60,17 +61,17 @@ class TestStatus:
             await asyncio.sleep(0)
             assert graph.n_reads == 0
             assert await orchestrator.resolve("dns") == Resolution("unavailable", cause="being filled")
-            await until(lambda: orchestrator.refresher.health()["status"] == "ready", "filled")
+            await until(lambda: orchestrator.keeper.health()["status"] == "ready", "filled")
 
     async def test_a_settled_server_opens_its_graph_without_a_query(self, new_graph: NewGraph) -> None:
         orchestrator = patient(new_graph(), Live(TOOLS), limits=Limits(settle_s=0.01))
         async with running(orchestrator, wait=False):
-            await until(lambda: orchestrator.refresher.health()["status"] == "ready", "filled")
+            await until(lambda: orchestrator.keeper.health()["status"] == "ready", "filled")
 
     async def test_answered_is_fresh_and_nothing_found_is_no_match(self, new_graph: NewGraph) -> None:
         orchestrator = patient(new_graph(), Live(TOOLS))
         async with running(orchestrator):
-            assert await orchestrator.resolve("TAGGED") == Resolution.of_names("fresh", ("git_read",))
+            assert await orchestrator.resolve("TAGGED") == answer_of("fresh", ("git_read",))
             assert await orchestrator.resolve("nonesuch") == Resolution("no_match")
 
     async def test_what_the_graph_already_holds_answers_while_it_is_refreshed(self, new_graph: NewGraph) -> None:
@@ -82,8 +83,8 @@ class TestStatus:
         live.hold()
         orchestrator = patient(new_graph(), live)
         async with running(orchestrator, wait=False):
-            await until(lambda: orchestrator.reader.cause is None, "opened")
-            assert await orchestrator.resolve("dns") == Resolution.of_names("fresh", ("dns_read",))
+            await until(lambda: orchestrator.keeper.cause is None, "opened")
+            assert await orchestrator.resolve("dns") == answer_of("fresh", ("dns_read",))
             live.release()
 
 
@@ -100,7 +101,7 @@ class TestCache:
             asked[0].cancel()
             graph.release()
             answers = await asyncio.gather(*asked[1:])
-            assert set(answers) == {Resolution.of_names("fresh", ("dns_read",))}
+            assert set(answers) == {answer_of("fresh", ("dns_read",))}
             assert graph.n_reads - before == 1 == orchestrator.n_reads
 
     async def test_a_query_seen_before_is_not_asked_of_the_graph(self, new_graph: NewGraph) -> None:
@@ -123,7 +124,7 @@ class TestDeadline:
             assert await orchestrator.resolve("dns") == Resolution("unavailable", cause="too slow")
             assert time.perf_counter() - started > 0.045
             graph.release()
-            answer = Resolution.of_names("fresh", ("dns_read",))
+            answer = answer_of("fresh", ("dns_read",))
 
             async def answered() -> bool:
                 return await orchestrator.resolve("dns") == answer
@@ -137,37 +138,37 @@ class TestChange:
         live = Live(TOOLS)
         orchestrator = patient(new_graph(), live)
         async with running(orchestrator):
-            assert await orchestrator.resolve("dns") == Resolution.of_names("fresh", ("dns_read",))
+            assert await orchestrator.resolve("dns") == answer_of("fresh", ("dns_read",))
             live.tools = [record("dns_write", "dns"), *TOOLS[1:]]
-            orchestrator.refresher.tools_changed()
-            await until(lambda: orchestrator.refresher.n_refreshes == 2 and orchestrator.refresher.is_idle, "refreshed")
-            assert await orchestrator.resolve("dns") == Resolution.of_names("fresh", ("dns_write",))
+            orchestrator.keeper.tools_changed()
+            await until(lambda: orchestrator.keeper.n_refreshes == 2 and orchestrator.keeper.is_idle, "refreshed")
+            assert await orchestrator.resolve("dns") == answer_of("fresh", ("dns_write",))
 
     async def test_a_change_during_a_refresh_is_followed_by_another(self, new_graph: NewGraph) -> None:
         live, graph = Live(TOOLS), Held(new_graph())
         orchestrator = patient(graph, live)
         async with running(orchestrator):
             graph.hold(writes=True)
-            orchestrator.refresher.tools_changed()
+            orchestrator.keeper.tools_changed()
             await graph.reached.wait()
             live.tools = [record("late", "dns")]
             for _ in range(3):
-                orchestrator.refresher.tools_changed()
+                orchestrator.keeper.tools_changed()
             graph.release()
-            await until(lambda: orchestrator.refresher.n_refreshes == 3 and orchestrator.refresher.is_idle, "refreshed")
-            assert await orchestrator.resolve("dns") == Resolution.of_names("fresh", ("late",))
+            await until(lambda: orchestrator.keeper.n_refreshes == 3 and orchestrator.keeper.is_idle, "refreshed")
+            assert await orchestrator.resolve("dns") == answer_of("fresh", ("late",))
 
     async def test_changes_that_come_fast_wait_for_their_turn_together(self) -> None:
         orchestrator = patient(EmbeddedGraph(None), Live(TOOLS), limits=Limits(refresh_gap_s=3600))
         async with running(orchestrator):
-            await until(lambda: orchestrator.refresher.is_idle, "filled")
-            orchestrator.refresher.tools_changed()
-            refresher = orchestrator.refresher
+            await until(lambda: orchestrator.keeper.is_idle, "filled")
+            orchestrator.keeper.tools_changed()
+            refresher = orchestrator.keeper
             await until(lambda: refresher.n_refreshes == 2 and refresher.is_idle, "refreshed at once")
             for _ in range(3):
-                orchestrator.refresher.tools_changed()
+                orchestrator.keeper.tools_changed()
                 await asyncio.sleep(0)
-            assert (orchestrator.refresher.n_refreshes, orchestrator.refresher.is_idle) == (2, False)
+            assert (orchestrator.keeper.n_refreshes, orchestrator.keeper.is_idle) == (2, False)
 
     async def test_a_change_during_the_first_fill_is_followed_by_another(self, new_graph: NewGraph) -> None:
         live, graph = Live(TOOLS), Held(new_graph(), writes=True)
@@ -179,7 +180,7 @@ class TestChange:
         async with running(orchestrator, wait=False):
             await graph.reached.wait()
             live.tools = [*TOOLS, record("late")]
-            orchestrator.refresher.tools_changed()
+            orchestrator.keeper.tools_changed()
             graph.release()
             await until(late_is_there, "the late tool is there", seconds=2)
 
@@ -192,11 +193,11 @@ class TestChange:
         live.hold()
         orchestrator = patient(new_graph(), live)
         async with running(orchestrator, wait=False):
-            await until(lambda: orchestrator.reader.cause is None, "opened")
+            await until(lambda: orchestrator.keeper.cause is None, "opened")
             assert (await orchestrator.resolve("dns")).status == "stale"
             await asyncio.sleep(0)
             await asyncio.sleep(0)
-            assert orchestrator.refresher.n_refreshes == 1
+            assert orchestrator.keeper.n_refreshes == 1
             live.release()
 
     async def test_a_change_while_the_graph_is_down_reaches_it_later(self, tmp_path: Path) -> None:
@@ -209,8 +210,8 @@ class TestChange:
         async with running(orchestrator):
             await graph.close()
             live.tools = [*TOOLS, record("late", "dns")]
-            orchestrator.refresher.tools_changed()
-            await until(lambda: orchestrator.refresher.n_refreshes > 2, "failed, and tried again")
+            orchestrator.keeper.tools_changed()
+            await until(lambda: orchestrator.keeper.n_refreshes > 2, "failed, and tried again")
             await graph.open()
             await until(late_is_there, "the late tool is there", seconds=2)
 
@@ -233,7 +234,7 @@ class TestFill:
 
         orchestrator = patient(new_graph(), Flaky(TOOLS))
         async with running(orchestrator, wait=False) as task:
-            refresher = orchestrator.refresher
+            refresher = orchestrator.keeper
             await until(lambda: task.done() or refresher.health()["status"] == "ready", "filled", seconds=5)
             assert not task.done()
 
@@ -241,8 +242,8 @@ class TestFill:
         graph, live = FailingGraph("unreachable"), Live(TOOLS)
         orchestrator = patient(graph, live, limits=Limits(retry_s=(3600,)))
         async with running(orchestrator, wait=False):
-            await orchestrator.refresher.first_try_done.wait()
-            orchestrator.refresher.tools_changed()
+            await orchestrator.keeper.first_try_done.wait()
+            orchestrator.keeper.tools_changed()
             await until(lambda: live.n_calls == 2, "introspected", seconds=5)
 
     async def test_a_tool_set_of_any_size_is_held_whole(self, graph: ToolGraph) -> None:
@@ -310,7 +311,7 @@ class TestRanked:
             for _ in range(5):
                 answer = await orchestrator.resolve("what changed")
                 assert (answer.status, answer.names) == ("ranked", ("git_read",))
-                assert answer.cause == f"graph {orchestrator.reader.cause}"
+                assert answer.cause == f"graph {orchestrator.keeper.cause}"
             assert ranker.n_asked == 1
             ranker.works = False
             assert (await orchestrator.resolve("another")).status == "unavailable"
@@ -323,6 +324,6 @@ class TestRanked:
             answer = await orchestrator.resolve("what changed")
             assert (answer.status, answer.names, answer.cause) == ("ranked", ("git_read",), "graph being filled")
             graph.release()
-            await until(lambda: orchestrator.reader.cause is None, "filled")
+            await until(lambda: orchestrator.keeper.cause is None, "filled")
             answer = await orchestrator.resolve("what changed")
             assert (answer.status, answer.names, answer.cause) == ("fresh", ("git_read",), "")

@@ -65,8 +65,8 @@ async def test_with_reads_and_writes_under_way(new_graph: NewGraph) -> None:
         graph.hold(reads=True, writes=True)
         waiting = asyncio.create_task(orchestrator.resolve("a"))
         live.tools = [record("b")]
-        orchestrator.refresher.tools_changed()
-        await until(lambda: graph.n_writes == 1 and orchestrator.refresher.n_refreshes == 2, "under way")
+        orchestrator.keeper.tools_changed()
+        await until(lambda: graph.n_writes == 1 and orchestrator.keeper.n_refreshes == 2, "under way")
         started = time.perf_counter()
         task.cancel()
         await asyncio.wait([task])

@@ -84,7 +84,7 @@ class TestResolves:
             assert answers[0].status == "stale"
             # Callers come in turns, and the last may find the graph refreshed.
             assert {answer.status for answer in answers} <= {"stale", "fresh"}
-            await until(lambda: orchestrator.refresher.is_idle, "refreshed")
+            await until(lambda: orchestrator.keeper.is_idle, "refreshed")
             assert orchestrator.n_reads == N_QUERIES
             assert (await orchestrator.resolve(queries[0])).status == "fresh"
         return lag, orchestrator
@@ -98,7 +98,7 @@ class TestResolves:
     async def test_one_refresh(self, tmp_path: Path) -> None:
         graph = Held(EmbeddedGraph(tmp_path / "g.lbdb"))
         _, orchestrator = await self.stampede(graph, [f"tool_{i}" for i in range(N_QUERIES)])
-        assert orchestrator.refresher.n_refreshes == 2, "the first fill, and one"
+        assert orchestrator.keeper.n_refreshes == 2, "the first fill, and one"
 
     async def test_who_waited_while_it_was_refreshed_starts_no_other(self, new_graph: NewGraph) -> None:
         now, graph, live = [time.time()], Held(new_graph()), Live(numbered(3))
@@ -111,11 +111,11 @@ class TestResolves:
             await graph.reached.wait()
             graph.hold()
             await orchestrator.resolve("tool_1")
-            await until(lambda: orchestrator.refresher.is_idle, "refreshed")
+            await until(lambda: orchestrator.keeper.is_idle, "refreshed")
             graph.release()
             await waiting
-            await until(lambda: orchestrator.refresher.is_idle, "refreshed")
-            assert orchestrator.refresher.n_refreshes == 2, "the first fill, and one"
+            await until(lambda: orchestrator.keeper.is_idle, "refreshed")
+            assert orchestrator.keeper.n_refreshes == 2, "the first fill, and one"
 
     @NEO4J_AT_NIGHT
     async def test_queries_of_several_words_cost_no_more_than_two_reads(self, new_graph: NewGraph) -> None:
@@ -164,10 +164,10 @@ class TestLists:
         async with calling(server) as ask:
             orchestrator = query_of(server).resolver.orchestrator
             assert orchestrator is not None
-            await until(lambda: orchestrator.refresher.is_idle, "idle")
-            before = orchestrator.refresher.n_refreshes
+            await until(lambda: orchestrator.keeper.is_idle, "idle")
+            before = orchestrator.keeper.n_refreshes
             graph.asked.clear()
-            orchestrator.refresher._now = lambda: time.time() + 2 * DAY_S
+            orchestrator.keeper._now = lambda: time.time() + 2 * DAY_S
 
             async def one(number: int) -> None:
                 started = time.perf_counter()
@@ -179,11 +179,11 @@ class TestLists:
 
             async with lag.measured():
                 await asyncio.gather(*(one(number) for number in range(N_LISTING)))
-            await until(lambda: orchestrator.refresher.is_idle, "refreshed")
+            await until(lambda: orchestrator.keeper.is_idle, "refreshed")
             assert n_matches(graph) == N_QUERIES
             measured(f"loop lag, 200 tools/list of 50 queries, callers in the same loop, {name}", lag.seconds)
             measured(f"answer, 200 tools/list of 50 queries, callers in the same loop, {name}", took_s)
-            return orchestrator.refresher.n_refreshes - before
+            return orchestrator.keeper.n_refreshes - before
 
     @NEO4J_AT_NIGHT
     async def test_one_read_a_query(self, new_graph: NewGraph, measured: Measured, backend: str) -> None:

@@ -93,8 +93,8 @@ async def running(orchestrator: DynamicToolOrchestrator, *, wait: bool = True) -
     task = asyncio.create_task(orchestrator.run())
     try:
         if wait:
-            reader, refresher = orchestrator.reader, orchestrator.refresher
-            await until(lambda: task.done() or (refresher.n_refreshes and reader.cause is None), "filled")
+            keeper = orchestrator.keeper
+            await until(lambda: task.done() or (keeper.n_refreshes and keeper.cause is None), "filled")
         yield task
     finally:
         task.cancel()

@@ -15,8 +15,9 @@ from agent_utilities.catalog.model import Catalog, Entry, entry
 from agent_utilities.selection.channels import FIELDS, META_KEY, Field
 from agent_utilities.selection.files import FileChannel, FileFields, Profiles, read_fields
 from agent_utilities.selection.merge import merge
-from agent_utilities.selection.model import CHANNELS, WRITTEN, Channel, FieldName, Resolution, Selection
+from agent_utilities.selection.model import CHANNELS, WRITTEN, Channel, FieldName, Selection
 from agent_utilities.selection.parse import read_cli, read_env, read_meta, read_request
+from tests.resolutions import answer_of
 
 NAMES = [
     "git_log",
@@ -77,7 +78,7 @@ entries = st.builds(
 catalogs = st.lists(entries, max_size=8).map(lambda found: Catalog(tuple(found)))
 name_lists = st.lists(st.sampled_from(PATTERNS), min_size=1, max_size=3).map(",".join)
 resolutions = st.builds(
-    Resolution.of_names,
+    answer_of,
     st.sampled_from(["off", "fresh", "stale", "ranked", "no_match", "unavailable"]),
     st.lists(st.sampled_from([*NAMES, "gone"]), max_size=6, unique=True).map(tuple),
 )

@@ -16,10 +16,11 @@ from agent_utilities.catalog.model import Catalog, entry
 from agent_utilities.mcp.feature import BoundError, OwnTool
 from agent_utilities.mcp.request import Call
 from agent_utilities.selection.merge import Effective
-from agent_utilities.selection.model import NameSet, Resolution, Selection
+from agent_utilities.selection.model import NameSet, Selection
 from agent_utilities.visibility.curation import Preferences
 from tests.laws.given import Spelled, plain_permitted
 from tests.mcp.in_process import web_of
+from tests.resolutions import answer_of
 from tests.wire.wires import modern_request
 
 NAMES = ("git_log", "git_push", "ls", "rm")
@@ -64,11 +65,11 @@ TRICKS: dict[str, tuple[Any, ...]] = {
     "narrow": (None, Narrowing("rm", deny_tools=frozenset(["ls"])), Opening("open"), Selection(), fail),
     "prefer": (
         Preferences(pins=ALL),
-        Preferences("all", Resolution.of_names("fresh", NAMES), 99, ALL),
+        Preferences("all", answer_of("fresh", NAMES), 99, ALL),
         Preferences(top_k=-1),
         None,
         lambda self, request: self.held[0].verdict.preferences,
-        lambda self, request: replace(request.verdict.preferences, resolution=Resolution.of_names("ranked", NAMES)),
+        lambda self, request: replace(request.verdict.preferences, resolution=answer_of("ranked", NAMES)),
         fail,
     ),
     "tools_at_head": ([own(name) for name in (*NAMES, "mine")], [stolen(name) for name in NAMES], "rm", None, fail),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import example, given
 
-from agent_utilities.activation.active import Threshold
+from agent_utilities.activation.deferral import Threshold
 from agent_utilities.catalog.model import Catalog, entry
 from agent_utilities.selection.merge import asked_digest, effective, merge
 from agent_utilities.selection.model import Resolution, Selection

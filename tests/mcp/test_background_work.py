@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from agent_utilities.mcp.changes.changes import MOST, BackgroundWork
+from agent_utilities.mcp.lifespan import MOST, BackgroundWork
 
 pytestmark = pytest.mark.anyio
 

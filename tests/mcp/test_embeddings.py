@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from agent_utilities import create_mcp_server
-from agent_utilities.resolution.catalog_index import BY_WORDS
+from agent_utilities.resolution.catalog_ranker import BY_WORDS
 from tests.graph.wrapped import until
 from tests.ranking.catalogs import TOOLS
 from tests.ranking.endpoint_server import Server, serving

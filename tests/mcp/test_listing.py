@@ -43,7 +43,7 @@ def shop(*options: tuple[str, str], **environ: str) -> AgentServer:
 
 async def printed(server: AgentServer, *, as_json: bool = False) -> str:
     with redirect_stdout(io.StringIO()) as out:
-        await print_listing(server, server.features, server.operator_bounds, as_json)
+        await print_listing(server, as_json)
     return out.getvalue()
 
 

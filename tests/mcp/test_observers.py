@@ -16,6 +16,7 @@ from agent_utilities.selection.model import NOTHING, Resolution
 from agent_utilities.visibility.curation import Preferences
 from agent_utilities.visibility.decision import decide
 from tests.mcp.servers import log_server, over_http, tool_names
+from tests.resolutions import answer_of
 
 pytestmark = pytest.mark.anyio
 
@@ -77,9 +78,9 @@ async def test_that_one_raised_is_logged(caplog: pytest.LogCaptureFixture) -> No
 @pytest.mark.parametrize(
     ("resolution", "n_fallbacks"),
     [
-        (Resolution.of_names("fresh", ["tail_log"]), 0),
-        (Resolution.of_names("stale", ["tail_log"]), 0),
-        (Resolution.of_names("ranked", ["tail_log"], "graph unreachable"), 0),
+        (answer_of("fresh", ["tail_log"]), 0),
+        (answer_of("stale", ["tail_log"]), 0),
+        (answer_of("ranked", ["tail_log"], "graph unreachable"), 0),
         (Resolution("no_match"), 1),
         (Resolution("unavailable", cause="too slow"), 1),
     ],
@@ -87,7 +88,7 @@ async def test_that_one_raised_is_logged(caplog: pytest.LogCaptureFixture) -> No
 )
 def test_only_a_query_that_narrowed_nothing_counts_as_a_fallback(resolution: Resolution, n_fallbacks: int) -> None:
     server, preferences = log_server(), Preferences(query="tail", resolution=resolution)
-    metrics = Metrics(server.operator_bounds, server.features)
+    metrics = Metrics(server)
     catalog = Catalog((entry("tool", "tail_log"), entry("tool", "delete_log")))
     request = Request(NOTHING, server.surface.verdict(NOTHING, shapes_lists=True))
     metrics(ToolsListed("tools/list", decide(catalog, Effective(), preferences), {}, request))

@@ -21,7 +21,7 @@ from fastmcp.tools.base import Tool
 from agent_utilities import AgentServer, create_mcp_server, selection_meta
 from agent_utilities.errors import SettingsError
 from agent_utilities.mcp.fastmcp_internals import is_over_stdio
-from agent_utilities.resolution.refresher import Refresher
+from agent_utilities.resolution.graph_keeper import GraphKeeper
 from agent_utilities.selection.model import UNRESOLVED
 from agent_utilities.selection.parse import read_meta
 from tests.graph.wrapped import until
@@ -68,7 +68,7 @@ async def asked(server: AgentServer) -> AsyncIterator[httpx2.AsyncClient]:
         await until(lambda: resolver.orchestrator, "started")
         assert resolver.orchestrator is not None
         await resolver.wait_for_tools()
-        await until(lambda: resolver.orchestrator and resolver.orchestrator.reader.cause is None, "filled")
+        await until(lambda: resolver.orchestrator and resolver.orchestrator.keeper.cause is None, "filled")
         await until(lambda: resolver._ranker is None or resolver._ranker.version, "indexed")
         yield client
 
@@ -83,10 +83,10 @@ def names(found: dict[str, Any]) -> list[str]:
     return [tool["name"] for tool in found["tools"]]
 
 
-def refresher_of(server: AgentServer) -> Refresher:
+def refresher_of(server: AgentServer) -> GraphKeeper:
     orchestrator = query_of(server).resolver.orchestrator
     assert orchestrator is not None
-    return orchestrator.refresher
+    return orchestrator.keeper
 
 
 class TestToolsWithTheirOwnAuth:
@@ -375,8 +375,9 @@ class TestSettingsThatCannotBeMeant:
         [({"NEO4J_URI": "ftp://host"}, "env NEO4J_URI"), ({"MCP_EMBEDDINGS": "gpt"}, "env MCP_EMBEDDINGS")],
     )
     async def test_are_refused_before_anything_is_served(self, environ: dict[str, str], source: str) -> None:
+        features = create_mcp_server("s", environ=environ).features
         with pytest.raises(SettingsError) as error:
-            create_mcp_server("s", environ=environ).features.check()
+            assert [feature.check() for feature in features]
         assert error.value.source == source
 
 
@@ -407,7 +408,7 @@ async def test_a_query_that_comes_right_at_the_start_waits_for_graph_and_ranker(
     async with app.router.lifespan_context(app), httpx2.AsyncClient(transport=transport, base_url="http://it") as web:
         answer = asyncio.create_task(web.get("/tools?q=kite"))
         try:
-            await until(lambda: query_of(server).resolver._opened is not None, "asked")
+            await until(lambda: not query_of(server).resolver._opened.is_set(), "asked")
             assert not answer.done()
         finally:
             may_go_on.set()

@@ -183,7 +183,8 @@ class TestHelp:
         _, _, panel = command("--help-all", COLUMNS="80").stdout.partition("─ What is listed for them ─")
         panel, _, _ = panel.partition("╰")
         options = [row.name for row in FIELDS if "cli" in row.channels and row.name in (*SEARCHING, "pins")]
-        assert all(row.cli[0] in panel and f"{row.env[0]}]" in panel for row in FIELDS if row.name in options)
+        told = [(row.spellings("cli")[0], row.spellings("env")[0]) for row in FIELDS if row.name in options]
+        assert all(option in panel and f"{variable}]" in panel for option, variable in told)
         assert "…" not in panel
 
     def test_a_server_without_an_installed_package_has_no_version(self, command):

@@ -6,7 +6,7 @@ import pytest
 from fastmcp.tools.base import Tool
 
 from agent_utilities import create_mcp_server
-from agent_utilities.activation.active import AUTO
+from agent_utilities.activation.deferral import AUTO
 from agent_utilities.mcp.fastmcp_internals import as_over_stdio
 from agent_utilities.mcp.surface.operator import Operator
 from agent_utilities.mcp.surface.surface import Surface

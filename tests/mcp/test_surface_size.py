@@ -58,7 +58,7 @@ async def told_at_start(server, capsys, **options) -> str:
 
 async def listing(server, *, as_json: bool = True) -> str:
     with redirect_stdout(io.StringIO()) as out:
-        await print_listing(server, server.features, server.operator_bounds, as_json)
+        await print_listing(server, as_json)
     return out.getvalue()
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.ranking.base import Ranking
 from agent_utilities.ranking.lexical import LexicalRanker
 from agent_utilities.resolution.answer import Question, combined_answer, literal_answer
-from agent_utilities.resolution.catalog_index import CatalogIndex
+from agent_utilities.resolution.catalog_ranker import CatalogIndex
 from agent_utilities.selection.model import RankedTool, Resolution
 
 RANKED = [RankedTool("c", 0.9, ("x",)), RankedTool("a", 0.8, ("x", "y")), RankedTool("d", 0.4), RankedTool("b", 0.1)]
@@ -19,7 +20,7 @@ def combined(text: str, literal: Sequence[str], limit: int | None = None) -> Res
 
 def ranked(literal: Sequence[str], ranking: Ranking, cause: str = "") -> Resolution:
     nothing = LexicalRanker().index(())
-    index = CatalogIndex("1", "digest", ("a", "b"), nothing, nothing, False)
+    index = CatalogIndex("1", "digest", (ToolDocument("a"), ToolDocument("b")), nothing, nothing)
     return index.answer(Question("x", "x"), literal, ranking, cause, is_temporary=bool(cause))
 
 

@@ -16,8 +16,7 @@ from agent_utilities.graph.matching import normalise
 from agent_utilities.ranking.hybrid import HybridRanker
 from agent_utilities.ranking.lexical import LexicalRanker
 from agent_utilities.resolution.answer import CallerScope, Question
-from agent_utilities.resolution.catalog_index import BY_WORDS
-from agent_utilities.resolution.catalog_ranker import CatalogRanker
+from agent_utilities.resolution.catalog_ranker import BY_WORDS, CatalogRanker
 from agent_utilities.resolution.resolver import open_rankers
 from agent_utilities.runtime.waiting import Deadline
 from agent_utilities.selection.model import Resolution
@@ -212,7 +211,7 @@ class TestByVectors:
         provider.fails = True
         async with kept(CatalogRanker(LexicalRanker(), HybridRanker(lambda: provider), retry_s=0.01)) as ranker:
             ranker.offer("a", TOOLS)
-            await until(lambda: ranker.version == "2", "vectors were tried")
+            await ranker.wait_until_settled()
             found = await ranked(ranker, "newest commits")
             assert (found.names, found.cause, found.is_temporary) == (("git_log",), BY_WORDS, False)
             provider.fails = False
@@ -238,7 +237,7 @@ class TestByVectors:
         provider = Raising()
         async with kept(CatalogRanker(LexicalRanker(), HybridRanker(lambda: provider), retry_s=0.01)) as ranker:
             ranker.offer("a", TOOLS)
-            await ranker.settled.wait()
+            await ranker.wait_until_settled()
             assert ((await ranked(ranker, "newest commits")).cause, ranker.health()["cause"]) == (BY_WORDS, BY_WORDS)
             provider.error = None
             await until(lambda: "cause" not in ranker.health(), "vectors are there")
@@ -253,14 +252,14 @@ class TestByVectors:
             await until(lambda: ranker.version == "2", "the next one too")
             assert (await ranked(ranker, "read a file")).names[0] == "read_file"
             provider.gate.set()
-            await ranker.settled.wait()
+            await ranker.wait_until_settled()
             assert (await ranked(ranker, "who calls our API")).names[0] == "top_clients"
 
     async def test_a_model_that_changes_its_dimensions_is_asked_for_all_again(self) -> None:
         provider = Concepts()
         async with kept(CatalogRanker(LexicalRanker(), HybridRanker(lambda: provider), retry_s=0.01)) as ranker:
             ranker.offer("a", GIT)
-            await ranker.settled.wait()
+            await ranker.wait_until_settled()
             provider.n_dimensions = 32
             ranker.offer("b", TOOLS)
 

@@ -19,8 +19,7 @@ from agent_utilities.ranking.base import Ranking
 from agent_utilities.ranking.hybrid import HybridRanker
 from agent_utilities.ranking.lexical import LexicalIndex, LexicalRanker
 from agent_utilities.resolution.answer import UNRANKED, CallerScope, LiveTools, Question
-from agent_utilities.resolution.catalog_index import BY_WORDS, CatalogIndex
-from agent_utilities.resolution.catalog_ranker import CatalogRanker
+from agent_utilities.resolution.catalog_ranker import BY_WORDS, CatalogIndex, CatalogRanker
 from agent_utilities.resolution.resolver import Resolver
 from agent_utilities.runtime.waiting import Deadline
 from agent_utilities.selection.model import UNRESOLVED, Resolution
@@ -165,7 +164,7 @@ class TestScope:
 
 def best(tools: Sequence[ToolDocument], query: str, scope: CallerScope | None) -> Resolution:
     lexical = LexicalRanker().index(tools)
-    index = CatalogIndex("1", "", tuple(tool.name for tool in tools), lexical, lexical, False, tools)
+    index = CatalogIndex("1", "", tools, lexical, lexical)
     question = Question(query, normalise(query), scope)
     ranking = lexical.rank(query, permitted=index.permitted(scope))
     return index.best_tools(5, ranking, index.bearing(question) if query.strip() else ())
@@ -292,7 +291,7 @@ class TestVectors:
             try:
                 ranker.offer("a", TOOLS)
                 await ranker.wait_to_search(Deadline.after(0.02))
-                await ranker.wait_for_first_try(Deadline.after(60))
+                await Deadline.after(60).wait(ranker.first_try_done)
                 await ranker.wait_to_search(Deadline.after(0.02))
                 async with asyncio.timeout(60):
                     await ranker.wait_to_search(Deadline.after(3600))
@@ -308,7 +307,7 @@ class TestVectors:
             await ranker.wait_to_search(Deadline.after(60))
             provider.gate.clear()
             try:
-                first = await ranker.search(Question("erase a folder", "erase a folder", ALL), 5, Deadline.after(0.5))
+                first = await ranker.search(Question("erase a folder", "erase a folder", ALL, 5), Deadline.after(0.5))
             finally:
                 provider.gate.set()
             assert first is None or (first.cause, first.is_temporary) == (BY_WORDS, True)
@@ -322,6 +321,6 @@ class TestVectors:
 
 
 async def find(ranker: CatalogRanker, query: str) -> Resolution:
-    found = await ranker.search(Question(query, normalise(query), ALL), 5, Deadline.after(60))
+    found = await ranker.search(Question(query, normalise(query), ALL, 5), Deadline.after(60))
     assert found is not None
     return found

@@ -56,7 +56,7 @@ async def test_waiting_for_the_fill_ends_at_the_deadline() -> None:
     orchestrator = patient(graph, Live(TOOLS), deadline_s=LONG_S)
     async with running(orchestrator, wait=False), asyncio.timeout(60):
         await orchestrator.filled(Deadline.after(0.01))
-        assert not orchestrator.refresher.first_try_done.is_set()
+        assert not orchestrator.keeper.first_try_done.is_set()
         graph.release()
 
 
@@ -97,6 +97,6 @@ async def test_what_is_remembered_is_bounded_and_the_rest_is_asked_again() -> No
 async def test_a_query_of_a_stopped_orchestrator_is_answered_at_once() -> None:
     orchestrator = patient(EmbeddedGraph(None), Live(TOOLS), deadline_s=LONG_S)
     async with running(orchestrator):
-        await until(lambda: orchestrator.refresher.is_idle, "filled")
+        await until(lambda: orchestrator.keeper.is_idle, "filled")
     async with asyncio.timeout(60):
         assert (await orchestrator.resolve("dns")).cause == "being filled"

@@ -89,7 +89,7 @@ def scope_of(*permitted: str) -> CallerScope:
 
 
 async def settled(orchestrator: DynamicToolOrchestrator) -> None:
-    await until(lambda: orchestrator.refresher.is_idle, "filled, with edges")
+    await until(lambda: orchestrator.keeper.is_idle, "filled, with edges")
 
 
 async def neighbours_after(orchestrator: DynamicToolOrchestrator, trail: Trail = AFTER_LOG) -> list[str]:
@@ -213,13 +213,13 @@ class TestRefreshes:
             await settled(orchestrator)
             assert await neighbours_after(orchestrator) == ["diff", "push"]
             source.edges = [ToolEdge("followed_by", "log", "pull", 1)]
-            orchestrator.refresher.edges_changed()
+            orchestrator.keeper.edges_changed()
 
             async def is_in() -> bool:
                 return await neighbours_after(orchestrator) == ["pull"]
 
             await until(is_in, "the new edges answer")
-            assert orchestrator.refresher.n_refreshes == 1, "the tools were left alone"
+            assert orchestrator.keeper.n_refreshes == 1, "the tools were left alone"
 
     async def test_one_runs_at_a_time_and_one_more_follows(self) -> None:
         source, graph = Source(*FOLLOWED), EmbeddedGraph(None)
@@ -228,11 +228,11 @@ class TestRefreshes:
             await settled(orchestrator)
             source.gate.clear()
             source.reached.clear()
-            orchestrator.refresher.edges_changed()
+            orchestrator.keeper.edges_changed()
             await source.reached.wait()
             source.edges = [ToolEdge("followed_by", "log", "pull", 1)]
             for _ in range(20):
-                orchestrator.refresher.edges_changed()
+                orchestrator.keeper.edges_changed()
             source.gate.set()
 
             async def is_in() -> bool:
@@ -248,7 +248,7 @@ class TestRefreshes:
             await settled(orchestrator)
             source.gate.clear()
             source.reached.clear()
-            orchestrator.refresher.edges_changed()
+            orchestrator.keeper.edges_changed()
             await source.reached.wait()
             assert await neighbours_after(orchestrator) == ["diff", "push"]
 
@@ -259,7 +259,7 @@ class TestRefreshes:
         async with running(orchestrator):
             await source.reached.wait()
             live.tools = TOOLS
-            orchestrator.refresher.tools_changed()
+            orchestrator.keeper.tools_changed()
 
             async def is_in() -> bool:
                 return len((await orchestrator.resolve("git")).names) == 5
@@ -274,7 +274,7 @@ class TestRefreshes:
             await settled(orchestrator)
             assert await neighbours_after(orchestrator) == []
             live.tools = TOOLS
-            orchestrator.refresher.tools_changed()
+            orchestrator.keeper.tools_changed()
             await settled(orchestrator)
             assert await neighbours_after(orchestrator) == ["diff", "push"]
 
@@ -288,14 +288,14 @@ class TestRefreshes:
             async with running(orchestrator):
                 await until(lambda: source.n_asked > 2, "tried again")
                 answer = await orchestrator.resolve("git", trail=AFTER_LOG)
-                assert (answer.status, answer.neighbours, orchestrator.reader.cause) == ("fresh", (), None)
+                assert (answer.status, answer.neighbours, orchestrator.keeper.cause) == ("fresh", (), None)
                 source.failure = None
                 await settled(orchestrator)
                 assert await neighbours_after(orchestrator) == ["diff", "push"]
         assert [entry.getMessage() for entry in caplog.records] == [
             "can't bring into the graph which tools of s go together (OSError('locked')); what it holds is used on"
         ]
-        assert orchestrator.refresher.n_refreshes == 1, "the tools were left alone"
+        assert orchestrator.keeper.n_refreshes == 1, "the tools were left alone"
 
     async def test_a_log_that_is_read_before_the_graph_is_open_has_its_edges_brought_in_with_the_tools(
         self, caplog: pytest.LogCaptureFixture
@@ -304,7 +304,7 @@ class TestRefreshes:
         orchestrator = patient(graph, Live(TOOLS), edges=(source := Source(*FOLLOWED)))
         async with running(orchestrator, wait=False):
             await graph.reached.wait()
-            orchestrator.refresher.edges_changed()
+            orchestrator.keeper.edges_changed()
             assert source.n_asked == 0
             graph.gate.set()
             await settled(orchestrator)
@@ -315,10 +315,10 @@ class TestRefreshes:
     async def test_nothing_is_started_where_nothing_is_learned_or_nothing_runs(self) -> None:
         source = Source(*FOLLOWED)
         idle = patient(EmbeddedGraph(None), Live(TOOLS), edges=source)
-        idle.refresher.edges_changed()
+        idle.keeper.edges_changed()
         off = patient(EmbeddedGraph(None), Live(TOOLS))
         async with running(off):
-            off.refresher.edges_changed()
+            off.keeper.edges_changed()
             await settled(off)
         assert source.n_asked == 0
 
@@ -329,11 +329,11 @@ class TestRefreshes:
         orchestrator = patient(EmbeddedGraph(None), Live(TOOLS), edges=source, limits=Limits(settle_s=60.0))
         async with running(orchestrator, wait=False):
             await asyncio.sleep(0)
-            orchestrator.refresher.edges_changed()
+            orchestrator.keeper.edges_changed()
             for _ in range(10):
                 await asyncio.sleep(0)
             assert source.n_asked == 0
-            orchestrator.refresher.open_now()
+            orchestrator.keeper.open_now()
             await settled(orchestrator)
             assert await neighbours_after(orchestrator) == ["diff", "push"]
         assert not [record for record in caplog.records if record.levelname == "WARNING"]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
 from agent_utilities import ToolRouter
-from agent_utilities.router.shared_tools import ToolIndex
+from agent_utilities.catalog.document import ToolDocument
+from agent_utilities.ranking.base import Index
+from agent_utilities.ranking.lexical import LexicalRanker
 from tests.router.catalogs import TOPICS, catalog, names, of_topic
 
 pytestmark = pytest.mark.anyio
@@ -58,15 +61,14 @@ async def test_one_that_inherits_a_frozen_set_adds_by_search_alone() -> None:
 
 
 async def test_twenty_children_share_one_index(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = ToolIndex.made
-    n_made = 0
+    made, n_made = LexicalRanker.index, 0
 
-    async def counted(*arguments: object) -> ToolIndex:
+    def counted(ranker: LexicalRanker, documents: Sequence[ToolDocument]) -> Index:
         nonlocal n_made
         n_made += 1
-        return await made(*arguments)  # type: ignore[arg-type]
+        return made(ranker, documents)
 
-    monkeypatch.setattr(ToolIndex, "made", counted)
+    monkeypatch.setattr(LexicalRanker, "index", counted)
     router = ToolRouter(catalog())
     children = [router.child(inherit=False) for _ in range(20)]
     topics = [list(TOPICS)[n % len(TOPICS)] for n in range(20)]

@@ -127,9 +127,9 @@ class TestChanges:
 
     async def test_a_listing_that_says_the_same_keeps_the_index(self) -> None:
         async with ToolRouter(Client(server())) as router:
-            _, index = await router._shared.searchable()
+            index = await router._shared.searchable()
             await router.refresh()
-            assert (await router._shared.searchable())[1] is index
+            assert await router._shared.searchable() is index
 
 
 class TestCalls:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent_utilities import ToolRouter
-from agent_utilities.activation.active import Active
+from agent_utilities.activation.deferral import Active
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.ranking.base import Index, Ranking
 from agent_utilities.ranking.lexical import LexicalRanker

@@ -13,8 +13,7 @@ from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.errors import InputError
 from agent_utilities.ranking.base import Index, Ranking
 from agent_utilities.ranking.open import open_ranker
-from agent_utilities.router.settings import open_better
-from agent_utilities.router.shared_tools import BY_WORDS
+from agent_utilities.router.shared_tools import BY_WORDS, open_better
 from tests.router.catalogs import catalog, of_topic
 
 pytestmark = pytest.mark.anyio

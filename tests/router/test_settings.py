@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent_utilities import SettingsError, ToolRouter
-from agent_utilities.activation.active import Active
+from agent_utilities.activation.deferral import Active
 from tests.router.catalogs import catalog, names, of_topic
 
 ENTRY = ["tool_search", "call_tool"]

@@ -7,7 +7,7 @@ from itertools import product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_utilities.activation.active import AUTO, Active
+from agent_utilities.activation.deferral import AUTO, Active
 from agent_utilities.selection.channels import FIELDS, META_KEY, field_of, is_selection_header, near_miss, spellings
 from agent_utilities.selection.files import read_fields
 from agent_utilities.selection.model import WRITTEN, Channel, NameSet, Selection

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_utilities.activation.active import AUTO, NO_DEFERRAL, OFF, ON, Active, Deferral, Threshold
+from agent_utilities.activation.deferral import AUTO, NO_DEFERRAL, OFF, ON, Active, Deferral, Threshold
 from agent_utilities.errors import SelectionError
 from agent_utilities.selection.channels import FIELDS, META_KEY
 from agent_utilities.selection.files import read_fields
@@ -21,12 +21,12 @@ from agent_utilities.selection.model import (
     FieldName,
     NameSet,
     Policy,
-    Resolution,
     Selection,
     Setting,
 )
 from agent_utilities.selection.parse import read_cli, read_env, read_meta, read_request
 from agent_utilities.visibility.curation import Preferences, preferences_of
+from tests.resolutions import answer_of
 
 CALLERS: tuple[Channel, ...] = ("query", "header", "meta")
 POLICIES: tuple[Policy, ...] = ("narrow", "override")
@@ -302,7 +302,7 @@ class TestPreferences:
             assert (deferral.over, deferral.only_unanswered) == (over, False)
 
     def test_keep_the_answer_whether_or_not_tools_are_deferred(self):
-        answer = Resolution.of_names("fresh", ["a"])
+        answer = answer_of("fresh", ["a"])
         for query in (b"q=x&top_k=3", b"q=x&top_k=3&tool_search=on"):
             preferences = preferences_of(effective(read_request(query, ())), answer)
             assert (preferences.query, preferences.resolution, preferences.top_k) == ("x", answer, 3)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_utilities.activation.active import ON, Deferral
+from agent_utilities.activation.deferral import ON, Deferral
 from agent_utilities.catalog.model import Catalog, entry
 from agent_utilities.selection.merge import Effective
-from agent_utilities.selection.model import Resolution
 from agent_utilities.visibility.curation import Preferences
 from agent_utilities.visibility.decision import decide
+from tests.resolutions import answer_of
 
 CATALOG = Catalog(
     (
@@ -50,7 +50,7 @@ def test_tools_of_an_active_capability_are_never_deferred() -> None:
 
 
 def test_the_tools_of_the_capability_that_words_call_for_stand_beside_what_answers_them() -> None:
-    answered = Resolution.of_names("fresh", ["office_mail"])
+    answered = answer_of("fresh", ["office_mail"])
     asked = Preferences("mail", answered, called_for="versioning")
     assert names_for(frozenset({"versioning"}), asked) == ["office_mail", "git_log", "code_view"]
     assert names_for(frozenset(), asked) == ["office_mail"]

@@ -9,6 +9,7 @@ from agent_utilities.selection.parse import read_cli, read_request
 from agent_utilities.visibility.curation import preferences_of
 from agent_utilities.visibility.decision import decide
 from agent_utilities.visibility.unfit import MAX_UNKNOWN
+from tests.resolutions import answer_of
 
 CATALOG = Catalog(
     (
@@ -34,7 +35,7 @@ class TestTopK:
         assert shown(decided(b"top_k=2")) == ["tail_log", "search_logs"]
 
     def test_takes_the_best_of_an_answer_and_lists_them_in_catalog_order(self):
-        best_first = Resolution.of_names("fresh", ["delete_log", "tail_log", "search_logs"])
+        best_first = answer_of("fresh", ["delete_log", "tail_log", "search_logs"])
         assert shown(decided(b"q=logs&top_k=2", resolution=best_first)) == ["tail_log", "delete_log"]
 
     def test_does_not_cut_what_a_query_left_unanswered(self):
@@ -47,16 +48,16 @@ class TestTopK:
 class TestResolution:
     def test_that_does_not_answer_shows_all_permitted(self):
         for status in ["off", "no_match", "unavailable"]:
-            decision = decided(b"q=x&disabled_tags=write", resolution=Resolution.of_names(status, ["tail_log"]))
+            decision = decided(b"q=x&disabled_tags=write", resolution=answer_of(status, ["tail_log"]))
             assert (shown(decision), decision.status) == (["tail_log", "search_logs"], status)
 
     def test_that_answers_narrows(self):
         for status in ["fresh", "stale", "ranked"]:
-            decision = decided(b"q=x", resolution=Resolution.of_names(status, ["search_logs", "gone"]))
+            decision = decided(b"q=x", resolution=answer_of(status, ["search_logs", "gone"]))
             assert (shown(decision), decision.status) == (["search_logs"], status)
 
     def test_that_names_only_denied_tools_shows_all_permitted(self):
-        decision = decided(b"q=x&disabled_tags=write", resolution=Resolution.of_names("fresh", ["delete_log"]))
+        decision = decided(b"q=x&disabled_tags=write", resolution=answer_of("fresh", ["delete_log"]))
         assert (shown(decision), decision.status) == (["tail_log", "search_logs"], "no_match")
 
 

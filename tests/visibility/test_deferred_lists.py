@@ -7,14 +7,15 @@ from dataclasses import replace
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent_utilities.activation.active import N_ENTRY_TOOLS, Active, Deferral, digest_of_words
+from agent_utilities.activation.deferral import N_ENTRY_TOOLS, Active, Deferral, digest_of_words
 from agent_utilities.catalog.model import Catalog, entry
 from agent_utilities.selection.merge import effective
-from agent_utilities.selection.model import NO_NAMES, NOTHING, NameSet, Resolution
+from agent_utilities.selection.model import NO_NAMES, NOTHING, NameSet
 from agent_utilities.selection.parse import read_request
 from agent_utilities.visibility.curation import Preferences
 from agent_utilities.visibility.decision import Decision, decide
 from tests.activation.given import TOOLS, any_actives, deferrals
+from tests.resolutions import answer_of
 
 TAGS = ("read", "write")
 entries = st.builds(
@@ -31,7 +32,7 @@ pins = st.builds(
     st.sampled_from([False, False, False, True]),
 )
 resolutions = st.builds(
-    Resolution.of_names,
+    answer_of,
     st.sampled_from(["off", "fresh", "ranked", "no_match", "unavailable"]),
     st.lists(st.sampled_from([*TOOLS, "gone"]), max_size=8),
 )
@@ -68,7 +69,7 @@ def deferring(**given: object) -> Preferences:
 
 
 def answered(*names: str, n_attached: int = 30, **given: object) -> Preferences:
-    return deferring(query="words", resolution=Resolution.of_names("fresh", names), n_attached=n_attached, **given)
+    return deferring(query="words", resolution=answer_of("fresh", names), n_attached=n_attached, **given)
 
 
 class TestBounds:

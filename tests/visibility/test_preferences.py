@@ -8,13 +8,14 @@ from itertools import permutations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_utilities.activation.active import NO_DEFERRAL, Active, Deferral
+from agent_utilities.activation.deferral import NO_DEFERRAL, Active, Deferral
 from agent_utilities.catalog.model import Catalog, entry
 from agent_utilities.selection.merge import effective
 from agent_utilities.selection.model import NO_NAMES, UNRESOLVED, NameSet, Resolution
 from agent_utilities.selection.parse import read_request
 from agent_utilities.visibility.curation import Preferences
 from agent_utilities.visibility.decision import Decision, decide, revision
+from tests.resolutions import answer_of
 
 NAMES = ["tail_log", "search_logs", "rotate_log", "delete_log", "git_log"]
 CATALOG = Catalog(tuple(entry("tool", name, tags={name.rpartition("_")[2]}) for name in NAMES))
@@ -55,7 +56,7 @@ class TestDeferral:
         assert (decision.permitted, decision.deferred) == ((0, 1, 2, 3, 4), (1, 2, 3, 4))
 
     def test_what_answers_the_query_is_shown_in_catalog_order_and_no_more_than_may_be_attached(self):
-        answer = Resolution.of_names("fresh", ["git_log", "tail_log", "delete_log"])
+        answer = answer_of("fresh", ["git_log", "tail_log", "delete_log"])
         assert shown(replace(DEFERRED, query="x", resolution=answer, n_attached=2)) == ["tail_log", "git_log"]
 
     def test_an_unanswered_query_shows_no_more_than_pins_and_active_tools(self):
@@ -77,7 +78,7 @@ PREFERENCES = st.builds(
     Preferences,
     query=st.sampled_from([None, "logs"]),
     resolution=st.builds(
-        Resolution.of_names,
+        answer_of,
         st.sampled_from(["off", "fresh", "stale", "ranked", "no_match", "unavailable"]),
         st.lists(st.sampled_from([*NAMES, "gone"]), max_size=4),
     ),

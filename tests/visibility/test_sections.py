@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from agent_utilities.activation.active import Active, Deferral
+from agent_utilities.activation.deferral import Active, Deferral
 from agent_utilities.catalog.model import Catalog, entry
 from agent_utilities.selection.merge import effective
-from agent_utilities.selection.model import NameSet, Resolution
+from agent_utilities.selection.model import NameSet
 from agent_utilities.selection.parse import read_env
 from agent_utilities.visibility.curation import Preferences
 from agent_utilities.visibility.decision import Decision, decide, sections_of
+from tests.resolutions import answer_of
 
 CATALOG = Catalog(tuple(entry("tool", name) for name in ("pinned", "found", "loaded", "asleep", "denied")))
 
@@ -47,7 +48,7 @@ def test_where_none_is_deferred_what_is_visible_is_listed_and_pins_are_no_sectio
 
 
 def test_what_the_words_of_a_new_turn_attach_is_attached_and_no_longer_active():
-    answer = Resolution.of_names("ranked", ["loaded", "asleep"])
+    answer = answer_of("ranked", ["loaded", "asleep"])
     sections = sections_of(
         decided(
             Preferences(

@@ -15,7 +15,7 @@ TAGGED = [name for name in TOOLS if name in ("read_note", "list_notes", "edit_no
 
 def asked(field: str, channel: str) -> list[str]:
     """Return every spelling of a field in a channel of the caller's."""
-    return [key for each in FIELDS if each.name == field for key in getattr(each, channel)]
+    return [key for each in FIELDS if each.name == field for key in each.spellings(channel)]
 
 
 ALLOWS = [

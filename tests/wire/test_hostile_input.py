@@ -53,7 +53,11 @@ SPELLED = [field for field in FIELDS if field.kind != "text"]
 """Fields whose bad value is one that a header can hold."""
 
 BAD_QUERIES = {
-    **{f"{field.name}-{key}": f"{key}={quote(bad_value(field))}" for field in FIELDS for key in field.query},
+    **{
+        f"{field.name}-{key}": f"{key}={quote(bad_value(field))}"
+        for field in FIELDS
+        for key in field.spellings("query")
+    },
     **{f"control-{each!a}": f"tools=a{quote(each)}b" for each in CONTROL},
     **{f"invisible-{each!a}": f"tools=a{quote(each)}b" for each in INVISIBLE},
     "surrogate": "tools=%ed%a0%80",
@@ -79,7 +83,7 @@ BAD_QUERIES = {
     "one-good-one-bad": "tools=read_note&top_k=x",
 }
 BAD_HEADERS: dict[str, tuple[str, bytes]] = {
-    **{f"{field.name}-{key}": (key, bad_value(field).encode()) for field in SPELLED for key in field.header},
+    **{f"{row.name}-{key}": (key, bad_value(row).encode()) for row in SPELLED for key in row.spellings("header")},
     **{f"invisible-{each!a}": ("x-mcp-enabled-tools", f"a{each}b".encode()) for each in [*INVISIBLE, "\x85"]},
     "not-utf-8": ("x-mcp-enabled-tools", b"\xff\xfe"),
     "latin-1": ("x-mcp-enabled-tools", "na\u00efve".encode("latin-1")),

@@ -1,9 +1,10 @@
-"""What an evaluation reads: tools, requests with the tools that answer them, and past requests."""
+"""What an evaluation reads: tools, requests with the tools that answer them, sessions, and what usage taught."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,9 @@ from typing import Any
 from agent_utilities.catalog.document import ToolDocument, document
 from agent_utilities.catalog.tokens import n_tokens
 from agent_utilities.errors import InputError
+from agent_utilities.usage.model import NOTHING_LEARNED, Learned
+
+Pair = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +97,105 @@ def read_requests(path: Path, tools: Sequence[Tool] | None = None) -> list[Reque
     return requests
 
 
-def past_requests(usage: Iterable[Request]) -> dict[str, tuple[str, ...]]:
-    """Return the past requests that each tool answered, by its id."""
-    answered: dict[str, list[str]] = {}
-    for request in usage:
-        for tool_id in sorted(set().union(*request.groups)):
-            answered.setdefault(tool_id, []).append(request.query)
-    return {tool_id: tuple(queries) for tool_id, queries in answered.items()}
+_SQLITE = b"SQLite format 3\0"
+
+
+def read_usage(path: Path | None, tools: Sequence[Tool]) -> Learned:
+    """Return what a file teaches of tools, by their ids: past requests in JSON lines, or a server's usage log."""
+    if path is None:
+        return NOTHING_LEARNED
+    if not _is_log(path):
+        answered: dict[str, list[str]] = {}
+        for request in read_requests(path):
+            for tool_id in sorted(set().union(*request.groups)):
+                answered.setdefault(tool_id, []).append(request.query)
+        return Learned(past_requests={tool_id: tuple(queries) for tool_id, queries in answered.items()})
+    learned = _by_id(_read_log(path), tools)
+    if not learned.uses:
+        raise InputError("no call of these tools is logged", str(path), "--usage", "give the log of their server")
+    return learned
+
+
+def _is_log(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_SQLITE)) == _SQLITE
+    except OSError:
+        return False  # it is said why where it is read as lines
+
+
+def _read_log(path: Path) -> Learned:
+    """Return what a usage log teaches of all servers in it, as of its last call."""
+    from agent_utilities.usage.database import snapshot
+    from agent_utilities.usage.learning import read_learned
+
+    with snapshot(path) as log:
+        rows = [] if log is None else log.execute("SELECT server, max(at_ms) FROM calls GROUP BY server").fetchall()
+    now_ms = max((last_ms for _, last_ms in rows), default=0)
+    return together([read_learned(path, server, "", now_ms) for server, _ in rows])
+
+
+def together(parts: Iterable[Learned]) -> Learned:
+    """Return what several logs, or sessions, teach together; counts add up."""
+    uses, used_with, followed_by = Counter[str](), Counter[Pair](), Counter[Pair]()
+    past: dict[str, tuple[str, ...]] = {}
+    for learned in parts:
+        uses.update(learned.uses)
+        used_with.update(learned.used_with)
+        followed_by.update(learned.followed_by)
+        for tool, requests in learned.past_requests.items():
+            past[tool] = (*past.get(tool, ()), *requests)
+    return Learned(uses=uses, past_requests=past, used_with=used_with, followed_by=followed_by)
+
+
+def _by_id(learned: Learned, tools: Sequence[Tool]) -> Learned:
+    """Return what was learned of tools that are there by their ids: by their names where one tool only has that."""
+    n_named = Counter(tool.document.name for tool in tools)
+    ids = {tool.document.name: tool.id for tool in tools if n_named[tool.document.name] == 1}
+    ids |= {tool.id: tool.id for tool in tools}
+
+    def of_pairs(counts: Mapping[Pair, int]) -> dict[Pair, int]:
+        return {(ids[a], ids[b]): n for (a, b), n in counts.items() if a in ids and b in ids}
+
+    return Learned(
+        uses={ids[name]: n for name, n in learned.uses.items() if name in ids},
+        past_requests={ids[name]: texts for name, texts in learned.past_requests.items() if name in ids},
+        used_with=of_pairs(learned.used_with),
+        followed_by=of_pairs(learned.followed_by),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What one session asked for, and which tools it called, by id; one without words teaches and is not asked."""
+
+    id: str
+    query: str
+    calls: tuple[str, ...]
+
+    @property
+    def steps(self) -> tuple[tuple[tuple[str, ...], str], ...]:
+        """Each tool that it called for the first time after others, with the calls before, in order."""
+        places = range(1, len(self.calls))
+        return tuple((self.calls[:i], self.calls[i]) for i in places if self.calls[i] not in self.calls[:i])
+
+
+def read_sessions(path: Path, tools: Sequence[Tool]) -> list[Session]:
+    """Return the sessions of a JSON lines file."""
+    known = frozenset(tool.id for tool in tools)
+    return [_session(row, where, known) for where, row in rows(path, ("id",))]
+
+
+def _session(row: dict[str, Any], where: str, known: frozenset[str]) -> Session:
+    calls, query = row.get("calls"), row.get("query", "")
+    if not isinstance(calls, list) or not all(isinstance(call, str) for call in calls):
+        raise InputError("calls are not a list of tool ids", calls, where, 'write "calls": ["a", "b"], in order')
+    if not isinstance(query, str):
+        raise InputError("query is not text", query, where, "give the user's words, or leave it out")
+    for call in calls:
+        if call not in known:
+            raise InputError("no tool has this id", call, where, "give the tools that the sessions called")
+    return Session(row["id"], query, tuple(calls))
 
 
 def rows(path: Path, required: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from agent_utilities.cli.evaluation.data import write_rows
-from agent_utilities.cli.evaluation.ranking import RankedRequest
+from agent_utilities.cli.evaluation.measures import RankedRequest
 from agent_utilities.errors import AgentUtilitiesError
 from agent_utilities.mcp.command_line.tables import NamesTable
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_utilities.capabilities.model import Route
+from agent_utilities.capabilities.gate import Route
 from agent_utilities.capabilities.tap import read_capabilities
 from agent_utilities.cli.evaluation.data import rows, write_rows
 from agent_utilities.errors import InputError

@@ -17,14 +17,14 @@ from agent_utilities.features.capabilities.skills import skill_capabilities
 from agent_utilities.features.capabilities.switching import Switching
 from agent_utilities.features.query.feature import Query
 from agent_utilities.features.upstreams.feature import ConfigTaken, UpstreamRenewed, Upstreams
+from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.events import Event
 from agent_utilities.mcp.feature import Feature, OwnTool
-from agent_utilities.mcp.host import Host
 from agent_utilities.mcp.request import Call, Request
+from agent_utilities.selection.merge import Narrowing
 from agent_utilities.selection.model import NOTHING, NameSet, Selection
 from agent_utilities.visibility.curation import Preferences
 from agent_utilities.visibility.decision import Decision
-from agent_utilities.visibility.narrowing import Narrowing
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -46,7 +46,7 @@ class Capabilities(Feature):
         self._offer, self._upstreams, self._query = offer, upstreams, query
         self._count: Callable[[Event], None] | None = None
 
-    def attach(self, host: Host) -> None:
+    def attach(self, host: AgentServer) -> None:
         """Make what switches, and have the servers of what is on for everybody served."""
         super().attach(host)
         self.switching = Switching(host, self._offer, self._upstreams, self._query)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fastmcp.server.providers.skills import SkillsDirectoryProvider
     from fastmcp.utilities.components import FastMCPComponent
 
-    from agent_utilities.mcp.host import Host
+    from agent_utilities.mcp.agent_server import AgentServer
 
 MAX_CHARACTERS = 32 * 1024
 """The longest frontmatter that is looked into."""
@@ -90,7 +90,7 @@ def _is_skill(content: Mapping[str, Any]) -> bool:
 
 
 async def skill_capabilities(
-    server: Host, method: str, params: Mapping[str, Any], result: Mapping[str, Any]
+    server: AgentServer, method: str, params: Mapping[str, Any], result: Mapping[str, Any]
 ) -> tuple[str, ...]:
     """Return the capabilities that the result of a request calls for; () where it is not of the server's own."""
     if method not in ("resources/read", "prompts/get") or not (names := skills_read(result)):

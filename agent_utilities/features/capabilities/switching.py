@@ -11,9 +11,10 @@ from weakref import WeakKeyDictionary
 
 from cachetools import LRUCache
 
+from agent_utilities.capabilities.gate import Route
 from agent_utilities.capabilities.holders import Holders
 from agent_utilities.capabilities.installers import OnLine, Toolchains
-from agent_utilities.capabilities.model import Active, Capabilities, CapabilityChange, Route, enable
+from agent_utilities.capabilities.model import Active, Capabilities, CapabilityChange, enable
 from agent_utilities.capabilities.offering import Offer, changes
 from agent_utilities.capabilities.servers import usable_capabilities
 from agent_utilities.features.capabilities.caller import (
@@ -27,14 +28,14 @@ from agent_utilities.features.capabilities.caller import (
 from agent_utilities.features.capabilities.events import CapabilitiesSwitched, SwitchedBy, WordsRouted
 from agent_utilities.features.query.feature import Query
 from agent_utilities.features.upstreams.feature import Upstreams
-from agent_utilities.mcp.host import Host
+from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.request import Request
-from agent_utilities.mcp.sessions import MemoryStore, Session
+from agent_utilities.mcp.sessions import Session
 from agent_utilities.mcp.surface.components import entry_of
+from agent_utilities.selection.merge import Narrowing
 from agent_utilities.selection.model import CALLER_CHANNELS, OPERATOR_CHANNELS, Selection, fold
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.supervision.supervisor import Upstream
-from agent_utilities.visibility.narrowing import Narrowing
 
 logger = logging.getLogger("agent_utilities.capabilities")
 
@@ -54,7 +55,7 @@ class Switching:
         query: routes words.
     """
 
-    def __init__(self, host: Host, offer: Offer, upstreams: Upstreams, query: Query) -> None:
+    def __init__(self, host: AgentServer, offer: Offer, upstreams: Upstreams, query: Query) -> None:
         self.host, self.offer = host, offer
         self._upstreams, self._query = upstreams, query
         self.holders = Holders(offer.fixed)
@@ -150,7 +151,7 @@ class Switching:
         fixed = tuple(name for name in self.offer.fixed if name in usable)
         choosable = usable.difference(fixed)
         # A request that stands alone has what it brings for itself.
-        session = request.session or Session(MemoryStore())
+        session = request.session or Session()
         brought = self._adopt(session, named, choosable, is_told=request.session is not None)
         words = request.words if request.is_about_tools and self.offer.routes else ""
         change, route, cause = await self._routed(session, words, usable, fixed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from fastmcp.tools.base import Tool
 from fastmcp.utilities.versions import dedupe_with_versions
@@ -15,7 +15,6 @@ from starlette.routing import BaseRoute
 from agent_utilities.features.tool_search.feature import n_evicted
 from agent_utilities.mcp.feature import Feature, OwnTool
 from agent_utilities.mcp.request import Request, serving
-from agent_utilities.mcp.surface.verdict import CollectingDecisions
 from agent_utilities.mcp.tool_origin import origin_of
 from agent_utilities.mcp.wire.request import selection_of
 from agent_utilities.runtime.waiting import in_turns
@@ -49,7 +48,7 @@ class ContextReport(Feature):
 
         session = self.host.sessions.named_by(request)
         selection = selection_of(request)
-        await self.host.wait_for_first(selection, "tool")
+        await self.host.features.wait_for_first(selection, "tool")
         asked = await self.host.request(
             selection, session=session.as_it_stands() if session is not None else None, is_dry=session is not None
         )
@@ -81,11 +80,11 @@ class ContextReport(Feature):
         from agent_utilities.catalog.context import ENTRY_TOOLS, LISTED, PINS  # as above
 
         host, verdict = self.host, request.verdict
-        with serving(request), CollectingDecisions(verdict) as decisions:
+        with serving(request):
             listed = _newest(await host.list_tools())
         with host.surface.under_verdict(replace(verdict, shapes_lists=False)):
             permitted = _newest(await host.list_tools())  # through the author's middleware, as what is listed
-        decision = decisions.get("tool") or await host.surface.decide_in_turns(
+        decision = verdict.decisions.get((host.surface, "tool")) or await host.surface.decide_in_turns(
             "tool", await host.catalog("tool"), verdict
         )
         sections = sections_of(decision)
@@ -96,7 +95,7 @@ class ContextReport(Feature):
         async for tool in in_turns([*listed, *(tool for tool in permitted if tool.name not in shown)]):
             section = ENTRY_TOOLS if isinstance(tool, OwnTool) else sections.get(tool.name, by_default)
             definition = tool.to_mcp_tool(name=tool.name).model_dump(mode="json", by_alias=True, exclude_none=True)
-            server = origin_of(tool, cast(Any, host)).server.name
+            server = origin_of(tool, host).server.name
             tools.append((section, server or host.name, definition))
         return tools, decision
 

@@ -152,7 +152,7 @@ class Query(Feature):
         resolver = await self._loaded()
         if (deadline := await resolver.wait_for_tools()) is None:
             return UNRESOLVED
-        scope = await self.introspection.scope(request.verdict)
+        scope = await self.introspection.scope(request.verdict.bounds_alone)
         return await resolver.resolve(query, scope, limit, deadline, self._trail(request, scope))
 
     def _trail(self, request: Request, scope: CallerScope | None) -> Trail:
@@ -176,7 +176,7 @@ class Query(Feature):
         deadline = Deadline.after(_SEARCH_S)
         resolver = await self._loaded()
         await resolver.wait_to_search(deadline)
-        scope = await self.introspection.scope(request.verdict)
+        scope = await self.introspection.scope(request.verdict.bounds_alone)
         from agent_utilities.resolution.answer import CallerScope  # its room is loaded by now
 
         if scope is not None and len(names) != len(permitted := scope.names()):

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from hashlib import blake2b
-from typing import Any, cast
 
 from cachetools import LRUCache
 from fastmcp.server.providers.local_provider import LocalProvider
@@ -16,7 +15,7 @@ from fastmcp.utilities.versions import dedupe_with_versions
 from agent_utilities.catalog.document import ToolDocument, ToolServer, document
 from agent_utilities.catalog.model import Catalog
 from agent_utilities.graph.base import ToolRecord, UpstreamRecord, record_of, upstream_record
-from agent_utilities.mcp.host import Host
+from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.surface.introspecting import introspecting
 from agent_utilities.mcp.surface.surface import Surface
 from agent_utilities.mcp.surface.verdict import Verdict
@@ -59,7 +58,7 @@ class Introspected:
 class Introspection:
     """Lists a server's tools for graph and ranker, past bounds and `auth` checks: showing them holds those."""
 
-    def __init__(self, server: Host, on_news: Callable[[], None]) -> None:
+    def __init__(self, server: AgentServer, on_news: Callable[[], None]) -> None:
         self._server, self._surface = server, server.surface
         self._on_news = on_news
         self._last: Introspected | None = None
@@ -69,8 +68,12 @@ class Introspection:
         """Forget what was introspected: the server has stopped."""
         self._last = None
 
-    async def scope(self, verdict: Verdict) -> CallerScope | None:
-        """Return the tools that a query may be answered with, or None before they were introspected."""
+    async def scope(self, bounds: Verdict) -> CallerScope | None:
+        """Return the tools that a query may be answered with, or None before they were introspected.
+
+        Args:
+            bounds: what holds for the request, without its preferences.
+        """
         last = self._last
         if last is None:
             return None
@@ -78,9 +81,8 @@ class Introspection:
         if refused:
             with introspecting():
                 refused -= last.names_in(await admitted(self._server))
-        bounds_alone = replace(verdict, shapes_lists=False)
-        await self._surface.judge("tool", last.catalog, bounds_alone)
-        return caller_scope(self._surface, bounds_alone, last.catalog, refused)
+        await self._surface.judge("tool", last.catalog, bounds)
+        return caller_scope(self._surface, bounds, last.catalog, refused)
 
     def listed(self, catalog: Catalog) -> None:
         """Take note of what a caller was listed: tools of a provider may have come or changed without its telling."""
@@ -113,7 +115,7 @@ class Introspection:
             tool = self._representative(versions_of_one, verdict)
             versions[tool.name] = tool.version
             definition = tool.to_mcp_tool(name=tool.name).model_dump(mode="json", by_alias=True, exclude=_UNUSED)
-            origin = origin_of(tool, cast(Any, self._server))
+            origin = origin_of(tool, self._server)
             records.append(record_of(definition, upstreams(origin.server) if origin.is_upstream else None))
             read = {**definition, "inputSchema": tool.parameters}
             documents.append(document(read, server=origin.server, own_name=origin.own_name))

@@ -11,7 +11,7 @@ from cachetools import LRUCache
 from fastmcp.tools.base import Tool, ToolResult
 from opentelemetry import trace
 
-from agent_utilities.activation.active import is_new_turn
+from agent_utilities.activation.deferral import is_new_turn
 from agent_utilities.catalog.document import ToolServer
 from agent_utilities.catalog.entry_tools import ALIASES, EntryNames, entry_names
 from agent_utilities.catalog.model import ComponentKind, entry
@@ -24,7 +24,7 @@ from agent_utilities.mcp.sessions import Session
 from agent_utilities.mcp.surface.surface import CALL_TOOL
 from agent_utilities.mcp.surface.verdict import Verdict
 from agent_utilities.mcp.tool_origin import ToolOrigin
-from agent_utilities.runtime.waiting import finish_in_turns
+from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.selection.model import NameSet
 from agent_utilities.visibility.curation import Preferences
 from agent_utilities.visibility.decision import Decision
@@ -128,7 +128,7 @@ class ToolSearch(Feature):
 
     async def _text(self, permitted: Permitted, names: EntryNames) -> str:
         """Return the text for a caller: of all that may be deferred, so that it stays while tools are activated."""
-        from agent_utilities.catalog.topics import deferred_text_steps
+        from agent_utilities.catalog.topics import deferred_text
 
         preferences = permitted.preferences
         pins = preferences.pins, preferences.deferral.max_tools
@@ -136,8 +136,8 @@ class ToolSearch(Feature):
         if (text := self._texts.get(key)) is None:
             components = self.host.surface.components_of("tool", permitted.decision.catalog)
             n_deferred = len(permitted.not_pinned)
-            steps = deferred_text_steps(self._deferred(permitted, components), n_deferred, search=names.search)
-            text = await finish_in_turns(steps)
+            deferred = self._deferred(permitted, components)
+            text = await in_daemon_thread(partial(deferred_text, deferred, n_deferred, search=names.search))
             if components:  # without them their servers are not known
                 self._texts[key] = text
         return text

@@ -6,9 +6,9 @@ import logging
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from agent_utilities.activation.active import Deferral
+from agent_utilities.activation.deferral import Deferral
+from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.answers import cuts_lists, past_middleware
-from agent_utilities.mcp.host import Host
 from agent_utilities.mcp.surface.verdict import Verdict
 from agent_utilities.selection.model import Resolution
 from agent_utilities.visibility.curation import Preferences, pinned
@@ -85,14 +85,14 @@ class Permitted:
         return list(dict.fromkeys(entries[i].name for i in self.decision.permitted if entries[i].name in best))
 
 
-async def permitted_of(host: Host, verdict: Verdict) -> Permitted:
+async def permitted_of(host: AgentServer, verdict: Verdict) -> Permitted:
     """Return what a verdict permits of what its caller was last listed."""
     catalog = await host.catalog("tool")
     decision = await host.surface.decide_in_turns("tool", catalog, replace(verdict, shapes_lists=False))
     return await permitted_by(host, verdict, decision)
 
 
-async def permitted_by(host: Host, verdict: Verdict, decision: Decision) -> Permitted:
+async def permitted_by(host: AgentServer, verdict: Verdict, decision: Decision) -> Permitted:
     """Return what a verdict permits, by a decision made under it."""
     digest = decision.catalog.digest
     if digest not in verdict.unlisted:
@@ -100,7 +100,7 @@ async def permitted_by(host: Host, verdict: Verdict, decision: Decision) -> Perm
     return Permitted(decision, verdict.preferences, verdict.unlisted[digest])
 
 
-async def _unlisted(host: Host, bounds_alone: Verdict, decision: Decision) -> frozenset[str]:
+async def _unlisted(host: AgentServer, bounds_alone: Verdict, decision: Decision) -> frozenset[str]:
     """Return the permitted names that the author's middleware keeps off lists; asked only where tools are deferred."""
     if not bounds_alone.preferences.deferral.may_defer(len(decision.permitted)):
         return frozenset()

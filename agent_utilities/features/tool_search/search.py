@@ -14,7 +14,7 @@ from fastmcp.tools.base import Tool, ToolResult
 from agent_utilities.activation.active_text import written
 from agent_utilities.catalog.entry_tools import EntryNames, SearchArguments, n_results, search_arguments
 from agent_utilities.catalog.model import Entry
-from agent_utilities.catalog.search_result import SearchResult, Select, no_such_server, parse_query, search_result
+from agent_utilities.catalog.search_result import SearchResult, no_such_server, search_result, selected_names
 from agent_utilities.errors import InputError
 from agent_utilities.features.query.feature import Query
 from agent_utilities.features.tool_search.events import SearchEvent
@@ -22,8 +22,8 @@ from agent_utilities.features.tool_search.permitted import Permitted, permitted_
 from agent_utilities.features.tool_search.session import kept
 from agent_utilities.features.tool_search.turns import NOT_RANKED, Turns
 from agent_utilities.features.usage.feature import ToolsSought
+from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.answers import past_middleware
-from agent_utilities.mcp.host import Host
 from agent_utilities.mcp.request import Request
 from agent_utilities.ranking.plain_words import plain_matches
 from agent_utilities.runtime.waiting import in_daemon_thread
@@ -34,7 +34,7 @@ from agent_utilities.selection.model import RankedTool, fold
 class Searches:
     """Answers `tool_search` for callers."""
 
-    def __init__(self, host: Host, query: Query, turns: Turns) -> None:
+    def __init__(self, host: AgentServer, query: Query, turns: Turns) -> None:
         self._host, self._query, self._turns = host, query, turns
 
     async def answer(self, arguments: Mapping[str, Any], request: Request, names: EntryNames) -> ToolResult:
@@ -52,7 +52,7 @@ class Searches:
         counts = {"found": len(found.names), "loaded": len(found.activated)}
         counts |= {"evicted": len(found.evicted), "deferred": found.n_deferred}
         self._host.notify(SearchEvent("tool_search", counts, found.cause, time.perf_counter() - started))
-        if not isinstance(parse_query(found.query), Select):
+        if not selected_names(found.query):
             self._host.notify(ToolsSought(found.query, found.names, request))
         return ToolResult(found.text, found.as_dict(), {META_KEY: {"active": found.active}})
 
@@ -60,14 +60,13 @@ class Searches:
         self, asked: SearchArguments, request: Request, permitted: Permitted, names: EntryNames
     ) -> SearchResult:
         searched = await self._searched(asked, permitted)
-        parsed = parse_query(asked.query)
-        wanted = parsed.names if isinstance(parsed, Select) else ()
+        wanted = selected_names(asked.query)
         most, cause = asked.max_results, ""
-        if isinstance(parsed, Select):
+        if wanted:
             most = len(wanted)
             ranked = [RankedTool(name) for name in wanted if name in searched]
         else:
-            ranked, cause = await self._ranked(parsed.text, request, permitted, searched, n_results(most))
+            ranked, cause = await self._ranked(asked.query.strip(), request, permitted, searched, n_results(most))
         definitions: dict[str, dict[str, Any]] = {}
         for each in ranked:
             if (tool := searched[each.name] or await self._host.get_tool(each.name)) is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 from dataclasses import dataclass, replace
 
-from agent_utilities.activation.active import NOTHING_ACTIVE, Active, Change, Deferral, bounded, load, within
+from agent_utilities.activation.deferral import NOTHING_ACTIVE, Active, Change, Deferral, bounded, load, within
 from agent_utilities.mcp.sessions import Session
 
 KEY = "tool_search"

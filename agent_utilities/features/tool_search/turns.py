@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from agent_utilities.activation.active import (
+from agent_utilities.activation.deferral import (
     Active,
     Change,
     bounded,
@@ -20,7 +20,7 @@ from agent_utilities.features.query.feature import Query
 from agent_utilities.features.tool_search.events import SearchEvent
 from agent_utilities.features.tool_search.permitted import Permitted, permitted_of
 from agent_utilities.features.tool_search.session import KEY, NO_SEARCH, changed, kept
-from agent_utilities.mcp.host import Host
+from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.request import Request
 from agent_utilities.mcp.sessions import Session
 from agent_utilities.selection.model import Resolution
@@ -33,7 +33,7 @@ NOT_RANKED = ("off", "unavailable")
 class Turns:
     """Brings preferences up to date with the active set."""
 
-    def __init__(self, host: Host, query: Query) -> None:
+    def __init__(self, host: AgentServer, query: Query) -> None:
         self._host, self._query = host, query
 
     async def prefer(self, request: Request) -> Preferences:

@@ -11,16 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from agent_utilities.activation.active import AUTO
+from agent_utilities.activation.deferral import AUTO
 from agent_utilities.catalog.model import KINDS, ComponentKind, entry
 from agent_utilities.features.upstreams.first_lists import FirstLists, is_unseen
 from agent_utilities.features.upstreams.provider import UpstreamProvider
 from agent_utilities.features.upstreams.union import operators_tags
+from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.answers import has
 from agent_utilities.mcp.events import Event, ToolsChanged
 from agent_utilities.mcp.fastmcp_internals import make_session_state
 from agent_utilities.mcp.feature import Feature
-from agent_utilities.mcp.host import Host
 from agent_utilities.mcp.request import Request
 from agent_utilities.selection.model import NOTHING, NameSet, Selection, fold
 from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
@@ -70,7 +70,7 @@ class Upstreams(Feature):
         self.more_configs: Callable[[], Sequence[UpstreamConfig]] = tuple
         """Returns the servers that are wanted beside those of the configuration."""
 
-    def attach(self, host: Host) -> None:
+    def attach(self, host: AgentServer) -> None:
         """List what the upstreams' snapshots have; nothing is started yet."""
         super().attach(host)
         operator = host.surface.operator

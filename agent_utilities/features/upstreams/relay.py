@@ -16,7 +16,7 @@ from mcp.shared.message import ServerMessageMetadata
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ValidationError
 
-from agent_utilities.mcp.fastmcp_internals import connection_of_session, takes_log_message
+from agent_utilities.mcp.fastmcp_internals import connection_of, takes_log_message
 from agent_utilities.mcp.surface.catalogs import NOBODY, caller_key
 from agent_utilities.upstream.connections.calls import present_call
 
@@ -131,11 +131,11 @@ class ServerRelay(Asker):
     @property
     def session(self) -> Hashable:
         """The caller's connection."""
-        return connection_of_session(self._session)
+        return connection_of(self._session)
 
     def at_session_end(self, forget: Callable[[Hashable], None]) -> None:
         """Have something called with the caller's session once that has ended, however often it is given in it."""
-        connection = connection_of_session(self._session)
+        connection = connection_of(self._session)
         forgetting = connection.state.setdefault(_FORGETTING, set())
         if forget not in forgetting:
             forgetting.add(forget)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextvars import Context, ContextVar, copy_context
-from dataclasses import dataclass
 
 from fastmcp.prompts.base import Prompt
 from fastmcp.tools.base import Tool
@@ -15,6 +14,7 @@ from mcp.server.subscriptions import ListenHandler
 
 from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind
 from agent_utilities.mcp.changes.bus import LIMIT_S, Bus, Member, Sender
+from agent_utilities.mcp.lifespan import BackgroundWork
 from agent_utilities.mcp.surface.catalogs import CATALOGS_BYTES, caller_key, weigh_catalog
 from agent_utilities.mcp.surface.introspecting import is_introspecting
 from agent_utilities.mcp.surface.surface import Surface
@@ -24,49 +24,6 @@ from agent_utilities.selection.model import NOTHING
 
 logger = logging.getLogger("agent_utilities.changes")
 
-MOST = 100
-"""The most pieces of work that are under way at once."""
-
-
-class BackgroundWork:
-    """Does work beside requests while the server runs.
-
-    Args:
-        group: returns what owns the work; None where the server does not run.
-    """
-
-    def __init__(self, group: Callable[[], asyncio.TaskGroup | None]) -> None:
-        self._group = group
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def start(self, work: Coroutine[None, None, None]) -> bool:
-        """Start some work; a failure of it is logged, and fails nothing else.
-
-        Returns:
-            Whether it was started: not where a hundred others are under way, nor while the server stops.
-        """
-        group = self._group()
-        guarded = _guarded(work)
-        try:
-            if group is None or len(self._tasks) >= MOST:
-                raise RuntimeError("no room for more work")
-            task = group.create_task(guarded)
-        except RuntimeError:
-            guarded.close()
-            work.close()
-            return False
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return True
-
-
-async def _guarded(work: Coroutine[None, None, None]) -> None:
-    try:
-        await work
-    except Exception:
-        logger.exception("work beside a request failed; the server goes on without it")
-
-
 _KINDS: Mapping[str, Sequence[ComponentKind]] = {
     "tools": ("tool",),
     "prompts": ("prompt",),
@@ -74,46 +31,20 @@ _KINDS: Mapping[str, Sequence[ComponentKind]] = {
 }
 ALL = frozenset(_KINDS)
 
+
+def _weigh(key: tuple[str, ComponentKind], listed: _Listed) -> int:
+    return sum(weigh_catalog(key, catalog) for catalog in listed)
+
+
 _is_comparing: ContextVar[bool] = ContextVar("agent_utilities_is_comparing", default=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """What one comparison found of a caller's lists of a kind.
-
-    Args:
-        before: what they were listed when it was last compared, or None where that is not known.
-        between: what they listed themselves since then, or None.
-        after: what they are listed now, or None where that could not be learnt.
-    """
-
-    before: Catalog | None
-    between: Catalog | None
-    after: Catalog | None
-
-
-class _Comparisons:
-    """Compares each caller's lists once, for all of their clients, in one burst of changes.
-
-    Args:
-        compare: lists a kind to the caller of the context that it runs in.
-        group: owns the listings.
-    """
-
-    def __init__(
-        self, compare: Callable[[str, ComponentKind], Coroutine[None, None, Compared]], group: asyncio.TaskGroup
-    ) -> None:
-        self._compare = compare
-        self._group = group
-        self._tasks: dict[tuple[str, ComponentKind], asyncio.Task[Compared]] = {}
-
-    async def of(self, caller: str, kind: ComponentKind, context: Context) -> Compared:
-        """Return what a caller was and is listed of a kind."""
-        task = self._tasks.get((caller, kind))
-        if task is None:
-            task = self._group.create_task(self._compare(caller, kind), context=context.copy())
-            self._tasks[caller, kind] = task
-        return await task
+_Listed = tuple[Catalog, ...]
+"""What a caller was listed of a kind: when they were last told, and what they listed themselves last since then."""
+_Compared = tuple[_Listed, Catalog | None]
+"""What a caller was listed of a kind, and is listed now; None where that could not be learnt."""
+_Burst = dict[tuple[str, ComponentKind], asyncio.Task[_Compared]]
+"""In one burst of changes each caller's lists are compared once, for all of their clients."""
 
 
 class Changes:
@@ -148,8 +79,7 @@ class Changes:
         self._knows_lists = knows_lists
         self._connections: dict[Connection, Member] = {}
         self._streams: dict[Member, None] = {}
-        self._known: dict[tuple[str, ComponentKind], Catalog] = {}
-        self._listed: BoundedCache[tuple[str, ComponentKind], Catalog] = BoundedCache(CATALOGS_BYTES, weigh_catalog)
+        self._listed: BoundedCache[tuple[str, ComponentKind], _Listed] = BoundedCache(CATALOGS_BYTES, _weigh)
         self._learning: set[str] = set()
         self._everybody = ""
         self._first_lists: asyncio.Task[None] | None = None
@@ -194,20 +124,20 @@ class Changes:
 
     def note_listed(self, kind: ComponentKind, catalog: Catalog) -> None:
         """Take note of what the present caller is listed: where it is gone again by now, they must be told."""
-        if not _is_comparing.get():
-            self._listed.keep((caller_key(), kind), catalog)
+        key = caller_key(), kind
+        listed = self._listed.get(key) or ()
+        if (not listed or listed[-1] is not catalog) and not _is_comparing.get():
+            self._listed.keep(key, (*listed[:1], catalog))
 
     def _learn(self, member: Member) -> None:
-        """Learn what a caller knows before anything changes; from then on it is what they were last told of.
+        """Learn what a caller would be listed before anything changes, where they were listed nothing here.
 
-        It is what they were listed; where they were listed nothing, as by a server beside this one, it is made.
+        Such as by a server beside this one.
         """
         caller = member.caller
-        unknown = [kind for kind in KINDS if (caller, kind) not in self._known]
-        for kind in unknown:
-            if (catalog := self._surface.catalogs.of_caller(kind, caller)) is not None:
-                self._known[caller, kind] = catalog
-        if unknown and caller != self._everybody and caller not in self._learning and self._group is not None:
+        if caller == self._everybody or caller in self._learning or self._group is None:
+            return
+        if any(self._listed.get((caller, kind)) is None for kind in KINDS):
             self._learning.add(caller)
             self._group.create_task(self._know(member.context, caller))
 
@@ -258,7 +188,6 @@ class Changes:
                     self._tell(lists, self._group)
         finally:
             self._loop = self._wake = self._group = self._first_lists = None
-            self._known.clear()
             self._listed.clear()
             self.listen.close()
 
@@ -266,12 +195,16 @@ class Changes:
         """Tell each client of what changed for it, no client waiting for another's lists."""
         members = [*self._connections.values(), *self._streams]
         callers = {self._everybody, *(member.caller for member in members)}
-        self._known = {key: catalog for key, catalog in self._known.items() if key[0] in callers}
-        burst = _Comparisons(self._found, group)
+        keys = [(caller, kind) for caller in callers for kind in KINDS]
+        kept = [(key, listed) for key in keys if (listed := self._listed.get(key)) is not None]
+        self._listed.clear()  # of who is not told: what they list from now on is what they will be compared with
+        for key, listed in kept:
+            self._listed.keep(key, listed)
+        burst: _Burst = {}
         for member in members:
             group.create_task(self._tell_one(member, lists, burst))
 
-    async def _tell_one(self, member: Member, lists: frozenset[str], burst: _Comparisons) -> None:
+    async def _tell_one(self, member: Member, lists: frozenset[str], burst: _Burst) -> None:
         try:
             if self._first_lists is not None:
                 await asyncio.wait({self._first_lists})
@@ -280,24 +213,31 @@ class Changes:
         except Exception:
             logger.exception("a client could not be told of a change")
 
-    async def _has_changed(self, member: Member, name: str, burst: _Comparisons) -> bool:
+    async def _has_changed(self, member: Member, name: str, burst: _Burst) -> bool:
         surface = self._surface
         operator = surface.verdict(NOTHING, shapes_lists=False).effective.bounds_only
         for kind in _KINDS[name]:
-            found = await burst.of(member.caller, kind, member.context)
-            if found.before is None:  # they were listed none here; what everybody is listed has changed for them too
-                found = await burst.of(self._everybody, kind, copy_context())
-            if found.before is None or found.after is None:
+            listed, now = await self._compared(burst, member.caller, kind, member.context)
+            if not listed:  # they were listed none here; what everybody is listed has changed for them too
+                listed, now = await self._compared(burst, self._everybody, kind, copy_context())
+            if not listed or now is None:
                 return True
-            listed = [catalog for catalog in (found.before, found.between, found.after) if catalog is not None]
             for bounds in member.bounds(kind, operator):
-                if len({await surface.permitted_digest(kind, catalog, bounds) for catalog in listed}) > 1:
+                if len({await surface.permitted_digest(kind, catalog, bounds) for catalog in (*listed, now)}) > 1:
                     return True
         return False
 
-    async def _compare(self, caller: str, kind: ComponentKind) -> tuple[Catalog | None, Catalog | None]:
-        """List a kind to a caller; return what they were listed when it was last done, and are listed now."""
-        before = self._known.get((caller, kind))
+    async def _compared(self, burst: _Burst, caller: str, kind: ComponentKind, context: Context) -> _Compared:
+        if (caller, kind) not in burst and self._group is not None:
+            burst[caller, kind] = self._group.create_task(self._compare(caller, kind), context=context.copy())
+        return await burst[caller, kind]
+
+    async def _compare(self, caller: str, kind: ComponentKind, *, is_first: bool = False) -> _Compared:
+        """List a kind to the caller of the context that this runs in; from now on they are compared with that.
+
+        The first time what they listed themselves meanwhile counts on: they were told of nothing yet.
+        """
+        is_known = self._listed.get((caller, kind)) is not None
         _is_comparing.set(True)
         after: Catalog | None = None
         try:
@@ -308,21 +248,17 @@ class Changes:
             after = surface.catalogs.of_caller(kind)
         except Exception:
             logger.warning("not known whether a caller's list of %ss changed; they are told so", kind, exc_info=True)
+        listed = self._listed.get((caller, kind)) or ()  # with what they listed themselves meanwhile
         if after is not None:
-            self._known[caller, kind] = after
-        return before, after
-
-    async def _found(self, caller: str, kind: ComponentKind) -> Compared:
-        """Compare for a burst of changes, what the caller was listed between two of them included."""
-        before, after = await self._compare(caller, kind)
-        return Compared(before, self._listed.pop((caller, kind)), after)
+            self._listed.keep((caller, kind), (after, *listed[-1:]) if is_first else (after,))
+        return listed if is_known else (), after
 
     async def _know(self, context: Context, caller: str) -> None:
         """Learn what a caller is listed of each kind that is not known."""
         try:
             async with asyncio.TaskGroup() as group:
                 for kind in KINDS:
-                    if (caller, kind) not in self._known:
-                        group.create_task(self._compare(caller, kind), context=context.copy())
+                    if self._listed.get((caller, kind)) is None:
+                        group.create_task(self._compare(caller, kind, is_first=True), context=context.copy())
         finally:
             self._learning.discard(caller)

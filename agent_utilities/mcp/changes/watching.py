@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import wraps
 from typing import Any
 from weakref import WeakSet
@@ -21,19 +21,12 @@ class Watch:
 
     Args:
         on_component: called with each component that is added or removed.
-        on_structure: called when a provider or a transform is added, or components are enabled or disabled.
-        on_lists: called with the lists that a `KeptProvider` says have changed.
+        on_change: called with the lists that a `KeptProvider` says have changed; without any when a provider or a
+            transform is added, or components are enabled or disabled.
     """
 
-    def __init__(
-        self,
-        on_component: Callable[[object], None],
-        on_structure: Callable[[], None],
-        on_lists: Callable[[Iterable[str]], None],
-    ) -> None:
-        self._on_component = on_component
-        self._on_structure = on_structure
-        self._on_lists = on_lists
+    def __init__(self, on_component: Callable[[object], None], on_change: Callable[..., None]) -> None:
+        self._on_component, self._on_change = on_component, on_change
         self._watched: WeakSet[Provider] = WeakSet()
         self.is_in_process = True
         """Whether every component is in this process: to list them asks nobody else."""
@@ -44,12 +37,12 @@ class Watch:
             return
         self._watched.add(provider)
         for method in ("add_transform", "enable", "disable"):
-            _after(provider, method, self._on_structure)
+            _after(provider, method, self._on_change)
         match provider:
             case LocalProvider():
                 watch_components(provider, self._on_component)
             case KeptProvider():
-                provider.on_change(self._on_lists)
+                provider.on_change(self._on_change)
             case FastMCPProvider():
                 self.watch(provider.server)
             case AggregateProvider():
@@ -67,7 +60,7 @@ class Watch:
 
     def _watch_added(self, aggregate: AggregateProvider) -> None:
         self._watch_all(aggregate)
-        self._on_structure()
+        self._on_change()
 
 
 def _after(provider: Provider, name: str, on_change: Callable[[], None]) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
@@ -16,9 +16,6 @@ from agent_utilities.catalog.model import KINDS, ComponentKind
 from agent_utilities.catalog.tokens import ListedTool, n_tokens, surface_warning
 from agent_utilities.mcp.command_line.tables import NamesTable, plain
 from agent_utilities.mcp.feature import OwnTool
-from agent_utilities.mcp.feature_list import FeatureList
-from agent_utilities.mcp.host import Host
-from agent_utilities.mcp.operator_bounds import OperatorBounds
 from agent_utilities.mcp.request import Request, serving
 from agent_utilities.mcp.surface.components import entry_of
 from agent_utilities.mcp.surface.verdict import Verdict
@@ -30,25 +27,30 @@ from agent_utilities.visibility.bounds import finish
 from agent_utilities.visibility.decision import Decision, sections_of
 from agent_utilities.visibility.unfit import unknown_in
 
+if TYPE_CHECKING:
+    from agent_utilities.mcp.agent_server import AgentServer
+
 _STYLE = {"visible": "green", "deferred": "yellow", "denied": "red"}
 
 
-async def print_listing(host: Host, features: FeatureList, bounds: OperatorBounds, as_json: bool) -> None:
+async def print_listing(host: AgentServer, as_json: bool) -> None:
     """Print the operator's view of a server: nothing is held back from the one who launches it."""
-    await features.know_everything()
-    await bounds.check()
-    request = await features.report(NOTHING, partial(host.request, NOTHING, is_dry=True))
+    await host.features.know_everything()
+    await host.operator_bounds.check()
+    request = await host.features.report(NOTHING, partial(host.request, NOTHING, is_dry=True))
     verdict = request.verdict
     entry_tools = await _own_rows(host, request)
-    rows = [row for kind in KINDS for row in await _rows(host, kind, verdict)]
+    there = {kind: await _everything(host, kind) for kind in KINDS}
+    decisions = {kind: host.surface.decide(kind, there[kind], verdict) for kind in KINDS}
+    rows = [row for kind in KINDS for row in _rows(kind, there[kind], decisions[kind])]
     tools = [row for row in rows if row["kind"] == "tool"]
     totals = _totals(tools, entry_tools)
     shown = [row for row in tools if row["verdict"] == "visible"]
-    warning, line = _size(shown, await _decided(host, verdict), verdict)
+    warning, line = _size(shown, decisions["tool"], verdict)
     resolution = verdict.preferences.resolution
     query = status_text(resolution.status, resolution.cause, resolution.n_left_out)
-    unknown, notices = await _unknown(host), host.surface.operator.notices
-    absent = features.absent(host.surface.unbounded().bounds)
+    unknown, notices = _unknown(host, there), host.surface.operator.notices
+    absent = host.features.gathered("absent", host.surface.unbounded().bounds)
     rows = [*entry_tools, *rows]
     if as_json:
         body = {"server": host.name, "components": rows, "totals": totals, "query": query, "unknown": unknown}
@@ -79,7 +81,7 @@ def _totals(tools: Sequence[dict[str, Any]], entry_tools: Sequence[dict[str, Any
     }
 
 
-async def _own_rows(host: Host, request: Request) -> list[dict[str, Any]]:
+async def _own_rows(host: AgentServer, request: Request) -> list[dict[str, Any]]:
     """Return a row for each tool of features' own in a caller's list."""
     with serving(request):
         tools = [tool for tool in await host.components("tool") if isinstance(tool, OwnTool)]
@@ -98,11 +100,9 @@ async def _own_rows(host: Host, request: Request) -> list[dict[str, Any]]:
     ]
 
 
-async def _rows(host: Host, kind: ComponentKind, verdict: Verdict) -> list[dict[str, Any]]:
-    components = await _everything(host, kind)
-    decision = host.surface.decide(kind, components, verdict)
+def _rows(kind: ComponentKind, components: Sequence[Any], decision: Decision) -> list[dict[str, Any]]:
     visible, rows = frozenset(decision.visible), []
-    reasons = reasons_by_name(verdict.preferences.resolution) if kind == "tool" else {}
+    reasons = reasons_by_name(decision.preferences.resolution)
     for i, (component, entry) in enumerate(zip(components, decision.catalog.entries, strict=True)):
         rule = decision.refusals[i]
         judged = "denied" if rule is not None else "visible" if i in visible else "deferred"
@@ -122,10 +122,6 @@ async def _rows(host: Host, kind: ComponentKind, verdict: Verdict) -> list[dict[
     return rows
 
 
-async def _decided(host: Host, verdict: Verdict) -> Decision:
-    return host.surface.decide("tool", await _everything(host, "tool"), verdict)
-
-
 def _size(shown: Sequence[dict[str, Any]], decision: Decision, verdict: Verdict) -> tuple[str | None, str | None]:
     """Return the warning of a large surface, and how much of what is deferred is visible; None where neither holds."""
     listed = [ListedTool(frozenset(row["tags"]), row["read_only"], row["tokens"]) for row in shown]
@@ -137,22 +133,20 @@ def _size(shown: Sequence[dict[str, Any]], decision: Decision, verdict: Verdict)
     return warning, attached_line(n_in[ATTACHED], len(decision.permitted_names), n_in[ACTIVE], max_active)
 
 
-async def _everything(host: Host, kind: ComponentKind) -> Sequence[Any]:
+async def _everything(host: AgentServer, kind: ComponentKind) -> Sequence[Any]:
     with host.surface.under_verdict(host.surface.unbounded()):
         return await host.components(kind)
 
 
-async def _unknown(host: Host) -> dict[str, str | None]:
+def _unknown(host: AgentServer, there: Mapping[ComponentKind, Sequence[Any]]) -> dict[str, str | None]:
     """Return the operator's names that fit nothing, each with the nearest that would do; pins fit tools alone."""
-    unknown: dict[str, str | None] | None = None
-    for kind in KINDS:
-        verdict = host.surface.verdict(NOTHING, shapes_lists=False)
-        decision = host.surface.decide(kind, await _everything(host, kind), verdict)
-        missing = decision.operator_unknown
-        unknown = missing if unknown is None else {n: unknown[n] or missing[n] for n in unknown if n in missing}
-    pins = Effective(allow_tools=host.surface.verdict(NOTHING, shapes_lists=False).effective.pins)
-    entries = [entry_of("tool", tool) for tool in await _everything(host, "tool")]
-    return {**(unknown or {}), **finish(unknown_in(pins, "operator", entries))}
+    verdict = host.surface.verdict(NOTHING, shapes_lists=False)
+    missing = [host.surface.decide(kind, components, verdict).operator_unknown for kind, components in there.items()]
+    of_no_kind = [name for name in missing[0] if all(name in each for each in missing)]
+    unknown = {name: next(filter(None, (each[name] for each in missing)), None) for name in of_no_kind}
+    pins = Effective(allow_tools=verdict.effective.pins)
+    entries = [entry_of("tool", tool) for tool in there["tool"]]
+    return {**unknown, **finish(unknown_in(pins, "operator", entries))}
 
 
 def _told_to_models(tool: Any) -> dict[str, Any]:

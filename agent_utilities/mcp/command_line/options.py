@@ -7,7 +7,7 @@ import dataclasses
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any, Literal, Protocol, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 from typer.core import TyperCommand, TyperOption
@@ -56,23 +56,9 @@ class LogLevel(StrEnum):
 _O = TypeVar("_O", bound="Options")
 
 
-class Program(Protocol):
-    """What the options need to know of the server that is launched: typer's context object."""
-
-    @property
-    def name(self) -> str:
-        """The server's name."""
-        ...
-
-    @property
-    def version(self) -> str | None:
-        """The version that clients see."""
-        ...
-
-
 def _print_version(context: typer.Context, asked: bool) -> None:
     if asked:
-        program: Program = context.obj
+        program = context.obj  # the server that is launched, or what knows its name and version
         has_version = program.version not in (None, NO_VERSION)
         print(f"{program.name} {program.version if has_version else '(no version)'}")
         raise typer.Exit
@@ -220,10 +206,10 @@ def _attribute(spelling: str) -> str:
 
 def _annotation(spelling: str, field: Field) -> Any:
     """Return the type of an option and what `--help` says of it."""
-    main = field.cli[0]
+    main = field.spellings("cli")[0]
     panel = _LISTED if field.name in (*SEARCHING, "pins", "query", "top_k") else _BOUNDS
     few = field.name in _FEW_SET or spelling not in (main, "--toolsets")
-    help, env = field.help.replace("[", "\\["), field.env[0]
+    help, env = field.help.replace("[", "\\["), field.spellings("env")[0]
     if spelling in _MORE_THAN_ONE:
         help = _MORE_THAN_ONE[spelling]
     elif spelling != main:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import fastmcp
 from fastmcp.server.context import reset_transport, set_transport
@@ -14,38 +15,32 @@ from starlette.middleware import Middleware
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from agent_utilities.mcp.feature_list import FeatureList
-from agent_utilities.mcp.host import Host
-from agent_utilities.mcp.operator_bounds import OperatorBounds
+from agent_utilities.mcp.fastmcp_internals import whole_lifespan
 from agent_utilities.mcp.routes.host_guard import HostGuard, accepted_on, is_guarded
-from agent_utilities.mcp.stopping import Stopping
-from agent_utilities.mcp.wire.paths import Endpoints, KnownPaths
+from agent_utilities.mcp.wire.paths import Endpoints, check_path
 from agent_utilities.mcp.wire.request import RequestReader, SelectionMiddleware
+
+if TYPE_CHECKING:
+    from agent_utilities.mcp.agent_server import AgentServer
 
 
 def application(
-    server: Host,
-    features: FeatureList,
-    make: Callable[..., StarletteWithLifespan],
-    given: dict[str, Any],
-    address: str | None,
+    server: AgentServer, make: Callable[..., StarletteWithLifespan], given: dict[str, Any]
 ) -> StarletteWithLifespan:
     """Return a server's ASGI application: MCP and `/sse` beside it, selections read, hosts and origins guarded.
 
-    `make` is FastMCP's own, asked with what is `given`; the address is None where another server than ours binds it.
+    `make` is FastMCP's own, asked with what is `given`.
     """
     path, transport = given.get("path"), given.get("transport", "http")
     protection = given.pop("host_origin_protection", None)
     hosts, origins = given.pop("allowed_hosts", None) or (), given.pop("allowed_origins", None) or ()
-    reader = RequestReader(lambda: server.surface.cache_bytes("requests"), server.surface.operator.check)
-    reading = selection_middleware(path, transport, reader, KnownPaths(server, features))
-    given["middleware"] = [*(given.get("middleware") or []), reading]
+    given["middleware"] = [*(given.get("middleware") or []), _reading(server, path, transport)]
     app = make(**given, host_origin_protection=False)
     if transport != "sse":
         app.router.routes.extend(sse_routes(make(transport="sse", host_origin_protection=False)))
     app.add_middleware(WholeResponses)
     if is_guarded(protection):
-        accepted = accepted_on(address, server.surface.operator.settings, hosts, origins)
+        accepted = accepted_on(server.address, server.surface.operator.settings, hosts, origins)
         app.add_middleware(HostGuard, accepted=accepted)
         if not accepted.loopback:
             print(f"WARNING: {accepted}", file=sys.stderr)
@@ -62,32 +57,29 @@ def run_options(given: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
-def tell_when_started(
-    app: StarletteWithLifespan,
-    whole: Callable[[], AbstractAsyncContextManager[None]],
-    bounds: OperatorBounds,
-    stopping: Stopping,
-) -> None:
+def tell_when_started(app: StarletteWithLifespan, server: AgentServer) -> None:
     """Have an application log what the operator's bounds come to when it starts, where nothing has said it."""
     lifespan = app.router.lifespan_context
 
     @asynccontextmanager
     async def telling(app: Any) -> AsyncIterator[Any]:
-        async with whole():
-            await bounds.announce(on_stderr=False)
+        async with whole_lifespan(server):
+            await server.operator_bounds.announce(on_stderr=False)
             async with lifespan(app) as state:
-                with stopping.heeding_signals():  # the web server has set its own handlers by now
+                with server.stopping.heeding_signals():  # the web server has set its own handlers by now
                     yield state
 
     app.router.lifespan_context = telling
 
 
-def selection_middleware(path: str | None, transport: str, reader: RequestReader, known: KnownPaths) -> Middleware:
+def _reading(server: AgentServer, path: str | None, transport: str) -> Middleware:
     """Return the middleware that reads the selection of requests to the MCP paths, `/tools` and `/context`."""
     sse = path if transport == "sse" and path is not None else fastmcp.settings.sse_path
     streamable = path if transport != "sse" and path is not None else fastmcp.settings.streamable_http_path
     endpoints = Endpoints([fastmcp.settings.message_path], [sse, streamable, "/tools", "/context"])
-    return Middleware(SelectionMiddleware, endpoints=endpoints, sse_path=sse, reader=reader, known=known)
+    reader = RequestReader(lambda: server.surface.cache_bytes("requests"), server.surface.operator.check)
+    check = partial(check_path, server)
+    return Middleware(SelectionMiddleware, endpoints=endpoints, sse_path=sse, reader=reader, check_path=check)
 
 
 def sse_routes(app: StarletteWithLifespan) -> list[BaseRoute]:

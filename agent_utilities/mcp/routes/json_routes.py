@@ -11,13 +11,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, request_response
 
-from agent_utilities.activation.active import Active, Threshold
 from agent_utilities.activation.active_text import written
+from agent_utilities.activation.deferral import Active, Threshold
 from agent_utilities.catalog.tokens import n_tokens
-from agent_utilities.mcp.feature_list import FeatureList
-from agent_utilities.mcp.host import Host
 from agent_utilities.mcp.request import ToolsListed, serving
-from agent_utilities.mcp.surface.verdict import CollectingDecisions
 from agent_utilities.mcp.wire.request import selection_of
 from agent_utilities.mcp.wire.summary import summarise
 from agent_utilities.resolution.answer import reasons_by_name
@@ -26,14 +23,15 @@ from agent_utilities.selection.merge import effective
 from agent_utilities.selection.model import NameSet, Selection, Value
 
 if TYPE_CHECKING:
+    from agent_utilities.mcp.agent_server import AgentServer
     from agent_utilities.mcp.metrics import Metrics
 
 
-def json_routes(host: Host, features: FeatureList, metrics: Metrics) -> list[BaseRoute]:
+def json_routes(host: AgentServer, metrics: Metrics) -> list[BaseRoute]:
     """Return the routes of a server; `/tools` and `/metrics` are behind its auth, health checks are not."""
 
     async def tools(request: Request) -> Response:
-        return JSONResponse(await _tools(host, features, selection_of(request)))
+        return JSONResponse(await _tools(host, selection_of(request)))
 
     async def health(request: Request) -> Response:
         return JSONResponse({"status": "ok", "server": host.name})
@@ -56,7 +54,7 @@ def json_routes(host: Host, features: FeatureList, metrics: Metrics) -> list[Bas
     ]
 
 
-def guarded(host: Host, path: str, endpoint: Any) -> Route:
+def guarded(host: AgentServer, path: str, endpoint: Any) -> Route:
     """Return a route behind the server's auth, where it has any."""
     if host.auth is None:
         return Route(path, endpoint)
@@ -66,14 +64,14 @@ def guarded(host: Host, path: str, endpoint: Any) -> Route:
     return Route(path, guarded, methods=["GET"])
 
 
-async def _tools(host: Host, features: FeatureList, caller: Selection) -> dict[str, Any]:
+async def _tools(host: AgentServer, caller: Selection) -> dict[str, Any]:
     """Return what `tools/list` would show this caller, as plain JSON."""
-    await host.wait_for_first(caller, "tool")
+    await host.features.wait_for_first(caller, "tool")
     asked = await host.request(caller)
-    with serving(asked), CollectingDecisions(asked.verdict) as decisions:
+    with serving(asked):
         listed = dedupe_with_versions(list(await host.list_tools()), lambda tool: tool.name)
-        decision = decisions.get("tool")
-        summary = await summarise(host, features, asked, "tool", decision)
+        decision = asked.verdict.decisions.get((host.surface, "tool"))
+        summary = await summarise(host, asked, "tool", decision)
     if decision is not None:
         host.notify(ToolsListed("GET /tools", decision, summary, asked))
     reasons = reasons_by_name(asked.verdict.preferences.resolution)

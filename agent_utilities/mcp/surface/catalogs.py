@@ -76,21 +76,19 @@ class CatalogReader:
             return self._last[1]
         return self._snapshots.get(key)
 
-    async def prepare(self, components: Sequence[Any]) -> bool:
-        """Read a long listing in turns with the event loop, so that `read` knows it (law L7).
-
-        Returns:
-            Whether it was new.
-        """
-        if self._known(components) is not None:
-            return False
+    async def prepare(self, components: Sequence[Any]) -> Snapshot:
+        """Return the snapshot of a long listing, read in turns with the event loop where it is new (law L7)."""
+        if (known := self._known(components)) is not None:
+            return known
         if self._preparing is None or not self._preparing.locked():
             # Made anew whenever nobody holds it: a lock belongs to one event loop, and a server may see several.
             self._preparing = asyncio.Lock()
         async with self._preparing:
-            if self._known(components) is None:
-                self._keep(components, [self._row(component) async for component in in_turns(components)])
-        return True
+            if (known := self._known(components)) is not None:
+                return known
+            snapshot = self._keep(components, [self._row(component) async for component in in_turns(components)])
+        await asyncio.sleep(0)
+        return snapshot
 
     def renew(self, components: Sequence[Any]) -> Snapshot:
         """Return the snapshot of a listing, every component looked at."""
@@ -155,9 +153,9 @@ class CallerCatalogs:
         self._catalogs: BoundedCache[tuple[str, ComponentKind], Catalog] = BoundedCache(CATALOGS_BYTES, weigh_catalog)
         self._by_digest: WeakValueDictionary[str, Catalog] = WeakValueDictionary()
 
-    def of_caller(self, kind: ComponentKind, caller: str | None = None) -> Catalog | None:
-        """Return the catalog that a caller was last listed, the present one by default; None where it is not known."""
-        return self._catalogs.get((caller_key() if caller is None else caller, kind))
+    def of_caller(self, kind: ComponentKind) -> Catalog | None:
+        """Return the catalog that the present caller was last listed; None where it is not known."""
+        return self._catalogs.get((caller_key(), kind))
 
     def keep(self, kind: ComponentKind, catalog: Catalog) -> None:
         """Take a catalog that the present caller was just listed; equal ones are kept once."""

@@ -17,6 +17,13 @@ from agent_utilities.catalog.model import ComponentKind, Entry, entry
 
 Component = Tool | Prompt | Resource | ResourceTemplate
 
+LISTING: dict[ComponentKind, str] = {
+    "tool": "list_tools",
+    "prompt": "list_prompts",
+    "resource": "list_resources",
+    "template": "list_resource_templates",
+}
+"""The method by which a server, a provider or a transform lists components of a kind."""
 HEADER_PARAMETER = "x-mcp-header"
 """The schema keyword of an argument that clients repeat in an HTTP header."""
 

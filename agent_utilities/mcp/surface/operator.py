@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
-from agent_utilities.activation.active import OFF
+from agent_utilities.activation.deferral import OFF
 from agent_utilities.selection.merge import Effective, effective, final_off, merge, off_for_no_match
 from agent_utilities.selection.model import NO_NAMES, NOTHING, Selection
 from agent_utilities.selection.parse import read_env
@@ -27,9 +28,6 @@ class Operator:
     def __init__(self, environ: Mapping[str, str] | None = None) -> None:
         self._given_environ = environ
         self._launch, self._launch_settings = NOTHING, dict[str, Any]()
-        self._files: SettingsFiles | None = None
-        self._selection: Selection | None = None
-        self._settings: Settings | None = None
         self.pins = NO_NAMES
         """Tools that are in every list which permits them."""
         self.own_tags: frozenset[str] | None = None
@@ -44,29 +42,24 @@ class Operator:
         """The environment that values are read from."""
         return os.environ if self._given_environ is None else self._given_environ
 
-    @property
+    @cached_property
     def files(self) -> SettingsFiles:
         """What the settings files say, read once.
 
         Raises:
             InputError: one can't be read, or says what it may not; nothing is served until it can be (law L5).
         """
-        if self._files is None:
-            self._files = read_files(self._given_environ)
-        return self._files
+        return read_files(self._given_environ)
 
-    @property
+    @cached_property
     def selection(self) -> Selection:
         """The operator's selection: files, environment and command line, their profile taken in.
 
         Raises:
             InputError: a value can't be read; nothing is served until it can be (law L5).
         """
-        if self._selection is None:
-            in_environ = read_env(self.environ, known=(*VARIABLES, CONFIG_FILE))
-            given = merge(self.files.selection, in_environ, self._launch)
-            self._selection = self.files.profiles.for_operator(given)
-        return self._selection
+        in_environ = read_env(self.environ, known=(*VARIABLES, CONFIG_FILE))
+        return self.files.profiles.for_operator(merge(self.files.selection, in_environ, self._launch))
 
     @property
     def notices(self) -> list[str]:
@@ -81,16 +74,14 @@ class Operator:
             told.append(off_for_no_match(self.alone(self.selection)))
         return [line for line in told if line is not None]
 
-    @property
+    @cached_property
     def settings(self) -> Settings:
         """The operator's settings.
 
         Raises:
             SettingsError: a value can't be read.
         """
-        if self._settings is None:
-            self._settings = self.files.settings(self.environ).model_copy(update=self._launch_settings)
-        return self._settings
+        return self.files.settings(self.environ).model_copy(update=self._launch_settings)
 
     def effective(self, caller: Selection) -> Effective:
         """Return what holds for a caller: what the operator gave and what the caller did, under the policy.
@@ -98,7 +89,7 @@ class Operator:
         Raises:
             SelectionError: the caller names a profile that there is not; see `check`.
         """
-        asked = self.files.profiles.for_caller(caller)
+        asked = self.files.profiles.for_caller(caller) if caller.gives("profile") else caller
         held = effective(merge(self.selection, asked), self.settings.selection_policy)
         if self.own_tags is not None:
             held = bound_to_tags(held, self.own_tags)
@@ -110,7 +101,8 @@ class Operator:
         Raises:
             SelectionError: it is not.
         """
-        self.files.profiles.check_caller(caller)
+        if caller.gives("profile"):
+            self.files.profiles.check_caller(caller)
 
     def alone(self, selection: Selection) -> Effective:
         """Return what holds of a selection of the operator's where no caller gives any."""
@@ -124,4 +116,5 @@ class Operator:
     def launch(self, selection: Selection, **settings: Any) -> None:
         """Take the command line's selection and settings, for all requests to come."""
         self._launch, self._launch_settings = selection, self._launch_settings | settings
-        self._selection = self._settings = None
+        for read_before in ("selection", "settings"):
+            vars(self).pop(read_before, None)

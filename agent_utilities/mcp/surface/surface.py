@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from agent_utilities.activation.active import AUTO, OFF
+from agent_utilities.activation.deferral import AUTO, OFF
 from agent_utilities.catalog import entry_tools
 from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind, entry
 from agent_utilities.mcp.events import Decided, Observers
-from agent_utilities.mcp.surface.catalogs import CallerCatalogs, CatalogReader
+from agent_utilities.mcp.surface.catalogs import CallerCatalogs, CatalogReader, Snapshot
 from agent_utilities.mcp.surface.components import entry_of
 from agent_utilities.mcp.surface.operator import Operator
-from agent_utilities.mcp.surface.verdict import UnderVerdict, Verdict, hand_back, verdict_in_force
+from agent_utilities.mcp.surface.verdict import UnderVerdict, Verdict, verdict_in_force
 from agent_utilities.runtime.caches import LONGEST_KEPT, BoundedCache, Memo, cache_bytes
 from agent_utilities.runtime.waiting import finish_in_turns
-from agent_utilities.selection.merge import Effective, asked_digest
-from agent_utilities.selection.model import NOTHING, NameSet, Resolution, Selection, Slot
+from agent_utilities.selection.merge import Effective, Narrowings, asked_digest
+from agent_utilities.selection.model import NOTHING, NameSet, Selection, Slot
 from agent_utilities.visibility.bounds import Bounds
 from agent_utilities.visibility.curation import Preferences, preferences_of
-from agent_utilities.visibility.decision import Decision, decide, revision
-from agent_utilities.visibility.narrowing import Narrowings
+from agent_utilities.visibility.decision import Decision, decide
 
 MergedKey = tuple[Selection, Narrowings]
 """A caller's selection, and what features take away besides."""
@@ -31,27 +30,10 @@ DecisionKey = tuple[str, Effective, Preferences]
 """Digest of the catalog, the bounds that hold, and what is to be shown: all that `decide` reads."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Merged:
-    """What one caller's selection comes to together with the operator's.
-
-    Args:
-        effective: the settings that hold.
-        bounds: the rules they come to.
-        preferences: what was asked for to be shown, the query not yet resolved.
-        asked: digest of what the caller alone asked for.
-    """
-
-    effective: Effective
-    bounds: Bounds
-    preferences: Preferences
-    asked: str
-
-
-def weigh_merged(key: MergedKey, merged: Merged) -> int:
-    """Return about how many bytes a caller's selection takes, and all that follows from it."""
+def weigh_merged(key: MergedKey, merged: Verdict) -> int:
+    """Return about how many bytes a caller's selection takes, and all that follows from it: its sets may be copied."""
     caller, _ = key
-    return 3_000 + 700 * len(merged.bounds.rules) + merged.bounds.n_copied_bytes + caller.n_bytes
+    return 3_000 + 700 * len(merged.bounds.rules) + 2 * caller.n_bytes
 
 
 def weigh_decision(key: DecisionKey, decision: Decision) -> int:
@@ -73,6 +55,8 @@ _EVERYWHERE = object()
 _BY_CALLERS_NAMES: frozenset[Slot] = frozenset(
     (("allow_tools", "file"), ("allow_tools", "project"), ("allow_tools", "env"))
 )
+MANY = 300
+"""More components than can be read at once without keeping the event loop from its other tasks."""
 _AT_ONCE = 1000
 """The most pairs of a component and a glob that are judged without a turn of the event loop."""
 
@@ -97,7 +81,7 @@ class Surface:
         self._mounted: dict[tuple[bool, Narrowings], Verdict] = {}
 
     @cached_property
-    def _merged(self) -> BoundedCache[MergedKey, Merged]:
+    def _merged(self) -> BoundedCache[MergedKey, Verdict]:
         return BoundedCache(self.cache_bytes("merged"), weigh_merged)
 
     @cached_property
@@ -135,8 +119,8 @@ class Surface:
 
     # -- verdicts ----------------------------------------------------------------------------------------------------
 
-    def merged(self, caller: Selection, narrowings: Narrowings | None = None) -> Merged:
-        """Return what holds for a caller's selection, the operator's taken with it.
+    def merged(self, caller: Selection, narrowings: Narrowings | None = None) -> Verdict:
+        """Return what holds for a caller's selection, the operator's taken with it; the same for all who ask for it.
 
         Args:
             caller: the selection.
@@ -157,7 +141,7 @@ class Surface:
                 can_search=bounds.permits_entry_tool(TOOL_SEARCH, by_caller=by_caller),
                 unanswered=AUTO if self.operator.settings.no_match == "search" else OFF,
             )
-            merged = Merged(settings, bounds, preferences, asked_digest(caller))
+            merged = Verdict(self, settings, bounds, preferences, asked=asked_digest(caller))
             if caller.n_bytes <= LONGEST_KEPT:
                 self._merged.keep(key, merged)
         return merged
@@ -175,10 +159,6 @@ class Surface:
         by_caller = bool(caller.slots) or (narrowings is not None and narrowings != self._narrowings(NOTHING))
         return Verdict(self, *held, shapes_lists, by_caller=by_caller, asked=merged.asked)
 
-    def resolved(self, verdict: Verdict, resolution: Resolution) -> Verdict:
-        """Return a verdict with the answer to its query."""
-        return replace(verdict, preferences=replace(verdict.preferences, resolution=resolution))
-
     def unbounded(self) -> Verdict:
         """Return a verdict that permits everything: for the operator's own eyes, and for introspection."""
         return Verdict(self, Effective(), Bounds(Effective()))
@@ -190,12 +170,11 @@ class Surface:
 
     def under_verdict(self, verdict: Verdict | None = None) -> UnderVerdict:
         """Hold a verdict for a `with` block: the one given, else the one in force, else the operator's alone."""
-        if verdict is not None:
-            return UnderVerdict(verdict, is_set=False)
-        in_force = verdict_in_force()
-        if in_force is not None:
-            return UnderVerdict(in_force, is_set=True)
-        return UnderVerdict(self.verdict(NOTHING, shapes_lists=False), is_set=False)
+        return UnderVerdict(verdict or self.in_force())
+
+    def in_force(self) -> Verdict:
+        """Return the verdict of the request that is being served; without one the operator's alone."""
+        return verdict_in_force() or self.verdict(NOTHING, shapes_lists=False)
 
     def own(self, verdict: Verdict) -> Verdict:
         """Return the verdict that this server's own components are judged by, under their own names.
@@ -228,7 +207,6 @@ class Surface:
         decision = self.decision(kind, snapshot.catalog, verdict)
         if verdict.bounds.rules and not reader.is_current(snapshot, components, decision.visible):
             decision = self.decision(kind, reader.renew(components).catalog, verdict)
-        hand_back(kind, decision, verdict)
         return decision
 
     def decision(self, kind: ComponentKind, catalog: Catalog, verdict: Verdict) -> Decision:
@@ -253,16 +231,17 @@ class Surface:
         if self._decisions.get(key) is None:
             verdict.judgements[catalog.digest] = await finish_in_turns(verdict.bounds.judging(catalog))
 
-    def shown(self, kind: ComponentKind, components: Sequence[Any]) -> Sequence[Any]:
-        """Return the visible components of a listing, in its order."""
-        with self.under_verdict() as verdict:
-            decision = self.decide(kind, components, self.own(verdict))
-            return components if decision.shows_all else [components[i] for i in decision.visible]
+    async def shown(self, kind: ComponentKind, components: Sequence[Any], verdict: Verdict) -> Sequence[Any]:
+        """Return the visible components of a listing, in its order; it is judged in turns where that may take long."""
+        if (1 + verdict.bounds.n_globs) * len(components) > _AT_ONCE:
+            await self.judge(kind, self._readers[kind].read(components).catalog, verdict)
+        decision = self.decide(kind, components, self.own(verdict))
+        verdict.decisions[self, kind] = decision
+        return components if decision.shows_all else [components[i] for i in decision.visible]
 
     def permits(self, kind: ComponentKind, component: Any) -> bool:
         """Whether the current request may list, search and call a component."""
-        with self.under_verdict() as verdict:
-            return self.own(verdict).bounds.refusal(entry_of(kind, component)) is None
+        return self.own(self.in_force()).bounds.refusal(entry_of(kind, component)) is None
 
     async def decide_in_turns(self, kind: ComponentKind, catalog: Catalog, verdict: Verdict) -> Decision:
         """Return the decision on a catalog, made in turns with the event loop where it may take long (law L7)."""
@@ -275,10 +254,6 @@ class Surface:
         catalog = self.catalogs.of_caller(kind) if verdict.surface is self else None
         return catalog is not None and name in (await self.decide_in_turns(kind, catalog, verdict)).denied_names
 
-    async def revision(self, catalog: Catalog, verdict: Verdict) -> str:
-        """Return the revision of a list of a catalog's tools under a verdict; made for a call, it lists none."""
-        return revision(await self.unanswered_decision(catalog, verdict), verdict.asked)
-
     async def unanswered_decision(self, catalog: Catalog, verdict: Verdict) -> Decision:
         """Return the decision on a catalog's tools under a verdict before its query is answered."""
         unanswered = replace(verdict, preferences=verdict.preferences.unanswered, shapes_lists=True)
@@ -290,27 +265,10 @@ class Surface:
 
     # -- listings ----------------------------------------------------------------------------------------------------
 
-    async def prepare(self, kind: ComponentKind, components: Sequence[Any]) -> bool:
-        """Read a long listing in turns with the event loop, so that it need not be read at once (law L7).
-
-        Returns:
-            Whether it was new.
-        """
-        return await self._readers[kind].prepare(components)
-
-    async def judge_listing(self, kind: ComponentKind, components: Sequence[Any]) -> None:
-        """Judge a listing in turns with the event loop, where that may take long; see `judge`."""
-        with self.under_verdict() as verdict:
-            if (1 + verdict.bounds.n_globs) * len(components) > _AT_ONCE:
-                await self.judge(kind, self._readers[kind].read(components).catalog, verdict)
-
-    def is_guarded(self, kind: ComponentKind, components: Sequence[Any]) -> bool:
-        """Whether any component of a listing has an `auth` check of its own."""
-        return self._readers[kind].read(components).is_guarded
-
-    def has_disabled(self, kind: ComponentKind, components: Sequence[Any]) -> bool:
-        """Whether any component of a listing is disabled by its author."""
-        return self._readers[kind].read(components).has_disabled
+    async def read(self, kind: ComponentKind, components: Sequence[Any]) -> Snapshot:
+        """Return a listing as it is read; a long one is read in turns with the event loop (law L7)."""
+        reader = self._readers[kind]
+        return await reader.prepare(components) if len(components) > MANY else reader.read(components)
 
     def components_of(self, kind: ComponentKind, catalog: Catalog) -> Sequence[Any]:
         """Return the components that a catalog was read from, in its order; empty where that was long ago."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.selection.merge import Effective
@@ -26,6 +26,8 @@ class Verdict:
         by_caller: whether the caller gave any setting, or a feature narrows for this request alone.
         asked: digest of what the caller alone asked for.
         judgements: by a catalog's digest, what the bounds come to on it, for as long as the request lasts.
+        decisions: by surface and kind, the last decision that a listing was made by under this very verdict. FastMCP's
+            listing gives back components only: what they were chosen by is found here.
         unlisted: by a catalog's digest, the permitted names in it that the author's middleware keeps off lists.
     """
 
@@ -38,40 +40,19 @@ class Verdict:
     asked: str = ""
     judgements: dict[str, Refusals] = field(default_factory=dict)
     unlisted: dict[str, frozenset[str]] = field(default_factory=dict)
+    decisions: dict[tuple[object, ComponentKind], Decision] = field(init=False, default_factory=dict)
+
+    @property
+    def bounds_alone(self) -> Verdict:
+        """The same bounds without anything that is preferred, and so without the caller's words."""
+        return replace(self, effective=self.effective.bounds_only, preferences=NO_PREFERENCES, shapes_lists=False)
 
     def preferences_for(self, kind: ComponentKind) -> Preferences:
         """Return what is to be shown of a kind of component: preferences are of listed tools only."""
         return self.preferences if self.shapes_lists and kind == "tool" else NO_PREFERENCES
 
 
-class CollectingDecisions:
-    """A block that is given the decisions made within it under a verdict, the last one on each kind of component.
-
-    FastMCP's listing gives back components only: what they were chosen by comes back to the caller this way. A class,
-    since every listing enters two.
-
-    Args:
-        verdict: the verdict; decisions under others, as for what is unknown, are not the block's.
-    """
-
-    __slots__ = ("_token", "decisions", "outer", "verdict")
-
-    def __init__(self, verdict: Verdict) -> None:
-        self.verdict = verdict
-        self.decisions: dict[ComponentKind, Decision] = {}
-        self.outer: CollectingDecisions | None = None
-
-    def __enter__(self) -> dict[ComponentKind, Decision]:
-        self.outer = _collector.get()
-        self._token = _collector.set(self)
-        return self.decisions
-
-    def __exit__(self, *_: object) -> None:
-        _collector.reset(self._token)
-
-
 _verdict: ContextVar[Verdict | None] = ContextVar("agent_utilities_verdict", default=None)
-_collector: ContextVar[CollectingDecisions | None] = ContextVar("agent_utilities_collector", default=None)
 
 
 def verdict_in_force() -> Verdict | None:
@@ -84,29 +65,16 @@ class UnderVerdict:
 
     Args:
         verdict: what is in force.
-        is_set: whether it is already, so that there is nothing to do.
     """
 
-    __slots__ = ("_is_set", "_token", "_verdict")
+    __slots__ = ("_token", "_verdict")
 
-    def __init__(self, verdict: Verdict, *, is_set: bool) -> None:
+    def __init__(self, verdict: Verdict) -> None:
         self._verdict = verdict
-        self._is_set = is_set
 
     def __enter__(self) -> Verdict:
-        if not self._is_set:
-            self._token = _verdict.set(self._verdict)
+        self._token = _verdict.set(self._verdict)
         return self._verdict
 
     def __exit__(self, *_: object) -> None:
-        if not self._is_set:
-            _verdict.reset(self._token)
-
-
-def hand_back(kind: ComponentKind, decision: Decision, verdict: Verdict) -> None:
-    """Give a decision made under a verdict to the blocks that collect those of this verdict."""
-    collector = _collector.get()
-    while collector is not None:
-        if collector.verdict is verdict:
-            collector.decisions[kind] = decision
-        collector = collector.outer
+        _verdict.reset(self._token)

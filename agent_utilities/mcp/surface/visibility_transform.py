@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from secrets import token_hex
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from fastmcp.exceptions import AuthorizationError
 from fastmcp.prompts.base import Prompt
@@ -27,18 +27,13 @@ from fastmcp.utilities.versions import VersionSpec, parse_version_key
 from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.mcp.fastmcp_internals import is_over_stdio
 from agent_utilities.mcp.surface.components import Component
-from agent_utilities.mcp.surface.surface import Surface
+from agent_utilities.mcp.surface.surface import MANY, Surface
 
 _C = TypeVar("_C", bound=Component)
+_Next = Callable[..., Awaitable[_C | None]]
 _BY_NAME: tuple[ComponentKind, ...] = ("tool", "prompt")
 _ABSENT = f"-{token_hex(8)}"
 """Makes a name one that no component bears, in the same namespace."""
-_MANY = 300
-"""More components than can be read at once without keeping the event loop from its other tasks."""
-
-
-async def _none(name: str) -> Tool | None:
-    return None
 
 
 class DynamicVisibilityTransform(Transform):
@@ -56,8 +51,8 @@ class DynamicVisibilityTransform(Transform):
     def __init__(
         self,
         surface: Surface,
-        injected: Callable[[], Sequence[Tool]] = tuple,
-        own_tool: Callable[[str], Awaitable[Tool | None]] = _none,
+        injected: Callable[[], Sequence[Tool]],
+        own_tool: Callable[[str], Awaitable[Tool | None]],
     ) -> None:
         self._surface = surface
         self._injected = injected
@@ -84,15 +79,14 @@ class DynamicVisibilityTransform(Transform):
 
     async def get_tool(self, name: str, call_next: GetToolNext, *, version: VersionSpec | None = None) -> Tool | None:
         """Return a tool if it is permitted, visible or not."""
-        tool: Tool | None = await self._permitted("tool", name, call_next, version)
+        tool = await self._permitted("tool", name, call_next, version)
         return await self._own_tool(name) if tool is None else tool
 
     async def get_prompt(
         self, name: str, call_next: GetPromptNext, *, version: VersionSpec | None = None
     ) -> Prompt | None:
         """Return a prompt if it is permitted."""
-        prompt: Prompt | None = await self._permitted("prompt", name, call_next, version)
-        return prompt
+        return await self._permitted("prompt", name, call_next, version)
 
     async def get_resource(
         self, uri: str, call_next: GetResourceNext, *, version: VersionSpec | None = None
@@ -103,37 +97,33 @@ class DynamicVisibilityTransform(Transform):
             AuthorizationError: it exists and is denied; FastMCP then answers as for an unknown one, and no template
                 is tried for its URI.
         """
-        resource: Resource | None = await self._permitted("resource", uri, call_next, version)
-        return resource
+        return await self._permitted("resource", uri, call_next, version)
 
     async def get_resource_template(
         self, uri: str, call_next: GetResourceTemplateNext, *, version: VersionSpec | None = None
     ) -> ResourceTemplate | None:
         """Return the template that serves a URI if it is permitted."""
-        template: ResourceTemplate | None = await self._permitted("template", uri, call_next, version)
-        return template
+        return await self._permitted("template", uri, call_next, version)
 
     async def _shown(self, kind: ComponentKind, components: Sequence[_C]) -> Sequence[_C]:
-        if len(components) > _MANY and await self._surface.prepare(kind, components):
+        with self._surface.under_verdict() as verdict:
+            read = await self._surface.read(kind, components)
+            if read.is_guarded:
+                components = await admitted(components)
+                read = await self._surface.read(kind, components)
+            disabled: list[_C] = []
+            if read.has_disabled:
+                # They are in nobody's catalog; a session may enable them yet, after all transforms.
+                disabled = [each for each in components if not is_enabled(each) and self._surface.permits(kind, each)]
+                components = [each for each in components if is_enabled(each)]
+            shown = await self._surface.shown(kind, components, verdict)
+        if len(shown) > MANY:
             await asyncio.sleep(0)
-        if self._surface.is_guarded(kind, components):
-            components = await admitted(components)
-            if len(components) > _MANY:
-                await self._surface.prepare(kind, components)
-        disabled: list[_C] = []
-        if self._surface.has_disabled(kind, components):
-            # They are in nobody's catalog; a session may enable them yet, after all transforms.
-            disabled = [each for each in components if not is_enabled(each) and self._surface.permits(kind, each)]
-            components = [each for each in components if is_enabled(each)]
-        await self._surface.judge_listing(kind, components)
-        shown = self._surface.shown(kind, components)
-        if disabled:
-            shown = [*shown, *disabled]
-        if len(shown) > _MANY:
-            await asyncio.sleep(0)
-        return shown
+        return [*shown, *disabled] if disabled else shown
 
-    async def _permitted(self, kind: ComponentKind, name: str, call_next: Any, version: VersionSpec | None) -> Any:
+    async def _permitted(
+        self, kind: ComponentKind, name: str, call_next: _Next[_C], version: VersionSpec | None
+    ) -> _C | None:
         """Resolve a component, then judge it: the highest permitted version answers, as in the listing."""
         with self._surface.under_verdict() as verdict:
             if not self._surface.own(verdict).bounds.rules:
@@ -153,7 +143,7 @@ class DynamicVisibilityTransform(Transform):
         return component
 
 
-async def _lower(name: str, version: str | None, call_next: Any, asked: VersionSpec | None) -> Any:
+async def _lower(name: str, version: str | None, call_next: _Next[_C], asked: VersionSpec | None) -> _C | None:
     """Return the highest version below one that was refused, or None; never one without a version, which is any."""
     if version is None or (asked is not None and asked.eq is not None):
         return None

@@ -21,10 +21,9 @@ from agent_utilities.mcp.answers import may_complete, may_use_task
 from agent_utilities.mcp.events import RequestServed
 from agent_utilities.mcp.fastmcp_internals import cache_hint, connection_of
 from agent_utilities.mcp.feature import BoundError
-from agent_utilities.mcp.feature_list import FeatureList
 from agent_utilities.mcp.request import Call, Request, RequestBegan, ToolCalled, ToolsListed, serving
 from agent_utilities.mcp.sessions import Client
-from agent_utilities.mcp.surface.verdict import CollectingDecisions, Verdict
+from agent_utilities.mcp.surface.verdict import Verdict
 from agent_utilities.mcp.wire.parameter_headers import refuse_headers
 from agent_utilities.mcp.wire.request import selection_of
 from agent_utilities.mcp.wire.summary import add_groups, summarise
@@ -35,7 +34,7 @@ from agent_utilities.selection.parse import read_meta
 from agent_utilities.visibility.decision import revision
 
 if TYPE_CHECKING:
-    from agent_utilities.mcp.host import Host
+    from agent_utilities.mcp.agent_server import AgentServer
 
 logger = logging.getLogger("agent_utilities.wire")
 
@@ -64,11 +63,10 @@ class WireMiddleware:
 
     Args:
         host: the server that requests arrive at.
-        features: those that it has.
     """
 
-    def __init__(self, host: Host, features: FeatureList) -> None:
-        self._host, self._features = host, features
+    def __init__(self, host: AgentServer) -> None:
+        self._host, self._features = host, host.features
 
     async def __call__(self, ctx: _Context, call_next: CallNext) -> HandlerResult:
         if ctx.request_id is None:
@@ -151,13 +149,12 @@ class WireMiddleware:
 
     async def _list(self, ctx: _Context, call_next: CallNext, request: Request, kind: ComponentKind) -> HandlerResult:
         """Serve a list, with what its caller is told of it beside it."""
-        with CollectingDecisions(request.verdict) as decisions:
-            result = await call_next(ctx)
+        result = await call_next(ctx)
         self._note(ctx, request.verdict, kind)
         if not isinstance(result, dict):
             return result
-        decision = decisions.get(kind)
-        summary = await summarise(self._host, self._features, request, kind, decision)
+        decision = request.verdict.decisions.get((self._host.surface, kind))
+        summary = await summarise(self._host, request, kind, decision)
         result["_meta"] = {**(result.get("_meta") or {}), META_KEY: summary}
         if kind == "tool" and self._host.surface.operator.settings.groups:
             add_groups(result.get("tools") or ())
@@ -170,7 +167,7 @@ class WireMiddleware:
     def _note(self, ctx: _Context, verdict: Verdict, listed: ComponentKind | None = None) -> None:
         """Remember who is to be told of changes on their connection, and under which bounds they list."""
         if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-            self._host.changes.heard(connection_of(ctx), verdict, listed)
+            self._host.changes.heard(connection_of(ctx.session), verdict, listed)
 
     async def _call(self, ctx: _Context, call_next: CallNext, request: Request, *, was_listed: bool) -> HandlerResult:
         """Serve a call, tied to the surface it is made under in its log line and span.

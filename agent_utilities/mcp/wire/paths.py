@@ -3,82 +3,74 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import quote, unquote_to_bytes
 
 from starlette.types import Scope
 
 from agent_utilities.catalog.model import KINDS, entry
-from agent_utilities.mcp.feature_list import FeatureList
-from agent_utilities.mcp.host import Host
 from agent_utilities.mcp.wire.summary import unknown_names
 from agent_utilities.selection.caller import READ_ONLY, SOURCE, TOOLSETS, PathError, PathSelection
 from agent_utilities.selection.model import NameSet, Selection
 from agent_utilities.selection.parse import utf8_text
 
+if TYPE_CHECKING:
+    from agent_utilities.mcp.agent_server import AgentServer
 
-class KnownPaths:
-    """Refuses paths that name nothing known: what the operator denies reads like what never was (law L1).
+
+async def check_path(host: AgentServer, path: PathSelection, scope: Scope) -> None:
+    """Refuse a path that names nothing known: what the operator denies reads like what never was (law L1).
 
     Who may not be served at all is told neither; the endpoint's own auth answers them.
 
     Args:
         host: the server that is asked.
-        features: may know toolsets that are to come.
+        path: what it asks for.
+        scope: the request's.
+
+    Raises:
+        PathError: its toolsets name nothing that this caller may learn of.
+        SelectionError: they can't be read.
     """
+    if path.toolsets is None or not _is_admitted(host, scope):
+        return
+    selection = path.names()
+    if not _names_certain(selection) and not await _names_any(host, selection):
+        await _refuse(host, path.toolsets, selection)
 
-    def __init__(self, host: Host, features: FeatureList) -> None:
-        self._host, self._features = host, features
 
-    async def check(self, path: PathSelection, scope: Scope) -> None:
-        """Return where a path may be served.
-
-        Args:
-            path: what it asks for.
-            scope: the request's.
-
-        Raises:
-            PathError: its toolsets name nothing that this caller may learn of.
-            SelectionError: they can't be read.
-        """
-        if path.toolsets is None or not self._is_admitted(scope):
-            return
-        selection = path.names()
-        if not _names_certain(selection) and not await self._names_any(selection):
-            await self._refuse(path.toolsets, selection)
-
-    async def _names_any(self, selection: Selection) -> bool:
-        """Whether a component of any kind is permitted under what the operator gave and these names."""
-        surface = self._host.surface
-        verdict = surface.verdict(selection, shapes_lists=False)
-        for kind in KINDS:
-            with surface.under_verdict(verdict):
-                catalog = await self._host.catalog(kind)
-            if (await surface.decide_in_turns(kind, catalog, verdict)).permitted:
-                return True
-        to_come = (
-            entry("tool", "", tags=[name], read_only=True) for name in self._features.gathered("toolsets_to_come")
-        )
-        return any(verdict.bounds.refusal(toolset) is None for toolset in to_come)
-
-    async def _refuse(self, toolsets: str, selection: Selection) -> NoReturn:
-        surface = self._host.surface
-        verdict = surface.verdict(selection, shapes_lists=False)
-        decision = await surface.decide_in_turns("tool", await self._host.catalog("tool"), verdict)
-        near = [name for name in (await unknown_names(self._host, decision, "tool")).values() if name is not None]
-        hint = f"did you mean {near[0]!r}?" if near else "leave /x/… out to see what there is"
-        raise PathError("the path names nothing that is known", toolsets, SOURCE, hint)
-
-    def _is_admitted(self, scope: Scope) -> bool:
-        """Whether the endpoint's own auth will let the caller in."""
-        auth = self._host.auth
-        if auth is None:
+async def _names_any(host: AgentServer, selection: Selection) -> bool:
+    """Whether a component of any kind is permitted under what the operator gave and these names."""
+    surface = host.surface
+    verdict = surface.verdict(selection, shapes_lists=False)
+    for kind in KINDS:
+        with surface.under_verdict(verdict):
+            catalog = await host.catalog(kind)
+        if (await surface.decide_in_turns(kind, catalog, verdict)).permitted:
             return True
-        user = scope.get("user")
-        if user is None or not user.is_authenticated:
-            return False
-        granted = scope["auth"].scopes
-        return all(needed in granted for needed in auth.required_scopes or ())
+    to_come = (entry("tool", "", tags=[name], read_only=True) for name in host.features.gathered("toolsets_to_come"))
+    return any(verdict.bounds.refusal(toolset) is None for toolset in to_come)
+
+
+async def _refuse(host: AgentServer, toolsets: str, selection: Selection) -> NoReturn:
+    surface = host.surface
+    verdict = surface.verdict(selection, shapes_lists=False)
+    decision = await surface.decide_in_turns("tool", await host.catalog("tool"), verdict)
+    near = [name for name in (await unknown_names(host, decision, "tool")).values() if name is not None]
+    hint = f"did you mean {near[0]!r}?" if near else "leave /x/… out to see what there is"
+    raise PathError("the path names nothing that is known", toolsets, SOURCE, hint)
+
+
+def _is_admitted(host: AgentServer, scope: Scope) -> bool:
+    """Whether the endpoint's own auth will let the caller in."""
+    auth = host.auth
+    if auth is None:
+        return True
+    user = scope.get("user")
+    if user is None or not user.is_authenticated:
+        return False
+    granted = scope["auth"].scopes
+    return all(needed in granted for needed in auth.required_scopes or ())
 
 
 def _names_certain(selection: Selection) -> bool:

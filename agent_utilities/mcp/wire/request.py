@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode
@@ -21,7 +21,7 @@ from agent_utilities.selection.model import NOTHING, Selection
 from agent_utilities.selection.parse import read_request
 
 if TYPE_CHECKING:
-    from agent_utilities.mcp.wire.paths import Endpoints, KnownPaths
+    from agent_utilities.mcp.wire.paths import Endpoints
 
 STATE = "agent_utilities.selection"
 """The key of `scope["state"]` that holds the caller's `Selection`."""
@@ -112,16 +112,21 @@ class SelectionMiddleware:
         endpoints: the paths whose requests are selections; others (OAuth, health) pass untouched.
         sse_path: the path of the legacy SSE stream.
         reader: reads the selections.
-        known: says which paths name something.
+        check_path: refuses a path that names nothing known.
     """
 
     def __init__(
-        self, app: ASGIApp, endpoints: Endpoints, sse_path: str, reader: RequestReader, known: KnownPaths
+        self,
+        app: ASGIApp,
+        endpoints: Endpoints,
+        sse_path: str,
+        reader: RequestReader,
+        check_path: Callable[[PathSelection, Scope], Awaitable[None]],
     ) -> None:
         self._app = app
         self._reader = reader
         self._endpoints = endpoints
-        self._known = known
+        self._check_path = check_path
         self._sse_path = sse_path.rstrip("/")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -129,12 +134,14 @@ class SelectionMiddleware:
             return await self._app(scope, receive, send)
         try:
             found = self._endpoints.find(scope)
-            path = parse_path(found[1]) if found is not None else None
-            if found is None or path is None:
+            if found is None:
+                return await self._app(scope, receive, send)
+            path = parse_path(found[1]) if found[1] else NO_PATH
+            if path is None:
                 return await self._app(scope, receive, send)
             selection = self._reader.read(scope, path)
             if path is not NO_PATH:
-                await self._known.check(path, scope)
+                await self._check_path(path, scope)
                 scope = self._endpoints.routed(scope, found[0])
         except SelectionError as error:
             status = 404 if isinstance(error, PathError) else 400

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from agent_utilities.activation.active import Active
+from agent_utilities.activation.deferral import Active
 from agent_utilities.catalog.model import KINDS, ComponentKind
-from agent_utilities.mcp.feature_list import FeatureList
 from agent_utilities.mcp.request import Request
 from agent_utilities.mcp.surface.verdict import Verdict
 from agent_utilities.runtime.waiting import finish_in_turns
@@ -18,18 +17,17 @@ from agent_utilities.visibility.decision import Decision, revision
 from agent_utilities.visibility.unfit import unknown_in
 
 if TYPE_CHECKING:
-    from agent_utilities.mcp.host import Host
+    from agent_utilities.mcp.agent_server import AgentServer
 from collections.abc import Iterable
 
 
 async def summarise(
-    host: Host, features: FeatureList, request: Request, kind: ComponentKind, decided: Decision | None
+    host: AgentServer, request: Request, kind: ComponentKind, decided: Decision | None
 ) -> dict[str, Any]:
     """Return what a caller is told of a list: nothing that tells a denied name from an unknown one.
 
     Args:
         host: the server that listed.
-        features: tell of themselves.
         request: that it was made for.
         kind: what was listed.
         decided: what the list was made by; None where somebody answered before it was decided, such as a cache.
@@ -50,16 +48,16 @@ async def summarise(
     }
     if verdict.by_caller and (unknown := await unknown_names(host, decision, kind, verdict)):
         summary["unknown"] = unknown
-    if absent := features.absent(verdict.bounds):
+    if absent := host.features.gathered("absent", verdict.bounds):
         summary["absent"] = absent
     if failed := request.values.get("left_out"):
         summary["left_out_features"] = failed
-    told = await features.summary(request, kind, decision)
+    told = await host.features.summary(request, kind, decision)
     return {**summary, **{key: value for key, value in told.items() if key not in summary}}
 
 
 async def unknown_names(
-    host: Host, decision: Decision, kind: ComponentKind, verdict: Verdict | None = None
+    host: AgentServer, decision: Decision, kind: ComponentKind, verdict: Verdict | None = None
 ) -> dict[str, str | None]:
     """Return the names that the caller gave that fit no component of any kind, each with the nearest that would.
 
@@ -98,7 +96,7 @@ def searched_lists(effective: Effective) -> tuple[Setting, ...]:
     return (*effective.pins, *as_names)
 
 
-async def _known(host: Host, kind: ComponentKind) -> tuple[frozenset[str], frozenset[str]]:
+async def _known(host: AgentServer, kind: ComponentKind) -> tuple[frozenset[str], frozenset[str]]:
     if (known := host.surface.known(kind)) is None:
         with host.surface.under_verdict(host.surface.verdict(NOTHING, shapes_lists=False)):
             await host.components(kind)

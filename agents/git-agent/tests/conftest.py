@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
+from anyio.from_thread import BlockingPortal, start_blocking_portal
 from fastmcp import Client
 from fastmcp.exceptions import ToolError
 
@@ -103,20 +103,24 @@ def repo(make_repo: Callable[..., Repo]) -> Repo:
     return make_repo()
 
 
+@pytest.fixture(scope="session")
+def connection() -> Iterator[tuple[BlockingPortal, Client[Any]]]:
+    """A client connected in memory on an event loop of its own; making one takes longer than most calls."""
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(Client(mcp)) as client:
+        yield portal, client
+
+
 @pytest.fixture
-def call(root: Path) -> Call:
+def call(root: Path, connection: tuple[BlockingPortal, Client[Any]]) -> Call:
     """Calls a tool through a client and returns its structured result."""
+    portal, client = connection
 
     def run(tool: str, **arguments: Any) -> dict[str, Any]:
-        async def once() -> dict[str, Any]:
-            async with Client(mcp) as client:
-                result = await client.call_tool_mcp(tool, arguments)
-                if result.is_error:
-                    raise ToolError(result.content[0].text)
-                assert result.structured_content is not None
-                return result.structured_content
-
-        return anyio.run(once)
+        result = portal.call(client.call_tool_mcp, tool, arguments)
+        if result.is_error:
+            raise ToolError(result.content[0].text)
+        assert result.structured_content is not None
+        return result.structured_content
 
     return run
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
+from anyio.from_thread import start_blocking_portal
 from fastmcp import Client
 from fastmcp.exceptions import ToolError
 
@@ -26,20 +26,20 @@ def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-@pytest.fixture
-def call() -> Call:
-    """Call a tool through the in-memory client and return its structured result."""
+@pytest.fixture(scope="session")
+def call() -> Iterator[Call]:
+    """Call a tool through the in-memory client and return its structured result.
 
-    def run(tool: str, **arguments: Any) -> dict[str, Any]:
-        async def once() -> dict[str, Any]:
-            async with Client(mcp) as client:
-                result = await client.call_tool(tool, arguments)
-                assert result.structured_content is not None
-                return dict(result.structured_content)
+    One connection serves the whole session, for making one takes longer than most calls.
+    """
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(Client(mcp)) as client:
 
-        return anyio.run(once)
+        def run(tool: str, **arguments: Any) -> dict[str, Any]:
+            result = portal.call(client.call_tool, tool, arguments)
+            assert result.structured_content is not None
+            return dict(result.structured_content)
 
-    return run
+        yield run
 
 
 @pytest.fixture

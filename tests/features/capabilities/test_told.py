@@ -46,7 +46,7 @@ async def test_words_are_told_by_where_they_led_and_never_as_they_stand(
 ) -> None:
     heard = Heard()
     served.surface.observers.add(heard)
-    metrics = Metrics(served.operator_bounds, served.features)
+    metrics = Metrics(served)
     served.surface.observers.add(metrics)
     with caplog.at_level(logging.INFO, "agent_utilities.wire"):
         async with session(served) as client:

@@ -31,7 +31,7 @@ def test_these_are_all_the_events() -> None:
 def samples(*events: SearchEvent, tells_denied: bool = False) -> dict[str, float]:
     """Return what `/metrics` says of tool search after some events."""
     server = create_mcp_server("searched")
-    metrics = Metrics(server.operator_bounds, server.features)
+    metrics = Metrics(server)
     for event in events:
         server.notify(event)
     lines = metrics.text(tells_denied=tells_denied).decode().splitlines()

@@ -38,7 +38,7 @@ async def test_a_caller_is_not_told_of_what_the_operator_pinned(tmp_path):
 async def test_the_operator_is_told_of_his_by_a_listing(tmp_path):
     with redirect_stdout(io.StringIO()) as out:
         server = shop(MCP_GRAPH_FOLDER=str(tmp_path), MCP_PINNED_TOOLS="read_fotos")
-        await print_listing(server, server.features, server.operator_bounds, as_json=False)
+        await print_listing(server, as_json=False)
     assert "no component bears the name 'read_fotos'; did you mean 'read_photo'?" in " ".join(out.getvalue().split())
 
 

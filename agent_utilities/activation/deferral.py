@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
@@ -102,8 +102,7 @@ class Active:
     @property
     def attached(self) -> tuple[str, ...]:
         """The names that turns attached, in the order they came."""
-        loaded = frozenset(self.loaded)
-        return tuple(name for name in self.names if name not in loaded)
+        return _without(self.names, self.loaded)
 
 
 NOTHING_ACTIVE = Active()
@@ -128,8 +127,8 @@ def within(active: Active, permitted: Container[str]) -> Active:
     """Return a set without names that are not permitted (any more): a deny beats an activation at once."""
     if all(name in permitted for name in active.names):
         return active
-    names = tuple(name for name in active.names if name in permitted)
-    return replace(active, names=names, loaded=tuple(name for name in active.loaded if name in permitted))
+    names, loaded = ([name for name in each if name in permitted] for each in (active.names, active.loaded))
+    return replace(active, names=tuple(names), loaded=tuple(loaded))
 
 
 def touch(active: Active, name: str) -> Active:
@@ -141,14 +140,13 @@ def touch(active: Active, name: str) -> Active:
 
 def load(active: Active, names: Iterable[str], deferral: Deferral, room: int | None = None) -> Change:
     """Make tools visible that a search found, a load named or a call used; the least recently used go out for them."""
-    attached = frozenset(active.attached)
+    attached = active.attached
     most = _most_loaded(deferral, len(attached), room)
-    taken = tuple(name for name in dict.fromkeys(names) if name not in attached)[:most]
+    taken = _without(dict.fromkeys(names), attached)[:most]
     # The best is used last, so that it stays the longest.
     loaded = (*_without(active.loaded, taken), *reversed(taken))
-    kept, evicted = _kept_and_evicted(active, loaded, most)
-    added = _without(taken, active.names)
-    return Change(replace(active, names=(*_without(active.names, evicted), *added), loaded=kept), added, evicted)
+    grown = replace(active, names=tuple(dict.fromkeys(active.names + taken)), loaded=loaded)
+    return _change(active, _cut(grown, None, most))
 
 
 def is_frozen(active: Active, deferral: Deferral) -> bool:
@@ -176,18 +174,17 @@ def turn(active: Active, query: str, names: Sequence[str], deferral: Deferral, r
     """
     if not is_new_turn(active, query, deferral):
         return Change(active)
-    most = deferral.room_to_attach(room)
-    attached = active.attached
-    # What was loaded already stays where it is, and may not be evicted from now on.
-    taken = _without(tuple(dict.fromkeys(names)), attached)
-    if most is not None:
+    taken = _without(dict.fromkeys(names), attached := active.attached)
+    if (most := deferral.room_to_attach(room)) is not None:
         taken = taken[: max(0, most - len(attached))]
-    added = _without(taken, active.names)
-    loaded = _without(active.loaded, taken)
-    n_attached = len(attached) + len(taken)
-    kept, evicted = _kept_and_evicted(active, loaded, _most_loaded(deferral, n_attached, room))
-    stay = (*_without(active.names, evicted), *added)
-    return Change(Active(stay, kept, active.n_turns + 1, digest_of_words(query)), added, evicted)
+    # What was loaded already stays where it is, and may not be evicted from now on.
+    grown = Active(
+        names=tuple(dict.fromkeys(active.names + taken)),
+        loaded=_without(active.loaded, taken),
+        n_turns=active.n_turns + 1,
+        words=digest_of_words(query),
+    )
+    return _change(active, _cut(grown, None, _most_loaded(deferral, len(attached) + len(taken), room)))
 
 
 def fitting(active: Active, room: int | None, max_active: int = 0) -> tuple[str, ...]:
@@ -198,11 +195,7 @@ def fitting(active: Active, room: int | None, max_active: int = 0) -> tuple[str,
     """
     most = len(active.names) if room is None else room
     n_loaded = min(len(active.loaded), most, max_active or most)
-    if n_loaded == len(active.loaded) and len(active.names) <= most:
-        return active.names
-    loaded = active.loaded[len(active.loaded) - n_loaded :]
-    kept = frozenset((*loaded, *active.attached[: most - n_loaded]))
-    return tuple(name for name in active.names if name in kept)
+    return _cut(active, most - n_loaded, n_loaded).names
 
 
 def bounded(active: Active, deferral: Deferral, room: int | None = None) -> Active:
@@ -213,30 +206,24 @@ def bounded(active: Active, deferral: Deferral, room: int | None = None) -> Acti
     most = deferral.initial_k + deferral.search_k * max(0, deferral.search_turns - 1)
     if (room_to_attach := deferral.room_to_attach(room)) is not None:
         most = min(most, room_to_attach)
-    attached = active.attached[:most]
-    n_loaded = _most_loaded(deferral, len(attached), room)
+    return _cut(active, most, _most_loaded(deferral, min(most, len(active.attached)), room))
+
+
+def _change(before: Active, active: Active) -> Change:
+    return Change(active, _without(active.names, before.names), _without(before.names, active.names))
+
+
+def _cut(active: Active, n_attached: int | None, n_loaded: int | None) -> Active:
+    """Return the first of what turns attached, and the most recently used of what was loaded; None for all."""
     loaded = active.loaded if n_loaded is None else active.loaded[max(0, len(active.loaded) - n_loaded) :]
-    if len(attached) + len(loaded) < len(active.names):
-        kept = frozenset((*attached, *loaded))
-        active = replace(active, names=tuple(name for name in active.names if name in kept), loaded=loaded)
-    return active
+    kept = frozenset((*active.attached[:n_attached], *loaded))
+    if len(kept) == len(active.names):
+        return active
+    return replace(active, names=tuple(name for name in active.names if name in kept), loaded=loaded)
 
 
-def _kept_and_evicted(
-    active: Active, loaded: Sequence[str], most: int | None
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the most recently used of what is loaded, and of the names before those that go out for them."""
-    kept = tuple(loaded if most is None else loaded[max(0, len(loaded) - most) :])
-    if len(kept) == len(loaded):
-        return kept, ()
-    gone = frozenset(loaded) - frozenset(kept)
-    return kept, tuple(name for name in active.names if name in gone)
-
-
-def _without(names: tuple[str, ...], others: Collection[str]) -> tuple[str, ...]:
+def _without(names: Iterable[str], others: Iterable[str]) -> tuple[str, ...]:
     """Return names without others, in their order."""
-    if not others or not names:
-        return names
     gone = frozenset(others)
     return tuple(name for name in names if name not in gone)
 

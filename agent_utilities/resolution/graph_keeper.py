@@ -1,22 +1,24 @@
-"""Keeping one server's tools in the graph, and which of them go together: behind everything, and until it succeeds."""
+"""One server's tools in the graph: brought in behind everything, asked with care, and left alone while it fails."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from agent_utilities.graph import cypher
-from agent_utilities.graph.base import GraphError, ServerState, ToolGraph, ToolRecord
-from agent_utilities.graph.matching import match_literally, match_terms, match_with_neighbours
+from agent_utilities.graph.base import Cause, GraphError, ServerState, ToolGraph, ToolRecord
+from agent_utilities.graph.matching import match_literally, match_terms
 from agent_utilities.graph.sync import ToolEdge, server_state, sync, sync_edges
 from agent_utilities.resolution.answer import Limits
-from agent_utilities.resolution.graph_reader import GraphReader
+from agent_utilities.runtime.jobs import Job
 
 logger = logging.getLogger("agent_utilities.graph")
 
+_T = TypeVar("_T")
 Introspect = Callable[[], Awaitable[Sequence[ToolRecord]]]
 """Returns the live tools of the server; never runs a command that the graph holds."""
 EdgeSource = Callable[[], Awaitable[Sequence[ToolEdge]]]
@@ -24,89 +26,62 @@ EdgeSource = Callable[[], Awaitable[Sequence[ToolEdge]]]
 
 _HOUR_S = 3600
 _CLOCK_SKEW_S = 5 * 60
+_AT_ONCE = 8
+_MOST_FAILURES = 3
+"""So many in a row, and the graph is left alone for a while; then it is tried by one request."""
+_ALONE_S = 5.0
+"""Longer than a statement may take, so that one request at a time tries."""
 
 
-class _Job:
-    """Something that is done behind everything: one run at a time, once more where it is asked for meanwhile.
+class GraphKeeper:
+    """Keeps a server's tools in the graph, and which of them go together; knows what state they are in.
 
-    What fails is done again until it succeeds.
+    Args:
+        graph: the backend; opened and closed here.
+        server: the server's name.
+        introspect: returns its live tools.
+        limits: how long background work may take.
+        fallback: what callers are given while the graph does not answer, for the log.
+        edges: what calls teach of tools that go together, asked at each fill and refresh; None where nothing does.
+        ttl_hours: the age from which the tools are stale.
+        now: UTC epoch seconds, for ages.
+        clock: monotonic seconds, for pauses after failures.
     """
-
-    def __init__(
-        self, work: Callable[[], Awaitable[None]], on_failure: Callable[[Exception, int], None], limits: Limits
-    ) -> None:
-        self._work, self._on_failure, self._limits = work, on_failure, limits
-        self._wanted, self._hurried = asyncio.Event(), asyncio.Event()
-        self._runs = False
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether nothing is under way, or asked for."""
-        return not self._runs and not self._wanted.is_set()
-
-    def want(self, *, hurry: bool = False) -> None:
-        """Ask for a run, which nobody waits for; one that hurries does not wait for the pause after a failure."""
-        self._wanted.set()
-        if hurry:
-            self._hurried.set()
-
-    async def run(self) -> None:
-        """Do what is asked for, until cancelled; runs begin at least a while apart, but for the first two."""
-        now_s = asyncio.get_running_loop().time
-        next_s, n_failures, is_first = 0.0, 0, True
-        while True:
-            await self._wanted.wait()
-            await asyncio.sleep(next_s - now_s())
-            self._wanted.clear()
-            self._hurried.clear()
-            self._runs = True
-            if not is_first:
-                next_s = now_s() + self._limits.refresh_gap_s
-            is_first = False
-            try:
-                async with asyncio.timeout(self._limits.refresh_s):
-                    await self._work()
-            except Exception as error:
-                self._wanted.set()
-                self._on_failure(error, n_failures)
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(self._limits.retry_s[min(n_failures, len(self._limits.retry_s) - 1)]):
-                        await self._hurried.wait()
-                n_failures += 1
-            else:
-                n_failures = 0
-            self._runs = False
-
-
-class Refresher:
-    """Brings a server's tools into the graph, and knows what state they are in."""
 
     def __init__(
         self,
         graph: ToolGraph,
         server: str,
         introspect: Introspect,
-        reader: GraphReader,
         limits: Limits,
-        edges: EdgeSource | None,
-        now: Callable[[], float],
-        ttl_hours: float,
+        fallback: str,
+        edges: EdgeSource | None = None,
+        ttl_hours: float = 24,
+        now: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self.cause: Cause | None = "being filled"
+        """Why the graph does not answer, or None while it does."""
         self.state: ServerState | None = None
         """What the graph holds of the server; None before it holds anything."""
         self.n_refreshes = 0
         self.knows_edges = edges is not None
-        self.first_try_done = asyncio.Event()
+        self._graph, self._server, self._introspect, self._limits = graph, server, introspect, limits
+        self._fallback, self._edges, self._ttl_hours = fallback, edges, ttl_hours
+        self._now, self._clock = now, clock
+        pace = {"gap_s": limits.refresh_gap_s, "limit_s": limits.refresh_s}
+        self._tools_job = Job(self._bring_in_tools, self._tools_failed, limits.retry_s, **pace)
+        self._edges_job = Job(self._bring_in_edges, self._edges_failed, limits.retry_s, **pace)
+        self.first_try_done = self._tools_job.first_try_done
         """Set once the graph was filled with the live tools, or could not be at the first try."""
-        self._graph, self._server, self._introspect, self._reader = graph, server, introspect, reader
-        self._edges, self._now, self._ttl_hours, self._settle_s = edges, now, ttl_hours, limits.settle_s
-        self._tools_job = _Job(self._bring_in_tools, self._tools_failed, limits)
-        self._edges_job = _Job(self._bring_in_edges, self._edges_failed, limits)
         self._is_open = self._is_filled = False
         self._opening = asyncio.Event()
         # What was read before the graph was changed here may be of other tools, and what is read of others' changes.
         self._n_changes = self._n_edge_changes = 0
         self._edges_digest = ""
+        self._places = asyncio.Semaphore(_AT_ONCE)
+        self._n_failures = 0
+        self._alone_until = 0.0
 
     async def run(self) -> None:
         """Open the graph, fill it and keep it, until cancelled.
@@ -115,12 +90,20 @@ class Refresher:
         take the interpreter for tenths of a second, which the first callers would wait for.
         """
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._settle_s):
+            async with asyncio.timeout(self._limits.settle_s):
                 await self._opening.wait()
         self._tools_job.want()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._tools_job.run())
             group.create_task(self._edges_job.run())
+
+    async def close(self) -> None:
+        """Let go of the graph; one that hangs does not keep the server from stopping."""
+        try:
+            async with asyncio.timeout(self._limits.close_s):
+                await self._graph.close()
+        except Exception as error:
+            logger.warning("graph did not close cleanly: %r", error)
 
     def open_now(self) -> None:
         """Open the graph without waiting for the server to settle: a query was asked."""
@@ -139,6 +122,69 @@ class Refresher:
     def is_idle(self) -> bool:
         """Whether nothing is being brought in."""
         return self._is_filled and self._tools_job.is_idle and self._edges_job.is_idle
+
+    # -- asking ------------------------------------------------------------------------------------------------------
+
+    async def ask(self, read: Callable[[], Awaitable[_T]]) -> _T | GraphError:
+        """Return what some statements bring, or why they bring nothing; never fails."""
+        timeout_s = self._limits.statement_s
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._places.acquire()
+        except TimeoutError:
+            return GraphError("busy", f"{_AT_ONCE} other queries took {timeout_s} s")
+        try:
+            if self._is_left_alone():
+                return GraphError(self.cause or "failed", "left alone for a while after repeated failures")
+            async with asyncio.timeout(timeout_s):
+                found = await read()
+        except TimeoutError:
+            return self.failed(GraphError("too slow", f"no answer within {timeout_s} s"))
+        except Exception as error:
+            return self.failed(error if isinstance(error, GraphError) else GraphError("failed", error))
+        finally:
+            self._places.release()
+        self._succeeded()
+        return found
+
+    def _is_left_alone(self) -> bool:
+        """Whether the graph is not to be asked now; where it is, after failures, nobody else asks for a while."""
+        if self._n_failures < _MOST_FAILURES:
+            return False
+        now_s = self._clock()
+        if now_s < self._alone_until:
+            return True
+        self._alone_until = now_s + _ALONE_S
+        return False
+
+    def failed(self, error: GraphError) -> GraphError:
+        """Note a failure, and return it."""
+        self._n_failures += 1
+        if self._n_failures >= _MOST_FAILURES:
+            self._alone_until = self._clock() + _ALONE_S
+        if self.cause in (None, "being filled"):
+            logger.warning("%s; %s until it answers", error, self._fallback)
+        self.cause = error.cause
+        return error
+
+    def _succeeded(self) -> None:
+        self._n_failures = 0
+        if self.cause is not None:
+            logger.info("graph answers (%s)", self._graph.backend)
+        self.cause = None
+
+    async def check_held(self) -> None:
+        """Make sure that the graph holds the tools that it should: another process may have changed them.
+
+        Raises:
+            GraphError: it holds others; they are being refreshed.
+        """
+        rows = await self._graph.read(cypher.HELD, {"server_name": self._server})
+        held = {row["name"]: (row["digest"], bool(row["has_tools"])) for row in rows}
+        nodes = () if self.state is None else self.state.nodes or (self.state,)
+        if held != {node.name: (node.digest, bool(node.n_tools)) for node in nodes}:
+            self.tools_changed()
+            raise GraphError("being filled", f"it no longer holds the tools of {self._server}")
 
     # -- age ---------------------------------------------------------------------------------------------------------
 
@@ -163,28 +209,14 @@ class Refresher:
 
     def health(self) -> dict[str, Any]:
         """Return what `/ready` tells of the graph."""
-        state, cause = self.state, self._reader.cause
-        health: dict[str, Any] = {"backend": self._graph.backend, "status": "ready" if state else "filling"}
-        if cause is not None and cause != "being filled":
-            health |= {"status": "unavailable", "cause": cause}
-        if state is not None:
-            health |= {"age_s": max(0, round(self._now() - state.updated_at_ms / 1000))}
+        health: dict[str, Any] = {"backend": self._graph.backend, "status": "ready" if self.state else "filling"}
+        if self.cause is not None and self.cause != "being filled":
+            health |= {"status": "unavailable", "cause": self.cause}
+        if self.state is not None:
+            health |= {"age_s": max(0, round(self._now() - self.state.updated_at_ms / 1000))}
         return health
 
-    async def check_held(self) -> None:
-        """Make sure that the graph holds the tools that it should: another process may have changed them.
-
-        Raises:
-            GraphError: it holds others; they are being refreshed.
-        """
-        rows = await self._graph.read(cypher.HELD, {"server_name": self._server})
-        held = {row["name"]: row for row in rows}
-        nodes = self.state.each_node if self.state is not None else ()
-        if held.keys() != {node.name for node in nodes} or not all(_holds(held[node.name], node) for node in nodes):
-            self.tools_changed()
-            raise GraphError("being filled", f"it no longer holds the tools of {self._server}")
-
-    # -- tools -------------------------------------------------------------------------------------------------------
+    # -- bringing in -------------------------------------------------------------------------------------------------
 
     async def _bring_in_tools(self) -> None:
         """Put what changed, drop what is gone; the tools are introspected whether or not the graph can be opened."""
@@ -202,9 +234,8 @@ class Refresher:
         logger.info("graph holds %d tools of %s (%d put, %d dropped)", n_tools, self._server, n_put, n_dropped)
         if not self._is_filled:
             await self._warm_up()
-            self._reader.succeeded()
+            self._succeeded()
             self._is_filled = True
-            self.first_try_done.set()
 
     async def _open(self) -> None:
         if self._is_open:
@@ -214,26 +245,23 @@ class Refresher:
         state = await server_state(self._graph, self._server)
         if state is not None and state.n_tools:
             self.state = state
-            self._reader.succeeded()
+            self._succeeded()
 
     async def _warm_up(self) -> None:
         """Run each statement once: a first time costs many times the others, and no caller should pay it."""
         await match_literally(self._graph, self._server, "warm up")
         await match_terms(self._graph, self._server, "warm up")
         if self.knows_edges:
-            await match_with_neighbours(self._graph, self._server, "warm up", ("warm up",))
+            await match_literally(self._graph, self._server, "warm up", ("warm up",))
 
     def _tools_failed(self, error: Exception, n_before: int) -> None:
         """Tell of it once until it succeeds; what the graph holds from an earlier run, or for now, is used on."""
-        self.first_try_done.set()
         if self.state is None:
             if isinstance(error, TimeoutError):
                 error = GraphError("too slow", "not filled in time")
-            self._reader.failed(error if isinstance(error, GraphError) else GraphError("failed", repr(error)))
+            self.failed(error if isinstance(error, GraphError) else GraphError("failed", repr(error)))
         elif n_before == 0:
             logger.warning("can't refresh %s in the graph (%s); what it holds is used on", self._server, error)
-
-    # -- edges -------------------------------------------------------------------------------------------------------
 
     async def _bring_in_edges(self) -> None:
         assert self._edges is not None
@@ -245,8 +273,3 @@ class Refresher:
         if n_before == 0:
             message = "can't bring into the graph which tools of %s go together (%r); what it holds is used on"
             logger.warning(message, self._server, error)
-
-
-def _holds(row: dict[str, Any], node: ServerState) -> bool:
-    """Whether a node is as it should be, by what `HELD` returns of it."""
-    return row["digest"] == node.digest and bool(row["has_tools"] or not node.n_tools)

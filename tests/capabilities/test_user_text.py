@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_utilities.capabilities.intent import intent_text, without_pastes
+from agent_utilities.capabilities.user_text import intent_text, without_pastes
 
 TRACE = """Traceback (most recent call last):
   File "/srv/app/sync.py", line 41, in run

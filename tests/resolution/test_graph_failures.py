@@ -7,7 +7,6 @@ import asyncio
 import pytest
 
 from agent_utilities.graph.embedded import EmbeddedGraph
-from agent_utilities.resolution.answer import Limits
 from agent_utilities.selection.model import Resolution
 from agent_utilities.testing import Clock
 from tests.graph.records import record
@@ -26,18 +25,6 @@ class Broken(Held):
     async def read(self, statement, parameters):
         if self.is_broken:
             raise ConnectionError("gone")
-        return await super().read(statement, parameters)
-
-
-class Heavy(Held):
-    """A graph that answers anything but one query."""
-
-    n_heavy = 0
-
-    async def read(self, statement, parameters):
-        if "heavy" in str(parameters):
-            self.n_heavy += 1
-            await asyncio.Event().wait()
         return await super().read(statement, parameters)
 
 
@@ -69,15 +56,4 @@ async def test_reads_that_fail_take_no_place_from_those_that_come_after() -> Non
             assert await orchestrator.resolve(f"failed {i}") == Resolution("unavailable", cause="failed")
             clock.advance(PAUSE_S)
         graph.is_broken = False
-        assert (await orchestrator.resolve("dns")).names == ("dns_read",)
-
-
-async def test_a_query_that_is_too_much_for_a_graph_that_answers_others_is_asked_once() -> None:
-    graph = Heavy(EmbeddedGraph(None))
-    orchestrator = patient(graph, Live(TOOLS), limits=Limits(statement_s=1.0, probe_s=30.0))
-    async with running(orchestrator):
-        for limit in (1, 2, 3):
-            answer = await orchestrator.resolve("heavy", limit=limit)
-            assert answer == Resolution("unavailable", cause="too slow")
-        assert graph.n_heavy == 1
         assert (await orchestrator.resolve("dns")).names == ("dns_read",)
