@@ -49,8 +49,7 @@ from agent_utilities.mcp.request import Request, request_in_force
 from agent_utilities.mcp.sessions import Client, Session, Sessions
 from agent_utilities.mcp.stopping import Stopping
 from agent_utilities.mcp.surface.components import LISTING
-from agent_utilities.mcp.surface.surface import Surface
-from agent_utilities.mcp.surface.verdict import verdict_in_force
+from agent_utilities.mcp.surface.surface import Surface, verdict_in_force
 from agent_utilities.mcp.surface.visibility_transform import DynamicVisibilityTransform
 from agent_utilities.mcp.tool_origin import ToolOrigin, origin_of
 from agent_utilities.mcp.wire.middleware import WireMiddleware
@@ -100,8 +99,8 @@ class AgentServer(FastMCP[Any]):
             from agent_utilities.server_factory import default_features
 
             features = default_features(graph)
-        self.surface = Surface(environ, lambda caller: self.features.bounds_for(caller))
-        self.features = FeatureList(features, self.surface.observers)
+        self.features = FeatureList(features)
+        self.surface = Surface(environ, self.features.bounds_for, self.features.notify)
         self.sessions = Sessions(self.features.session_ended)
         self.operator_bounds = OperatorBounds(self)
         self._kept: tuple[_Generations, Sequence[Tool]] | None = None
@@ -193,7 +192,7 @@ class AgentServer(FastMCP[Any]):
 
     def notify(self, event: Event) -> None:
         """Tell features and observers of an event; returns at once."""
-        self.surface.observers.notify(event)
+        self.features.notify(event)
 
     def start(self, work: Coroutine[None, None, None]) -> bool:
         """Start bounded work that no request waits for; return whether it was started."""
@@ -420,5 +419,5 @@ class AgentServer(FastMCP[Any]):
             from agent_utilities.mcp.metrics import Metrics
 
             self._observing_metrics = Metrics(self)
-            self.surface.observers.add(self._observing_metrics)
+            self.features.observe(self._observing_metrics, *Metrics.hears)
         return self._observing_metrics

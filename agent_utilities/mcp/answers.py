@@ -23,7 +23,7 @@ from agent_utilities.catalog.model import ComponentKind, entry
 from agent_utilities.mcp.fastmcp_internals import as_over_stdio, look_up_resource, tool_of_task
 from agent_utilities.mcp.feature import OwnTool
 from agent_utilities.mcp.surface.components import LISTING, Component, entry_of, name_of
-from agent_utilities.mcp.surface.verdict import Verdict
+from agent_utilities.mcp.surface.surface import Verdict
 from agent_utilities.selection.model import nearest
 from agent_utilities.visibility.decision import Decision
 

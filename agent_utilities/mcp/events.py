@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from opentelemetry import trace
-
 from agent_utilities.catalog.model import Catalog
-
-logger = logging.getLogger("agent_utilities.observers")
 
 
 class Event:
@@ -54,33 +49,3 @@ class CatalogListed(Event):
 @dataclass(frozen=True, slots=True)
 class ToolsChanged(Event):
     """The server's tools changed, whoever may use them."""
-
-
-class Observers:
-    """Tells everybody who listens; one that raises is logged, and neither the request nor the others know of it."""
-
-    def __init__(self) -> None:
-        self._observers: list[Callable[[Event], None]] = [_log]
-
-    def add(self, observer: Callable[[Event], None]) -> None:
-        """Tell this one too, from now on."""
-        self._observers.append(observer)
-
-    def remove(self, observer: Callable[[Event], None]) -> None:
-        """Tell this one no more."""
-        self._observers.remove(observer)
-
-    def notify(self, event: Event) -> None:
-        """Tell all of an event."""
-        for observer in self._observers:
-            try:
-                observer(event)
-            except Exception:
-                logger.exception("an observer failed; the request goes on without it")
-
-
-def _log(event: Event) -> None:
-    event.log()
-    if (told := event.span_event()) is not None and (span := trace.get_current_span()).is_recording():
-        name, attributes = told
-        span.add_event(name, {f"agent_utilities.{key}": value for key, value in attributes.items()})

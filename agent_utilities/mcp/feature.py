@@ -62,8 +62,13 @@ class Feature:
 
     name = ""
     """By which it is told of, and under which it keeps values of requests and sessions."""
-    limit_s = 10.0
-    """Seconds that `narrow` and `prefer` may take: then the request is refused, or served without the preference."""
+    limit_s: float | None = 10.0
+    """Seconds that `narrow` and `prefer` may take: then the request is refused, or served without the preference.
+
+    None where they keep to a deadline of their own.
+    """
+    hears: tuple[type[Event], ...] = (Event,)
+    """The kinds of events that `notify` is told of."""
     host: AgentServer
 
     # -- put in ------------------------------------------------------------------------------------------------------

@@ -9,9 +9,10 @@ from functools import partial
 from typing import Any, TypeVar
 
 from fastmcp.tools.base import Tool
+from opentelemetry import trace
 
 from agent_utilities.catalog.model import ComponentKind, entry
-from agent_utilities.mcp.events import Observers
+from agent_utilities.mcp.events import Event
 from agent_utilities.mcp.feature import BoundError, Feature, OwnTool
 from agent_utilities.mcp.request import Call, Request
 from agent_utilities.selection.merge import Narrowing, Narrowings
@@ -20,8 +21,10 @@ from agent_utilities.visibility.curation import Preferences
 from agent_utilities.visibility.decision import Decision
 
 logger = logging.getLogger("agent_utilities.features")
+_observers_logger = logging.getLogger("agent_utilities.observers")
 
 _T = TypeVar("_T")
+Observer = Callable[[Event], None]
 
 
 class FeatureList:
@@ -29,19 +32,19 @@ class FeatureList:
 
     Args:
         features: in the order in which they are asked.
-        observers: told of events, beside those features that listen.
     """
 
-    def __init__(self, features: Iterable[Feature], observers: Observers) -> None:
+    def __init__(self, features: Iterable[Feature]) -> None:
         self._features = tuple(features)
-        self._observers = observers
         methods = [name for name in vars(Feature) if not name.startswith("_") and callable(getattr(Feature, name))]
         self._with: dict[str, tuple[Any, ...]] = {
             name: tuple(each for each in self._features if getattr(type(each), name) is not getattr(Feature, name))
             for name in methods
         }
-        for each in self._with["notify"]:
-            observers.add(each.notify)
+        self._observers: list[tuple[Observer, tuple[type[Event], ...]]] = [
+            (each.notify, each.hears) for each in self._with["notify"]
+        ]
+        self._listening: dict[type[Event], tuple[Observer, ...]] = {}
 
     def __iter__(self) -> Iterator[Feature]:
         return iter(self._features)
@@ -49,6 +52,26 @@ class FeatureList:
     def get(self, kind: type[_T]) -> _T | None:
         """Return the feature of a class, or None where the server does not have it."""
         return next((each for each in self._features if isinstance(each, kind)), None)
+
+    # -- events: who fails is logged, and neither the request nor the others know of it -------------------------------
+
+    def observe(self, observer: Observer, *kinds: type[Event]) -> None:
+        """Tell somebody else of events too, of some kinds or of all."""
+        self._observers.append((observer, kinds or (Event,)))
+        self._listening.clear()
+
+    def notify(self, event: Event) -> None:
+        """Tell all who listen to its kind of an event."""
+        kind = type(event)
+        if (listening := self._listening.get(kind)) is None:
+            tells = [_tell] if (kind.log, kind.span_event) != (Event.log, Event.span_event) else []
+            heard = [observer for observer, kinds in self._observers if issubclass(kind, kinds)]
+            listening = self._listening[kind] = (*tells, *heard)
+        for observer in listening:
+            try:
+                observer(event)
+            except Exception:
+                _observers_logger.exception("an observer failed; the request goes on without it")
 
     # -- bounds: who fails has the request refused -------------------------------------------------------------------
 
@@ -74,8 +97,7 @@ class FeatureList:
         for each in self._features:
             if each in self._with["narrow"]:
                 try:
-                    async with asyncio.timeout(each.limit_s):
-                        found.append(await each.narrow(request))
+                    found.append(await _in_time(each, each.narrow(request)))
                 except Exception as error:
                     raise _refused(each, error) from error
             elif each in self._with["bounds_for"]:
@@ -88,8 +110,7 @@ class FeatureList:
         """Return a request whose preferences are what all features made of them."""
         for each in self._with["prefer"]:
             try:
-                async with asyncio.timeout(each.limit_s):
-                    preferences = await each.prefer(request)
+                preferences = await _in_time(each, each.prefer(request))
                 if type(preferences) is not Preferences:
                     raise TypeError(f"prefer() returned {type(preferences).__name__}")
                 hash(preferences)  # it is to be part of a key
@@ -199,6 +220,20 @@ class FeatureList:
                 logger.exception("%s is left out: it failed", _name(each))
                 answers += [] if otherwise is None else [otherwise]
         return answers
+
+
+async def _in_time(feature: Feature, answer: Awaitable[_T]) -> _T:
+    if feature.limit_s is None:
+        return await answer
+    async with asyncio.timeout(feature.limit_s):
+        return await answer
+
+
+def _tell(event: Event) -> None:
+    event.log()
+    if (told := event.span_event()) is not None and (span := trace.get_current_span()).is_recording():
+        name, attributes = told
+        span.add_event(name, {f"agent_utilities.{key}": value for key, value in attributes.items()})
 
 
 def _of_kind(kind: Any, answer: Any) -> Any:

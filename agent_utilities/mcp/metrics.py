@@ -44,6 +44,7 @@ class Metrics:
     """
 
     content_type = CONTENT_TYPE_LATEST
+    hears = (RequestServed, Decided, ToolsListed)
 
     def __init__(self, server: AgentServer) -> None:
         self._registry, self._of_denied = CollectorRegistry(), CollectorRegistry()

@@ -11,7 +11,7 @@ from typing import Any
 
 from agent_utilities.mcp.events import Event
 from agent_utilities.mcp.sessions import Client, Session
-from agent_utilities.mcp.surface.verdict import UnderVerdict, Verdict
+from agent_utilities.mcp.surface.surface import UnderVerdict, Verdict
 from agent_utilities.selection.model import Selection
 from agent_utilities.visibility.curation import Preferences
 from agent_utilities.visibility.decision import Decision

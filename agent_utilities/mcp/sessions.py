@@ -20,7 +20,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.requests import Request as HttpRequest
 
 from agent_utilities.mcp.fastmcp_internals import connection_of
-from agent_utilities.mcp.surface.verdict import Verdict
+from agent_utilities.mcp.surface.surface import Verdict
 
 logger = logging.getLogger("agent_utilities.wire")
 

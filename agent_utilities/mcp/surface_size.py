@@ -8,8 +8,7 @@ from fastmcp.server.transforms.visibility import is_enabled
 from fastmcp.tools.base import Tool
 
 from agent_utilities.catalog.tokens import ListedTool, is_large, n_tokens, open_warning, surface_warning
-from agent_utilities.mcp.surface.surface import TOOL_SEARCH, Surface
-from agent_utilities.mcp.surface.verdict import Verdict
+from agent_utilities.mcp.surface.surface import TOOL_SEARCH, Surface, Verdict
 from agent_utilities.selection.model import NOTHING
 from agent_utilities.visibility.decision import Decision
 

@@ -50,21 +50,21 @@ async def used(server: AgentServer) -> tuple[int, str]:
 
 async def test_one_that_raises_fails_no_request() -> None:
     server = log_server()
-    server.surface.observers.add(failing)
+    server.features.observe(failing)
     assert await used(server) == (3, "tail of app.log")
 
 
 async def test_one_that_raises_keeps_nothing_from_the_next() -> None:
     server, noting = log_server(), Noting()
     for observer in (failing, noting):
-        server.surface.observers.add(observer)
+        server.features.observe(observer)
     await used(server)
     assert noting.noted == [("tools/list", 3), ("tail_log", True)]
 
 
 async def test_that_one_raised_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     server = log_server()
-    server.surface.observers.add(failing)
+    server.features.observe(failing)
     with caplog.at_level(logging.ERROR, "agent_utilities.observers"):
         await used(server)
     assert {str(record.exc_info[1]) for record in caplog.records if record.exc_info} == {

@@ -42,7 +42,8 @@ class Query(Feature):
     """
 
     name = "query"
-    limit_s = 120.0  # the request's own deadline is shorter
+    hears = (CatalogListed, ToolsChanged)
+    limit_s = None  # the request's own deadline holds
 
     def __init__(self, usage: Usage, graph: ToolGraph | None = None, *, settles: bool = True) -> None:
         self._usage, self._graph, self._settles = usage, graph, settles

@@ -21,8 +21,7 @@ from agent_utilities.mcp.events import Event
 from agent_utilities.mcp.feature import Feature
 from agent_utilities.mcp.request import Call, Request
 from agent_utilities.mcp.sessions import Session
-from agent_utilities.mcp.surface.surface import CALL_TOOL
-from agent_utilities.mcp.surface.verdict import Verdict
+from agent_utilities.mcp.surface.surface import CALL_TOOL, Verdict
 from agent_utilities.mcp.tool_origin import ToolOrigin
 from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.selection.model import NameSet
@@ -54,7 +53,8 @@ class ToolSearch(Feature):
     """
 
     name = KEY
-    limit_s = 120.0  # the request's own deadline is shorter
+    hears = (SearchEvent,)
+    limit_s = None  # the request's own deadline holds
 
     def __init__(self, query: Query) -> None:
         self._query = query

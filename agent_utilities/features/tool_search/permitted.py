@@ -9,7 +9,7 @@ from functools import cached_property
 from agent_utilities.activation.deferral import Deferral
 from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.answers import cuts_lists, past_middleware
-from agent_utilities.mcp.surface.verdict import Verdict
+from agent_utilities.mcp.surface.surface import Verdict
 from agent_utilities.selection.model import Resolution
 from agent_utilities.visibility.curation import Preferences, pinned
 from agent_utilities.visibility.decision import Decision

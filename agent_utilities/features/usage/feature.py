@@ -72,6 +72,7 @@ class Usage(Feature):
     """
 
     name = "usage"
+    hears = (RequestBegan, ToolCalled, ToolsListed, ToolsSought)
 
     def __init__(self, *, counts_by_default: bool = False) -> None:
         self._counts_by_default = counts_by_default

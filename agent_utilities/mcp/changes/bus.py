@@ -20,8 +20,7 @@ from mcp.server.subscriptions import (
 from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.mcp.sessions import NOTICE_S
 from agent_utilities.mcp.surface.catalogs import caller_key
-from agent_utilities.mcp.surface.surface import Surface
-from agent_utilities.mcp.surface.verdict import Verdict, verdict_in_force
+from agent_utilities.mcp.surface.surface import Surface, Verdict, verdict_in_force
 from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import NOTHING
 

@@ -17,8 +17,7 @@ from agent_utilities.mcp.changes.bus import LIMIT_S, Bus, Member, Sender
 from agent_utilities.mcp.lifespan import BackgroundWork
 from agent_utilities.mcp.surface.catalogs import CATALOGS_BYTES, caller_key, weigh_catalog
 from agent_utilities.mcp.surface.introspecting import is_introspecting
-from agent_utilities.mcp.surface.surface import Surface
-from agent_utilities.mcp.surface.verdict import Verdict
+from agent_utilities.mcp.surface.surface import Surface, Verdict
 from agent_utilities.runtime.caches import BoundedCache
 from agent_utilities.selection.model import NOTHING
 

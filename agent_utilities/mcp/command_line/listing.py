@@ -18,7 +18,7 @@ from agent_utilities.mcp.command_line.tables import NamesTable, plain
 from agent_utilities.mcp.feature import OwnTool
 from agent_utilities.mcp.request import Request, serving
 from agent_utilities.mcp.surface.components import entry_of
-from agent_utilities.mcp.surface.verdict import Verdict
+from agent_utilities.mcp.surface.surface import Verdict
 from agent_utilities.mcp.surface_size import can_defer
 from agent_utilities.resolution.answer import reason_text, reasons_by_name, status_text
 from agent_utilities.selection.merge import Effective

@@ -23,7 +23,7 @@ from agent_utilities.mcp.fastmcp_internals import cache_hint, connection_of
 from agent_utilities.mcp.feature import BoundError
 from agent_utilities.mcp.request import Call, Request, RequestBegan, ToolCalled, ToolsListed, serving
 from agent_utilities.mcp.sessions import Client
-from agent_utilities.mcp.surface.verdict import Verdict
+from agent_utilities.mcp.surface.surface import Verdict
 from agent_utilities.mcp.wire.parameter_headers import refuse_headers
 from agent_utilities.mcp.wire.request import selection_of
 from agent_utilities.mcp.wire.summary import add_groups, summarise

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from agent_utilities.activation.deferral import Active
 from agent_utilities.catalog.model import KINDS, ComponentKind
 from agent_utilities.mcp.request import Request
-from agent_utilities.mcp.surface.verdict import Verdict
+from agent_utilities.mcp.surface.surface import Verdict
 from agent_utilities.runtime.waiting import finish_in_turns
 from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import NOTHING, NameSet, Setting, fold

@@ -45,9 +45,9 @@ async def test_words_are_told_by_where_they_led_and_never_as_they_stand(
     served: AgentServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     heard = Heard()
-    served.surface.observers.add(heard)
+    served.features.observe(heard)
     metrics = Metrics(served)
-    served.surface.observers.add(metrics)
+    served.features.observe(metrics)
     with caplog.at_level(logging.INFO, "agent_utilities.wire"):
         async with session(served) as client:
             await query_of(served).resolver.capability_router.wait_until_ready()
@@ -72,7 +72,7 @@ async def test_words_are_told_by_where_they_led_and_never_as_they_stand(
 async def test_a_pasted_log_switches_nothing_on_and_the_request_beside_it_does(served: AgentServer) -> None:
     log = "2026-03-02 10:11:12 ERROR git log: commit my changes to git\n2026-03-02 10:11:13 INFO show the git log"
     heard = Heard()
-    served.surface.observers.add(heard)
+    served.features.observe(heard)
     async with session(served) as client:
         await query_of(served).resolver.capability_router.wait_until_ready()
         await listed(client, q=log)

@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from agent_utilities import create_mcp_server
 from agent_utilities.features.tool_search.events import EventName, SearchEvent
-from agent_utilities.mcp.events import Observers
+from agent_utilities.mcp.feature_list import FeatureList
 from agent_utilities.mcp.metrics import Metrics
 
 ATTACHED = SearchEvent("tools_attached", {"added": 4, "active": 34})
@@ -89,10 +89,10 @@ class TestMetrics:
 def test_each_is_an_event_of_the_requests_span_with_its_counts() -> None:
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    Observers().notify(SEARCHED)  # without a span nothing happens
+    FeatureList(()).notify(SEARCHED)  # without a span nothing happens
     with provider.get_tracer("test").start_as_current_span("tools/call tool_search"):
         for event in EVENTS:
-            Observers().notify(event)
+            FeatureList(()).notify(event)
     (span,) = exporter.get_finished_spans()
     assert {event.name for event in span.events} == {"agent_utilities.tool_search"}
     told = [

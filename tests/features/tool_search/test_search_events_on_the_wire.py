@@ -59,7 +59,7 @@ async def told(
     exporter.clear()
     server, told = office_server(), Told()
     told.has_session = request.param == "legacy"
-    server.surface.observers.add(told)
+    server.features.observe(told)
     asked = selection_headers(tool_search="on", max_active=2, query=QUERY, initial_k=3, disabled_tools=[DENIED])
     app, client = over_http(server, headers=asked, mode=request.param)
     with caplog.at_level(logging.INFO, "agent_utilities"):

@@ -118,7 +118,7 @@ async def together(server: AgentServer, *queries: str) -> tuple[list[str], list[
     async with Client(server, mode="legacy") as client:
         await client.call_tool("tool_search", {"query": "photo"})  # waits for the index
         loaded = await listed(client)
-        server.surface.observers.add(events)
+        server.features.observe(events)
         query.resolution_of = once_all_ask  # type: ignore[method-assign]
         await asyncio.gather(*(listed(client, query=words) for words in queries))
         return [name for name in await listed(client) if name not in loaded], events.turns
