@@ -22,7 +22,7 @@ META_KEY = "agent-utilities/selection"
 _STYLED: tuple[Channel, ...] = ("env", "cli", "query", "header")
 """Channels that spell fields each in a style of its own; all others spell them as the URL query does."""
 _NEAR = 85
-_LONGEST_KEY = 40
+LONGEST_KEY = 40
 
 
 def spelled(stem: str, channel: Channel) -> str:
@@ -212,7 +212,7 @@ def near_miss(key: str, channel: Channel) -> str | None:
     word for it, another channel's style, a slip of the pen. A deny is never told for an allow, nor an allow for a deny;
     where a key may mean either, both are.
     """
-    return _near_miss(key, channel) if len(key) <= _LONGEST_KEY else None
+    return _near_miss(key, channel) if len(key) <= LONGEST_KEY else None
 
 
 @lru_cache(maxsize=1024)

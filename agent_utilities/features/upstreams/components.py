@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field, InstanceOf
 
 from agent_utilities.features.upstreams.calls import GET_PROMPT, READ_RESOURCE, Caller
 from agent_utilities.mcp.tool_origin import ForeignTool, ToolOrigin
-from agent_utilities.mcp.wire.summary import GROUPS_KEY
+from agent_utilities.mcp.wire.middleware import GROUPS_KEY
 from agent_utilities.selection.model import fold
 from agent_utilities.upstream.config import ToolOverride
 from agent_utilities.upstream.names import original_uri

@@ -17,8 +17,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent_utilities.mcp.fastmcp_internals import whole_lifespan
 from agent_utilities.mcp.routes.host_guard import HostGuard, accepted_on, is_guarded
-from agent_utilities.mcp.wire.paths import Endpoints, check_path
-from agent_utilities.mcp.wire.request import RequestReader, SelectionMiddleware
+from agent_utilities.mcp.wire.paths import check_path
+from agent_utilities.mcp.wire.request import Endpoints, RequestReader, SelectionMiddleware
 
 if TYPE_CHECKING:
     from agent_utilities.mcp.agent_server import AgentServer

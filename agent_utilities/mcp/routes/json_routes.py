@@ -15,8 +15,8 @@ from agent_utilities.activation.active_text import written
 from agent_utilities.activation.deferral import Active, Threshold
 from agent_utilities.catalog.tokens import n_tokens
 from agent_utilities.mcp.request import ToolsListed, serving
+from agent_utilities.mcp.wire.middleware import summarise
 from agent_utilities.mcp.wire.request import selection_of
-from agent_utilities.mcp.wire.summary import summarise
 from agent_utilities.resolution.answer import reasons_by_name
 from agent_utilities.runtime.waiting import in_turns
 from agent_utilities.selection.merge import effective

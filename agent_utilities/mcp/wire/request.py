@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, urlencode
+from collections.abc import Awaitable, Callable, Collection
+from functools import cached_property, lru_cache
+from typing import Any
+from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlencode
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -14,14 +14,20 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent_utilities.errors import SelectionError
 from agent_utilities.runtime.caches import LONGEST_KEPT, BoundedCache
-from agent_utilities.selection.caller import NO_PATH, PathError, PathSelection, parse_path, read_path
-from agent_utilities.selection.channels import field_of, is_selection_header
+from agent_utilities.selection.caller import (
+    NO_PATH,
+    READ_ONLY,
+    SOURCE,
+    TOOLSETS,
+    PathError,
+    PathSelection,
+    parse_path,
+    read_path,
+)
+from agent_utilities.selection.channels import LONGEST_KEY, field_of, is_selection_header
 from agent_utilities.selection.merge import merge
 from agent_utilities.selection.model import NOTHING, Selection
-from agent_utilities.selection.parse import read_request
-
-if TYPE_CHECKING:
-    from agent_utilities.mcp.wire.paths import Endpoints
+from agent_utilities.selection.parse import read_request, utf8_text
 
 STATE = "agent_utilities.selection"
 """The key of `scope["state"]` that holds the caller's `Selection`."""
@@ -89,15 +95,60 @@ def _weigh(given: _Given, selection: Selection) -> int:
 
 
 def _given(scope: Scope, path: PathSelection) -> _Given:
-    headers = tuple(
-        (key.lower(), value) for key, value in scope["headers"] if is_selection_header(key.decode("latin-1"))
-    )
+    headers = tuple((key.lower(), value) for key, value in scope["headers"] if _header(key)[0])
     return scope.get("query_string", b""), headers, path
 
 
 def _read(given: _Given) -> Selection:
     query_string, headers, path = given
     return merge(read_path(path), read_request(query_string, headers))
+
+
+class Endpoints:
+    """The paths whose requests bear selections.
+
+    Args:
+        plain: paths that take no selection of their own after them.
+        scoped: paths that do, such as `/mcp` in `/mcp/x/git`.
+    """
+
+    def __init__(self, plain: Collection[str], scoped: Collection[str]) -> None:
+        self._own_path = {path.rstrip("/"): path for path in (*plain, *scoped)}
+        self._scoped = sorted({path.rstrip("/") for path in scoped}, key=len, reverse=True)
+
+    def find(self, scope: Scope) -> tuple[str, list[str]] | None:
+        """Return the endpoint of a request, without a slash at its end, and the segments after it, percent-decoded.
+
+        None where the request is for none.
+
+        Raises:
+            SelectionError: a segment after it is not UTF-8.
+        """
+        root = scope.get("root_path", "")
+        path = scope["path"].removeprefix(root)
+        if (stripped := path.rstrip("/")) in self._own_path:
+            return stripped, []
+        for endpoint in self._scoped:
+            rest = path.removeprefix(endpoint)
+            if path.startswith(endpoint) and rest.startswith((f"/{TOOLSETS}", f"/{READ_ONLY}")):
+                return endpoint, _segments(scope, root + endpoint, rest)
+        return None
+
+    def routed(self, scope: Scope, endpoint: str) -> Scope:
+        """Return the scope of a request as it is for the endpoint alone."""
+        path = scope.get("root_path", "") + self._own_path[endpoint]
+        return {**scope, "path": path, "raw_path": quote(path).encode()}
+
+
+def _segments(scope: Scope, before: str, rest: str) -> list[str]:
+    """Return the segments after an endpoint; from the bytes that were sent, where an encoded slash is no separator."""
+    sent = scope.get("raw_path")
+    n_before = before.count("/")
+    if sent is not None:
+        segments = sent.split(b"?")[0].split(b"/")
+        if [unquote_to_bytes(segment) for segment in segments[: n_before + 1]] == before.encode().split(b"/"):
+            return [utf8_text(unquote_to_bytes(segment), SOURCE) for segment in segments[n_before + 1 :]]
+    return rest.split("/")[1:]
 
 
 class SelectionMiddleware:
@@ -147,14 +198,24 @@ class SelectionMiddleware:
             status = 404 if isinstance(error, PathError) else 400
             return await JSONResponse({"error": error.as_dict()}, status_code=status)(scope, receive, send)
         scope.setdefault("state", {})[STATE] = selection
-        scope["headers"] = [(key, value) for key, value in scope["headers"] if not _is_selection(key)]
+        scope["headers"] = [(key, value) for key, value in scope["headers"] if not _header(key)[1]]
         if found[0] == self._sse_path and scope["method"] == "GET" and selection:
             send = _carrying(scope["query_string"], path, send)
         await self._app(scope, receive, send)
 
 
-def _is_selection(header: bytes) -> bool:
-    return field_of(header.decode("latin-1"), "header") is not None
+def _header(name: bytes) -> tuple[bool, bool]:
+    """Return whether a header is read as a selection, be it to be refused, and whether it is one, to go no further."""
+    return _short_header(name) if len(name) <= LONGEST_KEY else _kind_of(name)
+
+
+def _kind_of(name: bytes) -> tuple[bool, bool]:
+    text = name.decode("latin-1")
+    return is_selection_header(text), field_of(text, "header") is not None
+
+
+_short_header = lru_cache(maxsize=1024)(_kind_of)
+"""Every request of a client bears the same headers."""
 
 
 def _carrying(query_string: bytes, path: PathSelection, send: Send) -> Send:
