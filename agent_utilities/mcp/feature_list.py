@@ -64,9 +64,10 @@ class FeatureList:
         """Tell all who listen to its kind of an event."""
         kind = type(event)
         if (listening := self._listening.get(kind)) is None:
-            tells = [_tell] if (kind.log, kind.span_event) != (Event.log, Event.span_event) else []
+            logs = [kind.log] if kind.log is not Event.log else []
+            spans = [_add_to_span] if kind.span_event is not Event.span_event else []
             heard = [observer for observer, kinds in self._observers if issubclass(kind, kinds)]
-            listening = self._listening[kind] = (*tells, *heard)
+            listening = self._listening[kind] = (*logs, *spans, *heard)
         for observer in listening:
             try:
                 observer(event)
@@ -229,8 +230,7 @@ async def _in_time(feature: Feature, answer: Awaitable[_T]) -> _T:
         return await answer
 
 
-def _tell(event: Event) -> None:
-    event.log()
+def _add_to_span(event: Event) -> None:
     if (told := event.span_event()) is not None and (span := trace.get_current_span()).is_recording():
         name, attributes = told
         span.add_event(name, {f"agent_utilities.{key}": value for key, value in attributes.items()})

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, replace
-from hashlib import blake2b
-from typing import Any, Literal, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.graph.base import ToolRecord
-from agent_utilities.graph.matching import Matches
-from agent_utilities.runtime.caches import BoundedCache
-from agent_utilities.runtime.waiting import Deadline, SingleFlight
-from agent_utilities.selection.model import RankedTool, Resolution
+from agent_utilities.selection.model import Resolution
 
 _T = TypeVar("_T")
 
@@ -97,11 +93,6 @@ UNRANKED = "not ranked"
 """What callers are told where a ranker is there and has not answered."""
 
 
-def key_of(*parts: object) -> bytes:
-    """Return what something remembered is found by: equal for equal parts, and of no length that a caller chooses."""
-    return blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=20).digest()
-
-
 @dataclass(frozen=True, slots=True)
 class Question:
     """What one caller asks, on its way down.
@@ -124,49 +115,6 @@ class Question:
     edition: str = ""
     ranker_version: str = ""
 
-    def key(self, kind: Literal["answer", "ranking", "search"]) -> bytes:
-        """Return what its answer, a ranking without the graph, or a search is found by: equal for who asks the same.
-
-        Capitals and quotes tell names from words in a search.
-        """
-        version = f"{self.edition}/{self.ranker_version}" if kind == "answer" else self.ranker_version
-        scope_digest = self.scope.digest if self.scope is not None else ""
-        text = self.query if kind == "search" else self.text
-        return key_of(kind, text, version, scope_digest, self.limit, self.trail)
-
-
-class Memo:
-    """What was found for queries: found once for all who ask the same, and remembered as long as there is room.
-
-    Who finds something keeps it, where it is worth that: what comes after its deadline serves the next who asks.
-    """
-
-    def __init__(self, max_bytes: int) -> None:
-        self._kept: BoundedCache[bytes, Any] = BoundedCache(max_bytes, _weigh)
-        self.get, self.keep = self._kept.get, self._kept.keep
-        self.flights: SingleFlight[bytes, Any] = SingleFlight()
-
-    async def find(self, key: bytes, find: Callable[[], Coroutine[Any, Any, _T]], deadline: Deadline) -> _T:
-        """Return what is remembered, or what is found now.
-
-        Raises:
-            TimeoutError: the deadline passed; it is sought on.
-            NotRunningError: nothing runs, or it is being stopped.
-        """
-        found: _T | None = self._kept.get(key)
-        return found if found is not None else await self.flights.join(key, find, deadline)
-
-
-def _weigh(key: bytes, found: Any) -> int:
-    """Return about how many bytes something takes with its key; names in matches are shared with other matches."""
-    n_bytes = 800
-    match found:
-        case Resolution():
-            n_bytes += 250 * len(found.tools) + 150 * len(found.neighbours)
-        case Matches():
-            n_bytes += 8 * found.n_names + 60 * found.n_neighbours
-    return n_bytes
-
 
 Ranked = Callable[[Sequence[str]], Resolution]
 """A ranking, to be made an answer of with the names of the tools in scope that bear the query as it stands."""
@@ -175,49 +123,6 @@ Ranked = Callable[[Sequence[str]], Resolution]
 def unavailable(cause: str) -> Resolution:
     """Return the answer where neither graph nor ranker can give one."""
     return Resolution("unavailable", cause=cause)
-
-
-def literal_answer(literal: Sequence[str], limit: int | None, cause: str = "") -> Resolution:
-    """Return the answer that the graph gives by itself."""
-    return Resolution(
-        "fresh" if literal else "no_match",
-        tuple(map(RankedTool, literal[:limit])),
-        cause,
-        _n_left_out(len(literal), limit),
-        is_temporary=bool(cause),
-    )
-
-
-def answer_without_graph(answer: Resolution, cause: str) -> Resolution:
-    """Return the answer of a ranker by itself as callers are told it."""
-    causes = ", ".join(filter(None, (f"graph {cause}", answer.cause)))
-    return replace(answer, status="ranked" if answer.tools else "no_match", cause=causes)
-
-
-def combined_answer(
-    question: Question, literal: Sequence[str], ranked: Sequence[RankedTool], n_claimed: int
-) -> Resolution:
-    """Return the literal matches, the better ranked ones first, and after them what the ranker claims besides.
-
-    The best of those is named however many tools bear the query. A query that is a tool's name asks for no other.
-    """
-    bearing, ranked_names = frozenset(literal), frozenset(tool.name for tool in ranked)
-    if any(name.lower() == question.text for name in literal):
-        n_claimed = 0
-    tools = (
-        *(tool for tool in ranked if tool.name in bearing),
-        *(RankedTool(name) for name in literal if name not in ranked_names),
-        *(tool for tool in ranked[:n_claimed] if tool.name not in bearing),
-    )
-    shown = tools[: question.limit]
-    if n_claimed and ranked[0] not in shown:
-        shown = (*shown[:-1], ranked[0])
-    n_left_out = _n_left_out(len(tools), question.limit)
-    return Resolution("fresh" if tools else "no_match", shown, n_left_out=n_left_out)
-
-
-def _n_left_out(n_tools: int, limit: int | None) -> int:
-    return 0 if limit is None else max(0, n_tools - limit)
 
 
 def reasons_by_name(resolution: Resolution) -> dict[str, dict[str, Any]]:

@@ -20,7 +20,6 @@ from agent_utilities.resolution.answer import (
     CallerScope,
     Question,
     Ranked,
-    combined_answer,
 )
 from agent_utilities.runtime.jobs import Job
 from agent_utilities.runtime.waiting import Deadline, in_daemon_thread
@@ -101,6 +100,27 @@ class CatalogIndex:
             RankedTool(self.documents[place].name, score, words)
             for place, score, words in zip(ranking.indexes, ranking.scores, ranking.matched, strict=True)
         ]
+
+
+def combined_answer(
+    question: Question, literal: Sequence[str], ranked: Sequence[RankedTool], n_claimed: int
+) -> Resolution:
+    """Return the literal matches, the better ranked ones first, and after them what the ranker claims besides.
+
+    The best of those is named however many tools bear the query. A query that is a tool's name asks for no other.
+    """
+    bearing, ranked_names = frozenset(literal), frozenset(tool.name for tool in ranked)
+    if any(name.lower() == question.text for name in literal):
+        n_claimed = 0
+    tools = (
+        *(tool for tool in ranked if tool.name in bearing),
+        *(RankedTool(name) for name in literal if name not in ranked_names),
+        *(tool for tool in ranked[:n_claimed] if tool.name not in bearing),
+    )
+    shown = tools[: question.limit]
+    if n_claimed and ranked[0] not in shown:
+        shown = (*shown[:-1], ranked[0])
+    return Resolution("fresh" if tools else "no_match", shown, n_left_out=len(tools) - len(shown))
 
 
 class CatalogRanker:

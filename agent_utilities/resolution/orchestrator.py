@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
-from typing import Any
+from hashlib import blake2b
+from typing import Any, Literal, TypeVar
 
 from agent_utilities.graph.base import GraphError, ToolGraph
 from agent_utilities.graph.matching import Matches, match_literally, match_terms, names_of, normalise
@@ -17,20 +18,68 @@ from agent_utilities.resolution.answer import (
     UNRANKED,
     CallerScope,
     Limits,
-    Memo,
     Question,
     Ranked,
     Trail,
-    answer_without_graph,
-    key_of,
-    literal_answer,
     unavailable,
 )
 from agent_utilities.resolution.catalog_ranker import CatalogRanker
 from agent_utilities.resolution.graph_keeper import GraphKeeper, Introspect
-from agent_utilities.resolution.prior import shares_off_loop
-from agent_utilities.runtime.waiting import Deadline, NotRunningError
-from agent_utilities.selection.model import UNRESOLVED, Resolution
+from agent_utilities.resolution.prior import Prior, shares_off_loop, with_prior
+from agent_utilities.runtime.caches import BoundedCache
+from agent_utilities.runtime.waiting import Deadline, NotRunningError, SingleFlight
+from agent_utilities.selection.model import UNRESOLVED, RankedTool, Resolution
+
+_T = TypeVar("_T")
+
+
+def key_of(*parts: object) -> bytes:
+    """Return what something remembered is found by: equal for equal parts, and of no length that a caller chooses."""
+    return blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=20).digest()
+
+
+def _key(question: Question, kind: Literal["answer", "ranking", "search"]) -> bytes:
+    """Return what an answer, a ranking without the graph, or a search is found by: equal for who asks the same.
+
+    Capitals and quotes tell names from words in a search.
+    """
+    version = f"{question.edition}/{question.ranker_version}" if kind == "answer" else question.ranker_version
+    scope_digest = question.scope.digest if question.scope is not None else ""
+    text = question.query if kind == "search" else question.text
+    return key_of(kind, text, version, scope_digest, question.limit, question.trail)
+
+
+class Memo:
+    """What was found for queries: found once for all who ask the same, and remembered as long as there is room.
+
+    Who finds something keeps it, where it is worth that: what comes after its deadline serves the next who asks.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._kept: BoundedCache[bytes, Any] = BoundedCache(max_bytes, _weigh)
+        self.get, self.keep = self._kept.get, self._kept.keep
+        self.flights: SingleFlight[bytes, Any] = SingleFlight()
+
+    async def find(self, key: bytes, find: Callable[[], Coroutine[Any, Any, _T]], deadline: Deadline) -> _T:
+        """Return what is remembered, or what is found now.
+
+        Raises:
+            TimeoutError: the deadline passed; it is sought on.
+            NotRunningError: nothing runs, or it is being stopped.
+        """
+        found: _T | None = self._kept.get(key)
+        return found if found is not None else await self.flights.join(key, find, deadline)
+
+
+def _weigh(key: bytes, found: Any) -> int:
+    """Return about how many bytes something takes with its key; names in matches are shared with other matches."""
+    n_bytes = 800
+    match found:
+        case Resolution():
+            n_bytes += 250 * len(found.tools) + 150 * len(found.neighbours)
+        case Matches():
+            n_bytes += 8 * found.n_names + 60 * found.n_neighbours
+    return n_bytes
 
 
 class DynamicToolOrchestrator:
@@ -49,6 +98,7 @@ class DynamicToolOrchestrator:
         deadline_s: seconds that `resolve` waits at most where it is given no deadline.
         ranker: ranks the server's tools, or None.
         limits: how long background work may take.
+        prior: returns how much tools were used in a usage scope, where that is known; None where nothing is learned.
         kept: what `GraphKeeper` is told besides: edges, age and clocks.
     """
 
@@ -61,11 +111,12 @@ class DynamicToolOrchestrator:
         deadline_s: float,
         ranker: CatalogRanker | None = None,
         limits: Limits = Limits(),  # noqa: B008 - frozen
+        prior: Callable[[str], Prior | None] | None = None,
         **kept: Any,
     ) -> None:
         self.graph, self._server = graph, server
         self._deadline_s = deadline_s
-        self._ranker = ranker
+        self._ranker, self._prior = ranker, prior
         self.memo = Memo(limits.cache_bytes)
         """What was found; there is something to be found while this runs."""
         self.n_reads = 0
@@ -109,13 +160,14 @@ class DynamicToolOrchestrator:
         if state is None:
             self.keeper.open_now()
         until = deadline or Deadline.after(self._deadline_s)
-        answer = await self._found(question.key("answer"), lambda: self._ask(question, until), until)
-        if state is None:
-            return answer
-        # Whoever waited may find that a refresh is over by now, and starts no other.
-        self.keeper.refresh_if_stale()
-        is_stale = answer.status == "fresh" and self.keeper.is_stale(state)
-        return replace(answer, status="stale") if is_stale else answer
+        prior = self._prior(trail.scope) if self._prior is not None and scope is not None else None
+        answer = await self._found(_key(question, "answer"), lambda: self._ask(question, until), until)
+        if state is not None:
+            # Whoever waited may find that a refresh is over by now, and starts no other.
+            self.keeper.refresh_if_stale()
+            if answer.status == "fresh" and self.keeper.is_stale(state):
+                answer = replace(answer, status="stale")
+        return answer if prior is None or scope is None else with_prior(answer, prior, scope.names(), limit)
 
     async def search(
         self, query: str, scope: CallerScope, limit: int, deadline: Deadline, usage_scope: str = ""
@@ -126,13 +178,16 @@ class DynamicToolOrchestrator:
             return unavailable("no ranker" if ranker is None else "no index yet")
         version = ranker.version_for(usage_scope)
         question = Question(query, normalise(query), scope, limit, Trail(usage_scope), ranker_version=version)
-        key = question.key("search")
+        key = _key(question, "search")
 
         async def find() -> Resolution:
             answer = await ranker.search(question, deadline)
             return unavailable(UNRANKED) if answer is None else self._remember(key, answer)
 
-        return await self._found(key, find, deadline)
+        prior = self._prior(usage_scope) if self._prior is not None else None
+        found = await self._found(key, find, deadline)
+        # Who searches by words is given nothing that they do not find: there is no room to fill.
+        return found if prior is None else with_prior(found, prior, scope.names(), len(found.tools))
 
     async def _found(
         self, key: bytes, find: Callable[[], Coroutine[Any, Any, Resolution]], deadline: Deadline
@@ -159,7 +214,7 @@ class DynamicToolOrchestrator:
 
         Past the deadline nobody waits for it, but the graph's part of it is still remembered.
         """
-        by_ranker: Resolution | None = self.memo.get(question.key("ranking"))
+        by_ranker: Resolution | None = self.memo.get(_key(question, "ranking"))
         ranked: Ranked | None = None
         if by_ranker is None:
             # At once: what the ranker finds does not depend on the graph, which may not be there.
@@ -171,9 +226,9 @@ class DynamicToolOrchestrator:
         else:
             answer = await self._combine(question, matches, ranked, deadline)
         if isinstance(answer, Resolution):
-            return self._remember(question.key("answer"), answer)
+            return self._remember(_key(question, "answer"), answer)
         if by_ranker is None and ranked is not None:
-            by_ranker = self._remember(question.key("ranking"), ranked(()))
+            by_ranker = self._remember(_key(question, "ranking"), ranked(()))
         return unavailable(answer.cause) if by_ranker is None else answer_without_graph(by_ranker, answer.cause)
 
     async def _match(self, question: Question, deadline: Deadline) -> Matches | GraphError:
@@ -243,3 +298,20 @@ class DynamicToolOrchestrator:
         if not answer.is_temporary:
             self.memo.keep(key, answer)
         return answer
+
+
+def literal_answer(literal: Sequence[str], limit: int | None, cause: str = "") -> Resolution:
+    """Return the answer that the graph gives by itself."""
+    return Resolution(
+        "fresh" if literal else "no_match",
+        tuple(map(RankedTool, literal[:limit])),
+        cause,
+        len(literal) - len(literal[:limit]),
+        is_temporary=bool(cause),
+    )
+
+
+def answer_without_graph(answer: Resolution, cause: str) -> Resolution:
+    """Return the answer of a ranker by itself as callers are told it."""
+    causes = ", ".join(filter(None, (f"graph {cause}", answer.cause)))
+    return replace(answer, status="ranked" if answer.tools else "no_match", cause=causes)

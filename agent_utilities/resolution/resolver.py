@@ -31,7 +31,6 @@ from agent_utilities.resolution.capability_router import CapabilityRouter
 from agent_utilities.resolution.catalog_ranker import CatalogRanker
 from agent_utilities.resolution.learning import Teaching
 from agent_utilities.resolution.orchestrator import DynamicToolOrchestrator
-from agent_utilities.resolution.prior import with_prior
 from agent_utilities.runtime.caches import cache_bytes
 from agent_utilities.runtime.waiting import Deadline
 from agent_utilities.selection.model import UNRESOLVED, Resolution
@@ -137,27 +136,6 @@ class Resolver:
 
     # -- answering ---------------------------------------------------------------------------------------------------
 
-    async def resolve(
-        self,
-        query: str,
-        scope: CallerScope | None,
-        limit: int | None,
-        deadline: Deadline,
-        trail: Trail = NO_TRAIL,
-    ) -> Resolution:
-        """Return the answer to a query; never fails, and waits no longer than the deadline.
-
-        A scope of None is not known yet, and a limit of None names all.
-        """
-        orchestrator = self.orchestrator
-        if orchestrator is None:
-            return UNRESOLVED
-        if scope is None:
-            return Resolution("unavailable", cause=orchestrator.keeper.cause or "being filled")
-        prior = self.teaching.prior(trail.scope) if self.teaching is not None else None
-        answer = await orchestrator.resolve(query, scope, limit, deadline, trail)
-        return answer if prior is None else with_prior(answer, prior, scope.names(), limit)
-
     async def wait_for_tools(self) -> Deadline | None:
         """Return the deadline of a query asked now, after the first fill or index where these are still under way.
 
@@ -201,10 +179,7 @@ class Resolver:
             return Resolution(cause="queries are off")
         if scope is None:
             return unavailable("no index yet" if self._ranker is not None else "no ranker")
-        prior = self.teaching.prior(trail.scope) if self.teaching is not None else None
-        found = await self.orchestrator.search(query, scope, limit, deadline, trail.scope)
-        # Who searches by words is given nothing that they do not find: there is no room to fill.
-        return found if prior is None else with_prior(found, prior, scope.names(), len(found.tools))
+        return await self.orchestrator.search(query, scope, limit, deadline, trail.scope)
 
     # -- in the background -------------------------------------------------------------------------------------------
 
@@ -306,6 +281,7 @@ class Resolver:
             self._records,
             ranker=self._ranker,
             edges=self.teaching.edges if self.teaching is not None else None,
+            prior=self.teaching.prior if self.teaching is not None else None,
             deadline_s=settings.graph_deadline_ms / 1000,
             ttl_hours=settings.graph_ttl_hours,
             limits=replace(self.limits, settle_s=settle_s, cache_bytes=cache_bytes(settings.cache_mb, "resolution")),

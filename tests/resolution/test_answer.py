@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.ranking.base import Ranking
 from agent_utilities.ranking.lexical import LexicalRanker
-from agent_utilities.resolution.answer import Question, combined_answer, literal_answer
-from agent_utilities.resolution.catalog_ranker import CatalogIndex
+from agent_utilities.resolution.answer import Question
+from agent_utilities.resolution.catalog_ranker import CatalogIndex, combined_answer
+from agent_utilities.resolution.orchestrator import literal_answer
 from agent_utilities.selection.model import RankedTool, Resolution
 
 RANKED = [RankedTool("c", 0.9, ("x",)), RankedTool("a", 0.8, ("x", "y")), RankedTool("d", 0.4), RankedTool("b", 0.1)]

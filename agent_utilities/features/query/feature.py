@@ -151,10 +151,12 @@ class Query(Feature):
         if self.host.surface.operator.settings.curation == "off":
             return Resolution(cause="curation is off")
         resolver = await self._loaded()
-        if (deadline := await resolver.wait_for_tools()) is None:
+        deadline = await resolver.wait_for_tools()
+        if deadline is None or (orchestrator := resolver.orchestrator) is None:
             return UNRESOLVED
-        scope = await self.introspection.scope(request.verdict.bounds_alone)
-        return await resolver.resolve(query, scope, limit, deadline, self._trail(request, scope))
+        if (scope := await self.introspection.scope(request.verdict.bounds_alone)) is None:
+            return Resolution("unavailable", cause=orchestrator.keeper.cause or "being filled")
+        return await orchestrator.resolve(query, scope, limit, deadline, self._trail(request, scope))
 
     def _trail(self, request: Request, scope: CallerScope | None) -> Trail:
         """Return what the caller did before, as far as they may use those tools now (law L1)."""

@@ -322,8 +322,7 @@ Source: SEP-2084 (closed, not part of the protocol); its TypeScript and Python i
 def add_groups(tools: Iterable[dict[str, Any]]) -> None:
     """Give each tool of a list's result its tags as groups, beside those that it brings: each is a toolset."""
     for tool in tools:
-        meta = tool.get("_meta")
-        if not isinstance(meta, dict) or not isinstance(told := meta.get("fastmcp"), dict) or not told.get("tags"):
-            continue
-        own = meta.get(GROUPS_KEY)
-        meta[GROUPS_KEY] = list(dict.fromkeys([*own, *told["tags"]])) if isinstance(own, list) else told["tags"]
+        meta = tool.get("_meta") or {}
+        if isinstance(told := meta.get("fastmcp"), dict) and (tags := told.get("tags")):
+            own = meta.get(GROUPS_KEY)
+            meta[GROUPS_KEY] = list(dict.fromkeys([*own, *tags])) if isinstance(own, list) else tags

@@ -32,6 +32,8 @@ from agent_utilities.selection.parse import read_request, utf8_text
 STATE = "agent_utilities.selection"
 """The key of `scope["state"]` that holds the caller's `Selection`."""
 
+_CUT = LONGEST_KEY + 1
+"""As much of a header's name as tells what it is."""
 _Given = tuple[bytes, tuple[tuple[bytes, bytes], ...], PathSelection]
 """A request's query string, its headers that may be a selection's, and what its path asks for."""
 
@@ -95,7 +97,7 @@ def _weigh(given: _Given, selection: Selection) -> int:
 
 
 def _given(scope: Scope, path: PathSelection) -> _Given:
-    headers = tuple((key.lower(), value) for key, value in scope["headers"] if _header(key)[0])
+    headers = tuple((key.lower(), value) for key, value in scope["headers"] if _header(key[:_CUT])[0])
     return scope.get("query_string", b""), headers, path
 
 
@@ -198,24 +200,17 @@ class SelectionMiddleware:
             status = 404 if isinstance(error, PathError) else 400
             return await JSONResponse({"error": error.as_dict()}, status_code=status)(scope, receive, send)
         scope.setdefault("state", {})[STATE] = selection
-        scope["headers"] = [(key, value) for key, value in scope["headers"] if not _header(key)[1]]
+        scope["headers"] = [(key, value) for key, value in scope["headers"] if not _header(key[:_CUT])[1]]
         if found[0] == self._sse_path and scope["method"] == "GET" and selection:
             send = _carrying(scope["query_string"], path, send)
         await self._app(scope, receive, send)
 
 
+@lru_cache(maxsize=1024)  # a client's requests bear the same headers
 def _header(name: bytes) -> tuple[bool, bool]:
     """Return whether a header is read as a selection, be it to be refused, and whether it is one, to go no further."""
-    return _short_header(name) if len(name) <= LONGEST_KEY else _kind_of(name)
-
-
-def _kind_of(name: bytes) -> tuple[bool, bool]:
     text = name.decode("latin-1")
     return is_selection_header(text), field_of(text, "header") is not None
-
-
-_short_header = lru_cache(maxsize=1024)(_kind_of)
-"""Every request of a client bears the same headers."""
 
 
 def _carrying(query_string: bytes, path: PathSelection, send: Send) -> Send:
