@@ -117,7 +117,10 @@ class AgentServer(FastMCP[Any]):
         self._visibility = DynamicVisibilityTransform(self.surface, lambda: self.author_injected_tools(), self.own_tool)
         jobs = [self.changes.run, *(each.run for each in self.features.running())]
         lifespan = with_background(jobs, options.pop("lifespan", None))
-        super().__init__(name, instructions, lifespan=lifespan, **options)
+        resolves_references = options.pop("dereference_schemas", True)
+        super().__init__(name, instructions, lifespan=lifespan, dereference_schemas=False, **options)
+        if resolves_references:
+            self._author_middleware.append(answers.KnownReferences())
         self._watch.watch(self)
         self.author_injected_tools = hold_private_lists(
             self, self.kept_tools, lambda tool: self.surface.permits("tool", tool)

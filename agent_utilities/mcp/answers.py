@@ -8,11 +8,12 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextvars import ContextVar, Token
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
+from weakref import WeakValueDictionary
 
 import mcp_types
 from fastmcp.exceptions import FastMCPError, NotFoundError
 from fastmcp.resources.base import Resource
-from fastmcp.server.middleware import Middleware
+from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 from fastmcp.server.middleware.dereference import DereferenceRefsMiddleware
 from fastmcp.tools.base import Tool
 from fastmcp.utilities.versions import VersionSpec
@@ -226,11 +227,33 @@ def reads_lists(middleware: object, kind: ComponentKind) -> bool:
 
 @cache
 def _has_hook(middleware: Any, kind: ComponentKind) -> bool:
-    """Whether a class of middleware has such a hook; FastMCP's that resolves references is on every server."""
+    """Whether a class of middleware has such a hook; the one that resolves references is on every server."""
     hooks = (*_GENERIC_HOOKS, f"on_{LISTING[kind]}")
-    return middleware is not DereferenceRefsMiddleware and any(
+    return middleware not in (DereferenceRefsMiddleware, KnownReferences) and any(
         getattr(middleware, hook, None) is not getattr(Middleware, hook) for hook in hooks
     )
+
+
+class KnownReferences(DereferenceRefsMiddleware):
+    """Resolves references in tools' schemas; looks through a tool without any once, and not for every list."""
+
+    def __init__(self) -> None:
+        self._without_any: WeakValueDictionary[int, Tool] = WeakValueDictionary()
+
+    async def on_list_tools(
+        self, context: MiddlewareContext[mcp_types.ListToolsRequest], call_next: CallNext[Any, Sequence[Tool]]
+    ) -> Sequence[Tool]:
+        """Return the tools of a list with whole schemas."""
+        tools = await call_next(context)
+        if all(self._without_any.get(id(tool)) is tool for tool in tools):
+            return tools
+
+        async def given(context: MiddlewareContext[mcp_types.ListToolsRequest]) -> Sequence[Tool]:
+            return tools
+
+        resolved = await super().on_list_tools(context, given)
+        self._without_any.update({id(tool): tool for tool, same in zip(tools, resolved, strict=True) if tool is same})
+        return resolved
 
 
 def is_response_cache(middleware: object) -> bool:
