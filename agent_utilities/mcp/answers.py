@@ -245,15 +245,18 @@ class KnownReferences(DereferenceRefsMiddleware):
     ) -> Sequence[Tool]:
         """Return the tools of a list with whole schemas."""
         tools = await call_next(context)
-        if all(self._without_any.get(id(tool)) is tool for tool in tools):
+        others = [tool for tool in tools if self._without_any.get(id(tool)) is not tool]
+        if not others:
             return tools
 
         async def given(context: MiddlewareContext[mcp_types.ListToolsRequest]) -> Sequence[Tool]:
-            return tools
+            return others
 
-        resolved = await super().on_list_tools(context, given)
-        self._without_any.update({id(tool): tool for tool, same in zip(tools, resolved, strict=True) if tool is same})
-        return resolved
+        resolved = {
+            id(tool): whole for tool, whole in zip(others, await super().on_list_tools(context, given), strict=True)
+        }
+        self._without_any.update({id(tool): tool for tool in others if resolved[id(tool)] is tool})
+        return [resolved.get(id(tool), tool) for tool in tools]
 
 
 def is_response_cache(middleware: object) -> bool:
