@@ -17,133 +17,90 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    selection_policy: Policy = Field(
-        default="narrow",
-        description="`narrow`: a caller's allow-lists only narrow the operator's. "
-        "`override`: for trusted networks, header > query > CLI > env; denies still add up.",
-    )
-    strict: bool = Field(
-        default=False,
-        description="Whether a deny in the environment that fits nothing, or a toolset among allowed tools, ends the "
-        "launch, as on the command line, rather than to warn.",
-    )
-    list_ttl_ms: int = Field(
-        default=60_000,
-        ge=0,
-        le=86_400_000,
-        description="Milliseconds that a client of the 2026-07-28 protocol may keep a list.",
-    )
-    queried_list_ttl_ms: int = Field(
-        default=5_000,
-        ge=0,
-        le=86_400_000,
-        description="The same for a list that a query has cut.",
-    )
-    first_list_s: float = Field(
-        default=8,
-        ge=0,
-        le=600,
-        description="Until so many seconds after a gateway's start lists, and calls of names that they may have, wait "
-        "for servers that were never seen. Some hosts give up at 10. `0`: they never wait.",
-    )
-    groups: bool = Field(
-        default=True,
-        description="Whether each listed tool's `_meta` names its toolsets, under `io.modelcontextprotocol/groups`.",
-    )
-    allowed_hosts: str = Field(
-        default="",
-        description="Over HTTP: hosts that requests may be for, such as `agent.example,*.lan:8001`. A loopback address "
-        "takes loopback names besides; on any other nothing else gets in.",
-    )
-    allowed_origins: str = Field(
-        default="",
-        description="Over HTTP: origins of web pages that may send requests, such as `https://app.example`, beside the "
-        "server's own, and loopback ones on a loopback address.",
-    )
-    cache_mb: int = Field(
-        default=64,
-        ge=0,
-        le=65_536,
-        description="MiB that what is remembered of requests may take: `0` for nothing. A long selection never is.",
-    )
-    graph: Literal["auto", "off", "embedded", "neo4j"] = Field(
-        default="auto",
-        description="Where queries are resolved. `auto`: Neo4j where `NEO4J_URI` is set, else embedded.",
-    )
-    graph_deadline_ms: int = Field(
-        default=250, ge=1, le=60_000, description="The most milliseconds that a list waits for the graph."
-    )
-    graph_ttl_hours: float = Field(
-        default=24, gt=0, le=8784, description="The age from which the graph's tools are refreshed in the background."
-    )
-    graph_folder: str = Field(
-        default="", description="Where embedded graphs and vectors are kept; the user's cache folder where blank."
-    )
-    gateway_folder: str = Field(
-        default="",
-        description="Where gateways keep snapshots, logs, logins and what was agreed to; the user's cache and state "
-        "folders where blank.",
-    )
-    ranker: Literal["auto", "off", "lexical", "embedding", "hybrid"] = Field(
-        default="auto",
-        description="What ranks tools for a query. `auto`: by words, and by vectors too where `MCP_EMBEDDINGS` is set "
-        "or the offline model is installed. `off`: only what bears the query's words.",
-    )
-    embeddings: str = Field(
-        default="",
-        description="What makes vectors: `minilm`, `fastembed`, `fastembed:MODEL`, or an OpenAI-compatible endpoint as "
-        "`URL#MODEL`, its key in `MCP_EMBEDDINGS_API_KEY`.",
-    )
-    usage: Literal["auto", "off", "counts", "words"] = Field(
-        default="auto",
-        description="What is logged of calls: `counts`, or `words` that led to them besides. `auto`: `counts` on a "
-        "gateway, `off` on a server. Never arguments or results.",
-    )
-    usage_file: str = Field(
-        default="", description="The log, an SQLite file; one a server in the user's state folder where blank."
-    )
-    usage_scope: Literal["server", "subject"] = Field(
-        default="server",
-        description="Whose calls teach what a caller is shown: everybody's of the server, or, where callers "
-        "authenticate, their own alone.",
-    )
-    usage_days: int = Field(default=30, ge=1, le=3650, description="The age in days at which what was logged goes.")
-    usage_rows: int = Field(
-        default=200_000, ge=100, le=100_000_000, description="The most calls that the log keeps; the oldest go first."
-    )
-    capability_folders: str = Field(
-        default="",
-        description="On a gateway: folders of capabilities, later over earlier, and yours over all of them; `starter` "
-        "for those that come with the package. With several, `:` stands between them (`;` on Windows).",
-    )
-    capabilities: dict[str, str] = Field(
-        default_factory=dict,
-        description="Which provider of a capability holds, such as `websearch=brave,browser=playwright`; in a file a "
-        "table.",
-    )
-    boot_capabilities: str = Field(
-        default="", description="On a gateway: capabilities that are on for everybody from the start, and stay on."
-    )
-    max_capabilities: int = Field(
-        default=4, ge=0, le=64, description="The most other capabilities that one caller may have on at once."
-    )
-    capability_routing: bool = Field(
-        default=True, description="Whether a caller's words switch on the capability that they call for."
-    )
-    allow_install: bool = Field(
-        default=False,
-        description="Whether what a capability requires and is missing is installed when it is switched on.",
-    )
-    curation: Literal["recency", "words", "off"] = Field(
-        default="recency",
-        description="What a query shows: what its words claim and what usage teaches, what its words claim alone, or "
-        "everything permitted.",
-    )
-    no_match: Literal["all", "search"] = Field(
-        default="all",
-        description="What a query shows that can't be answered: `all` that is permitted, or `search`: over 50 tools, "
-        "`tool_search` and `call_tool` in place of those that are not pinned. Tool search that is off stays off.",
-    )
+    selection_policy: Policy = "narrow"
+    """`narrow`: a caller's allow-lists only narrow the operator's. `override`: for trusted networks, header > query
+    > CLI > env; denies still add up.
+    """
+    strict: bool = False
+    """Whether a deny in the environment that fits nothing, or a toolset among allowed tools, ends the launch, as on
+    the command line, rather than to warn.
+    """
+    list_ttl_ms: int = Field(default=60_000, ge=0, le=86_400_000)
+    """Milliseconds that a client of the 2026-07-28 protocol may keep a list."""
+    queried_list_ttl_ms: int = Field(default=5_000, ge=0, le=86_400_000)
+    """The same for a list that a query has cut."""
+    first_list_s: float = Field(default=8, ge=0, le=600)
+    """Until so many seconds after a gateway's start lists, and calls of names that they may have, wait for servers
+    that were never seen. Some hosts give up at 10. `0`: they never wait.
+    """
+    groups: bool = True
+    """Whether each listed tool's `_meta` names its toolsets, under `io.modelcontextprotocol/groups`."""
+    allowed_hosts: str = ""
+    """Over HTTP: hosts that requests may be for, such as `agent.example,*.lan:8001`. A loopback address takes
+    loopback names besides; on any other nothing else gets in.
+    """
+    allowed_origins: str = ""
+    """Over HTTP: origins of web pages that may send requests, such as `https://app.example`, beside the server's
+    own, and loopback ones on a loopback address.
+    """
+    cache_mb: int = Field(default=64, ge=0, le=65_536)
+    """MiB that what is remembered of requests may take: `0` for nothing. A long selection never is."""
+    graph: Literal["auto", "off", "embedded", "neo4j"] = "auto"
+    """Where queries are resolved. `auto`: Neo4j where `NEO4J_URI` is set, else embedded."""
+    graph_deadline_ms: int = Field(default=250, ge=1, le=60_000)
+    """The most milliseconds that a list waits for the graph."""
+    graph_ttl_hours: float = Field(default=24, gt=0, le=8784)
+    """The age from which the graph's tools are refreshed in the background."""
+    graph_folder: str = ""
+    """Where embedded graphs and vectors are kept; the user's cache folder where blank."""
+    gateway_folder: str = ""
+    """Where gateways keep snapshots, logs, logins and what was agreed to; the user's cache and state folders where
+    blank.
+    """
+    ranker: Literal["auto", "off", "lexical", "embedding", "hybrid"] = "auto"
+    """What ranks tools for a query. `auto`: by words, and by vectors too where `MCP_EMBEDDINGS` is set or the
+    offline model is installed. `off`: only what bears the query's words.
+    """
+    embeddings: str = ""
+    """What makes vectors: `minilm`, `fastembed`, `fastembed:MODEL`, or an OpenAI-compatible endpoint as
+    `URL#MODEL`, its key in `MCP_EMBEDDINGS_API_KEY`.
+    """
+    usage: Literal["auto", "off", "counts", "words"] = "auto"
+    """What is logged of calls: `counts`, or `words` that led to them besides. `auto`: `counts` on a gateway, `off`
+    on a server. Never arguments or results.
+    """
+    usage_file: str = ""
+    """The log, an SQLite file; one a server in the user's state folder where blank."""
+    usage_scope: Literal["server", "subject"] = "server"
+    """Whose calls teach what a caller is shown: everybody's of the server, or, where callers authenticate, their
+    own alone.
+    """
+    usage_days: int = Field(default=30, ge=1, le=3650)
+    """The age in days at which what was logged goes."""
+    usage_rows: int = Field(default=200_000, ge=100, le=100_000_000)
+    """The most calls that the log keeps; the oldest go first."""
+    capability_folders: str = ""
+    """On a gateway: folders of capabilities, later over earlier, and yours over all of them; `starter` for those
+    that come with the package. With several, `:` stands between them (`;` on Windows).
+    """
+    capabilities: dict[str, str] = Field(default_factory=dict)
+    """Which provider of a capability holds, such as `websearch=brave,browser=playwright`; in a file a table."""
+    boot_capabilities: str = ""
+    """On a gateway: capabilities that are on for everybody from the start, and stay on."""
+    max_capabilities: int = Field(default=4, ge=0, le=64)
+    """The most other capabilities that one caller may have on at once."""
+    capability_routing: bool = True
+    """Whether a caller's words switch on the capability that they call for."""
+    allow_install: bool = False
+    """Whether what a capability requires and is missing is installed when it is switched on."""
+    curation: Literal["recency", "words", "off"] = "recency"
+    """What a query shows: what its words claim and what usage teaches, what its words claim alone, or everything
+    permitted.
+    """
+    no_match: Literal["all", "search"] = "all"
+    """What a query shows that can't be answered: `all` that is permitted, or `search`: over 50 tools, `tool_search`
+    and `call_tool` in place of those that are not pinned. Tool search that is off stays off.
+    """
 
 
 _LISTS = ("allowed_hosts", "allowed_origins")

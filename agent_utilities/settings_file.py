@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -95,14 +94,16 @@ def read_files(environ: Mapping[str, str] | None = None) -> SettingsFiles:
     if named.lower() in ("none", "off"):
         return NO_FILES
     if named:
-        return SettingsFiles((_named(Path(named).expanduser(), named),))
+        if (content := _content(Path(named).expanduser())) is None:
+            raise SettingsError("no such file", named, f"env {VARIABLE}", f"name a settings file; {_PASS_ON}")
+        return SettingsFiles((_fields(content, named, "file"),))
     if environ is not None:
         return NO_FILES
-    own, project = user_folder(os.environ) / "agent-utilities" / FILE, _in_working_folder()
+    own, project = user_folder() / FILE, Path(FILE)
     files: list[FileFields] = []
     if (content := _content(own)) is not None:
         files.append(_fields(content, str(own), "file"))
-    if project is not None and not _is_same(project, own) and (content := _content(project)) is not None:
+    if (content := _content(project)) is not None and not (files and project.samefile(own)):
         files.append(_check_project(_fields(content, FILE, "project"), files[0] if files else None))
     return SettingsFiles(tuple(files))
 
@@ -112,35 +113,11 @@ def settings_of(environ: Mapping[str, str]) -> Settings:
     return read_files(None if environ is os.environ else environ).settings(environ)
 
 
-def user_folder(environ: Mapping[str, str], platform: str = sys.platform) -> Path:
-    """Return the folder that applications keep the user's settings in, as an environment tells it."""
-    home = Path(environ.get("USERPROFILE" if platform == "win32" else "HOME") or os.path.expanduser("~"))
-    if platform == "darwin":
-        return home / "Library" / "Application Support"
-    if platform == "win32":
-        return Path(environ.get("APPDATA") or home / "AppData" / "Roaming")
-    return Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
+def user_folder() -> Path:
+    """Return the folder that the user's own settings are in, where applications keep them on this system."""
+    import platformdirs
 
-
-def _in_working_folder() -> Path | None:
-    try:
-        return Path.cwd() / FILE
-    except OSError:  # it was removed
-        return None
-
-
-def _named(path: Path, named: str) -> FileFields:
-    content = _content(path)
-    if content is None:
-        raise SettingsError("no such file", named, f"env {VARIABLE}", f"name a settings file; {_PASS_ON}")
-    return _fields(content, named, "file")
-
-
-def _is_same(path: Path, other: Path) -> bool:
-    try:
-        return path.samefile(other)
-    except OSError:
-        return False
+    return platformdirs.user_config_path("agent-utilities", appauthor=False, roaming=True)
 
 
 def _content(path: Path) -> bytes | None:

@@ -68,7 +68,7 @@ class FoldersReport:
 
 def read_folders(given: Sequence[Path], providers: Sequence[str], config: Path | None) -> FoldersReport:
     """Return what folders come to."""
-    own = user_capabilities(os.environ)
+    own = user_capabilities()
     folders = tuple(given) or ((own,) if own.is_dir() else ())
     upstreams = read_config([config], os.environ).upstreams if config is not None else ()
     chosen = {**settings_of(os.environ).capabilities, **_chosen(providers)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -65,7 +65,7 @@ def offer_of(options: GatewayOptions) -> Offer | None:
 
     settings = settings_of(os.environ)
     named = list(map(folder_named, options.capabilities or ())) or folders_in(settings.capability_folders)
-    own = user_capabilities(os.environ)
+    own = user_capabilities()
     folders = [*named, *([own] if own.is_dir() else [])]
     fixed = tuple(dict.fromkeys(options.capability or names_in(settings.boot_capabilities)))
     if not folders:
@@ -85,9 +85,9 @@ def offer_of(options: GatewayOptions) -> Offer | None:
     )
 
 
-def user_capabilities(environ: Mapping[str, str]) -> Path:
+def user_capabilities() -> Path:
     """Return the folder of the user's own capabilities, which may not be there."""
-    return user_folder(environ) / "agent-utilities" / "capabilities"
+    return user_folder() / "capabilities"
 
 
 def tell_capabilities(offer: Offer) -> None:

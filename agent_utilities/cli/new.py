@@ -57,7 +57,7 @@ def make_capability(name: str, folder: Path | None) -> Path:
     if not is_capability_name(name) or name in ("config", "default"):
         hint = "use up to 128 letters, digits, `-`, `_` or `.`, such as websearch"
         raise InputError("not a capability's name", name, "argument NAME", hint)
-    bundles = user_capabilities(os.environ) if folder is None else folder
+    bundles = user_capabilities() if folder is None else folder
     bundles = bundles / BUNDLES if (bundles / BUNDLES).is_dir() else bundles
     bundle = bundles / name
     if os.path.lexists(bundle):

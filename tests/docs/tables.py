@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
+from itertools import pairwise
 from pathlib import Path
 
 from agent_utilities.selection.channels import FIELDS, Field
@@ -40,10 +43,11 @@ def tool_search() -> str:
 def settings() -> str:
     """The table of the operator's other settings."""
     rows = ["| variable | default | what it does |", "|---|---|---|"]
+    does = _docstrings(Settings)
     for name, field in Settings.model_fields.items():
         default = field.get_default(call_default_factory=True)
         default = "" if default == {} else default
-        rows.append(f"| `{variable(name)}` | `{default}` | {field.description} |")
+        rows.append(f"| `{variable(name)}` | `{default}` | {does[name]} |")
     return "\n".join(rows)
 
 
@@ -80,6 +84,17 @@ def with_tables(text: str) -> str:
         return f"{match[1]}\n{TABLES[match[2]]()}\n{match[3]}"
 
     return re.sub(r"(<!-- table: (\w+) -->)\n.*?(<!-- end -->)", made, text, flags=re.DOTALL)
+
+
+def _docstrings(model: type) -> dict[str, str]:
+    """What stands under each field of a class."""
+    (defined,) = ast.parse(inspect.getsource(model)).body
+    assert isinstance(defined, ast.ClassDef)
+    return {
+        field.target.id: " ".join(ast.literal_eval(said.value).split())
+        for field, said in pairwise(defined.body)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(said, ast.Expr)
+    }
 
 
 def _title(field: Field) -> str:

@@ -22,13 +22,13 @@ Write = Callable[..., Operator]
 def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
     """Write the user's file and the working folder's, and return the operator of a process that starts there."""
     home, folder = tmp_path / "home", tmp_path / "work"
-    own = user_folder({"HOME": str(home)}) / "agent-utilities"
-    own.mkdir(parents=True)
     folder.mkdir()
     monkeypatch.chdir(folder)
     monkeypatch.delenv("MCP_CONFIG_FILE")
     monkeypatch.delenv("MCP_RANKER")
     monkeypatch.setenv("HOME", str(home))
+    own = user_folder()
+    own.mkdir(parents=True)
 
     def write(user: str | bytes | None = None, project: str | bytes | None = None, **environ: str) -> Operator:
         for path, content in ((own, user), (folder, project)):
@@ -84,13 +84,13 @@ class TestWhichAreRead:
 
     def test_the_users_folder_as_working_folder_has_the_users_file(self, written, monkeypatch):
         operator = written("gateway_folder = '/kept'")
-        monkeypatch.chdir(user_folder(os.environ) / "agent-utilities")
+        monkeypatch.chdir(user_folder())
         assert operator.settings.gateway_folder == "/kept"
         assert len(operator.files.files) == 1
 
     def test_which_is_said_at_the_start(self, written):
         operator = written("", "")
-        own = user_folder(os.environ) / "agent-utilities" / "agent-utilities.toml"
+        own = user_folder() / "agent-utilities.toml"
         assert operator.notices == [f"settings of {own}, agent-utilities.toml"]
 
     def test_a_change_after_the_start_changes_nothing(self, written):
@@ -99,15 +99,6 @@ class TestWhichAreRead:
         written(None, "top_k = 2")
         operator.launch(NOTHING)
         assert operator.effective(NOTHING).top_k_value == 1
-
-    def test_the_users_is_where_applications_keep_settings(self):
-        for platform, environ, folder in [
-            ("linux", {"HOME": "/h"}, "/h/.config"),
-            ("linux", {"HOME": "/h", "XDG_CONFIG_HOME": "/x"}, "/x"),
-            ("darwin", {"HOME": "/h"}, "/h/Library/Application Support"),
-            ("win32", {"USERPROFILE": "/u", "APPDATA": "/a"}, "/a"),
-        ]:
-            assert user_folder(environ, platform).as_posix() == folder
 
 
 class TestWhatCannotBeRead:
@@ -132,7 +123,7 @@ class TestWhatCannotBeRead:
         assert "ranker can't be read: 'x'" in refused(written(None, "ranker = 'x'", MCP_RANKER="off"))
 
     def test_in_the_users_file_names_that_file(self, written):
-        own = user_folder(os.environ) / "agent-utilities" / "agent-utilities.toml"
+        own = user_folder() / "agent-utilities.toml"
         assert f"(from file {own}: ranker)" in refused(written("ranker = 'x'"))
 
     def test_a_folder_is_no_file(self, written):
