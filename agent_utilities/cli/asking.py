@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-import httpx2
+import typer
 
 from agent_utilities.errors import AgentUtilitiesError, InputError
 
@@ -15,6 +15,8 @@ _ENDPOINTS = ("/mcp", "/sse", "/tools", "/context")
 _SELECTION = re.compile(rf"(?:{'|'.join(_ENDPOINTS)})((?:/x/[^/]+)?/readonly|/x/[^/]+)$")
 _TIMEOUT_S = 10
 Pairs = list[tuple[str, str]]
+Headers = Annotated[list[str] | None, typer.Option(help="A header to send, as name=value; may be repeated.")]
+Query = Annotated[list[str] | None, typer.Option(help="A URL query item to send, as key=value; may be repeated.")]
 
 
 class ServerError(AgentUtilitiesError):
@@ -33,7 +35,7 @@ class ServerUrl:
 
     base: str
     tail: str
-    query: tuple[tuple[str, str], ...]
+    query: Pairs
 
 
 def server_url(url: str) -> ServerUrl:
@@ -47,7 +49,7 @@ def server_url(url: str) -> ServerUrl:
     for endpoint in _ENDPOINTS:
         path = path.removesuffix(endpoint)
     base = urlunsplit((parts.scheme, parts.netloc, path, "", ""))
-    return ServerUrl(base, tail, tuple(parse_qsl(parts.query, keep_blank_values=True)))
+    return ServerUrl(base, tail, parse_qsl(parts.query, keep_blank_values=True))
 
 
 def mcp_url(url: str) -> str:
@@ -59,11 +61,24 @@ def mcp_url(url: str) -> str:
     return f"{server.base}/mcp{server.tail}" + (f"?{parts.query}" if parts.query else "")
 
 
+def pairs(given: list[str] | None, option: str, shape: str = "name=value") -> Pairs:
+    """Return the names and values of a repeated option."""
+    read = []
+    for pair in given or []:
+        key, separator, value = pair.partition("=")
+        if not separator or not key.strip():
+            raise InputError(f"not {shape}", pair, f"option {option}", f"write it as {shape}")
+        read.append((key.strip(), value))
+    return read
+
+
 def ask(url: str, query: Pairs, headers: Pairs, key: str, what: str) -> dict[str, Any]:
     """Return the JSON that a route answers."""
+    import httpx2
+
     try:
         asked = f"{url}?{urlencode(query)}" if query else url
-        response = httpx2.get(asked, headers=[(k, v) for k, v in headers], timeout=_TIMEOUT_S)
+        response = httpx2.get(asked, headers=headers, timeout=_TIMEOUT_S)
         is_json = response.headers.get("content-type", "").startswith("application/json")
         body = response.json() if response.status_code in (200, 400, 404) and is_json else {}
     except (httpx2.HTTPError, httpx2.InvalidURL, UnicodeEncodeError, ValueError) as error:
@@ -76,3 +91,18 @@ def ask(url: str, query: Pairs, headers: Pairs, key: str, what: str) -> dict[str
         hint = "send --header authorization=…" if response.status_code in (401, 403) else "is it one of ours?"
         raise ServerError(f"{url!r} answered {response.status_code} without {what}; {hint}")
     return body
+
+
+async def list_tools(url: str) -> tuple[list[dict[str, Any]], str]:
+    """Return the tools of a server that any URL of it names, as `tools/list` has them, and its name."""
+    from fastmcp import Client
+
+    try:
+        async with Client(mcp_url(url)) as client:
+            tools = [tool.model_dump(mode="json", by_alias=True) for tool in await client.list_tools()]
+            return tools, client.server_info.name if client.server_info else ""
+    except InputError:
+        raise
+    except Exception as error:
+        told = error or type(error).__name__
+        raise ServerError(f"can't list the tools of {url!r}: {told}; is the server running?") from None

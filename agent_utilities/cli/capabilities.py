@@ -1,29 +1,110 @@
-"""`agent-utilities capabilities check` and `list`: what each bundle in some folders comes to."""
+"""`agent-utilities capabilities`: what each bundle in some folders comes to, and making one."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
+import typer
 from rich.console import Console
 from rich.text import Text
 
-from agent_utilities.capabilities.model import Capability
-from agent_utilities.capabilities.requirements import read_requirement
-from agent_utilities.capabilities.servers import CapabilityServers, servers_of
-from agent_utilities.capabilities.tap import read_capabilities
-from agent_utilities.cli.gateway import user_capabilities
-from agent_utilities.cli.usage import counted
-from agent_utilities.errors import InputError
+from agent_utilities.cli.asking import pairs
+from agent_utilities.cli.terminal import AsJson, counted, print_problems, terminal
 from agent_utilities.mcp.command_line.tables import NamesTable, plain
-from agent_utilities.settings_file import settings_of
-from agent_utilities.upstream.config import UpstreamConfig
-from agent_utilities.upstream.configuration.config_files import read_config
+
+if TYPE_CHECKING:  # `--help` needs none of it
+    from agent_utilities.capabilities.model import Capability
+    from agent_utilities.capabilities.servers import CapabilityServers
+
+app = typer.Typer(
+    add_completion=False, no_args_is_help=True, help="Look after the bundles of servers that a gateway offers."
+)
+
+Folders = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="DIRS",
+        help="Folders of capabilities, later over earlier; `starter` for those of the package. Your own where none "
+        "is named.",
+        show_default=False,
+    ),
+]
+Providers = Annotated[
+    list[str] | None,
+    typer.Option("--provider", metavar="NAME=PROVIDER", help="Take another provider; may be repeated."),
+]
+Config = Annotated[
+    Path | None, typer.Option(help="A gateway's config file, such as .mcp.json, whose servers bundles may refer to.")
+]
+
+
+@app.command()
+def check(folders: Folders = None, provider: Providers = None, config: Config = None, as_json: AsJson = False) -> int:
+    """Say of each bundle what it brings and lacks, and what is wrong; 1 where one is left out."""
+    report = _read(folders, provider, config)
+    if as_json:
+        _print_json(report)
+    else:
+        console = terminal()
+        for bundle in report.bundles:
+            _print_bundle(bundle, console)
+        print_problems(console, report.problems, report.notices)
+        _print_sum(report, console)
+    return min(1, len(report.problems))
+
+
+@app.command("list")
+def list_bundles(
+    folders: Folders = None, provider: Providers = None, config: Config = None, as_json: AsJson = False
+) -> None:
+    """Show the bundles in a table."""
+    report = _read(folders, provider, config)
+    if as_json:
+        _print_json(report)
+        return
+    console = terminal()
+    if report.bundles:
+        table = NamesTable("", "name", "title", "provider", "servers", "triggers", "state")
+        for each in report.bundles:
+            title = f"{each.title[: _LONGEST_TITLE - 1]}…" if len(each.title) > _LONGEST_TITLE else each.title
+            texts = (each.name, title, each.provider, ", ".join(each.servers))
+            state = Text(each.state.replace(" ", "\N{NO-BREAK SPACE}"), _STYLES[each.state])
+            table.add_row(*map(plain, texts), str(each.n_triggers or ""), state)
+        console.print(table)
+    _print_sum(report, console)
+
+
+@app.command()
+def new(
+    name: Annotated[str, typer.Argument(help="The capability's name, such as websearch.")],
+    folder: Annotated[Path | None, typer.Option(help="A folder of capabilities; your own where none is named.")] = None,
+) -> None:
+    """Write a bundle that works, with comments, for you to change."""
+    from agent_utilities.cli.new import make_capability
+
+    made = make_capability(name, folder)
+    print(f"made {made}; next: change its files, then agent-utilities capabilities check {made.parent}")
+
+
+@app.command()
+def route(
+    folder: Annotated[Path, typer.Option(help="A folder of capabilities; `starter` for the package's.")],
+    rows: Annotated[
+        Path, typer.Option(help="JSON lines of messages: intent, and label where known: a name, or null for none.")
+    ],
+    out: Annotated[Path, typer.Option(help="Where to write a JSON line for each: intent, scores, activated.")],
+    words: Annotated[bool, typer.Option("--words", help="Compare words alone, whatever MCP_RANKER says.")] = False,
+) -> None:
+    """Say which bundle each message calls for, as a gateway decides it, and how often that is right."""
+    from agent_utilities.cli.evaluation.routes import route_messages
+
+    route_messages(folder, rows, out, by_words=words)
 
 
 @dataclass(frozen=True)
@@ -47,8 +128,8 @@ class BundleReport:
     require: tuple[str, ...]
     n_triggers: int
     domains: tuple[str, ...]
-    unavailable: str = ""
-    missing: tuple[str, ...] = ()
+    unavailable: str
+    missing: tuple[str, ...]
 
     @property
     def state(self) -> str:
@@ -66,23 +147,27 @@ class FoldersReport:
     notices: tuple[str, ...]
 
 
-def read_folders(given: Sequence[Path], providers: Sequence[str], config: Path | None) -> FoldersReport:
-    """Return what folders come to."""
-    own = user_capabilities()
-    folders = tuple(given) or ((own,) if own.is_dir() else ())
+def _read(named: Sequence[str] | None, providers: list[str] | None, config: Path | None) -> FoldersReport:
+    """Return what folders come to, the user's own where none is named."""
+    from agent_utilities.capabilities.servers import servers_of
+    from agent_utilities.capabilities.tap import folder_named, read_capabilities
+    from agent_utilities.settings_file import settings_of, user_folder
+    from agent_utilities.upstream.configuration.config_files import read_config
+
+    own = user_folder() / "capabilities"
+    folders = tuple(map(folder_named, named or ())) or ((own,) if own.is_dir() else ())
     upstreams = read_config([config], os.environ).upstreams if config is not None else ()
-    chosen = {**settings_of(os.environ).capabilities, **_chosen(providers)}
+    chosen = settings_of(os.environ).capabilities | dict(pairs(providers, "--provider", "NAME=PROVIDER"))
     capabilities = read_capabilities(folders, providers=chosen)
     servers = servers_of(capabilities, upstreams, os.environ, Path.cwd())
-    bundles = (_report(each, servers) for _, each in sorted(capabilities.by_name.items()))
+    bundles = tuple(_report(each, servers) for _, each in sorted(capabilities.by_name.items()))
     notices = (*capabilities.notices, *servers.notices)
-    return FoldersReport(folders or (own,), tuple(bundles), capabilities.problems, notices)
+    return FoldersReport(folders or (own,), bundles, capabilities.problems, notices)
 
 
 def _report(capability: Capability, servers: CapabilityServers) -> BundleReport:
     name = capability.name
-    brought = servers.by_capability.get(name, ())
-    placed = (*brought, *servers.own.get(name, ()))
+    placed = (*servers.by_capability.get(name, ()), *servers.own.get(name, ()))
     return BundleReport(
         name=name,
         title=capability.title,
@@ -92,70 +177,32 @@ def _report(capability: Capability, servers: CapabilityServers) -> BundleReport:
         n_triggers=len(capability.triggers),
         domains=capability.domains,
         unavailable=servers.unavailable.get(name, ""),
-        missing=_missing(capability, [servers.configs[each] for each in brought]),
+        missing=_missing(capability, servers),
     )
 
 
-def _missing(capability: Capability, configs: Sequence[UpstreamConfig]) -> tuple[str, ...]:
+def _missing(capability: Capability, servers: CapabilityServers) -> tuple[str, ...]:
     """Return what is not installed of what a capability requires, and of its servers' programs. Nothing is run."""
+    from agent_utilities.capabilities.requirements import read_requirement
+
     path = os.environ.get("PATH", os.defpath)
     whys = {name: read_requirement(name, capability.tap).why_missing(path) for name in capability.require}
     lines = [f"requires {name}: {why}" for name, why in whys.items() if why]
-    for config in configs:
+    for config in (servers.configs[name] for name in servers.by_capability.get(capability.name, ())):
         own = config.env["PATH"].get_secret_value() if "PATH" in config.env else path
         if config.transport == "stdio" and shutil.which(config.command, path=own) is None:
             lines.append(f"server {config.name}: the program {config.command!r} is not installed")
     return tuple(lines)
 
 
-def _chosen(providers: Sequence[str]) -> dict[str, str]:
-    chosen = {}
-    for pair in providers:
-        name, separator, provider = map(str.strip, pair.partition("="))
-        if not (name and separator and provider):
-            raise InputError("not NAME=PROVIDER", pair, "option --provider", "write it as websearch=brave")
-        chosen[name] = provider
-    return chosen
-
-
 _STYLES = {"ready": "green", "not installed": "yellow", "unavailable": "yellow"}
 _LONGEST_TITLE = 40
-
-
-def check_capabilities(folders: Sequence[Path], providers: Sequence[str], config: Path | None, *, as_json: bool) -> int:
-    """Print what each bundle brings and lacks, and what is wrong; return how many problems leave bundles out."""
-    report = read_folders(folders, providers, config)
-    if as_json:
-        _print_json(report)
-        return len(report.problems)
-    console = Console(emoji=False)
-    for bundle in report.bundles:
-        _print_bundle(bundle, console)
-    for problem in report.problems:
-        _line(console, f"[red]left out:[/] {plain(problem)}")
-    for notice in report.notices:
-        _line(console, f"[yellow]note:[/] {plain(notice)}")
-    _print_sum(report, console)
-    return len(report.problems)
-
-
-def list_capabilities(folders: Sequence[Path], providers: Sequence[str], config: Path | None, *, as_json: bool) -> None:
-    """Print a table of the bundles."""
-    report = read_folders(folders, providers, config)
-    if as_json:
-        _print_json(report)
-        return
-    console = Console(emoji=False)
-    if report.bundles:
-        console.print(_table(report.bundles))
-    _print_sum(report, console)
 
 
 def _print_json(report: FoldersReport) -> None:
     bundles = [{**asdict(bundle), "state": bundle.state} for bundle in report.bundles]
     told = {"folders": list(map(str, report.folders)), "bundles": bundles}
-    json.dump({**told, "problems": report.problems, "notices": report.notices}, sys.stdout)
-    print()
+    print(json.dumps({**told, "problems": report.problems, "notices": report.notices}))
 
 
 def _print_bundle(bundle: BundleReport, console: Console) -> None:
@@ -164,32 +211,18 @@ def _print_bundle(bundle: BundleReport, console: Console) -> None:
     domains = f"; for {', '.join(bundle.domains)}" if bundle.domains else ""
     state = f"[{_STYLES[bundle.state]}]{bundle.state}[/]"
     told = f"{bundle.name} ({bundle.provider}): {servers}; {sentences}{domains}"
-    _line(console, f"{state} {plain(told)}")
-    for lack in (bundle.unavailable, *bundle.missing):
-        if lack:
-            _line(console, f"  {plain(lack)}")
-
-
-def _table(bundles: Sequence[BundleReport]) -> NamesTable:
-    table = NamesTable("", "name", "title", "provider", "servers", "triggers", "state")
-    for each in bundles:
-        title = f"{each.title[: _LONGEST_TITLE - 1]}…" if len(each.title) > _LONGEST_TITLE else each.title
-        texts = (each.name, title, each.provider, ", ".join(each.servers))
-        state = Text(each.state.replace(" ", "\N{NO-BREAK SPACE}"), _STYLES[each.state])
-        table.add_row(*map(plain, texts), str(each.n_triggers or ""), state)
-    return table
+    console.print(f"{state} {plain(told)}", soft_wrap=True)
+    for lack in filter(None, (bundle.unavailable, *bundle.missing)):
+        console.print(f"  {plain(lack)}", soft_wrap=True)
 
 
 def _print_sum(report: FoldersReport, console: Console) -> None:
-    where = plain(", ".join(map(str, report.folders)))
-    if not report.bundles and not report.problems:
-        _line(console, f"no capabilities in {where}: make one by `agent-utilities capabilities new NAME`")
-        return
-    n_ready = sum(bundle.state == "ready" for bundle in report.bundles)
-    problems = f", {counted(len(report.problems), 'problem')}" if report.problems else ""
-    n = counted(len(report.bundles), "capability", "capabilities")
-    _line(console, f"{n} in {where}, {n_ready} ready{problems}")
-
-
-def _line(console: Console, text: str) -> None:
-    console.print(text, highlight=False, soft_wrap=True)
+    where = ", ".join(map(str, report.folders))
+    if report.bundles or report.problems:
+        n_ready = sum(bundle.state == "ready" for bundle in report.bundles)
+        problems = f", {counted(len(report.problems), 'problem')}" if report.problems else ""
+        n = counted(len(report.bundles), "capability", "capabilities")
+        text = f"{n} in {where}, {n_ready} ready{problems}"
+    else:
+        text = f"no capabilities in {where}: make one by `agent-utilities capabilities new NAME`"
+    console.print(plain(text), soft_wrap=True)

@@ -14,11 +14,15 @@ from enum import StrEnum
 from importlib.metadata import entry_points
 from itertools import count
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
+
+import typer
 
 from agent_utilities.errors import InputError
 from agent_utilities.runtime.process_io import write_whole
 from agent_utilities.upstream.configuration.host_files import user_files
+
+app = typer.Typer(add_completion=False)
 
 
 class Client(StrEnum):
@@ -58,26 +62,6 @@ class Entry:
         return shlex.join([*words, *self.arguments])
 
 
-def servers_key(client: Client) -> str:
-    """Return the key of a client's file under which its servers stand, by name."""
-    return "servers" if client is Client.VSCODE else "mcpServers"
-
-
-def config_path(client: Client, project: Path | None, environ: Mapping[str, str], platform: str = sys.platform) -> Path:
-    """Return the file that a client reads; LookupError where it has none.
-
-    Of Claude Code it is a project's: its own file for all projects is written by `claude mcp add` alone.
-    """
-    if client is Client.CLAUDE_CODE:
-        return (project or Path.cwd()) / ".mcp.json"
-    title = _TITLES[client]
-    if project is None:
-        return user_files(Path.home(), environ, platform)[title]
-    if client not in _OF_PROJECTS:
-        raise LookupError(f"{title} has no configuration of a project")
-    return project / _OF_PROJECTS[client]
-
-
 _TITLES = {
     Client.CLAUDE_DESKTOP: "Claude Desktop",
     Client.CURSOR: "Cursor",
@@ -92,89 +76,78 @@ _OF_PROJECTS = {
 }
 
 
+def config_path(client: Client, project: Path | None, environ: Mapping[str, str], platform: str = sys.platform) -> Path:
+    """Return the file that a client reads.
+
+    Of Claude Code it is a project's: its own file for all projects is written by `claude mcp add` alone.
+
+    Raises:
+        InputError: it reads none of a project.
+    """
+    if client is Client.CLAUDE_CODE:
+        return (project or Path.cwd()) / ".mcp.json"
+    title = _TITLES[client]
+    if project is None:
+        return user_files(Path.home(), environ, platform)[title]
+    if client not in _OF_PROJECTS:
+        what = f"{title} has no configuration of a project"
+        raise InputError(what, str(project), "option --project", "leave it out")
+    return project / _OF_PROJECTS[client]
+
+
 _SUFFIX = "-mcp"
 _FILE = re.compile(r"(.+\.py)(:\w+)?")
-_GATEWAY = "gateway"
 _PASSED_ON = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 _READ_BY_EVERY_SERVER = ("MCP_", "NEO4J_")
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where an entry goes: a client's file, a project's or the user's own, and which variables it takes along.
-
-    Each of `env` is `NAME=value`, or `NAME` for this shell's value. Another entry of the name gives way to `replace`.
-    """
-
-    client: Client
-    env: Sequence[str] = ()
-    project: Path | None = None
-    write: bool = False
-    replace: bool = False
-
-    @property
-    def path(self) -> Path:
-        """The client's file."""
-        try:
-            return config_path(self.client, self.project, os.environ)
-        except LookupError as error:
-            raise InputError(str(error), str(self.project), "option --project", "leave it out") from None
-
-    def put(self, entry: Entry) -> None:
-        """Write an entry to the client's file, or print it."""
-        shown, key = entry.as_json(self.client), servers_key(self.client)
-        if self.write:
-            copy = add_entry(self.path, key, entry.name, shown, replace=self.replace)
-            print(f"{self.path} has {entry.name!r}" + (f"; what it was is in {copy.name}" if copy else ""))
-            print(f"restart {self.client.value} to have it started", file=sys.stderr)
-            return
-        print(f"for {self.path}; --write adds it there, and keeps what it has:", file=sys.stderr)
-        print(json.dumps({key: {entry.name: shown}}, indent=2, ensure_ascii=False))
-        if self.client is Client.CLAUDE_CODE:
-            print(f"or, for all your projects: {entry.claude_mcp_add()}", file=sys.stderr)
+def _installed_servers() -> list[str]:
+    """Return the names of the servers that are installed beside this command, for errors and completion."""
+    scripts = entry_points(group="console_scripts")
+    return sorted({script.name.removesuffix(_SUFFIX) for script in scripts if script.name.endswith(_SUFFIX)})
 
 
-def connect_server(place: Place, name: str, options: Sequence[str]) -> None:
-    """Print what a client's configuration needs for a server, or write it there."""
-    file = _FILE.fullmatch(name)
-    server = Path(file[1]).stem if file else name.removesuffix(_SUFFIX)
-    chosen = _environ(place.env, os.environ)
-    if file:
-        entry = Entry(server, _program("fastmcp"), _run_file(file[1], file[2] or "", options), chosen)
+@app.command()
+def connect(
+    client: Annotated[Client, typer.Argument(help="The client to tell of the server.")],
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="An installed server, such as git-agent, or a file that has one, such as server.py; with --gateway "
+            "what the client calls the gateway.",
+            autocompletion=_installed_servers,
+        ),
+    ] = None,
+    options: Annotated[
+        list[str] | None, typer.Argument(help="Options for the server, after --, such as: -- --read-only")
+    ] = None,
+    gateway: Annotated[
+        Path | None, typer.Option(help="A config file, such as .mcp.json, whose servers a gateway puts behind one.")
+    ] = None,
+    env: Annotated[
+        list[str] | None, typer.Option(help="A variable for the server: NAME=value, or NAME; may be repeated.")
+    ] = None,
+    project: Annotated[Path | None, typer.Option(help="A project's folder, for its configuration, not yours.")] = None,
+    write: Annotated[bool, typer.Option("--write", help="Add it to the client's file, and keep what it has.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace another entry of the name.")] = False,
+) -> None:
+    """Print what a client's configuration needs for a server or gateway, or write it there."""
+    path, environ, given = config_path(client, project, os.environ), _environ(env or (), os.environ), options or []
+    problems: Sequence[str] = ()
+    if gateway is not None:
+        if name is not None and name.startswith("-"):  # the first after `--`, where the gateway is given no name
+            given, name = [name, *given], None
+        entry, problems = _gateway_entry(gateway, name or "gateway", given, environ, path)
+        left = _taken(gateway, environ, os.environ)
+    elif name is not None:
+        entry = _server_entry(name, given, environ)
+        left = _left_behind(entry.name, environ, os.environ)
     else:
-        entry = Entry(server, _command(server), ("-t", "stdio", *options), chosen)
-    place.put(entry)
-    _tell_left_behind(_left_behind(server, entry.environ, os.environ))
-
-
-def _run_file(file: str, server: str, options: Sequence[str]) -> tuple[str, ...]:
-    """Return what makes FastMCP serve a file over stdio, whatever folder the client is in."""
-    if options:  # it would not read them: a bound among them would be lost
-        hint = "give settings by --env, such as --env MCP_READ_ONLY=true"
-        raise InputError("a file has no options", options[0], "arguments after --", hint)
-    if not Path(file).is_file():
-        raise InputError("no such file", file, "argument NAME", "name a Python file that has a server, such as mcp")
-    return ("run", os.path.abspath(file) + server, "--transport", "stdio", "--no-banner")
-
-
-def connect_gateway(place: Place, file: Path, name: str | None, options: Sequence[str]) -> None:
-    """Print what a client's configuration needs for a gateway of a config file, or write it there."""
-    from agent_utilities.upstream.configuration.config_files import read_config
-
-    if os.path.realpath(file) == os.path.realpath(place.path):
-        hint = "move its servers to a file of their own; beside the gateway, the client would start each itself too"
-        raise InputError("the client's own file", str(file), "option --gateway", hint)
-    chosen = _environ(place.env, os.environ)
-    config = read_config([file], {**os.environ, **chosen})
-    arguments = ("gateway", os.path.abspath(file), "-t", "stdio", *options)
-    entry = Entry(name or _GATEWAY, _program("agent-utilities"), arguments, chosen)
-    place.put(entry)
-    for line in config.problems:
+        hint = "name an installed one, a server.py, or --gateway FILE"
+        raise InputError("no server is named", "", "argument NAME", hint)
+    _put(entry, client, path, write=write, replace=replace)
+    for line in problems:
         print(f"left out: {line}", file=sys.stderr)
-    _tell_left_behind(_taken(file, chosen, os.environ))
-
-
-def _tell_left_behind(left: Sequence[str]) -> None:
     if left:
         print(
             f"not passed on: {', '.join(left)}. Clients start servers with an environment of their own, not this "
@@ -183,25 +156,55 @@ def _tell_left_behind(left: Sequence[str]) -> None:
         )
 
 
-def installed_servers() -> list[str]:
-    """Return the names of the servers that are installed beside this command, for errors and completion."""
-    scripts = entry_points(group="console_scripts")
-    return sorted({script.name.removesuffix(_SUFFIX) for script in scripts if script.name.endswith(_SUFFIX)})
+def _put(entry: Entry, client: Client, path: Path, *, write: bool, replace: bool) -> None:
+    """Write an entry to the client's file, or print it."""
+    shown, key = entry.as_json(client), "servers" if client is Client.VSCODE else "mcpServers"
+    if write:
+        copy = add_entry(path, key, entry.name, shown, replace=replace)
+        print(f"{path} has {entry.name!r}" + (f"; what it was is in {copy.name}" if copy else ""))
+        print(f"restart {client} to have it started", file=sys.stderr)
+        return
+    print(f"for {path}; --write adds it there, and keeps what it has:", file=sys.stderr)
+    print(json.dumps({key: {entry.name: shown}}, indent=2, ensure_ascii=False))
+    if client is Client.CLAUDE_CODE:
+        print(f"or, for all your projects: {entry.claude_mcp_add()}", file=sys.stderr)
 
 
-def _command(server: str) -> str:
-    try:
-        return _program(f"{server}{_SUFFIX}")
-    except LookupError as error:
-        hint = f"there is no {error}; there are: {', '.join(installed_servers()) or 'none'}"
-        raise InputError("no such server is installed", server, "argument NAME", hint) from None
+def _server_entry(name: str, options: Sequence[str], environ: Mapping[str, str]) -> Entry:
+    """Return how a server is started that is installed, or that a file has: FastMCP serves that from any folder."""
+    if not (file := _FILE.fullmatch(name)):
+        server = name.removesuffix(_SUFFIX)
+        return Entry(server, _program(f"{server}{_SUFFIX}"), ("-t", "stdio", *options), environ)
+    if options:  # it would not read them: a bound among them would be lost
+        hint = "give settings by --env, such as --env MCP_READ_ONLY=true"
+        raise InputError("a file has no options", options[0], "arguments after --", hint)
+    path = Path(file[1])
+    if not path.is_file():
+        raise InputError("no such file", file[1], "argument NAME", "name a Python file that has a server, such as mcp")
+    arguments = ("run", os.path.abspath(path) + (file[2] or ""), "--transport", "stdio", "--no-banner")
+    return Entry(path.stem, _program("fastmcp"), arguments, environ)
+
+
+def _gateway_entry(
+    file: Path, name: str, options: Sequence[str], environ: Mapping[str, str], place: Path
+) -> tuple[Entry, Sequence[str]]:
+    """Return how a gateway of a config file is started, and what is left out of the file."""
+    from agent_utilities.upstream.configuration.config_files import read_config
+
+    if os.path.realpath(file) == os.path.realpath(place):
+        hint = "move its servers to a file of their own; beside the gateway, the client would start each itself too"
+        raise InputError("the client's own file", str(file), "option --gateway", hint)
+    problems = read_config([file], {**os.environ, **environ}).problems
+    arguments = ("gateway", os.path.abspath(file), "-t", "stdio", *options)
+    return Entry(name, _program("agent-utilities"), arguments, environ), problems
 
 
 def _program(name: str) -> str:
     """Return the absolute path of an installed program; the one beside this interpreter goes first."""
     found = shutil.which(name, path=str(Path(sys.executable).parent)) or shutil.which(name)
     if found is None:
-        raise LookupError(name)
+        hint = f"there is no {name}; there are: {', '.join(_installed_servers()) or 'none'}"
+        raise InputError("no such server is installed", name.removesuffix(_SUFFIX), "argument NAME", hint)
     return os.path.abspath(found)
 
 
@@ -253,17 +256,23 @@ def add_entry(path: Path, key: str, name: str, entry: dict[str, Any], *, replace
     if entries.get(name) == entry:
         return None
     if name in entries and not replace:
-        raise InputError(
-            f"another {name!r} is there", str(path), "option --write", "add --replace to put this one in place"
-        )
+        hint = "add --replace to put this one in place"
+        raise InputError(f"another {name!r} is there", str(path), "option --write", hint)
     entries[name] = entry
-    after = _dumped(content, before or "", path)
+    indent = re.search(r"^[\ufeff\s]*\{\r?\n([ \t]+)\"", before or "")
+    try:  # indented as it was, with escapes where it had nothing but ASCII
+        after = json.dumps(
+            content, indent=indent[1] if indent else 2, ensure_ascii=(before or "").isascii(), allow_nan=False
+        )
+    except ValueError:
+        _refuse("a number is none, or too large to be kept", path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    copy = _copied(target) if before is not None else None
-    if _read(target) != before:
-        _refuse("changed while it was added to", path)
-    mode = target.stat().st_mode & 0o7777 if target.exists() else 0o600
-    write_whole(target, after.encode(), mode=mode)
+    copy = None
+    if before is not None:
+        copies = (target.with_name(f"{target.name}.bak{number or ''}") for number in count())
+        copy = next(copy for copy in copies if not os.path.lexists(copy))
+        shutil.copy2(target, copy)
+    write_whole(target, f"{after}\n".encode(), mode=target.stat().st_mode & 0o7777 if copy else 0o600)
     return copy
 
 
@@ -272,10 +281,8 @@ def _read(path: Path) -> str | None:
         return path.read_bytes().decode("utf-8")
     except FileNotFoundError:
         return None
-    except UnicodeDecodeError:
-        _refuse("not UTF-8", path)
-    except OSError as error:
-        _refuse(f"can't read the file, {(error.strerror or 'refused').lower()}", path)
+    except (OSError, UnicodeDecodeError) as error:
+        _refuse(f"can't read the file, {error}", path)
 
 
 def _parsed(text: str | None, path: Path) -> dict[str, Any]:
@@ -296,29 +303,6 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         names = [name for name, _ in pairs]
         raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} stands twice in an object")
     return content
-
-
-def _dumped(content: dict[str, Any], before: str, path: Path) -> str:
-    """Return the new text, indented as the old one was, with escapes where that had nothing but ASCII."""
-    indent = re.search(r"^[\ufeff\s]*\{\r?\n([ \t]+)\"", before)
-    space: str | int = indent[1] if indent else 2
-    try:
-        return json.dumps(content, indent=space, ensure_ascii=before.isascii(), allow_nan=False) + "\n"
-    except ValueError:
-        _refuse("a number is none, or too large to be kept", path)
-
-
-def _copied(path: Path) -> Path:
-    """Copy a file beside itself under a name that is free, its mode included."""
-    for number in count():
-        copy = path.with_name(f"{path.name}.bak{number or ''}")
-        try:
-            os.close(os.open(copy, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        except FileExistsError:
-            continue
-        shutil.copy2(path, copy)
-        return copy
-    raise AssertionError("count ends never")
 
 
 def _refuse(what: str, path: Path) -> NoReturn:

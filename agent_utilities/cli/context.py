@@ -3,25 +3,118 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from pydantic import TypeAdapter
 from rich.console import Console
 from rich.text import Text
 
 from agent_utilities.catalog.context import DEFERRED, ContextReport, ContextRow, context_report
 from agent_utilities.catalog.tokens import ESTIMATE, n_tokens, text_for_models
-from agent_utilities.cli.asking import Pairs, ServerError, ask, server_url
-from agent_utilities.cli.terminal import bar
+from agent_utilities.cli.asking import Headers, Query, ServerError, ask, pairs, server_url
+from agent_utilities.cli.terminal import AsJson, bar, terminal
 from agent_utilities.errors import InputError
 from agent_utilities.mcp.command_line.tables import NamesTable, plain
 
+app = typer.Typer(add_completion=False)
+
 _FILE = "tokenizer.json"
+_STYLES = {
+    "entry tools": "cyan",
+    "pins": "blue",
+    "attached": "green",
+    "active": "magenta",
+    "listed": "green",
+    "instructions": "yellow",
+    DEFERRED: "bright_black",
+}
+_BAR = 16
+"""Columns of the longest bar; the table leaves bars out where names need their room."""
+
+
+@app.command()
+def context(
+    url: Annotated[str, typer.Argument(help="A running server, such as http://127.0.0.1:8001/mcp?tool_search=on.")],
+    header: Headers = None,
+    query: Query = None,
+    model: Annotated[
+        str | None, typer.Option(help="Count with a model's tokenizer: its name for tiktoken, or a tokenizer.json.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Ask a running server what of it is in an agent's prompt, and what that costs."""
+    server = server_url(url)
+    tokenizer = tokenizer_of(model) if model is not None else None
+    items = [*server.query, *pairs(query, "--query"), *([("definitions", "true")] if tokenizer else [])]
+    route = f"{server.base}/context{server.tail}"
+    body = ask(route, items, pairs(header, "--header"), "rows", "a context report")
+    try:
+        report = TypeAdapter(ContextReport).validate_python({**body, "active_names": body["active"]})
+        if tokenizer is not None:
+            report = context_report(
+                [(each["section"], each["server"], each["definition"]) for each in body["definitions"]],
+                body["instructions"],
+                server=body["server"],
+                max_active=report.max_active,
+                n_evicted=report.n_evicted,
+                undeferred_instructions=body.get("undeferred_instructions"),
+                count=tokenizer.count,
+                tokenizer=tokenizer.name,
+            )
+        name, of_session = str(body["server"]), bool(body["of_session"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise ServerError(f"{route!r} answered with no context report of ours: {error!r}") from None
+    if as_json:
+        print(json.dumps({"server": name, "of_session": of_session, **report.as_dict()}))
+    else:
+        _print(name, report, terminal())
+
+
+def _print(name: str, report: ContextReport, console: Console) -> None:
+    title = f"{plain(name)}: what is in this caller's prompt"
+    table = NamesTable(title, "section", "server", "tools", "tokens", "", n_names=2)
+    in_prompt = [row for row in report.rows if row.section != DEFERRED]
+    deferred = [row for row in report.rows if row.section == DEFERRED]
+    _add_rows(table, in_prompt, report, console)
+    n_tools = sum(row.n_tools for row in in_prompt)
+    table.add_row(*(Text(cell, "bold") for cell in ("in the prompt", "", f"{n_tools:,}", f"{report.total:,}", "")))
+    table.add_line()
+    _add_rows(table, deferred, report, console)
+    console.print(table)
+    for line in _summary(report):
+        console.print(plain(line))
+
+
+def _add_rows(table: NamesTable, rows: list[ContextRow], report: ContextReport, console: Console) -> None:
+    """Add rows, each section's name once; all bars of a report are on one scale."""
+    most = max((row.tokens for row in report.rows), default=0)
+    section = ""
+    for row in rows:
+        style = _STYLES.get(row.section, "")
+        chart = bar(row.tokens, most, _BAR, in_ascii=console.options.ascii_only)
+        n_tools = f"{row.n_tools:,}" if row.n_tools else ""
+        heading = Text("" if row.section == section else row.section, style)
+        table.add_row(heading, plain(row.server), n_tools, f"{row.tokens:,}", Text(chart, style))
+        section = row.section
+    table.add_line()
+
+
+def _summary(report: ContextReport) -> list[str]:
+    saved = 1 - report.total / report.undeferred_tokens if report.undeferred_tokens else 0
+    fewer = f", {100 * saved:.0f} % fewer than the {report.undeferred_tokens:,} of all tools" if saved > 0 else ""
+    active = [report.active_line] if report.active_names else []
+    evicted = f"; {report.n_evicted} evicted so far" if report.n_evicted else ""
+    return [
+        f"{report.line}{evicted}",
+        *active,
+        f"{report.total:,} tokens on every turn{fewer}",
+        f"counted by {report.tokenizer}",
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,88 +174,3 @@ def _counting(name: str, count: Callable[[str], int]) -> Tokenizer:
 
 def _estimate(reason: str) -> Tokenizer:
     return Tokenizer(f"{ESTIMATE} ({reason})", n_tokens)
-
-
-_STYLES = {
-    "entry tools": "cyan",
-    "pins": "blue",
-    "attached": "green",
-    "active": "magenta",
-    "listed": "green",
-    "instructions": "yellow",
-    DEFERRED: "bright_black",
-}
-_BAR = 16
-"""Columns of the longest bar; the table leaves bars out where names need their room."""
-
-
-def print_context(url: str, headers: Pairs, query: Pairs, model: str | None, as_json: bool) -> None:
-    """Print what of a server is in a caller's prompt."""
-    server = server_url(url)
-    tokenizer = tokenizer_of(model) if model is not None else None
-    items = [*server.query, *query, *([("definitions", "true")] if tokenizer else [])]
-    route = f"{server.base}/context{server.tail}"
-    body = ask(route, items, headers, "rows", "a context report")
-    try:
-        report = TypeAdapter(ContextReport).validate_python({**body, "active_names": body["active"]})
-        if tokenizer is not None:
-            report = context_report(
-                [(each["section"], each["server"], each["definition"]) for each in body["definitions"]],
-                body["instructions"],
-                server=body["server"],
-                max_active=report.max_active,
-                n_evicted=report.n_evicted,
-                undeferred_instructions=body.get("undeferred_instructions"),
-                count=tokenizer.count,
-                tokenizer=tokenizer.name,
-            )
-        name, of_session = str(body["server"]), bool(body["of_session"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise ServerError(f"{route!r} answered with no context report of ours: {error!r}") from None
-    if as_json:
-        json.dump({"server": name, "of_session": of_session, **report.as_dict()}, sys.stdout)
-        print()
-    else:
-        _print(name, report, Console(emoji=False))
-
-
-def _print(name: str, report: ContextReport, console: Console) -> None:
-    title = f"{plain(name)}: what is in this caller's prompt"
-    table = NamesTable(title, "section", "server", "tools", "tokens", "", n_names=2)
-    in_prompt = [row for row in report.rows if row.section != DEFERRED]
-    deferred = [row for row in report.rows if row.section == DEFERRED]
-    _add_rows(table, in_prompt, report, console)
-    n_tools = sum(row.n_tools for row in in_prompt)
-    table.add_row(*(Text(cell, "bold") for cell in ("in the prompt", "", f"{n_tools:,}", f"{report.total:,}", "")))
-    table.add_line()
-    _add_rows(table, deferred, report, console)
-    console.print(table)
-    for line in _summary(report):
-        console.print(plain(line), highlight=False)
-
-
-def _add_rows(table: NamesTable, rows: list[ContextRow], report: ContextReport, console: Console) -> None:
-    """Add rows, each section's name once; all bars of a report are on one scale."""
-    most = max((row.tokens for row in report.rows), default=0)
-    section = ""
-    for row in rows:
-        style = _STYLES.get(row.section, "")
-        chart = bar(row.tokens, most, _BAR, in_ascii=console.options.ascii_only)
-        n_tools = f"{row.n_tools:,}" if row.n_tools else ""
-        heading = Text("" if row.section == section else row.section, style)
-        table.add_row(heading, plain(row.server), n_tools, f"{row.tokens:,}", Text(chart, style))
-        section = row.section
-    table.add_line()
-
-
-def _summary(report: ContextReport) -> list[str]:
-    saved = 1 - report.total / report.undeferred_tokens if report.undeferred_tokens else 0
-    fewer = f", {100 * saved:.0f} % fewer than the {report.undeferred_tokens:,} of all tools" if saved > 0 else ""
-    active = [report.active_line] if report.active_names else []
-    evicted = f"; {report.n_evicted} evicted so far" if report.n_evicted else ""
-    return [
-        f"{report.line}{evicted}",
-        *active,
-        f"{report.total:,} tokens on every turn{fewer}",
-        f"counted by {report.tokenizer}",
-    ]

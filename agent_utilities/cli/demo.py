@@ -1,302 +1,62 @@
-"""`agent-utilities demo`: what runs every demo, and the first: what channels, a hostile caller and transports see."""
+"""`agent-utilities demo`: real servers, started to show what callers see of them."""
 
 from __future__ import annotations
 
 import os
 import shlex
-import shutil
-import socket
-import subprocess
-import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Literal
 
-import anyio
-import httpx2
-from fastmcp import Client
-from fastmcp.client.transports import SSETransport, StdioTransport, StreamableHttpTransport
+import typer
 from rich.console import Console
 
-from agent_utilities.catalog.tokens import n_tokens
-from agent_utilities.cli.terminal import Steps
-from agent_utilities.errors import AgentUtilitiesError
+from agent_utilities.cli.terminal import in_event_loop
 from agent_utilities.mcp.command_line.tables import NamesTable
-from agent_utilities.selection.caller import selection_headers, selection_url
 
-START_S = 60
-_AGENT = "logs-agent-mcp"
-_NAMED = 3
-_WORDS = (
-    "which requests are the slowest?",
-    "what broke after the deploy?",
-    "logs analysis",
-    "what is the capital of France?",
-)
-_LINES = """2026-07-28T12:00:00Z INFO request served in 12 ms
-2026-07-28T12:00:01Z ERROR upstream timed out after 3000 ms
-2026-07-28T12:00:02Z WARNING retrying request 7
-"""
+app = typer.Typer(add_completion=False)
+
+Demo = Callable[[Path], AsyncIterator[NamesTable | str]]
+"""Runs in a folder of its own, and yields what it comes to, for a console."""
+_DEMOS = {
+    "server": ("demo_server", "one_server"),
+    "gateway": ("demo_gateways", "killed_server"),
+    "tool-search": ("demo_tool_search", "sixty_tools"),
+    "capabilities": ("demo_gateways", "three_capabilities"),
+}
 
 
-class DemoError(AgentUtilitiesError):
-    """The demo could not be run here."""
-
-
-@dataclass(frozen=True)
-class Demo:
-    """What one demo shows.
-
-    Args:
-        n_steps: how many steps it tells of.
-        show: does them in a folder that is its own, and yields what they come to, for a console.
-        programs: what must be installed for it.
-    """
-
-    n_steps: int
-    show: Callable[[Steps, Path], AsyncIterator[NamesTable | str]]
-    programs: Sequence[str] = ()
-
-
-async def show_demo(what: str) -> None:
-    """Run a demo, print what it shows and how to read what it logged, and stop everything that was started."""
-    module = {"server": "demo", "tool-search": "demo_tool_search"}.get(what, "demo_gateways")
-    demo: Demo = import_module(f"agent_utilities.cli.{module}").DEMOS[what]
+@app.command()
+@in_event_loop
+async def show_demo(
+    what: Annotated[
+        Literal["server", "gateway", "tool-search", "capabilities"],
+        typer.Argument(help="One server, three behind a gateway, sixty deferred tools, or three capabilities."),
+    ] = "server",
+) -> None:
+    """Start real servers and show what callers see: of one, a gateway, a search, or capabilities."""
+    module, function = _DEMOS[what]
+    show: Demo = getattr(import_module(f"agent_utilities.cli.{module}"), function)
     console = Console()
-    for program in demo.programs:
-        installed(program)
     with tempfile.TemporaryDirectory(prefix="agent-utilities-demo-") as folder:
-        async for shown in demo.show(Steps(demo.n_steps), Path(folder)):
+        async for shown in show(Path(folder)):
             console.print(shown, *([""] if isinstance(shown, NamesTable) else []), markup=False)
     print_ending(console)
 
 
 def print_ending(console: Console) -> None:
-    """Print a demo's last lines."""
-    file, usage = _usage()
+    """Print how to read what a demo has logged, and that nothing of it is left."""
+    file, usage = logged_in()
     if file and usage != "off":
         text = f"What was called: agent-utilities usage --file {shlex.quote(file)}"
         console.print(text, highlight=False, markup=False, soft_wrap=True)
     console.print("Everything that was started has been stopped.")
 
 
-def demo_environment(**own: str) -> dict[str, str]:
-    """Return the environment of a server that a demo runs: none of the user's settings, nor their usage log.
-
-    A query is waited for longer than in service, so that a demo shows the same on a machine that is busy.
-
-    Calls are logged where the user names a file for them in `MCP_USAGE_FILE`, as `MCP_USAGE` says, and nowhere else:
-    a demo's calls in the log of their own servers would teach those.
-    """
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("MCP_")}
-    file, usage = _usage()
-    logged = {"MCP_USAGE": usage, "MCP_USAGE_FILE": file} if file else {"MCP_USAGE": "off"}
-    return {**environ, "MCP_CONFIG_FILE": "none", "MCP_GRAPH_DEADLINE_MS": "10000", **logged, **own}
-
-
-def _usage() -> tuple[str, str]:
+def logged_in() -> tuple[str, str]:
     """Return the file that the user names for calls, empty for none, and what is logged in it."""
     file = os.environ.get("MCP_USAGE_FILE", "").strip()
     usage = os.environ.get("MCP_USAGE", "").strip().lower()
     return file and str(Path(file).expanduser().absolute()), usage if usage not in ("", "auto") else "counts"
-
-
-def installed(program: str) -> str:
-    """Return the path of an agent's program, that beside this interpreter first."""
-    beside = Path(sys.executable).parent / program
-    found = str(beside) if beside.exists() else shutil.which(program)
-    if found is None:
-        package = program.removesuffix("-mcp")
-        raise DemoError(f"{program} is not installed here; install the {package} package, or run the README's command")
-    return found
-
-
-@asynccontextmanager
-async def serving(
-    name: str, command: Sequence[str], environ: Mapping[str, str], route: str = "/ready"
-) -> AsyncIterator[tuple[str, int]]:
-    """Run a server on a free port of this machine until the block ends; yield its base URL and its process's id.
-
-    It serves once `route` answers 200.
-    """
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
-    base, arguments = f"http://127.0.0.1:{port}", ["-t", "http", "-p", str(port), "--log-level", "error"]
-    with tempfile.TemporaryFile() as said:
-        process = subprocess.Popen([*command, *arguments], env=environ, stdout=subprocess.DEVNULL, stderr=said)  # noqa: ASYNC220 - it returns at once
-        try:
-            if not await _serves(f"{base}{route}", process):
-                said.seek(0)
-                text = said.read().decode(errors="replace").strip()
-                raise DemoError(f"{name} did not start within {START_S} s: {text}")
-            yield base, process.pid
-        finally:
-            process.terminate()
-            await anyio.to_thread.run_sync(process.wait)
-
-
-async def _serves(url: str, process: subprocess.Popen[bytes]) -> bool:
-    async with httpx2.AsyncClient() as web:
-        with anyio.move_on_after(START_S):
-            while process.poll() is None:
-                try:
-                    if (await web.get(url)).status_code == 200:
-                        return True
-                except httpx2.TransportError:
-                    pass
-                await anyio.sleep(0.02)
-    return False
-
-
-async def indexed(web: httpx2.AsyncClient) -> None:
-    """Wait until a server's graph and index are ready, as long as a start may take; a query has them made at once."""
-    with anyio.move_on_after(START_S):
-        await web.get("/tools", params={"q": "logs"})
-        while True:
-            state = (await web.get("/ready")).json()
-            if state["graph"]["status"] == state["ranker"]["status"] == "ready":
-                return
-            await anyio.sleep(0.05)
-
-
-def caller(base: str, mode: Any = "auto", notices: Any = None, **asked: Any) -> Client[StreamableHttpTransport]:
-    """Return a client of a server that asks for a selection by headers."""
-    transport = StreamableHttpTransport(f"{base}/mcp", headers=selection_headers(**asked))
-    return Client(transport, mode=mode, message_handler=notices)
-
-
-async def listed(client: Client[Any]) -> list[Any]:
-    """Return the tools that a client is listed, which is connected for that."""
-    async with client:
-        return await client.list_tools()
-
-
-def n_and_cost(tools: Sequence[Any]) -> tuple[str, str]:
-    """Return two cells: how many tools these are, and about how many tokens they take."""
-    return str(len(tools)), str(_cost(tools))
-
-
-def text_of(result: Any) -> str:
-    """Return the first text of a call's result."""
-    return str(getattr(result.content[0], "text", "")) if result.content else ""
-
-
-def some_names(tools: Sequence[Any]) -> str:
-    """Return the names of the first tools, and how many more there are."""
-    names = [tool.name for tool in tools]
-    return ", ".join(names[:_NAMED]) + (f", … {len(names) - _NAMED} more" if len(names) > _NAMED else "")
-
-
-def saved(tools: Sequence[Any], all_tools: Sequence[Any]) -> str:
-    """Return the share of tokens that these take less than all."""
-    return f"{1 - _cost(tools) / _cost(all_tools):.0%}"
-
-
-def _cost(tools: Sequence[Any]) -> int:
-    return sum(n_tokens(tool.model_dump(mode="json", by_alias=True, exclude_none=True)) for tool in tools)
-
-
-async def _one_server(steps: Steps, folder: Path) -> AsyncIterator[NamesTable]:
-    (folder / "app.log").write_text(_LINES, encoding="utf-8")
-    environ = demo_environment(LOGS_AGENT_ROOTS=str(folder), MCP_GRAPH_FOLDER=str(folder / "graph"))
-    async with AsyncExitStack() as stack:
-
-        async def start(*options: str, **env: str) -> str:
-            command = [installed(_AGENT), *options]
-            base, _ = await stack.enter_async_context(serving(_AGENT, command, {**environ, **env}))
-            return base
-
-        steps.begin("starting logs-agent over HTTP: everything it has")
-        everything = await start()
-        steps.begin("starting it with MCP_READ_ONLY=true")
-        read_only = await start(MCP_READ_ONLY="true")
-        steps.begin("starting it with --disabled-tags write,delete")
-        narrowed = await start("--disabled-tags", "write,delete")
-        steps.begin("listing its tools by four channels")
-        yield await _channels(everything, read_only, narrowed)
-        steps.begin("waiting for its graph and index, and sending a user's words")
-        yield await _words(everything)
-        steps.begin("trying to widen what --disabled-tags left")
-        yield await _hostile_caller(narrowed)
-        steps.begin("starting it over stdio, and listing by every transport")
-        yield await _transports(everything, environ)
-
-
-async def _channels(everything: str, read_only: str, narrowed: str) -> NamesTable:
-    table = NamesTable("1. Four channels, one surface", "who", "asks for", "visible tools", "n", "≈ tokens", "saved")
-    by_url = Client(selection_url(f"{everything}/mcp", tools=["tail_log", "search_logs"]))
-    all_tools = await listed(caller(everything))
-    for who, asks, client in (
-        ("operator, env", "MCP_READ_ONLY=true", caller(read_only)),
-        ("operator, CLI", "--disabled-tags write,delete", caller(narrowed)),
-        ("caller, URL", "?tools=tail_log,search_logs", by_url),
-        ("caller, header", "x-mcp-disabled-tags: write,delete", caller(everything, disabled_tags=["write", "delete"])),
-        ("nobody", "nothing", caller(everything)),
-    ):
-        tools = await listed(client)
-        table.add_row(who, asks, some_names(tools), *n_and_cost(tools), saved(tools, all_tools))
-    return table
-
-
-async def _words(base: str) -> NamesTable:
-    title = "2. An agent host sends the user's words: no LLM, and where nothing fits everything permitted stays"
-    table = NamesTable(title, "x-mcp-query", "status", "visible tools, best first", "n", "saved")
-    async with httpx2.AsyncClient(base_url=base) as web:
-        full = sum(tool["tokens"] for tool in (await web.get("/tools")).json()["tools"])
-        await indexed(web)
-        for words in _WORDS:
-            answer = (await web.get("/tools", headers=selection_headers(query=words))).json()
-            status, ranked = answer["selection"]["status"], answer["selection"].get("ranked", [])
-            share = 1 - sum(tool["tokens"] for tool in answer["tools"]) / full
-            table.add_row(words, status, ", ".join(ranked) or "all", str(len(answer["tools"])), f"{share:.0%}")
-    return table
-
-
-async def _hostile_caller(base: str) -> NamesTable:
-    table = NamesTable("3. A caller that tries to widen what --disabled-tags write,delete left", "tries", "gets")
-    tries: dict[str, dict[str, list[str]]] = {
-        "x-mcp-enabled-tools: all": {"tools": ["all"]},
-        "x-mcp-enabled-tools: delete_log,rotate_log": {"tools": ["delete_log", "rotate_log"]},
-        "x-mcp-enabled-tags: write,delete": {"tags": ["write", "delete"]},
-        "x-mcp-disabled-tags: none": {"disabled_tags": []},
-    }
-    for label, asked in tries.items():
-        names = [tool.name for tool in await listed(caller(base, **asked))]
-        gained = sorted({"delete_log", "rotate_log"} & set(names))
-        table.add_row(label, f"{len(names)} tools, {', '.join(gained) if gained else 'none that writes'}")
-    async with caller(base, tools=["all"]) as client:
-        for name in ("delete_log", "no_such_tool"):
-            answer = await client.call_tool(name, {"path": "app.log"}, raise_on_error=False)
-            table.add_row(f"calls {name}", text_of(answer))
-    async with httpx2.AsyncClient() as web:
-        refused = await web.get(f"{base}/tools?disabled_tag=read")
-        table.add_row("GET /tools?disabled_tag=read", f"{refused.status_code}: {refused.json()['error']['hint']}")
-    return table
-
-
-async def _transports(base: str, environ: Mapping[str, str]) -> NamesTable:
-    table = NamesTable("4. Every transport shows the same", "transport", "protocol", "visible tools", "n")
-    wanted = ["tail_log", "count_by_level"]
-    options = ["-t", "stdio", "--log-level", "error", "--tools", ",".join(wanted)]
-    for transport, client in (
-        ("stdio", Client(StdioTransport(installed(_AGENT), options, env=dict(environ), keep_alive=False))),
-        ("streamable HTTP, stateless", caller(base, tools=wanted)),
-        ("streamable HTTP, handshake", caller(base, mode="legacy", tools=wanted)),
-        ("SSE", Client(SSETransport(selection_url(f"{base}/sse", tools=wanted)))),
-    ):
-        async with client:
-            names = [tool.name for tool in await client.list_tools()]
-            table.add_row(transport, str(client.session.protocol_version), ", ".join(names), str(len(names)))
-    async with httpx2.AsyncClient() as web:
-        answer = (await web.get(selection_url(f"{base}/tools", tools=wanted))).json()
-        names = [tool["name"] for tool in answer["tools"]]
-        table.add_row("GET /tools", "plain JSON", ", ".join(names), str(len(names)))
-    return table
-
-
-DEMOS = {"server": Demo(7, _one_server, [_AGENT])}

@@ -16,9 +16,8 @@ import psutil
 from fastmcp import Client
 from mcp_types import PaginatedRequestParams
 
-from agent_utilities.cli.demo import (
+from agent_utilities.cli.demo_server import (
     START_S,
-    Demo,
     DemoError,
     caller,
     demo_environment,
@@ -72,9 +71,9 @@ _SAID = (
 )
 
 
-async def _killed(steps: Steps, folder: Path) -> AsyncIterator[NamesTable]:
+async def killed_server(folder: Path) -> AsyncIterator[NamesTable]:
     """Serve three agents behind one endpoint, kill one, and tell what callers see."""
-    config = _three_agents(folder)
+    config, steps = _three_agents(folder), Steps(5)
     title = "5. Three servers behind one endpoint, and one of them is killed"
     table = NamesTable(title, "what happens", "tools", "listed in", *_CALLS)
     steps.begin("starting the gateway for the first time: its servers have never been seen")
@@ -148,9 +147,10 @@ def _upstreams(pid: int) -> list[psutil.Process]:
     return [each for each in children if any(Path(word).name in programs for word in each.cmdline())]
 
 
-async def _come_and_go(steps: Steps, folder: Path) -> AsyncIterator[NamesTable]:
+async def three_capabilities(folder: Path) -> AsyncIterator[NamesTable]:
     """Serve three capabilities of which two may be on, and tell of a conversation with them."""
     environ = demo_environment(MCP_GATEWAY_FOLDER=str(folder / "gateway"), MCP_GRAPH="off")
+    steps = Steps(3)
     steps.begin("starting a gateway of three capabilities: --max-capabilities 2")
     async with serving("the demo's gateway", _three_desks(folder), environ) as (base, _):
         steps.begin("a conversation in a session")
@@ -239,6 +239,3 @@ def _change(told: Mapping[str, Any]) -> str:
     on = [f"[green]{name} comes on[/]" for name in told.get("activated", ())]
     off = [f"[yellow]{name} gives way[/]" for name in told.get("evicted", ())]
     return ", ".join([*on, *off]) or "nothing"
-
-
-DEMOS = {"gateway": Demo(5, _killed, list(_SERVERS.values())), "capabilities": Demo(3, _come_and_go)}

@@ -11,8 +11,7 @@ from typing import Any
 import httpx2
 from mcp_types import ToolListChangedNotification
 
-from agent_utilities.cli.demo import (
-    Demo,
+from agent_utilities.cli.demo_server import (
     caller,
     demo_environment,
     indexed,
@@ -34,10 +33,11 @@ _SHIP = {"query": "track a shipment with its carrier", "max_results": 2}
 _INVOICE = {"name": "Acme", "details": {"amount": "120 EUR"}}
 
 
-async def _show(steps: Steps, folder: Path) -> AsyncIterator[NamesTable | str]:
+async def sixty_tools(folder: Path) -> AsyncIterator[NamesTable | str]:
     """Serve sixty tools, and tell of two conversations with them."""
     # The SDK's client warns of a call of what it was not listed, which is what is shown here.
     logging.getLogger("client").setLevel(logging.ERROR)
+    steps = Steps(5)
     steps.begin("starting a server of 60 tools: --tool-search on --max-active 3")
     async with (
         serving("the demo's server", _SERVER, demo_environment(MCP_GRAPH_FOLDER=str(folder))) as (base, _),
@@ -110,6 +110,3 @@ def _found(result: Mapping[str, Any]) -> str:
     names = ", ".join(tool["name"] for tool in result["tools"])
     evicted = f"; out: {', '.join(result['evicted'])}" if result["evicted"] else ""
     return f"{'loads' if result['activated'] else 'finds'} {names}{evicted}; {result['deferred']} deferred"
-
-
-DEMOS = {"tool-search": Demo(5, _show)}

@@ -7,14 +7,14 @@ bounds are judged by the same pure decision, under the caller's own selection.
 from __future__ import annotations
 
 import json
-import sys
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import unquote, urlencode
 
-from rich.console import Console
+import typer
 
 from agent_utilities.catalog.model import Catalog, entry
-from agent_utilities.cli.asking import Pairs, ask, server_url
+from agent_utilities.cli.asking import Headers, Pairs, Query, ask, pairs, server_url
+from agent_utilities.cli.terminal import AsJson, terminal
 from agent_utilities.mcp.command_line.tables import NamesTable, plain
 from agent_utilities.resolution.answer import reason_text, status_text
 from agent_utilities.selection.caller import NO_PATH, PathSelection, parse_path, read_path
@@ -24,12 +24,26 @@ from agent_utilities.selection.model import Selection, fold, nearest
 from agent_utilities.selection.parse import read_request
 from agent_utilities.visibility.decision import decide
 
+app = typer.Typer(add_completion=False)
+
 _ENTRY_TOOL = "by which deferred tools are reached"
 _OWN_TOOLS = {"capability": "by which capabilities are switched on and off"}
 _LEFT_OUT = "permitted and can be called; the query or top_k left it out"
 _BY_PROFILE = "denied by the profile that was named: what it says is the operator's to know"
 _LEFT_OUT_BY_PROFILE = "the profile that was named denies it, or leaves it out; or the query or top_k does"
 _FOUND_BY_SEARCH = "permitted and can be called; tool_search finds it"
+
+
+@app.command()
+def explain(
+    url: Annotated[str, typer.Argument(help="A running server, such as http://127.0.0.1:8001/mcp?tools=git_log.")],
+    header: Headers = None,
+    query: Query = None,
+    tool: Annotated[str | None, typer.Option(help="Say why this tool is or isn't there.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Ask a running server what a caller sees, and say why."""
+    explain_url(url, pairs(header, "--header"), pairs(query, "--query"), tool, as_json)
 
 
 def explain_url(url: str, headers: Pairs, query: Pairs, tool: str | None, as_json: bool) -> None:
@@ -50,8 +64,7 @@ def explain_url(url: str, headers: Pairs, query: Pairs, tool: str | None, as_jso
         rows = [row for row in rows if fold(row["name"]) == fold(tool)] or [_unknown(tool, rows)]
     answer = {"server": seen["server"], "selection": seen["selection"], "tools": rows}
     if as_json:
-        json.dump(answer, sys.stdout)
-        print()
+        print(json.dumps(answer))
     elif tool is not None:
         _print_one(rows[0])
     else:
@@ -73,11 +86,8 @@ def _rows(
     refusals = decide(catalog, settled.bounds_only).refusals
     visible = {tool["name"]: tool for tool in seen}
     open_names = {tool["name"] for tool in known}
-    rows = [
-        _row(tool, "visible", _OWN_TOOLS.get(tool["name"], _ENTRY_TOOL))
-        for tool in seen
-        if tool["name"] not in open_names
-    ]
+    own = [tool for tool in seen if tool["name"] not in open_names]
+    rows = [_row(tool, "visible", _OWN_TOOLS.get(tool["name"], _ENTRY_TOOL)) for tool in own]
     if hidden is None:
         hidden = "deferred", _FOUND_BY_SEARCH if rows else _LEFT_OUT
     for tool, rule in zip(known, refusals, strict=True):
@@ -127,11 +137,11 @@ def _told_of_capabilities(told: dict[str, Any]) -> list[str]:
 
 def _print_one(row: dict[str, Any]) -> None:
     reason = f": {row['reason']}" if row["reason"] else ""
-    Console().print(f"{row['name']} is {row['verdict']}{reason}", highlight=False, markup=False)
+    terminal().print(f"{row['name']} is {row['verdict']}{reason}", markup=False)
 
 
 def _print_table(answer: dict[str, Any]) -> None:
-    console = Console(emoji=False)
+    console = terminal()
     rows, selection = answer["tools"], answer["selection"]
     table = NamesTable(f"{plain(answer['server'])}: what this caller sees", "tool", "verdict", "why", "≈ tokens")
     styles = {"visible": "green", "deferred": "yellow", "not shown": "yellow", "denied": "red"}
@@ -144,11 +154,10 @@ def _print_table(answer: dict[str, Any]) -> None:
     console.print(
         f"{selection['visible']} visible, {selection['permitted']} permitted, of {len(rows)} that the server offers; "
         f"about {shown} of {sum(row['tokens'] for row in rows)} tokens on every turn; "
-        f"query: {query}; revision {selection['revision']}",
-        highlight=False,
+        f"query: {query}; revision {selection['revision']}"
     )
     for line in _told_of_capabilities(selection.get("capabilities", {})):
-        console.print(plain(line), highlight=False, markup=False)
+        console.print(plain(line), markup=False)
     for name, near in selection.get("unknown", {}).items():
         hint = f"; did you mean {near!r}?" if near else ""
-        console.print(f"[yellow]{plain(f'the server offers no tool named {name!r}{hint}')}[/]", highlight=False)
+        console.print(f"[yellow]{plain(f'the server offers no tool named {name!r}{hint}')}[/]")

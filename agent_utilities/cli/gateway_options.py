@@ -90,16 +90,3 @@ class GatewayOptions(Options):
             metavar="",
         ),
     ] = False
-
-
-@dataclass(frozen=True)
-class GatewayProgram:
-    """What the options tell of the gateway."""
-
-    name: str = "agent-utilities gateway"
-
-    @property
-    def version(self) -> str | None:
-        from importlib.metadata import version
-
-        return version("agent-utilities")

@@ -1,4 +1,4 @@
-"""`agent-utilities gateway check`, `login` and `lock`: what looks after the servers of a gateway, one by one."""
+"""`agent-utilities gateway check`, `login`, `logs` and `lock`: looking after the servers of a gateway, one by one."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import anyio
-from rich.console import Console
 
 from agent_utilities.catalog.tokens import n_tokens
-from agent_utilities.cli.terminal import Steps
+from agent_utilities.cli.terminal import Steps, print_problems, terminal
 from agent_utilities.errors import InputError
 from agent_utilities.mcp.command_line.tables import NamesTable, plain
 from agent_utilities.selection.model import nearest
 from agent_utilities.settings_file import settings_of
 from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
+from agent_utilities.upstream.configuration.config_text import shown
 from agent_utilities.upstream.errors import Cause, UpstreamError
 from agent_utilities.upstream.folders import gateway_folder, with_folder
 from agent_utilities.upstream.operator.lock import (
-    Lock,
     accept,
     changes,
     lock_of,
@@ -33,6 +32,7 @@ from agent_utilities.upstream.operator.lock import (
     write_lock,
 )
 from agent_utilities.upstream.operator.lock_text import change_text, visible
+from agent_utilities.upstream.processes.stderr_log import log_file, logged, read_log
 from agent_utilities.upstream.snapshot_store import SnapshotStore
 from agent_utilities.upstream.supervision.backoff import Policy
 from agent_utilities.upstream.supervision.supervisor import Upstream
@@ -65,11 +65,22 @@ class Checked:
     remedy: str = ""
 
 
-async def check(config: GatewayConfig, *, as_json: bool) -> int:
-    """Reach every upstream, print what each did, and return how many failed.
+def check_servers(config: GatewayConfig, *, as_json: bool) -> int:
+    """Reach every upstream, and print what each did; return 1 where one failed or is left out.
 
     What they list is kept, so that the next gateway lists it at once.
     """
+    rows = anyio.run(_reach_all, config)
+    if as_json:
+        body = {"upstreams": list(map(asdict, rows)), "problems": config.problems, "notices": config.notices}
+        print(json.dumps({**body, "files": config.files}))
+    else:
+        _print(rows, config)
+    return int(bool(config.problems) or any(row.wrong for row in rows))
+
+
+async def _reach_all(config: GatewayConfig) -> list[Checked]:
+    """Reach every upstream once, telling of each as it answers, and keep what it lists."""
     given = settings_of(os.environ).gateway_folder
     upstreams = Upstreams(
         config,
@@ -83,19 +94,11 @@ async def check(config: GatewayConfig, *, as_json: bool) -> int:
     steps = Steps(len(config.upstreams))
 
     async def reach_one(upstream: Upstream) -> None:
-        checked[upstream.config.name] = await _reach(upstream)
-        steps.begin(f"{upstream.config.name}: {checked[upstream.config.name].state}")
+        row = checked[upstream.config.name] = await _reach(upstream)
+        steps.begin(f"{row.server}: {row.state}")
 
     await reach(upstreams, lambda _: True, reach_one)
-    rows = [checked[each.name] for each in config.upstreams]
-    n_failed = sum(bool(row.wrong) for row in rows) + len(config.problems)
-    if as_json:
-        body = {"upstreams": list(map(asdict, rows)), "problems": config.problems, "notices": config.notices}
-        json.dump({**body, "files": config.files}, sys.stdout)
-        print()
-    else:
-        _print(rows, config)
-    return n_failed
+    return [checked[each.name] for each in config.upstreams]
 
 
 async def _reach(upstream: Upstream) -> Checked:
@@ -118,7 +121,7 @@ async def _reach(upstream: Upstream) -> Checked:
 
 
 def _print(rows: list[Checked], config: GatewayConfig) -> None:
-    console = Console(emoji=False)
+    console = terminal()
     table = NamesTable("", "server", "transport", "state", "tools", "≈ tokens", "seconds")
     for row in rows:
         state = f"[{_STYLE.get(row.state, 'yellow')}]{row.state}[/]"
@@ -126,16 +129,13 @@ def _print(rows: list[Checked], config: GatewayConfig) -> None:
     console.print(table)
     for row in rows:
         if row.wrong:
-            console.print(f"[red]{plain(row.server)}[/]: {plain(row.wrong)}", highlight=False, soft_wrap=True)
+            console.print(f"[red]{plain(row.server)}[/]: {plain(row.wrong)}", soft_wrap=True)
         if row.remedy:
-            console.print(f"  what would mend it: {plain(row.remedy)}", highlight=False, soft_wrap=True)
+            console.print(f"  what would mend it: {plain(row.remedy)}", soft_wrap=True)
     n_tools, n_tokens_in_all = sum(row.tools for row in rows), sum(row.tokens for row in rows)
     n_up = sum(row.state in ("ready", "idle") for row in rows)
     print(f"{n_up} of {len(rows)} servers answered: {n_tools} tools, about {n_tokens_in_all} tokens on every turn")
-    for problem in config.problems:
-        console.print(f"[red]left out:[/] {plain(problem)}", highlight=False, soft_wrap=True)
-    for notice in config.notices:
-        console.print(f"[yellow]note:[/] {plain(notice)}", highlight=False, soft_wrap=True)
+    print_problems(console, config.problems, config.notices)
 
 
 def login_at(name: str, config: GatewayConfig) -> None:
@@ -147,7 +147,10 @@ def login_at(name: str, config: GatewayConfig) -> None:
     try:
         anyio.run(log_in, upstream, settings_of(os.environ).gateway_folder)
     except Exception as error:
-        raise UpstreamError(name, "refused", f"the login failed, {_innermost(error)}") from error
+        told: BaseException = error
+        while isinstance(told, BaseExceptionGroup):
+            told = told.exceptions[0]
+        raise UpstreamError(name, "refused", f"the login failed, {type(told).__name__}: {told}") from error
     print(f"logged in at {name}")
 
 
@@ -164,26 +167,26 @@ def _named(name: str, config: GatewayConfig) -> UpstreamConfig:
     raise InputError("no server to log in at", name, "argument NAME", f"{meant}there are: {there}")
 
 
-def _innermost(error: BaseException) -> str:
-    """Return what an error says, or the first of a group of them."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return f"{type(error).__name__}: {error}"
+def print_logs(name: str | None, n_lines: int) -> None:
+    """Print the last lines that an upstream wrote to stderr, or of every one whose log is there."""
+    folder = gateway_folder("logs", settings_of(os.environ).gateway_folder)
+    there = logged(folder)
+    if name is not None and name not in there:
+        raise InputError("no log of that server", name, "argument NAME", f"there are: {', '.join(there) or 'none'}")
+    for each in [name] if name is not None else there:
+        if name is None:
+            print(f"== {each}")
+        for line in read_log(log_file(folder, each), n_lines):
+            print(line)
 
 
-async def take_snapshots(config: GatewayConfig, store: SnapshotStore) -> None:
-    """See what every upstream lists now, and keep it."""
-    steps = Steps(sum(upstream.enabled for upstream in config.upstreams))
-
-    async def reach_one(upstream: Upstream) -> None:
-        await upstream.renewed()
-        state = upstream.state
-        told = f": {state.cause}: {state.detail}" if state.cause else ""
-        steps.begin(f"{upstream.config.name}: {state.name}{told}")
-
-    policy = Policy(is_once=True)
-    upstreams = Upstreams(config, environ=os.environ, store=store, on_change=lambda _: None, policy=policy)
-    await reach(upstreams, reach_one=reach_one)
+def lock_servers(config: GatewayConfig, file: Path, *, accepted: Sequence[str], accept_all: bool) -> int:
+    """Lock what upstreams tell models now, or show and accept what has changed since; return the exit code."""
+    for row in anyio.run(_reach_all, config):
+        if row.wrong:
+            print(f"{row.server}: {shown(row.wrong, len(row.wrong))}", file=sys.stderr)
+    store = SnapshotStore(gateway_folder("snapshots", settings_of(os.environ).gateway_folder))
+    return lock_gateway(config, store, file, accepted=accepted, accept_all=accept_all)
 
 
 def lock_gateway(
@@ -215,16 +218,11 @@ def lock_gateway(
         print(change_text(change) + ("\n  accepted" if change.key in taken else ""))
     if taken:
         write_lock(path, accept(lock, accepted, snapshots))
-    return _told(lock, path, [change.what for change in pending if change.key not in taken])
-
-
-def _told(lock: Lock, path: Path, waiting: Sequence[str]) -> int:
-    """Say what waits to be accepted; return the exit code."""
+    waiting = [change.what for change in pending if change.key not in taken]
     if not waiting:
         print(f"nothing to accept: all is as {path} has it")
         return 0
-    n_withheld = sum(what != "removed" for what in waiting)
-    print(
-        f"{n_withheld} withheld, {len(waiting) - n_withheld} gone; accept with --accept NAME, or --all", file=sys.stderr
-    )
+    n_gone = waiting.count("removed")
+    told = f"{len(waiting) - n_gone} withheld, {n_gone} gone; accept with --accept NAME, or --all"
+    print(told, file=sys.stderr)
     return 1

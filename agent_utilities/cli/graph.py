@@ -1,4 +1,4 @@
-"""What `agent-utilities graph` does: looking after the tool graph."""
+"""`agent-utilities graph`: looking after the tool graph."""
 
 from __future__ import annotations
 
@@ -6,41 +6,49 @@ import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Annotated
 
-from rich.console import Console
+import typer
 from rich.text import Text
 
-from agent_utilities.cli.asking import mcp_url
-from agent_utilities.errors import AgentUtilitiesError, InputError
+from agent_utilities.cli.asking import list_tools
+from agent_utilities.cli.terminal import in_event_loop, terminal
+from agent_utilities.errors import InputError
 from agent_utilities.graph.backends import embedded_path, graph_backend
-from agent_utilities.graph.base import (
-    GraphError,
-    ServerState,
-    ToolGraph,
-    gateway_of,
-    record_of,
-)
+from agent_utilities.graph.base import GraphError, ServerState, ToolGraph, gateway_of, record_of
 from agent_utilities.graph.embedded import EmbeddedGraph
 from agent_utilities.graph.matching import match, names_of, normalise
-from agent_utilities.graph.sync import forget, server_state, server_states, sync
+from agent_utilities.graph.sync import forget as forget_in_graph
+from agent_utilities.graph.sync import server_state, server_states
+from agent_utilities.graph.sync import sync as sync_with_graph
 from agent_utilities.mcp.command_line.tables import NamesTable
 from agent_utilities.settings import Settings
 from agent_utilities.settings_file import settings_of
 
+app = typer.Typer(add_completion=False, no_args_is_help=True, help="Look after the graph that queries are resolved on.")
 
-class ListingError(AgentUtilitiesError):
-    """A server could not be listed."""
+Server = Annotated[str, typer.Argument(help="The server's name, as `graph status` shows it.")]
 
 
-async def show_status() -> None:
-    """Print every server in the graph: how many tools, how old; below a gateway, its upstreams."""
+@app.command()
+@in_event_loop
+async def status() -> None:
+    """Show every server in the graph: how many tools, and how old."""
     settings = _settings()
+    graphs = [graph := _graph_of("", settings)]
+    place = f"servers of all who share the Neo4j at {os.environ.get('NEO4J_URI', '').strip()}"
+    if isinstance(graph, EmbeddedGraph):
+        folder = embedded_path("", settings.graph_folder).parent
+        graphs = [EmbeddedGraph(path, or_memory=False) for path in sorted(folder.glob("*.lbdb"))]
+        place = (
+            f"servers whose graphs are in {folder} (MCP_GRAPH_FOLDER): those that were started with it on this machine"
+        )
     table = NamesTable("", "server", "tools", "age", "digest", "graph")
-    for graph in _every_graph(settings):
+    for graph in graphs:
         try:
             async with _open(graph):
                 for server in await server_states(graph):
-                    for state in (server, *server.nodes[1:]):
+                    for state in (server, *server.nodes[1:]):  # below a gateway, its upstreams
                         age_s = time.time() - state.updated_at_ms / 1000
                         style = "yellow" if age_s > settings.graph_ttl_hours * 3600 else ""
                         row = (state.name, str(state.n_tools), _age(age_s), state.digest[:12], graph.backend)
@@ -50,21 +58,11 @@ async def show_status() -> None:
                 raise
             row = (graph.path.stem, "", "", "", "in use by its running server: ask its /ready")
             table.add_row(*(Text(cell, "dim") for cell in row))
-    console, place = Console(), _place(settings)
     if not table.n_rows:
         print(f"the graph holds no server yet: {place}")
         return
-    console.print(table)
+    terminal().print(table)
     print(place)
-
-
-def _place(settings: Settings) -> str:
-    """Say whose servers a listing of the graph is of."""
-    graph = graph_backend(settings.graph, "", settings.graph_folder, os.environ)
-    if not isinstance(graph, EmbeddedGraph):
-        return f"servers of all who share the Neo4j at {os.environ.get('NEO4J_URI', '').strip()}"
-    folder = embedded_path("", settings.graph_folder).parent
-    return f"servers whose graphs are in {folder} (MCP_GRAPH_FOLDER): those that were started with it on this machine"
 
 
 def _age(age_s: float) -> str:
@@ -74,28 +72,28 @@ def _age(age_s: float) -> str:
     return f"{max(0, age_s):.0f} s"
 
 
-async def sync_server(url: str, name: str | None) -> None:
-    """Bring a live server's tools into the graph."""
-    from fastmcp import Client
-
-    place = mcp_url(url)
-    try:
-        async with Client(place) as client:
-            server = name or client.session.server_info.name
-            records = [record_of(tool.model_dump(mode="json", by_alias=True)) for tool in await client.list_tools()]
-    except Exception as error:
-        raise ListingError(f"can't list {url!r}: {error}; is the server running?") from None
+@app.command()
+@in_event_loop
+async def sync(
+    url: Annotated[str, typer.Argument(help="A live MCP server's URL, such as http://127.0.0.1:8001/mcp.")],
+    name: Annotated[str | None, typer.Option(help="The name to keep it under; its own by default.")] = None,
+) -> None:
+    """Bring a live server's tools into the graph: those it shows to a caller without a selection."""
+    tools, own_name = await list_tools(url)
+    server = name or own_name
     async with _open(_graph_of(server, _settings())) as graph:
         held = await server_state(graph, server)
         if held is not None and held.nodes:
             hint = "it brings its upstreams' tools in itself, which its list does not tell apart; or give --name"
             raise InputError("a gateway in the graph", server, "argument URL", hint)
-        report = await sync(graph, server, records, int(time.time() * 1000))
+        report = await sync_with_graph(graph, server, list(map(record_of, tools)), int(time.time() * 1000))
     print(f"{server}: {report.state.n_tools} tools, {report.n_put} put, {report.n_dropped} dropped")
 
 
-async def show_matches(words: str, server: str) -> None:
-    """Print which of a server's tools a query resolves to, best first."""
+@app.command()
+@in_event_loop
+async def query(words: Annotated[str, typer.Argument(help="The user's words.")], server: Server) -> None:
+    """Show which of a server's tools a query resolves to, best first."""
     if not normalise(words):
         raise InputError("no words", words, "argument WORDS", "give some, such as 'slow requests'")
     async with _open_holding(server) as (graph, state):
@@ -103,10 +101,12 @@ async def show_matches(words: str, server: str) -> None:
     print("\n".join(names) if names else f"no match: a caller is shown all permitted of its {state.n_tools} tools")
 
 
-async def forget_server(server: str) -> None:
-    """Remove a server and its tools from the graph; with a gateway its upstreams go too."""
+@app.command()
+@in_event_loop
+async def forget(server: Server) -> None:
+    """Remove a server and its tools from the graph, such as one that was renamed."""
     async with _open_holding(server) as (graph, state):
-        await forget(graph, server)
+        await forget_in_graph(graph, server)
     n_upstreams = len(state.nodes) - 1
     print(f"{server}: forgotten" + (f", with {n_upstreams} upstreams" if n_upstreams > 0 else ""))
 
@@ -116,15 +116,6 @@ def _settings() -> Settings:
     if settings.graph == "off":
         raise InputError("the graph is off", "off", "env MCP_GRAPH", "unset it, or use embedded or neo4j")
     return settings
-
-
-def _every_graph(settings: Settings) -> list[ToolGraph]:
-    """Return Neo4j, or every embedded graph there is a file of."""
-    graph = graph_backend(settings.graph, "", settings.graph_folder, os.environ)
-    if not isinstance(graph, EmbeddedGraph):
-        return [graph] if graph is not None else []
-    folder = embedded_path("", settings.graph_folder).parent
-    return [EmbeddedGraph(path, or_memory=False) for path in sorted(folder.glob("*.lbdb"))]
 
 
 def _graph_of(server: str, settings: Settings) -> ToolGraph:

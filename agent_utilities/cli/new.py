@@ -9,11 +9,13 @@ from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from string import Template
+from typing import Annotated
 
-from agent_utilities.capabilities.bundle import is_capability_name
-from agent_utilities.capabilities.tap import BUNDLES
-from agent_utilities.cli.gateway import user_capabilities
+import typer
+
 from agent_utilities.errors import InputError
+
+app = typer.Typer(add_completion=False)
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _LAYOUT = {
@@ -24,6 +26,16 @@ _LAYOUT = {
     "{module}/server.py": "server.py",
     "tests/test_{module}.py": "test.py",
 }
+
+
+@app.command()
+def new(
+    name: Annotated[str, typer.Argument(help="The package's name, such as weather-agent.")],
+    directory: Annotated[Path, typer.Option(help="Where to make its folder.")] = Path("."),
+) -> None:
+    """Make a new server package that passes its own tests."""
+    made = make_package(name, directory)
+    print(f"made {made}; next: cd {made} && python -m pip install -e . pytest && python -m pytest")
 
 
 def make_package(name: str, directory: Path) -> Path:
@@ -53,11 +65,15 @@ _TEMPLATES = {"config.toml": "capability_config.toml", "{name}.toml": "capabilit
 
 
 def make_capability(name: str, folder: Path | None) -> Path:
-    """Write a new bundle's files and return its folder."""
+    """Write a new bundle's files and return its folder; the user's own bundles are where none is given."""
+    from agent_utilities.capabilities.bundle import is_capability_name
+    from agent_utilities.capabilities.tap import BUNDLES
+    from agent_utilities.settings_file import user_folder
+
     if not is_capability_name(name) or name in ("config", "default"):
         hint = "use up to 128 letters, digits, `-`, `_` or `.`, such as websearch"
         raise InputError("not a capability's name", name, "argument NAME", hint)
-    bundles = user_capabilities() if folder is None else folder
+    bundles = user_folder() / "capabilities" if folder is None else folder
     bundles = bundles / BUNDLES if (bundles / BUNDLES).is_dir() else bundles
     bundle = bundles / name
     if os.path.lexists(bundle):
@@ -66,7 +82,6 @@ def make_capability(name: str, folder: Path | None) -> Path:
         _fill(bundle, _TEMPLATES, name=name)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise InputError(
-            f"can't be written ({reason})", str(bundle), "option --folder", "name another folder"
-        ) from None
+        what = f"can't be written ({reason})"
+        raise InputError(what, str(bundle), "option --folder", "name another folder") from None
     return bundle

@@ -1,10 +1,51 @@
-"""What commands show on a terminal beside tables: how far they are, and small charts."""
+"""What commands show on a terminal beside tables: lines, how far they are, and small charts."""
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial, wraps
+from typing import Annotated, ParamSpec, TypeVar
+
+import typer
+from rich.console import Console
+
+from agent_utilities.mcp.command_line.tables import plain
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def in_event_loop(command: Callable[_P, Awaitable[_T]]) -> Callable[_P, _T]:
+    """Return a command that runs an asynchronous one to its end."""
+
+    @wraps(command)
+    def run(*args: _P.args, **options: _P.kwargs) -> _T:
+        import anyio
+
+        return anyio.run(partial(command, *args, **options))
+
+    return run
+
+
+def terminal() -> Console:
+    """Return the console of a command: it colours what it is told to, and turns no `:name:` into a picture."""
+    return Console(emoji=False, highlight=False)
+
+
+def print_problems(console: Console, problems: Iterable[str], notices: Iterable[str]) -> None:
+    """Print what was left out of a config, and what was passed over in it."""
+    for problem in problems:
+        console.print(f"[red]left out:[/] {plain(problem)}", soft_wrap=True)
+    for notice in notices:
+        console.print(f"[yellow]note:[/] {plain(notice)}", soft_wrap=True)
+
+
+def counted(n: int, one: str, many: str = "") -> str:
+    """Return a number with its noun: `1 call`, `2,000 calls`."""
+    return f"{n:,} {one if n == 1 else many or f'{one}s'}"
 
 
 class Steps:
@@ -26,7 +67,7 @@ _PLAIN_HEIGHTS = ".:-=+*%#"
 
 def bar(value: int, most: int, width: int, *, in_ascii: bool) -> str:
     """Return a bar, `width` wide for `most`; what is not nothing is at least a sliver."""
-    if not value or not width:
+    if not value:
         return ""
     if in_ascii:
         return "#" * max(1, round(width * value / most))

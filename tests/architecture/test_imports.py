@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from agent_utilities.cli.app import COMMANDS
+
 SELDOM_USED = {
     "fastembed",
     "ladybug",
@@ -57,7 +59,7 @@ asyncio.run(main())"""
     [
         ["agent_utilities.cli.app", "--help"],
         ["agent_utilities.cli.app", "--version"],
-        ["agent_utilities.cli.app", "graph", "--help"],
+        *(["agent_utilities.cli.app", command, "--help"] for command in COMMANDS),
         ["agent_utilities.cli.app", "gateway", "serve", "--help"],
         ["logs_agent.__main__", "--help"],
         ["logs_agent.__main__", "--help-all"],

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from agent_utilities.cli.demo import demo_environment, print_ending
+from agent_utilities.cli.demo import print_ending
+from agent_utilities.cli.demo_server import demo_environment
 
 
 @pytest.fixture(autouse=True)

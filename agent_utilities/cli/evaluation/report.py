@@ -27,27 +27,22 @@ class PlotError(AgentUtilitiesError, RuntimeError):
     """A plot can't be made."""
 
 
-def print_table(title: str, measures: Mapping[str, float]) -> None:
-    """Print measures as a table, shares in percent."""
+def print_tables(title: str, measures: Mapping[str, float], ablation: Mapping[str, Figures]) -> None:
+    """Print measures, shares in percent, and what each part of what was learned is worth.
+
+    That is told in percent, and in points more than by words alone, which come first.
+    """
     table = NamesTable(escape(title), "measure", "value")
     for name, value in measures.items():
         table.add_row(name, _format(name, value))
     Console().print(table)
-
-
-def print_ablation(rows: Mapping[str, Figures]) -> None:
-    """Print what each part of what was learned is worth: figures in percent, and points more than by words alone."""
-    if not rows:
-        return
-    words_alone = next(iter(rows.values()))
-    table = NamesTable("what usage adds: percent, and points more", "with", *words_alone)
-    for parts, figures in rows.items():
-        table.add_row(parts, *(_with_gain(value, words_alone[name]) for name, value in figures.items()))
-    Console().print(table)
-
-
-def _with_gain(value: float, before: float) -> str:
-    return f"{100 * value:.1f} {100 * (value - before):+5.1f}"
+    if ablation:
+        words_alone = next(iter(ablation.values()))
+        table = NamesTable("what usage adds: percent, and points more", "with", *words_alone)
+        for parts, figures in ablation.items():
+            gains = {name: 100 * (value - words_alone[name]) for name, value in figures.items()}
+            table.add_row(parts, *(f"{100 * figures[name]:.1f} {gain:+5.1f}" for name, gain in gains.items()))
+        Console().print(table)
 
 
 def _format(name: str, value: float) -> str:
@@ -73,7 +68,7 @@ def write_ranks(path: Path, requests: Sequence[RankedRequest]) -> None:
     write_rows(path, ranks, "--ranks-out")
 
 
-def plot(
+def plot_ranks(
     path: Path,
     title: str,
     answerable: Sequence[RankedRequest],

@@ -9,16 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent_utilities.capabilities.gate import Route
-from agent_utilities.capabilities.tap import read_capabilities
+from agent_utilities.capabilities.tap import folder_named, read_capabilities
 from agent_utilities.cli.evaluation.data import rows, write_rows
 from agent_utilities.errors import InputError
-from agent_utilities.resolution.capability_router import CapabilityRouter
 from agent_utilities.resolution.resolver import open_rankers
 from agent_utilities.settings import Settings
 from agent_utilities.settings_file import settings_of
-
-_LABEL = "label"
-_N_DECIMALS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,38 +26,32 @@ class Message:
     label: str | None = None
 
 
-def route_messages(folder: Path, rows_file: Path, out: Path | None, *, by_words: bool = False) -> None:
+def route_messages(folder: Path, rows_file: Path | None, out: Path | None, *, by_words: bool = False) -> None:
     """Write where each message leads, and print how often that is right where it is known.
 
     Of `rows_file` each line has `intent` and perhaps `label`: a capability's name, or null for none. `out` is
     written, where there is one.
     """
-    triggers = read_capabilities([folder]).triggers
+    triggers = read_capabilities([folder_named(str(folder))]).triggers
     if not triggers:
-        raise InputError(
-            "no capability with triggers", str(folder), "--folder", "name a folder of capabilities that has triggers"
-        )
+        hint = "name a folder of capabilities that has triggers"
+        raise InputError("no capability with triggers", str(folder), "--folder", hint)
+    if rows_file is None:
+        hint = 'name JSON lines such as {"intent": "list my pods", "label": "kubernetes"} under --queries'
+        raise InputError("no messages", str(folder), "option --capabilities", hint)
     messages = read_messages(rows_file)
     settings = settings_of(os.environ)
     if by_words:
         settings = settings.model_copy(update={"ranker": "lexical"})
-    router, routes = asyncio.run(_route_all(triggers, messages, settings))
+    cause, routes = asyncio.run(_route_all(triggers, messages, settings))
     if out is not None:
         pairs = zip(messages, routes, strict=True)
         told = [{"intent": each.intent, "scores": route.scores, "activated": route.activated} for each, route in pairs]
         write_rows(out, told, "--out")
-    if router.cause:
-        print(f"note: {router.cause}")
+    if cause:
+        print(f"note: {cause}")
     for line in measured(messages, routes):
         print(line)
-
-
-def evaluate_routes(folder: Path, rows_file: Path | None, out: Path | None, *, by_words: bool) -> None:
-    """Print how often messages are routed to what they call for: what `eval --capabilities` does."""
-    if rows_file is None:
-        hint = 'name JSON lines such as {"intent": "list my pods", "label": "kubernetes"}'
-        raise InputError("no messages", str(folder), "option --capabilities", f"{hint} under --queries")
-    route_messages(folder, rows_file, out, by_words=by_words)
 
 
 def read_messages(path: Path) -> list[Message]:
@@ -70,10 +60,10 @@ def read_messages(path: Path) -> list[Message]:
     for where, row in rows(path, ()):
         if not isinstance(row.get("intent"), str):
             raise InputError("intent is not text", row.get("intent"), where, 'write {"intent": "list my pods"}')
-        label = row.get(_LABEL)
+        label = row.get("label")
         if label is not None and not isinstance(label, str):
             raise InputError("the label is no text", label, where, "give a capability's name, or null for none")
-        messages.append(Message(row["intent"], _LABEL in row, label or None))
+        messages.append(Message(row["intent"], "label" in row, label or None))
     return messages
 
 
@@ -97,16 +87,17 @@ def measured(messages: Sequence[Message], routes: Sequence[Route]) -> list[str]:
 
 async def _route_all(
     triggers: Mapping[str, tuple[str, ...]], messages: Sequence[Message], settings: Settings
-) -> tuple[CapabilityRouter, list[Route]]:
+) -> tuple[str, list[Route]]:
+    """Return why messages are routed by less than was asked for, if so, and where each leads."""
     router = open_rankers(settings).of_capabilities()
     try:
         router.use(triggers)
         await router.wait_until_ready()
-        usable = frozenset(triggers)
-        return router, [await router.route(message.intent, usable) for message in messages]
+        routes = [await router.route(message.intent, frozenset(triggers)) for message in messages]
+        return router.cause, routes
     finally:
         router.close()
 
 
 def _share(what: str, n: int, n_all: int) -> str:
-    return f"{what:24}{round(n / n_all, _N_DECIMALS):.3f}  ({n} of {n_all})"
+    return f"{what:24}{n / n_all:.3f}  ({n} of {n_all})"
