@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from importlib import import_module
 from typing import Annotated, Any
@@ -27,13 +28,34 @@ COMMANDS = {
 """Each command's module, which has it as `app`, and what it does: to list them, none is imported."""
 
 
+_ARGUMENT = re.compile(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
+"""What a docstring says of an argument."""
+
+
+def documented(command: Any) -> Any:
+    """Return a command whose options say what its docstring says of its arguments; its own commands too.
+
+    A switch that is off by default has no opposite.
+    """
+    command.help, _, arguments = (command.help or "").partition("\n\nArgs:\n")
+    told = dict(_ARGUMENT.findall(arguments))
+    for parameter in command.params:
+        if parameter.name in told:
+            parameter.help = " ".join(told[parameter.name].split())
+        if parameter.default is False:
+            parameter.secondary_opts = []
+    for each in getattr(command, "commands", {}).values():
+        documented(each)
+    return command
+
+
 class _Commands(TyperGroup):
     """Imports a command that is run or asked for its help, and no other."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args[0] in COMMANDS:
             module = import_module(f"agent_utilities.cli.{COMMANDS[args[0]][0]}")
-            self.commands[args[0]] = typer.main.get_command(module.app)
+            self.commands[args[0]] = documented(typer.main.get_command(module.app))
         return super().resolve_command(ctx, args)
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
-
-import typer
 
 from agent_utilities.errors import AgentUtilitiesError, InputError
 
@@ -15,8 +13,6 @@ _ENDPOINTS = ("/mcp", "/sse", "/tools", "/context")
 _SELECTION = re.compile(rf"(?:{'|'.join(_ENDPOINTS)})((?:/x/[^/]+)?/readonly|/x/[^/]+)$")
 _TIMEOUT_S = 10
 Pairs = list[tuple[str, str]]
-Headers = Annotated[list[str] | None, typer.Option(help="A header to send, as name=value; may be repeated.")]
-Query = Annotated[list[str] | None, typer.Option(help="A URL query item to send, as key=value; may be repeated.")]
 
 
 class ServerError(AgentUtilitiesError):

@@ -26,27 +26,22 @@ app = typer.Typer(
     add_completion=False, no_args_is_help=True, help="Look after the bundles of servers that a gateway offers."
 )
 
-Folders = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="DIRS",
-        help="Folders of capabilities, later over earlier; `starter` for those of the package. Your own where none "
-        "is named.",
-        show_default=False,
-    ),
-]
-Providers = Annotated[
-    list[str] | None,
-    typer.Option("--provider", metavar="NAME=PROVIDER", help="Take another provider; may be repeated."),
-]
-Config = Annotated[
-    Path | None, typer.Option(help="A gateway's config file, such as .mcp.json, whose servers bundles may refer to.")
-]
+Folders = Annotated[list[str] | None, typer.Argument(metavar="DIRS", show_default=False)]
+Providers = Annotated[list[str] | None, typer.Option("--provider", metavar="NAME=PROVIDER")]
 
 
 @app.command()
-def check(folders: Folders = None, provider: Providers = None, config: Config = None, as_json: AsJson = False) -> int:
-    """Say of each bundle what it brings and lacks, and what is wrong; 1 where one is left out."""
+def check(
+    folders: Folders = None, provider: Providers = None, config: Path | None = None, as_json: AsJson = False
+) -> int:
+    """Say of each bundle what it brings and lacks, and what is wrong; 1 where one is left out.
+
+    Args:
+        folders: Folders of capabilities, later over earlier; `starter` for those of the package. Your own where none
+            is named.
+        provider: Take another provider; may be repeated.
+        config: A gateway's config file, such as .mcp.json, whose servers bundles may refer to.
+    """
     report = _read(folders, provider, config)
     if as_json:
         _print_json(report)
@@ -61,9 +56,16 @@ def check(folders: Folders = None, provider: Providers = None, config: Config = 
 
 @app.command("list")
 def list_bundles(
-    folders: Folders = None, provider: Providers = None, config: Config = None, as_json: AsJson = False
+    folders: Folders = None, provider: Providers = None, config: Path | None = None, as_json: AsJson = False
 ) -> None:
-    """Show the bundles in a table."""
+    """Show the bundles in a table.
+
+    Args:
+        folders: Folders of capabilities, later over earlier; `starter` for those of the package. Your own where none
+            is named.
+        provider: Take another provider; may be repeated.
+        config: A gateway's config file, such as .mcp.json, whose servers bundles may refer to.
+    """
     report = _read(folders, provider, config)
     if as_json:
         _print_json(report)
@@ -81,11 +83,13 @@ def list_bundles(
 
 
 @app.command()
-def new(
-    name: Annotated[str, typer.Argument(help="The capability's name, such as websearch.")],
-    folder: Annotated[Path | None, typer.Option(help="A folder of capabilities; your own where none is named.")] = None,
-) -> None:
-    """Write a bundle that works, with comments, for you to change."""
+def new(name: str, folder: Path | None = None) -> None:
+    """Write a bundle that works, with comments, for you to change.
+
+    Args:
+        name: The capability's name, such as websearch.
+        folder: A folder of capabilities; your own where none is named.
+    """
     from agent_utilities.cli.new import make_capability
 
     made = make_capability(name, folder)
@@ -94,14 +98,19 @@ def new(
 
 @app.command()
 def route(
-    folder: Annotated[Path, typer.Option(help="A folder of capabilities; `starter` for the package's.")],
-    rows: Annotated[
-        Path, typer.Option(help="JSON lines of messages: intent, and label where known: a name, or null for none.")
-    ],
-    out: Annotated[Path, typer.Option(help="Where to write a JSON line for each: intent, scores, activated.")],
-    words: Annotated[bool, typer.Option("--words", help="Compare words alone, whatever MCP_RANKER says.")] = False,
+    folder: Annotated[Path, typer.Option()],
+    rows: Annotated[Path, typer.Option()],
+    out: Annotated[Path, typer.Option()],
+    words: bool = False,
 ) -> None:
-    """Say which bundle each message calls for, as a gateway decides it, and how often that is right."""
+    """Say which bundle each message calls for, as a gateway decides it, and how often that is right.
+
+    Args:
+        folder: A folder of capabilities; `starter` for the package's.
+        rows: JSON lines of messages: intent, and label where known: a name, or null for none.
+        out: Where to write a JSON line for each: intent, scores, activated.
+        words: Compare words alone, whatever MCP_RANKER says.
+    """
     from agent_utilities.cli.evaluation.routes import route_messages
 
     route_messages(folder, rows, out, by_words=words)

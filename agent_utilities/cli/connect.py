@@ -109,29 +109,28 @@ def _installed_servers() -> list[str]:
 
 @app.command()
 def connect(
-    client: Annotated[Client, typer.Argument(help="The client to tell of the server.")],
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            help="An installed server, such as git-agent, or a file that has one, such as server.py; with --gateway "
-            "what the client calls the gateway.",
-            autocompletion=_installed_servers,
-        ),
-    ] = None,
-    options: Annotated[
-        list[str] | None, typer.Argument(help="Options for the server, after --, such as: -- --read-only")
-    ] = None,
-    gateway: Annotated[
-        Path | None, typer.Option(help="A config file, such as .mcp.json, whose servers a gateway puts behind one.")
-    ] = None,
-    env: Annotated[
-        list[str] | None, typer.Option(help="A variable for the server: NAME=value, or NAME; may be repeated.")
-    ] = None,
-    project: Annotated[Path | None, typer.Option(help="A project's folder, for its configuration, not yours.")] = None,
-    write: Annotated[bool, typer.Option("--write", help="Add it to the client's file, and keep what it has.")] = False,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace another entry of the name.")] = False,
+    client: Client,
+    name: Annotated[str | None, typer.Argument(autocompletion=_installed_servers)] = None,
+    options: Annotated[list[str] | None, typer.Argument()] = None,
+    gateway: Path | None = None,
+    env: list[str] | None = None,
+    project: Path | None = None,
+    write: bool = False,
+    replace: bool = False,
 ) -> None:
-    """Print what a client's configuration needs for a server or gateway, or write it there."""
+    """Print what a client's configuration needs for a server or gateway, or write it there.
+
+    Args:
+        client: The client to tell of the server.
+        name: An installed server, such as git-agent, or a file that has one, such as server.py; with --gateway what
+            the client calls the gateway.
+        options: Options for the server, after --, such as: -- --read-only
+        gateway: A config file, such as .mcp.json, whose servers a gateway puts behind one.
+        env: A variable for the server: NAME=value, or NAME; may be repeated.
+        project: A project's folder, for its configuration, not yours.
+        write: Add it to the client's file, and keep what it has.
+        replace: Replace another entry of the name.
+    """
     path, environ, given = config_path(client, project, os.environ), _environ(env or (), os.environ), options or []
     problems: Sequence[str] = ()
     if gateway is not None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from pydantic import TypeAdapter
@@ -16,7 +16,7 @@ from rich.text import Text
 
 from agent_utilities.catalog.context import DEFERRED, ContextReport, ContextRow, context_report
 from agent_utilities.catalog.tokens import ESTIMATE, n_tokens, text_for_models
-from agent_utilities.cli.asking import Headers, Query, ServerError, ask, pairs, server_url
+from agent_utilities.cli.asking import ServerError, ask, pairs, server_url
 from agent_utilities.cli.terminal import AsJson, bar, terminal
 from agent_utilities.errors import InputError
 from agent_utilities.mcp.command_line.tables import NamesTable, plain
@@ -39,15 +39,20 @@ _BAR = 16
 
 @app.command()
 def context(
-    url: Annotated[str, typer.Argument(help="A running server, such as http://127.0.0.1:8001/mcp?tool_search=on.")],
-    header: Headers = None,
-    query: Query = None,
-    model: Annotated[
-        str | None, typer.Option(help="Count with a model's tokenizer: its name for tiktoken, or a tokenizer.json.")
-    ] = None,
+    url: str,
+    header: list[str] | None = None,
+    query: list[str] | None = None,
+    model: str | None = None,
     as_json: AsJson = False,
 ) -> None:
-    """Ask a running server what of it is in an agent's prompt, and what that costs."""
+    """Ask a running server what of it is in an agent's prompt, and what that costs.
+
+    Args:
+        url: A running server, such as http://127.0.0.1:8001/mcp?tool_search=on.
+        header: A header to send, as name=value; may be repeated.
+        query: A URL query item to send, as key=value; may be repeated.
+        model: Count with a model's tokenizer: its name for tiktoken, or a tokenizer.json.
+    """
     server = server_url(url)
     tokenizer = tokenizer_of(model) if model is not None else None
     items = [*server.query, *pairs(query, "--query"), *([("definitions", "true")] if tokenizer else [])]

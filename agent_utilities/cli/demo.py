@@ -31,12 +31,13 @@ _DEMOS = {
 @app.command()
 @in_event_loop
 async def show_demo(
-    what: Annotated[
-        Literal["server", "gateway", "tool-search", "capabilities"],
-        typer.Argument(help="One server, three behind a gateway, sixty deferred tools, or three capabilities."),
-    ] = "server",
+    what: Annotated[Literal["server", "gateway", "tool-search", "capabilities"], typer.Argument()] = "server",
 ) -> None:
-    """Start real servers and show what callers see: of one, a gateway, a search, or capabilities."""
+    """Start real servers and show what callers see: of one, a gateway, a search, or capabilities.
+
+    Args:
+        what: One server, three behind a gateway, sixty deferred tools, or three capabilities.
+    """
     module, function = _DEMOS[what]
     show: Demo = getattr(import_module(f"agent_utilities.cli.{module}"), function)
     console = Console()

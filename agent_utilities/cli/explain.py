@@ -7,13 +7,13 @@ bounds are judged by the same pure decision, under the caller's own selection.
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import unquote, urlencode
 
 import typer
 
 from agent_utilities.catalog.model import Catalog, entry
-from agent_utilities.cli.asking import Headers, Pairs, Query, ask, pairs, server_url
+from agent_utilities.cli.asking import Pairs, ask, pairs, server_url
 from agent_utilities.cli.terminal import AsJson, terminal
 from agent_utilities.mcp.command_line.tables import NamesTable, plain
 from agent_utilities.resolution.answer import reason_text, status_text
@@ -36,13 +36,20 @@ _FOUND_BY_SEARCH = "permitted and can be called; tool_search finds it"
 
 @app.command()
 def explain(
-    url: Annotated[str, typer.Argument(help="A running server, such as http://127.0.0.1:8001/mcp?tools=git_log.")],
-    header: Headers = None,
-    query: Query = None,
-    tool: Annotated[str | None, typer.Option(help="Say why this tool is or isn't there.")] = None,
+    url: str,
+    header: list[str] | None = None,
+    query: list[str] | None = None,
+    tool: str | None = None,
     as_json: AsJson = False,
 ) -> None:
-    """Ask a running server what a caller sees, and say why."""
+    """Ask a running server what a caller sees, and say why.
+
+    Args:
+        url: A running server, such as http://127.0.0.1:8001/mcp?tools=git_log.
+        header: A header to send, as name=value; may be repeated.
+        query: A URL query item to send, as key=value; may be repeated.
+        tool: Say why this tool is or isn't there.
+    """
     explain_url(url, pairs(header, "--header"), pairs(query, "--query"), tool, as_json)
 
 

@@ -53,12 +53,12 @@ def check(files: Files = None, yes: Yes = False, as_json: AsJson = False) -> int
 
 
 @app.command()
-def login(
-    name: Annotated[str, typer.Argument(help="The server's name in the config.")],
-    files: Files = None,
-    yes: Yes = False,
-) -> None:
-    """Log in at a server that wants it, in your browser, for this and every later start of a gateway."""
+def login(name: str, files: Files = None, yes: Yes = False) -> None:
+    """Log in at a server that wants it, in your browser, for this and every later start of a gateway.
+
+    Args:
+        name: The server's name in the config.
+    """
     from agent_utilities.cli.gateway_launch import chosen_config
     from agent_utilities.cli.gateway_servers import login_at
 
@@ -67,12 +67,15 @@ def login(
 
 @app.command()
 def logs(
-    name: Annotated[
-        str | None, typer.Argument(help="The server's name in the config; without one, all there are.")
-    ] = None,
-    n_lines: Annotated[int, typer.Option("-n", "--lines", min=1, help="How many lines, the last ones.")] = 100,
+    name: Annotated[str | None, typer.Argument()] = None,
+    n_lines: Annotated[int, typer.Option("-n", "--lines", min=1)] = 100,
 ) -> None:
-    """Print what a server last said on stderr, whichever gateway ran it."""
+    """Print what a server last said on stderr, whichever gateway ran it.
+
+    Args:
+        name: The server's name in the config; without one, all there are.
+        n_lines: How many lines, the last ones.
+    """
     from agent_utilities.cli.gateway_servers import print_logs
 
     print_logs(name, n_lines)
@@ -82,12 +85,15 @@ def logs(
 def lock(
     files: Files = None,
     yes: Yes = False,
-    accept: Annotated[
-        list[str] | None, typer.Option(help="Accept what has changed under this name; may be repeated.")
-    ] = None,
-    accept_all: Annotated[bool, typer.Option("--all", help="Accept every change.")] = False,
+    accept: list[str] | None = None,
+    accept_all: Annotated[bool, typer.Option("--all")] = False,
 ) -> int:
-    """Lock what servers tell models: from then on, what changes or is new is withheld until it is accepted."""
+    """Lock what servers tell models: from then on, what changes or is new is withheld until it is accepted.
+
+    Args:
+        accept: Accept what has changed under this name; may be repeated.
+        accept_all: Accept every change.
+    """
     from agent_utilities.cli.gateway_launch import chosen_config, print_notes
     from agent_utilities.cli.gateway_servers import lock_servers
 

@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Annotated
 
 import typer
 from rich.text import Text
@@ -26,8 +25,6 @@ from agent_utilities.settings import Settings
 from agent_utilities.settings_file import settings_of
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Look after the graph that queries are resolved on.")
-
-Server = Annotated[str, typer.Argument(help="The server's name, as `graph status` shows it.")]
 
 
 @app.command()
@@ -74,11 +71,13 @@ def _age(age_s: float) -> str:
 
 @app.command()
 @in_event_loop
-async def sync(
-    url: Annotated[str, typer.Argument(help="A live MCP server's URL, such as http://127.0.0.1:8001/mcp.")],
-    name: Annotated[str | None, typer.Option(help="The name to keep it under; its own by default.")] = None,
-) -> None:
-    """Bring a live server's tools into the graph: those it shows to a caller without a selection."""
+async def sync(url: str, name: str | None = None) -> None:
+    """Bring a live server's tools into the graph: those it shows to a caller without a selection.
+
+    Args:
+        url: A live MCP server's URL, such as http://127.0.0.1:8001/mcp.
+        name: The name to keep it under; its own by default.
+    """
     tools, own_name = await list_tools(url)
     server = name or own_name
     async with _open(_graph_of(server, _settings())) as graph:
@@ -92,8 +91,13 @@ async def sync(
 
 @app.command()
 @in_event_loop
-async def query(words: Annotated[str, typer.Argument(help="The user's words.")], server: Server) -> None:
-    """Show which of a server's tools a query resolves to, best first."""
+async def query(words: str, server: str) -> None:
+    """Show which of a server's tools a query resolves to, best first.
+
+    Args:
+        words: The user's words.
+        server: The server's name, as `graph status` shows it.
+    """
     if not normalise(words):
         raise InputError("no words", words, "argument WORDS", "give some, such as 'slow requests'")
     async with _open_holding(server) as (graph, state):
@@ -103,8 +107,12 @@ async def query(words: Annotated[str, typer.Argument(help="The user's words.")],
 
 @app.command()
 @in_event_loop
-async def forget(server: Server) -> None:
-    """Remove a server and its tools from the graph, such as one that was renamed."""
+async def forget(server: str) -> None:
+    """Remove a server and its tools from the graph, such as one that was renamed.
+
+    Args:
+        server: The server's name, as `graph status` shows it.
+    """
     async with _open_holding(server) as (graph, state):
         await forget_in_graph(graph, server)
     n_upstreams = len(state.nodes) - 1

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import Annotated
 
 import typer
 
@@ -29,11 +28,13 @@ _LAYOUT = {
 
 
 @app.command()
-def new(
-    name: Annotated[str, typer.Argument(help="The package's name, such as weather-agent.")],
-    directory: Annotated[Path, typer.Option(help="Where to make its folder.")] = Path("."),
-) -> None:
-    """Make a new server package that passes its own tests."""
+def new(name: str, directory: Path = Path(".")) -> None:
+    """Make a new server package that passes its own tests.
+
+    Args:
+        name: The package's name, such as weather-agent.
+        directory: Where to make its folder.
+    """
     made = make_package(name, directory)
     print(f"made {made}; next: cd {made} && python -m pip install -e . pytest && python -m pytest")
 

@@ -32,24 +32,22 @@ _BAR = 12
 """Columns of the longest bar; a table leaves bars out where others need their room."""
 _EPOCH = date(1970, 1, 1)
 
-Log = Annotated[
-    Path | None,
-    typer.Option(
-        help="The log, an SQLite file; MCP_USAGE_FILE, or all in your state folder, where none is named.",
-        show_default=False,
-    ),
-]
-
 
 @app.callback()
 def usage(
     context: typer.Context,
-    file: Log = None,
-    server: Annotated[str | None, typer.Option(help="Show this server or gateway alone.")] = None,
-    days: Annotated[int, typer.Option(min=1, max=3650, help="How many days back, with today.")] = 30,
+    file: Path | None = None,
+    server: str | None = None,
+    days: Annotated[int, typer.Option(min=1, max=3650)] = 30,
     as_json: AsJson = False,
 ) -> None:
-    """Show what was called, what was listed and never called, and searches that found nothing."""
+    """Show what was called, what was listed and never called, and searches that found nothing.
+
+    Args:
+        file: The log, an SQLite file; MCP_USAGE_FILE, or all in your state folder, where none is named.
+        server: Show this server or gateway alone.
+        days: How many days back, with today.
+    """
     if context.invoked_subcommand is not None:
         return
     now_ms = int(time.time() * 1000)
@@ -154,23 +152,27 @@ def _ms(ms: float) -> str:
 
 @app.command()
 def forget(
-    file: Log = None,
-    server: Annotated[str | None, typer.Option(help="Forget this server or gateway alone.")] = None,
-    tool: Annotated[str | None, typer.Option(help="Forget this tool alone.")] = None,
-    before: Annotated[
-        datetime | None,
-        typer.Option(formats=["%Y-%m-%d"], metavar="DATE", help="Forget what is older, such as 2026-01-31, in UTC."),
-    ] = None,
-    older_than: Annotated[
-        int | None, typer.Option(min=0, max=36_500, metavar="DAYS", help="Forget what is older than so many days.")
-    ] = None,
-    words: Annotated[bool, typer.Option("--words", help="Forget requests alone: calls stay without them.")] = False,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Forget everything; a log that is damaged is deleted.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    file: Path | None = None,
+    server: str | None = None,
+    tool: str | None = None,
+    before: Annotated[datetime | None, typer.Option(formats=["%Y-%m-%d"], metavar="DATE")] = None,
+    older_than: Annotated[int | None, typer.Option(min=0, max=36_500, metavar="DAYS")] = None,
+    words: bool = False,
+    everything: Annotated[bool, typer.Option("--all")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y")] = False,
 ) -> None:
-    """Delete from the log, down to its bytes; servers may go on writing it. Options narrow each other."""
+    """Delete from the log, down to its bytes; servers may go on writing it. Options narrow each other.
+
+    Args:
+        file: The log, an SQLite file; MCP_USAGE_FILE, or all in your state folder, where none is named.
+        server: Forget this server or gateway alone.
+        tool: Forget this tool alone.
+        before: Forget what is older, such as 2026-01-31, in UTC.
+        older_than: Forget what is older than so many days.
+        words: Forget requests alone: calls stay without them.
+        everything: Forget everything; a log that is damaged is deleted.
+        yes: Do not ask.
+    """
     option = "options of usage forget"
     is_narrowed = words or any(value is not None for value in (server, tool, before, older_than))
     if everything and is_narrowed:

@@ -6,7 +6,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any
@@ -28,6 +28,7 @@ from agent_utilities.cli.evaluation.data import (
 )
 from agent_utilities.cli.evaluation.measures import RankedRequest, measure
 from agent_utilities.cli.evaluation.report import Figures, plot_ranks, print_tables, write_ranks
+from agent_utilities.cli.evaluation.routes import route_messages
 from agent_utilities.cli.terminal import AsJson, in_event_loop
 from agent_utilities.errors import InputError
 from agent_utilities.graph.matching import Neighbour
@@ -57,86 +58,73 @@ PARTS = {
 _OF_SESSIONS = frozenset(("used_with", "followed_by"))
 """What only requests with calls before them can use."""
 
-Queries = Annotated[
-    Path | None, typer.Option(help="JSON lines of requests: id, query, and relevant tool ids or groups.")
-]
-Usage = Annotated[
-    Path | None, typer.Option(help="Past requests and the tools that answered them, or a server's usage log.")
-]
-CapabilityFolder = Annotated[
-    Path | None,
-    typer.Option(
-        help="A folder of capabilities: route the messages of --queries (intent, label) to them instead, and say how "
-        "often the best and the gate are right."
-    ),
-]
-Tools = Annotated[
-    Path | None,
-    typer.Option(help="What a server's --list --json prints, or JSON lines: id, name, description, input_schema."),
-]
-Sessions = Annotated[
-    Path | None,
-    typer.Option(help="JSON lines of sessions: id, query, calls (tool ids in order); asks each for its next tools."),
-]
-Without = Annotated[
-    list[str] | None, typer.Option(help="Leave out past_requests, recency, used_with or followed_by; may be repeated.")
-]
-TopK = Annotated[
-    int, typer.Option(min=1, help="The most tools an agent is shown, for what is claimed and the tokens saved.")
-]
-
 
 @app.command()
 def evaluate(
-    queries: Queries = None,
-    tools: Tools = None,
-    server: Annotated[
-        str | None, typer.Option(help="A running server, such as http://127.0.0.1:8001, in place of --tools.")
-    ] = None,
-    negatives: Annotated[Path | None, typer.Option(help="Requests that no tool need answer.")] = None,
-    usage: Usage = None,
-    sessions: Sessions = None,
-    without: Without = None,
-    capabilities: CapabilityFolder = None,
-    ranker: Annotated[str, typer.Option(help="lexical, embedding or hybrid.")] = "hybrid",
-    provider: Annotated[str, typer.Option(help="minilm, fastembed[:MODEL], or an endpoint as URL#MODEL.")] = "minilm",
-    cache: Annotated[Path | None, typer.Option(help="A file to keep vectors in between runs.")] = None,
-    top_k: TopK = 15,
-    ranks_out: Annotated[Path | None, typer.Option(help="Write a JSON line for each request here.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw a plot here: .png, .svg or .pdf.")] = None,
+    queries: Path | None = None,
+    tools: Path | None = None,
+    server: str | None = None,
+    negatives: Path | None = None,
+    usage: Path | None = None,
+    sessions: Path | None = None,
+    without: list[str] | None = None,
+    capabilities: Path | None = None,
+    ranker: str = "hybrid",
+    provider: str = "minilm",
+    cache: Path | None = None,
+    top_k: Annotated[int, typer.Option(min=1)] = 15,
+    ranks_out: Path | None = None,
+    plot: Path | None = None,
     as_json: AsJson = False,
 ) -> None:
-    """Rank the tools that answer requests, and say how well."""
-    if capabilities is not None:
-        from agent_utilities.cli.evaluation.routes import route_messages
+    """Rank the tools that answer requests, and say how well.
 
+    Args:
+        queries: JSON lines of requests: id, query, and relevant tool ids or groups.
+        tools: What a server's --list --json prints, or JSON lines: id, name, description, input_schema.
+        server: A running server, such as http://127.0.0.1:8001, in place of --tools.
+        negatives: Requests that no tool need answer.
+        usage: Past requests and the tools that answered them, or a server's usage log.
+        sessions: JSON lines of sessions: id, query, calls (tool ids in order); asks each for its next tools.
+        without: Leave out past_requests, recency, used_with or followed_by; may be repeated.
+        capabilities: A folder of capabilities: route the messages of --queries (intent, label) to them instead, and
+            say how often the best and the gate are right.
+        ranker: lexical, embedding or hybrid.
+        provider: minilm, fastembed[:MODEL], or an endpoint as URL#MODEL.
+        cache: A file to keep vectors in between runs.
+        top_k: The most tools an agent is shown, for what is claimed and the tokens saved.
+        ranks_out: Write a JSON line for each request here.
+        plot: Draw a plot here: .png, .svg or .pdf.
+    """
+    if capabilities is not None:
         route_messages(capabilities, queries, ranks_out, by_words=ranker == "lexical")
         return
-    if queries is None and sessions is None:
-        raise InputError("nothing to ask", "", "command line", "give --queries, --sessions or both")
-    if plot is not None and queries is None:
-        raise InputError("no requests to plot", str(plot), "--plot", "give --queries")
     parts, catalog = _parts_left(without or ()), _read_catalog(tools, server)
-    requests = read_requests(queries, catalog) if queries else []
-    in_sessions = read_sessions(sessions, catalog) if sessions else []
-    learned = read_usage(usage, catalog)
-    evaluation = Evaluation(catalog, open_ranker(ranker, provider, cache), learned, requests, in_sessions)
-    answerable = evaluation.rank(requests, parts)
-    unanswerable = evaluation.rank(read_requests(negatives) if negatives else [], parts)
-    ranker = "lexical" if evaluation.cause else ranker
-    asked = queries or sessions
-    title = f"{ranker} on {tools.parent.name if tools else server}/{asked.stem if asked else ''}"
-    if ranks_out:
-        write_ranks(ranks_out, [*answerable, *unanswerable])
-    if plot:
-        plot_ranks(plot, title, answerable, unanswerable, N_RANKED)
-    measures = measure(answerable, unanswerable, catalog, top_k) | evaluation.next_tools(parts)
-    rows = evaluation.ablation(parts)
+    asked = _read_asked(queries, negatives, sessions, catalog)
+    evaluation = Evaluation(catalog, open_ranker(ranker, provider, cache), read_usage(usage, catalog), asked)
+    name, file = "lexical" if evaluation.cause else ranker, queries or sessions
+    title = f"{name} on {tools.parent.name if tools else server}/{file.stem if file else ''}"
+    measures, rows = _measured(evaluation, parts, top_k, title, ranks_out, plot), evaluation.ablation(parts)
     if as_json:
-        told = {"ranker": ranker, "cause": evaluation.cause, **measures}
-        print(json.dumps(told | ({"ablation": rows} if rows else {})))
+        learned = {"ablation": rows} if rows else {}
+        print(json.dumps({"ranker": name, "cause": evaluation.cause, **measures, **learned}))
     else:
         print_tables(title, measures, rows)
+
+
+def _measured(
+    evaluation: Evaluation, parts: frozenset[str], top_k: int, title: str, ranks_out: Path | None, plot: Path | None
+) -> dict[str, float]:
+    """Return all measures by name, after what requests were ranked like is written and drawn."""
+    asked = evaluation.asked
+    answerable, unanswerable = (evaluation.rank(requests, parts) for requests in (asked.requests, asked.negatives))
+    if ranks_out:
+        write_ranks(ranks_out, [*answerable, *unanswerable])
+    if plot and not asked.requests:
+        raise InputError("no requests to plot", str(plot), "--plot", "give --queries")
+    if plot:
+        plot_ranks(plot, title, answerable, unanswerable, N_RANKED)
+    return measure(answerable, unanswerable, evaluation.tools, top_k) | evaluation.next_tools(parts)
 
 
 def _parts_left(without: Iterable[str]) -> frozenset[str]:
@@ -157,24 +145,30 @@ def _read_catalog(tools: Path | None, server: str | None) -> list[Tool]:
     return catalog
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is asked of a catalog: requests that tools answer, others that none need answer, sessions' next tools."""
+
+    requests: Sequence[Request]
+    negatives: Sequence[Request]
+    sessions: Sequence[Session]
+
+
+def _read_asked(queries: Path | None, negatives: Path | None, sessions: Path | None, tools: Sequence[Tool]) -> Asked:
+    if queries is None and sessions is None:
+        raise InputError("nothing to ask", "", "command line", "give --queries, --sessions or both")
+    return Asked(
+        read_requests(queries, tools) if queries else (),
+        read_requests(negatives) if negatives else (),
+        read_sessions(sessions, tools) if sessions else (),
+    )
+
+
 class Evaluation:
-    """Tools, and what is asked of them, ranked with as much of what was learned as is asked for.
+    """Tools, and what is asked of them, ranked with as much of what was learned as is asked for."""
 
-    Args:
-        requests: what tools answer.
-        sessions: the words that each came with, and the tools that it called in order.
-    """
-
-    def __init__(
-        self,
-        tools: Sequence[Tool],
-        ranker: Ranker,
-        learned: Learned,
-        requests: Sequence[Request],
-        sessions: Sequence[Session],
-    ) -> None:
-        self._tools, self._learned = tools, learned
-        self._requests, self._sessions = requests, sessions
+    def __init__(self, tools: Sequence[Tool], ranker: Ranker, learned: Learned, asked: Asked) -> None:
+        self.tools, self.asked, self._learned = tools, asked, learned
         self._ids = frozenset(tool.id for tool in tools)
         notes = Console(stderr=True)
         with notes.status(f"indexing {len(tools)} tools"):
@@ -213,17 +207,17 @@ class Evaluation:
 
     def _named(self, ranking: Ranking) -> list[RankedTool]:
         places = zip(ranking.indexes, ranking.scores, strict=True)
-        return [RankedTool(self._tools[place].id, score) for place, score in places]
+        return [RankedTool(self.tools[place].id, score) for place, score in places]
 
     def next_tools(self, parts: frozenset[str]) -> Figures:
         """Return how often the next tool of a session is found, taught by all others and by nothing of its own.
 
         Asked are those that have words and several tools. Linked is a tool that went with one called before elsewhere.
         """
-        if not self._sessions:
+        if not self.asked.sessions:
             return {}
-        asked = [session for session in self._sessions if session.query and session.steps]
-        taught = together([self._learned, taught_by(self._sessions)])
+        asked = [session for session in self.asked.sessions if session.query and session.steps]
+        taught = together([self._learned, taught_by(self.asked.sessions)])
         left_out: dict[str, Any] = {field: {} for part, field in PARTS.items() if part not in parts}
         index = self._taught if "past_requests" in parts else self._index
         n_steps = n_hits = n_linked = 0
@@ -249,7 +243,7 @@ class Evaluation:
         Nothing where nothing was learned, or all of it is left out.
         """
         taught = {part for part, field in PARTS.items() if getattr(self._learned, field)}
-        taught = taught | {"recency", *_OF_SESSIONS} if self._sessions else taught - _OF_SESSIONS
+        taught = taught | {"recency", *_OF_SESSIONS} if self.asked.sessions else taught - _OF_SESSIONS
         whole = [part for part in PARTS if part in taught & parts]
         if not whole:
             return {}
@@ -263,11 +257,11 @@ class Evaluation:
 
     def _figures(self, parts: frozenset[str]) -> Figures:
         figures: Figures = {}
-        if self._requests:
-            ranked = self.rank(self._requests, parts)
+        if self.asked.requests:
+            ranked = self.rank(self.asked.requests, parts)
             figures["hit@1"] = fmean(request.reciprocal_rank(1) for request in ranked)
             figures["recall@5"] = fmean(request.recall(5) for request in ranked)
-        if self._sessions:
+        if self.asked.sessions:
             figures[NEXT_TOOL] = self.next_tools(parts)[NEXT_TOOL]
         return figures
 
