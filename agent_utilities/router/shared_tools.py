@@ -62,19 +62,17 @@ class ToolIndex:
 
     async def rank(self, query: str, permitted: Sequence[int] | None, limit: int) -> tuple[Ranking, str]:
         """Return a ranking, and why it is less than it could be; empty where it isn't."""
+
+        async def rank_by(index: Index) -> Ranking:
+            return await in_daemon_thread(partial(index.rank, query, permitted=permitted, limit=limit))
+
         if self._better is not None and self._better.done():
             try:
-                ranking = await _ranked(self._better.result(), query, permitted, limit)
+                ranking = await rank_by(self._better.result())
+                return ranking, BY_WORDS if ranking.cause else ""
             except Exception:
                 logger.exception("can't rank by more than words")
-            else:
-                return ranking, BY_WORDS if ranking.cause else ""
-        ranking = await _ranked(self._lexical, query, permitted, limit)
-        return ranking, BY_WORDS if self._better is not None else ""
-
-
-async def _ranked(index: Index, query: str, permitted: Sequence[int] | None, limit: int) -> Ranking:
-    return await in_daemon_thread(partial(index.rank, query, permitted=permitted, limit=limit))
+        return await rank_by(self._lexical), BY_WORDS if self._better is not None else ""
 
 
 class SharedTools:
@@ -142,14 +140,10 @@ class SharedTools:
                     logger.warning("can't list the tools that changed; those listed before are used", exc_info=True)
             tools = self.listed
             if self._index is None or self._index.tools is not tools:
-                lexical = await in_daemon_thread(partial(self._prepared, tools))
+                await in_daemon_thread(lambda: tools.about_deferred)  # it is remembered, and takes long for many tools
+                lexical = await in_daemon_thread(lambda: self._lexical.index(tools.documents))
                 self._index = ToolIndex(tools, lexical, self._better)
             return self._index
-
-    def _prepared(self, tools: RoutedTools) -> Index:
-        """Return the index by words, once what else takes long for many tools was made too."""
-        tools.about_deferred  # noqa: B018 - it is remembered
-        return self._lexical.index(tools.documents)
 
     def _one_at_a_time(self) -> asyncio.Lock:
         return self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock())

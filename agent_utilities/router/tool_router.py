@@ -23,12 +23,7 @@ from agent_utilities.activation.deferral import (
 from agent_utilities.catalog.argument_fit import explained
 from agent_utilities.catalog.context import ContextReport
 from agent_utilities.catalog.entry_tools import CALL_TOOL, call_arguments, n_results, search_arguments
-from agent_utilities.catalog.search_result import (
-    SearchResult,
-    nearest_names,
-    search_result,
-    selected_names,
-)
+from agent_utilities.catalog.search_result import SearchResult, nearest_names, search_result, selected_names
 from agent_utilities.errors import InputError
 from agent_utilities.ranking.base import Ranker
 from agent_utilities.router.formats import Format, ToolArgumentsError, Turned, formatted, result_text
@@ -215,7 +210,9 @@ class ToolRouter:
             answering = [index.tools.names[place] for place in ranking.indexes[: ranking.n_claimed]]
             change = self._attach(query, answering)
             if not change.added:
-                cause = ", ".join(filter(None, (cause, why_none or self._why_not_attached(answering))))
+                is_listed = set(answering) <= set(self._routed.listed(self.active))
+                why_none = why_none or ("what answers is listed already" if is_listed else "no room for what answers")
+                cause = ", ".join(filter(None, (cause, why_none)))
         active = change.active
         return Turned(change.added, change.evicted, active.n_turns, is_frozen(active, self._deferral), cause)
 
@@ -230,17 +227,14 @@ class ToolRouter:
             return f"frozen after turn {active.n_turns}"
         return "" if is_new_turn(active, query, deferral) else "the words of the last turn"
 
-    def _why_not_attached(self, answering: list[str]) -> str:
-        """Return why nothing of what answers a turn was attached by it."""
-        listed = frozenset(self._routed.listed(self.active))
-        return "what answers is listed already" if listed.issuperset(answering) else "no room for what answers"
-
     def _attach(self, query: str, answering: list[str]) -> Change:
         routed, active, deferral = self._routed, self.active, self._deferral
         chosen = frozenset([name for name in answering if name in routed.not_pinned][: n_to_attach(active, deferral)])
         # In catalog order, so that the same tools are the same bytes whatever they are ranked like.
         best = [name for name in routed.names if name in chosen]
-        return self._take(turn(active, query, best, deferral, routed.room))
+        change = turn(active, query, best, deferral, routed.room)
+        self._active = change.active
+        return change
 
     async def search(self, query: str, max_results: int | None = None, server: str | None = None) -> SearchResult:
         """Return the tools that fit some words, or that `select:a,b` names, and activate what comes in full.
@@ -287,9 +281,7 @@ class ToolRouter:
         wanted = [name for name in names if name in routed.not_pinned]
         if not routed.defers or not wanted:
             return Change(self.active)
-        return self._take(load(self.active, wanted, self._deferral, routed.room))
-
-    def _take(self, change: Change) -> Change:
+        change = load(self.active, wanted, self._deferral, routed.room)
         self._active = change.active
         return change
 

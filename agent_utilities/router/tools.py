@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 from typing import Any
 
 from agent_utilities.activation.deferral import Active, Deferral, bounded, fitting, within
@@ -76,6 +77,10 @@ class RoutedTools:
         """
         prefixes = tuple(map(_prefix, self.entries))
         return prefixes if all(prefixes) else (self.server,) * len(prefixes)
+
+    @cached_property
+    def _server_of(self) -> dict[str, str]:
+        return dict(zip(self.names, self.servers, strict=True))
 
     @cached_property
     def documents(self) -> tuple[ToolDocument, ...]:
@@ -151,11 +156,8 @@ class RoutedTools:
 
         10,000 tools take 100 ms: make it in a thread where it may be that many.
         """
-        tools = [
-            DeferredTool(entry.name, server, tuple(sorted(entry.tags)))
-            for entry, server in zip(self.entries, self.servers, strict=True)
-            if entry.name in self.not_pinned
-        ]
+        deferred = [entry for entry in self.entries if entry.name in self.not_pinned]
+        tools = [DeferredTool(each.name, self._server_of[each.name], tuple(sorted(each.tags))) for each in deferred]
         return deferred_text(tools, len(tools), search=self.entry.search)
 
     def given(self, active: Active) -> list[dict[str, Any]]:
@@ -163,12 +165,8 @@ class RoutedTools:
 
         What a list has is never shared with another.
         """
-        return [*self._entry_definitions(active), *(_copied(self.definitions[name]) for name in self.listed(active))]
-
-    def _entry_definitions(self, active: Active) -> list[dict[str, Any]]:
-        if not self.n_deferred(active):
-            return []
-        return [search_definition(self.entry, self.about_deferred), call_definition(self.entry)]
+        listed = takewhile(lambda tool: tool[0] != DEFERRED, self._in_sections(active))
+        return [_copied(definition) for _, _, definition in listed]
 
     def context(self, active: Active) -> ContextReport:
         """Return a report of what is listed, and of what is deferred."""
@@ -176,16 +174,16 @@ class RoutedTools:
 
     def _in_sections(self, active: Active) -> Iterator[SectionTool]:
         """Yield each tool with its section and server, in the order of the list, and after it the deferred ones."""
-        servers = dict(zip(self.names, self.servers, strict=True))
         listed, loaded = dict.fromkeys(self.listed(active)), frozenset(self.active(active).loaded)
-        for definition in self._entry_definitions(active):
-            yield ENTRY_TOOLS, self.server, definition
+        if len(listed) < len(self.names):
+            yield ENTRY_TOOLS, self.server, search_definition(self.entry, self.about_deferred)
+            yield ENTRY_TOOLS, self.server, call_definition(self.entry)
         for name in listed:
             section = ACTIVE if name in loaded else ATTACHED if name in self.not_pinned else PINS
-            yield section if self.defers else LISTED, servers[name], self.definitions[name]
+            yield section if self.defers else LISTED, self._server_of[name], self.definitions[name]
         for name in self.names:
             if name not in listed:
-                yield DEFERRED, servers[name], self.definitions[name]
+                yield DEFERRED, self._server_of[name], self.definitions[name]
 
 
 def routed_tools(
@@ -233,9 +231,9 @@ def _copied(value: Any) -> Any:
 
 
 def _tags(definition: Definition) -> tuple[str, ...]:
-    meta = definition.get("_meta")
-    host = meta.get("fastmcp") if isinstance(meta, Mapping) else None
-    tags = host.get("tags") if isinstance(host, Mapping) else None
+    tags: Any = definition
+    for key in ("_meta", "fastmcp", "tags"):
+        tags = tags.get(key) if isinstance(tags, Mapping) else None
     return tuple(tag for tag in tags if isinstance(tag, str)) if isinstance(tags, (list, tuple)) else ()
 
 
