@@ -41,7 +41,7 @@ def documented(command: Any) -> Any:
     told = dict(_ARGUMENT.findall(arguments))
     for parameter in command.params:
         if parameter.name in told:
-            parameter.help = " ".join(told[parameter.name].split())
+            parameter.help = " ".join([*told[parameter.name].split(), parameter.help or ""]).rstrip()
         if parameter.default is False:
             parameter.secondary_opts = []
     for each in getattr(command, "commands", {}).values():

@@ -4,6 +4,7 @@ Annotations are values here, not texts, as in `Options`.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -28,65 +29,35 @@ Yes = Annotated[
 ]
 
 
+_of_capabilities = partial(option, help="", panel=CAPABILITIES)
+
+
 @dataclass(frozen=True, kw_only=True)
 class GatewayOptions(Options):
-    """Serve the servers of an mcp.json, bounded, on one endpoint."""
+    """Serve the servers of an mcp.json, bounded, on one endpoint.
+
+    Args:
+        name: The gateway's name, as clients see it (gateway).
+        capabilities: A folder of capabilities that callers may switch on; may be repeated. `starter`: those that come
+            with the package.
+        capability: One that is on for everybody from the start; may be repeated.
+        skills: A folder of skills to serve; one switches on the capabilities it names. May be repeated.
+        max_capabilities: The most others that one caller may have on (4).
+        allow_install: Install what a capability requires and is missing.
+    """
 
     files: Files = None
     yes: Yes = False
-    name: Annotated[str, option("--name", help="The gateway's name, as clients see it (gateway).", metavar="NAME")] = (
-        GATEWAY_NAME
-    )
+    name: Annotated[str, option("--name", help="", metavar="NAME")] = GATEWAY_NAME
     capabilities: Annotated[
-        list[str] | None,
-        option(
-            "--capabilities",
-            metavar="DIR",
-            help="A folder of capabilities that callers may switch on; may be repeated. `starter`: those that come "
-            "with the package.",
-            env="MCP_CAPABILITY_FOLDERS",
-            panel=CAPABILITIES,
-        ),
+        list[str] | None, _of_capabilities("--capabilities", metavar="DIR", env="MCP_CAPABILITY_FOLDERS")
     ] = None
     capability: Annotated[
-        list[str] | None,
-        option(
-            "--capability",
-            metavar="NAME",
-            help="One that is on for everybody from the start; may be repeated.",
-            env="MCP_BOOT_CAPABILITIES",
-            panel=CAPABILITIES,
-        ),
+        list[str] | None, _of_capabilities("--capability", metavar="NAME", env="MCP_BOOT_CAPABILITIES")
     ] = None
-    skills: Annotated[
-        list[Path] | None,
-        option(
-            "--skills",
-            metavar="DIR",
-            help="A folder of skills to serve; one switches on the capabilities it names. May be repeated.",
-            panel=CAPABILITIES,
-        ),
-    ] = None
+    skills: Annotated[list[Path] | None, _of_capabilities("--skills", metavar="DIR")] = None
     max_capabilities: Annotated[
         int | None,
-        option(
-            "--max-capabilities",
-            min=0,
-            max=64,
-            metavar="N",
-            help="The most others that one caller may have on (4).",
-            env="MCP_MAX_CAPABILITIES",
-            panel=CAPABILITIES,
-            few=True,
-        ),
+        _of_capabilities("--max-capabilities", min=0, max=64, metavar="N", env="MCP_MAX_CAPABILITIES", few=True),
     ] = None
-    allow_install: Annotated[
-        bool,
-        option(
-            "--allow-install",
-            help="Install what a capability requires and is missing.",
-            env="MCP_ALLOW_INSTALL",
-            panel=CAPABILITIES,
-            metavar="",
-        ),
-    ] = False
+    allow_install: Annotated[bool, _of_capabilities("--allow-install", env="MCP_ALLOW_INSTALL", metavar="")] = False
