@@ -62,18 +62,15 @@ class Entry:
         return shlex.join([*words, *self.arguments])
 
 
-_TITLES = {
-    Client.CLAUDE_DESKTOP: "Claude Desktop",
-    Client.CURSOR: "Cursor",
-    Client.VSCODE: "VS Code",
-    Client.GEMINI: "Gemini",
-    Client.WINDSURF: "Windsurf",
+_FILES: dict[Client, tuple[str, str | None]] = {
+    Client.CLAUDE_CODE: ("Claude Code", ".mcp.json"),
+    Client.CLAUDE_DESKTOP: ("Claude Desktop", None),
+    Client.CURSOR: ("Cursor", ".cursor/mcp.json"),
+    Client.VSCODE: ("VS Code", ".vscode/mcp.json"),
+    Client.GEMINI: ("Gemini", ".gemini/settings.json"),
+    Client.WINDSURF: ("Windsurf", None),
 }
-_OF_PROJECTS = {
-    Client.CURSOR: ".cursor/mcp.json",
-    Client.VSCODE: ".vscode/mcp.json",
-    Client.GEMINI: ".gemini/settings.json",
-}
+"""What each client is called, and its file in a project, where it reads one."""
 
 
 def config_path(client: Client, project: Path | None, environ: Mapping[str, str], platform: str = sys.platform) -> Path:
@@ -84,15 +81,13 @@ def config_path(client: Client, project: Path | None, environ: Mapping[str, str]
     Raises:
         InputError: it reads none of a project.
     """
-    if client is Client.CLAUDE_CODE:
-        return (project or Path.cwd()) / ".mcp.json"
-    title = _TITLES[client]
-    if project is None:
+    title, in_project = _FILES[client]
+    if project is None and client is not Client.CLAUDE_CODE:
         return user_files(Path.home(), environ, platform)[title]
-    if client not in _OF_PROJECTS:
+    if in_project is None:
         what = f"{title} has no configuration of a project"
         raise InputError(what, str(project), "option --project", "leave it out")
-    return project / _OF_PROJECTS[client]
+    return (project or Path.cwd()) / in_project
 
 
 _SUFFIX = "-mcp"
@@ -247,8 +242,7 @@ def add_entry(path: Path, key: str, name: str, entry: dict[str, Any], *, replace
     Return the copy; None where there was no file, or the entry stood there already.
     """
     target = Path(os.path.realpath(path))
-    before = _read(target)
-    content = _parsed(before, path)
+    before, content = _content(target, path)
     entries = content.setdefault(key, {})
     if not isinstance(entries, dict):
         _refuse(f"{key!r} is no object", path)
@@ -258,16 +252,15 @@ def add_entry(path: Path, key: str, name: str, entry: dict[str, Any], *, replace
         hint = "add --replace to put this one in place"
         raise InputError(f"another {name!r} is there", str(path), "option --write", hint)
     entries[name] = entry
-    indent = re.search(r"^[\ufeff\s]*\{\r?\n([ \t]+)\"", before or "")
+    indent = re.search(r"^\s*\{\n([ \t]+)\"", before)
     try:  # indented as it was, with escapes where it had nothing but ASCII
-        after = json.dumps(
-            content, indent=indent[1] if indent else 2, ensure_ascii=(before or "").isascii(), allow_nan=False
-        )
+        space: str | int = indent[1] if indent else 2
+        after = json.dumps(content, indent=space, ensure_ascii=before.isascii(), allow_nan=False)
     except ValueError:
         _refuse("a number is none, or too large to be kept", path)
     target.parent.mkdir(parents=True, exist_ok=True)
     copy = None
-    if before is not None:
+    if target.exists():
         copies = (target.with_name(f"{target.name}.bak{number or ''}") for number in count())
         copy = next(copy for copy in copies if not os.path.lexists(copy))
         shutil.copy2(target, copy)
@@ -275,25 +268,21 @@ def add_entry(path: Path, key: str, name: str, entry: dict[str, Any], *, replace
     return copy
 
 
-def _read(path: Path) -> str | None:
+def _content(file: Path, path: Path) -> tuple[str, dict[str, Any]]:
+    """Return what a file has, as text and as an object; nothing where there is none."""
     try:
-        return path.read_bytes().decode("utf-8")
+        text = file.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
-        return None
+        return "", {}
     except (OSError, UnicodeDecodeError) as error:
         _refuse(f"can't read the file, {error}", path)
-
-
-def _parsed(text: str | None, path: Path) -> dict[str, Any]:
-    if text is None or not text.strip("\ufeff \t\r\n"):
-        return {}
     try:
-        content = json.loads(text.removeprefix("\ufeff"), object_pairs_hook=_without_repeats)
+        content = json.loads(text, object_pairs_hook=_without_repeats) if text.strip() else {}
     except ValueError as error:
         _refuse(f"not plain JSON ({error}), and comments or trailing commas could not be kept", path)
     if not isinstance(content, dict):
         _refuse("no JSON object", path)
-    return content
+    return text, content
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

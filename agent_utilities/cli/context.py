@@ -138,44 +138,38 @@ class Tokenizer:
 def tokenizer_of(model: str) -> Tokenizer:
     """Return the tokenizer of a model, or the estimate, whose name then says why it is no better."""
     path = Path(model).expanduser()
-    if path.suffix == ".json" or path.is_dir():
-        return _from_file(path / _FILE if path.is_dir() else path)
-    return _from_tiktoken(model)
+    try:
+        if path.suffix == ".json" or path.is_dir():
+            name, count = _from_file(path / _FILE if path.is_dir() else path)
+        else:
+            name, count = _from_tiktoken(model)
+    except ModuleNotFoundError as error:
+        return Tokenizer(f"{ESTIMATE} ({error.name} is not installed: pip install {error.name})", n_tokens)
+    except LookupError as error:
+        return Tokenizer(f"{ESTIMATE} ({error.args[0]})", n_tokens)
+    # It is given text which UTF-8 can hold: half a surrogate pair is counted as `?`.
+    return Tokenizer(name, lambda shown: count(text_for_models(shown).encode("utf-8", "replace").decode()))
 
 
-def _from_file(path: Path) -> Tokenizer:
+def _from_file(path: Path) -> tuple[str, Callable[[str], int]]:
     if not path.is_file():
         raise InputError("no such file", str(path), "option --model", f"give a {_FILE}, or a model's name")
-    try:
-        from tokenizers import Tokenizer as Loaded
-    except ModuleNotFoundError:
-        return _estimate("tokenizers is not installed: pip install tokenizers")
+    from tokenizers import Tokenizer as Loaded
+
     try:
         loaded = Loaded.from_file(str(path))
     except Exception as error:  # it raises no narrower one
         reason = " ".join(str(error).split())
         raise InputError(f"not a tokenizer ({reason})", str(path), "option --model", f"give a {_FILE}") from None
-    return _counting(f"tokenizers, {path}", lambda text: len(loaded.encode(text, add_special_tokens=False).ids))
+    return f"tokenizers, {path}", lambda text: len(loaded.encode(text, add_special_tokens=False).ids)
 
 
-def _from_tiktoken(model: str) -> Tokenizer:
-    try:
-        tiktoken = import_module("tiktoken")
-    except ModuleNotFoundError:
-        return _estimate("tiktoken is not installed: pip install tiktoken")
+def _from_tiktoken(model: str) -> tuple[str, Callable[[str], int]]:
+    tiktoken = import_module("tiktoken")
     try:
         encoding = tiktoken.encoding_for_model(model)
     except KeyError:
-        return _estimate(f"tiktoken knows no model {model!r}")
+        raise LookupError(f"tiktoken knows no model {model!r}") from None
     except Exception as error:  # it downloads the vocabulary, which may fail in any way
-        return _estimate(f"tiktoken has no vocabulary for {model!r}: {type(error).__name__}")
-    return _counting(f"tiktoken, {encoding.name}", lambda text: len(encoding.encode_ordinary(text)))
-
-
-def _counting(name: str, count: Callable[[str], int]) -> Tokenizer:
-    """Return a tokenizer that is given text which UTF-8 can hold: half a surrogate pair is counted as `?`."""
-    return Tokenizer(name, lambda shown: count(text_for_models(shown).encode("utf-8", "replace").decode()))
-
-
-def _estimate(reason: str) -> Tokenizer:
-    return Tokenizer(f"{ESTIMATE} ({reason})", n_tokens)
+        raise LookupError(f"tiktoken has no vocabulary for {model!r}: {type(error).__name__}") from None
+    return f"tiktoken, {encoding.name}", lambda text: len(encoding.encode_ordinary(text))

@@ -47,7 +47,7 @@ def _gateway(options: GatewayOptions, started_s: float) -> AgentServer:
     files = ConfigFiles(chosen.files, os.environ, chosen.config, chosen.is_agreed) if chosen.files else None
     if offer is not None:
         offer = offer.read(chosen.config.upstreams)
-        tell_capabilities(offer)
+        _tell_capabilities(offer)
     features = gateway_features(chosen.config, files, offer=offer, started_s=started_s)
     gateway = gateway_of(features, options.name)
     if options.skills:
@@ -84,7 +84,7 @@ def offer_of(options: GatewayOptions) -> Offer | None:
     )
 
 
-def tell_capabilities(offer: Offer) -> None:
+def _tell_capabilities(offer: Offer) -> None:
     """Say on stderr what of capabilities could not be taken, and what can't be switched on."""
     print_notes(offer.capabilities.problems, (*offer.capabilities.notices, *offer.servers.notices))
     unavailable = offer.servers.unavailable
