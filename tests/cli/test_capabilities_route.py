@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_utilities.cli.app import main
-from agent_utilities.cli.evaluation.routes import read_messages, route_messages
+from agent_utilities.cli.evaluation.routes import route_messages
 from agent_utilities.errors import InputError
 from tests.command_line import run_command
 
@@ -86,16 +86,16 @@ class TestRoutes:
 
 
 class TestBadInput:
-    def test_is_told_with_its_line(self, tmp_path: Path) -> None:
+    def test_is_told_with_its_line(self, tap: Path) -> None:
         for row in ["{", "[]", '{"words": "x"}', '{"intent": 3}', '{"intent": "x", "label": 1}']:
-            rows = tmp_path / "rows.jsonl"
+            rows = tap / "rows.jsonl"
             rows.write_text(f'{{"intent": "fine"}}\n\n{row}\n')
             with pytest.raises(InputError, match=r"rows\.jsonl line 3"):
-                read_messages(rows)
+                routed(tap, rows)
 
     def test_leaves_what_was_written_before(self, tap: Path) -> None:
         rows, out = write(tap / "rows.jsonl", {"intent": "x"}, {"intent": None}), write(tap / "out.jsonl", "before")
-        with pytest.raises(InputError, match="intent is not text"):
+        with pytest.raises(InputError, match="intent can't be read"):
             route_messages(tap, rows, out, by_words=True)
         assert out.read_text() == '"before"\n'
 

@@ -122,11 +122,11 @@ class TestCommand:
 class TestRefusals:
     def test_a_line_that_cannot_be_read_is_named(self, run, files, tmp_path):
         for content, message in [
-            ('{"id": "1"}', "query is not text"),
-            ("[]", "not a JSON object"),
-            ("{", "not JSON"),
+            ('{"id": "1"}', "query can't be read"),
+            ("[]", "the line can't be read: '[]'"),
+            ("{", "invalid json"),
             ('{"id": "1", "query": "q", "relevant": ["x/y"]}', "no tool has this id"),
-            ('{"id": "1", "query": "q", "groups": [3]}', "groups are not lists"),
+            ('{"id": "1", "query": "q", "groups": [3]}', "groups.0 can't be read"),
         ]:
             bad = tmp_path / "bad.jsonl"
             bad.write_text(content, encoding="utf-8")

@@ -114,21 +114,21 @@ class TestSessions:
 
     def test_a_line_that_cannot_be_read_is_named(self, run, tools, tmp_path) -> None:
         for row, message in [
-            ({"id": "1", "calls": "s/apple"}, "calls are not a list of tool ids"),
+            ({"id": "1", "calls": "s/apple"}, "calls can't be read"),
             ({"id": "1", "calls": ["s/none"]}, "no tool has this id"),
-            ({"id": "1", "calls": [], "query": 3}, "query is not text"),
-            ({"calls": []}, "id is not text"),
+            ({"id": "1", "calls": [], "query": 3}, "query can't be read"),
+            ({"calls": []}, "id can't be read"),
         ]:
             bad = lines(tmp_path / "bad.jsonl", [row])
             code, _, err = run(*tools, "--sessions", str(bad))
             assert (code, message in err, "bad.jsonl line 1" in err) == (2, True, True)
 
     def test_a_tool_called_again_is_no_next_tool(self) -> None:
-        assert Session("1", "q", ("a", "b", "a", "b", "c")).steps == ((("a",), "b"), (("a", "b", "a", "b"), "c"))
+        assert Session("1", ("a", "b", "a", "b", "c")).steps == ((("a",), "b"), (("a", "b", "a", "b"), "c"))
 
     def test_without_a_session_the_others_teach_as_if_it_had_not_been(self) -> None:
-        all_but_last = [Session("1", "", ("a", "b")), Session("2", "", ("b", "c", "a"))]
-        last = Session("3", "", ("a", "b", "a"))
+        all_but_last = [Session("1", ("a", "b")), Session("2", ("b", "c", "a"))]
+        last = Session("3", ("a", "b", "a"))
         taught = taught_without(last, taught_by([*all_but_last, last]))
         assert taught.followed_by == {("a", "b"): 1, ("b", "c"): 1, ("c", "a"): 1}
         assert taught.used_with == {("a", "b"): 2, ("a", "c"): 1, ("b", "c"): 1}

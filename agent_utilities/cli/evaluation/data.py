@@ -7,14 +7,19 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass as read_dataclass
 
 from agent_utilities.catalog.document import ToolDocument, document
 from agent_utilities.catalog.tokens import n_tokens
 from agent_utilities.errors import InputError
 from agent_utilities.usage.model import NOTHING_LEARNED, Learned
 
+_T = TypeVar("_T")
 Pair = tuple[str, str]
+Text = Annotated[str, Field(min_length=1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,20 @@ class Request:
     groups: tuple[frozenset[str], ...]
 
 
+class _ToolRow(BaseModel, extra="allow"):
+    id: Text
+    name: Text
+    server: str | None = None
+    tags: list[str] | None = None
+
+
+class _RequestRow(BaseModel):
+    id: Text
+    query: Text
+    relevant: list[str] | None = None
+    groups: list[frozenset[str]] | None = None
+
+
 def read_tools(path: Path) -> list[Tool]:
     """Return the tools of a JSON lines file, or those that a server's `--list --json` says may be called."""
     if (listing := _listing(path)) is not None:
@@ -49,12 +68,10 @@ def read_tools(path: Path) -> list[Tool]:
         ]
         return [_tool(row["name"], row, listing["server"], row["tags"]) for row in callable_rows]
     tools = []
-    for where, row in rows(path, ("id", "name")):
-        definition = {**row, "inputSchema": row.get("inputSchema", row.get("input_schema"))}
-        tags = row.get("tags") or ()
-        if not isinstance(tags, (list, tuple)) or not all(isinstance(tag, str) for tag in tags):
-            raise InputError("tags are not a list of text", tags, where, 'write "tags": ["a", "b"]')
-        tools.append(_tool(row["id"], definition, str(row.get("server") or ""), tags))
+    for _, row in rows(path, _ToolRow):
+        definition = row.model_dump()
+        definition.setdefault("inputSchema", definition.get("input_schema"))
+        tools.append(_tool(row.id, definition, row.server or "", row.tags or ()))
     return tools
 
 
@@ -78,23 +95,21 @@ def _tool(tool_id: str, definition: dict[str, Any], server: str, tags: Iterable[
 
 def read_requests(path: Path, tools: Sequence[Tool] | None = None) -> list[Request]:
     """Return the requests of a JSON lines file; each needs one of `tools`, and where these are None any, or none."""
-    known = None if tools is None else {tool.id for tool in tools}
     requests = []
-    for where, row in rows(path, ("id", "query")):
-        groups = row.get("groups") or [[tool_id] for tool_id in row.get("relevant") or ()]
-        try:
-            needed = tuple(frozenset(group) for group in groups)
-            unknown = sorted(set().union(*needed) - known) if known is not None and needed else []
-        except TypeError:
-            raise InputError("groups are not lists of tool ids", groups, where, "see --help") from None
-        if known is not None and not (needed and all(needed)):
-            raise InputError(
-                "no tool is relevant", row["id"], where, "give requests that no tool answers as --negatives"
-            )
-        if unknown:
-            raise InputError("no tool has this id", unknown[0], where, "give the tools that the requests are for")
-        requests.append(Request(row["id"], row["query"], needed))
+    for where, row in rows(path, _RequestRow):
+        needed = tuple(row.groups or ()) or tuple(frozenset((tool_id,)) for tool_id in row.relevant or ())
+        if tools is not None:
+            if not (needed and all(needed)):
+                hint = "give requests that no tool answers as --negatives"
+                raise InputError("no tool is relevant", row.id, where, hint)
+            _check_known(frozenset[str]().union(*needed), tools, where)
+        requests.append(Request(row.id, row.query, needed))
     return requests
+
+
+def _check_known(ids: Iterable[str], tools: Sequence[Tool], where: str) -> None:
+    for unknown in sorted(frozenset(ids) - {tool.id for tool in tools}):
+        raise InputError("no tool has this id", unknown, where, "give the tools that are asked for")
 
 
 _SQLITE = b"SQLite format 3\0"
@@ -165,13 +180,13 @@ def _by_id(learned: Learned, tools: Sequence[Tool]) -> Learned:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@read_dataclass(frozen=True)
 class Session:
     """What one session asked for, and which tools it called, by id; one without words teaches and is not asked."""
 
-    id: str
-    query: str
+    id: Text
     calls: tuple[str, ...]
+    query: str = ""
 
     @property
     def steps(self) -> tuple[tuple[tuple[str, ...], str], ...]:
@@ -182,38 +197,26 @@ class Session:
 
 def read_sessions(path: Path, tools: Sequence[Tool]) -> list[Session]:
     """Return the sessions of a JSON lines file."""
-    known = frozenset(tool.id for tool in tools)
-    return [_session(row, where, known) for where, row in rows(path, ("id",))]
+    sessions = []
+    for where, session in rows(path, Session):
+        _check_known(session.calls, tools, where)
+        sessions.append(session)
+    return sessions
 
 
-def _session(row: dict[str, Any], where: str, known: frozenset[str]) -> Session:
-    calls, query = row.get("calls"), row.get("query", "")
-    if not isinstance(calls, list) or not all(isinstance(call, str) for call in calls):
-        raise InputError("calls are not a list of tool ids", calls, where, 'write "calls": ["a", "b"], in order')
-    if not isinstance(query, str):
-        raise InputError("query is not text", query, where, "give the user's words, or leave it out")
-    for call in calls:
-        if call not in known:
-            raise InputError("no tool has this id", call, where, "give the tools that the sessions called")
-    return Session(row["id"], query, tuple(calls))
-
-
-def rows(path: Path, required: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Give each object of a JSON lines file, with where it stands; each has text under the keys required."""
+def rows(path: Path, kind: type[_T]) -> Iterator[tuple[str, _T]]:
+    """Yield what each line of a JSON lines file has, with where it stands."""
+    reader = TypeAdapter(kind)
     for number, line in enumerate(_text(path).split("\n"), 1):
-        if not line.strip():
-            continue
         where = f"{path.name} line {number}"
-        try:
-            row = json.loads(line)
-        except ValueError as error:
-            raise InputError("not JSON", line, where, str(error)) from None
-        if not isinstance(row, dict):
-            raise InputError("not a JSON object", line, where, f"give {', '.join(required)}")
-        for key in required:
-            if not isinstance(row.get(key), str) or not row[key]:
-                raise InputError(f"{key} is not text", row.get(key), where, f"give {', '.join(required)}")
-        yield where, row
+        if line.strip():
+            try:
+                row = reader.validate_json(line)
+            except ValidationError as error:
+                first = error.errors(include_url=False)[0]
+                what = ".".join(map(str, first["loc"])) or "the line"
+                raise InputError(f"{what} can't be read", first["input"], where, first["msg"].lower()) from None
+            yield where, row
 
 
 def write_rows(path: Path, rows: Iterable[dict[str, Any]], option: str) -> None:

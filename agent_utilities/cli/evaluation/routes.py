@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from pydantic import BaseModel
 
 from agent_utilities.capabilities.gate import Route
 from agent_utilities.capabilities.tap import folder_named, read_capabilities
@@ -17,12 +18,10 @@ from agent_utilities.settings import Settings
 from agent_utilities.settings_file import settings_of
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(BaseModel):
     """A message, and the capability that it calls for where that is known; None for none of them."""
 
     intent: str
-    is_labelled: bool = False
     label: str | None = None
 
 
@@ -39,7 +38,7 @@ def route_messages(folder: Path, rows_file: Path | None, out: Path | None, *, by
     if rows_file is None:
         hint = 'name JSON lines such as {"intent": "list my pods", "label": "kubernetes"} under --queries'
         raise InputError("no messages", str(folder), "option --capabilities", hint)
-    messages = read_messages(rows_file)
+    messages = [message for _, message in rows(rows_file, Message)]
     settings = settings_of(os.environ)
     if by_words:
         settings = settings.model_copy(update={"ranker": "lexical"})
@@ -54,24 +53,11 @@ def route_messages(folder: Path, rows_file: Path | None, out: Path | None, *, by
         print(line)
 
 
-def read_messages(path: Path) -> list[Message]:
-    """Return the messages of a JSON lines file."""
-    messages = []
-    for where, row in rows(path, ()):
-        if not isinstance(row.get("intent"), str):
-            raise InputError("intent is not text", row.get("intent"), where, 'write {"intent": "list my pods"}')
-        label = row.get("label")
-        if label is not None and not isinstance(label, str):
-            raise InputError("the label is no text", label, where, "give a capability's name, or null for none")
-        messages.append(Message(row["intent"], "label" in row, label or None))
-    return messages
-
-
 def measured(messages: Sequence[Message], routes: Sequence[Route]) -> list[str]:
     """Return how often routes are right where that is known, a line each for people; nothing where it never is."""
-    labelled = [(each, route) for each, route in zip(messages, routes, strict=True) if each.is_labelled]
-    calls = [(each.label, route) for each, route in labelled if each.label is not None]
-    others = [route for each, route in labelled if each.label is None]
+    pairs = list(zip(messages, routes, strict=True))
+    calls = [(each.label, route) for each, route in pairs if each.label]
+    others = [route for each, route in pairs if "label" in each.model_fields_set and not each.label]
     told = []
     if calls:
         n_best = sum(bool(route.scores) and route.scores[0][0] == label for label, route in calls)
