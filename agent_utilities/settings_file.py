@@ -165,8 +165,8 @@ def _check_project(file: FileFields, own: FileFields | None) -> FileFields:
     for name, setting in file.settings.items():
         if reason := _refused(name, setting):
             raise SettingsError(reason, setting.value, setting.source, _ELSEWHERE)
-    given = dict(own.settings) if own is not None else {}
-    if "usage" in file.settings and "usage" in given and _n_logged(file.settings["usage"]) > _n_logged(given["usage"]):
+    asked, given = (each.settings.get("usage") if each is not None else None for each in (file, own))
+    if asked and given and _n_logged(asked) > _n_logged(given):
         return replace(file, settings={n: setting for n, setting in file.settings.items() if n != "usage"})
     return file
 

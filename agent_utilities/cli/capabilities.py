@@ -6,9 +6,8 @@ import json
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -44,14 +43,14 @@ def check(
     """
     report = _read(folders, provider, config)
     if as_json:
-        _print_json(report)
+        print(json.dumps(report))
     else:
         console = terminal()
-        for bundle in report.bundles:
+        for bundle in report["bundles"]:
             _print_bundle(bundle, console)
-        print_problems(console, report.problems, report.notices)
+        print_problems(console, report["problems"], report["notices"])
         _print_sum(report, console)
-    return min(1, len(report.problems))
+    return min(1, len(report["problems"]))
 
 
 @app.command("list")
@@ -68,16 +67,17 @@ def list_bundles(
     """
     report = _read(folders, provider, config)
     if as_json:
-        _print_json(report)
+        print(json.dumps(report))
         return
     console = terminal()
-    if report.bundles:
-        table = NamesTable("", "name", "title", "provider", "servers", "triggers", "state")
-        for each in report.bundles:
-            title = f"{each.title[: _LONGEST_TITLE - 1]}…" if len(each.title) > _LONGEST_TITLE else each.title
-            texts = (each.name, title, each.provider, ", ".join(each.servers))
-            state = Text(each.state.replace(" ", "\N{NO-BREAK SPACE}"), _STYLES[each.state])
-            table.add_row(*map(plain, texts), str(each.n_triggers or ""), state)
+    table = NamesTable("", "name", "title", "provider", "servers", "triggers", "state")
+    for each in report["bundles"]:
+        title = each["title"]
+        title = f"{title[: _LONGEST_TITLE - 1]}…" if len(title) > _LONGEST_TITLE else title
+        texts = (each["name"], title, each["provider"], ", ".join(each["servers"]))
+        state = Text(each["state"].replace(" ", "\N{NO-BREAK SPACE}"), _STYLES[each["state"]])
+        table.add_row(*map(plain, texts), str(each["n_triggers"] or ""), state)
+    if table.n_rows:
         console.print(table)
     _print_sum(report, console)
 
@@ -116,48 +116,14 @@ def route(
     route_messages(folder, rows, out, by_words=words)
 
 
-@dataclass(frozen=True)
-class BundleReport:
-    """What one bundle comes to on this machine.
+Row = dict[str, Any]
 
-    Args:
-        name, title, provider: as its files have them.
-        servers: the names, on a gateway, of those that it brings along, then of the gateway's own that it uses.
-        require: what must be installed, as `OWNER/TOOL`.
-        n_triggers: how many sentences call for it.
-        domains: the profiles that see it; empty for every one.
-        unavailable: why it can't be enabled; empty where it can.
-        missing: what is not installed, one line each.
+
+def _read(named: Sequence[str] | None, providers: list[str] | None, config: Path | None) -> Row:
+    """Return what folders come to, the user's own where none is named, as `--json` prints it.
+
+    A problem leaves a bundle out, a notice tells what is passed over.
     """
-
-    name: str
-    title: str
-    provider: str
-    servers: tuple[str, ...]
-    require: tuple[str, ...]
-    n_triggers: int
-    domains: tuple[str, ...]
-    unavailable: str
-    missing: tuple[str, ...]
-
-    @property
-    def state(self) -> str:
-        """`ready`, or what is in the way in a word."""
-        return "unavailable" if self.unavailable else "not installed" if self.missing else "ready"
-
-
-@dataclass(frozen=True)
-class FoldersReport:
-    """What folders of capabilities come to: a problem leaves a bundle out, a notice tells what is passed over."""
-
-    folders: tuple[Path, ...]
-    bundles: tuple[BundleReport, ...]
-    problems: tuple[str, ...]
-    notices: tuple[str, ...]
-
-
-def _read(named: Sequence[str] | None, providers: list[str] | None, config: Path | None) -> FoldersReport:
-    """Return what folders come to, the user's own where none is named."""
     from agent_utilities.capabilities.servers import servers_of
     from agent_utilities.capabilities.tap import folder_named, read_capabilities
     from agent_utilities.settings_file import settings_of, user_folder
@@ -169,25 +135,34 @@ def _read(named: Sequence[str] | None, providers: list[str] | None, config: Path
     chosen = settings_of(os.environ).capabilities | dict(pairs(providers, "--provider", "NAME=PROVIDER"))
     capabilities = read_capabilities(folders, providers=chosen)
     servers = servers_of(capabilities, upstreams, os.environ, Path.cwd())
-    bundles = tuple(_report(each, servers) for _, each in sorted(capabilities.by_name.items()))
-    notices = (*capabilities.notices, *servers.notices)
-    return FoldersReport(folders or (own,), bundles, capabilities.problems, notices)
+    return {
+        "folders": list(map(str, folders or (own,))),
+        "bundles": [_bundle(each, servers) for _, each in sorted(capabilities.by_name.items())],
+        "problems": capabilities.problems,
+        "notices": (*capabilities.notices, *servers.notices),
+    }
 
 
-def _report(capability: Capability, servers: CapabilityServers) -> BundleReport:
+def _bundle(capability: Capability, servers: CapabilityServers) -> Row:
+    """Return what one bundle comes to on this machine.
+
+    Its `servers` are the names, on a gateway, of those that it brings along, then of the gateway's own that it uses.
+    """
     name = capability.name
     placed = (*servers.by_capability.get(name, ()), *servers.own.get(name, ()))
-    return BundleReport(
-        name=name,
-        title=capability.title,
-        provider=capability.provider,
-        servers=placed or tuple(server.name for server in capability.servers),
-        require=capability.require,
-        n_triggers=len(capability.triggers),
-        domains=capability.domains,
-        unavailable=servers.unavailable.get(name, ""),
-        missing=_missing(capability, servers),
-    )
+    unavailable, missing = servers.unavailable.get(name, ""), _missing(capability, servers)
+    return {
+        "name": name,
+        "title": capability.title,
+        "provider": capability.provider,
+        "servers": placed or tuple(server.name for server in capability.servers),
+        "require": capability.require,
+        "n_triggers": len(capability.triggers),
+        "domains": capability.domains,
+        "unavailable": unavailable,
+        "missing": missing,
+        "state": "unavailable" if unavailable else "not installed" if missing else "ready",
+    }
 
 
 def _missing(capability: Capability, servers: CapabilityServers) -> tuple[str, ...]:
@@ -208,30 +183,22 @@ _STYLES = {"ready": "green", "not installed": "yellow", "unavailable": "yellow"}
 _LONGEST_TITLE = 40
 
 
-def _print_json(report: FoldersReport) -> None:
-    bundles = [{**asdict(bundle), "state": bundle.state} for bundle in report.bundles]
-    told = {"folders": list(map(str, report.folders)), "bundles": bundles}
-    print(json.dumps({**told, "problems": report.problems, "notices": report.notices}))
-
-
-def _print_bundle(bundle: BundleReport, console: Console) -> None:
-    servers = ", ".join(bundle.servers or bundle.require) or "no server"
-    sentences = counted(bundle.n_triggers, "trigger") if bundle.n_triggers else "no triggers: enabled by name alone"
-    domains = f"; for {', '.join(bundle.domains)}" if bundle.domains else ""
-    state = f"[{_STYLES[bundle.state]}]{bundle.state}[/]"
-    told = f"{bundle.name} ({bundle.provider}): {servers}; {sentences}{domains}"
-    console.print(f"{state} {plain(told)}", soft_wrap=True)
-    for lack in filter(None, (bundle.unavailable, *bundle.missing)):
+def _print_bundle(bundle: Row, console: Console) -> None:
+    servers = ", ".join(bundle["servers"] or bundle["require"]) or "no server"
+    n = bundle["n_triggers"]
+    sentences = counted(n, "trigger") if n else "no triggers: enabled by name alone"
+    domains = f"; for {', '.join(bundle['domains'])}" if bundle["domains"] else ""
+    told = f"{bundle['name']} ({bundle['provider']}): {servers}; {sentences}{domains}"
+    console.print(f"[{_STYLES[bundle['state']]}]{bundle['state']}[/] {plain(told)}", soft_wrap=True)
+    for lack in filter(None, (bundle["unavailable"], *bundle["missing"])):
         console.print(f"  {plain(lack)}", soft_wrap=True)
 
 
-def _print_sum(report: FoldersReport, console: Console) -> None:
-    where = ", ".join(map(str, report.folders))
-    if report.bundles or report.problems:
-        n_ready = sum(bundle.state == "ready" for bundle in report.bundles)
-        problems = f", {counted(len(report.problems), 'problem')}" if report.problems else ""
-        n = counted(len(report.bundles), "capability", "capabilities")
-        text = f"{n} in {where}, {n_ready} ready{problems}"
-    else:
-        text = f"no capabilities in {where}: make one by `agent-utilities capabilities new NAME`"
+def _print_sum(report: Row, console: Console) -> None:
+    where, bundles, problems = ", ".join(report["folders"]), report["bundles"], report["problems"]
+    text = f"no capabilities in {where}: make one by `agent-utilities capabilities new NAME`"
+    if bundles or problems:
+        n_ready = sum(bundle["state"] == "ready" for bundle in bundles)
+        left_out = f", {counted(len(problems), 'problem')}" if problems else ""
+        text = f"{counted(len(bundles), 'capability', 'capabilities')} in {where}, {n_ready} ready{left_out}"
     console.print(plain(text), soft_wrap=True)

@@ -6,7 +6,6 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +16,7 @@ from agent_utilities.mcp.server_cli import launch
 from agent_utilities.settings_file import settings_of, user_folder
 from agent_utilities.upstream.config import GatewayConfig
 from agent_utilities.upstream.configuration.config_files import read_config
-from agent_utilities.upstream.configuration.host_files import Found, find_config, searched, user_home
+from agent_utilities.upstream.configuration.host_files import find_config, searched, user_home
 from agent_utilities.upstream.folders import gateway_folder
 from agent_utilities.upstream.operator.consent import agreed_or_refuse, is_config_agreed
 from agent_utilities.upstream.operator.operator_rules import ConfigFiles
@@ -44,11 +43,10 @@ def _gateway(options: GatewayOptions, started_s: float) -> AgentServer:
     print_notes(chosen.config.problems, chosen.config.notices)
     if options.name == GATEWAY_NAME and os.environ.get("NEO4J_URI", "").strip():
         print("note: gateways that share a Neo4j need names of their own: give this one a --name", file=sys.stderr)
-    files = ConfigFiles(chosen.files, os.environ, chosen.config, chosen.is_agreed) if chosen.files else None
     if offer is not None:
         offer = offer.read(chosen.config.upstreams)
         _tell_capabilities(offer)
-    features = gateway_features(chosen.config, files, offer=offer, started_s=started_s)
+    features = gateway_features(chosen.config, chosen if chosen.files else None, offer=offer, started_s=started_s)
     gateway = gateway_of(features, options.name)
     if options.skills:
         from agent_utilities.features.capabilities.skills import skills_provider
@@ -95,51 +93,35 @@ def _tell_capabilities(offer: Offer) -> None:
         print(f"note: {named}; agent-utilities capabilities check says why", file=sys.stderr)
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """The files that configure a gateway, later over earlier, and what they say; `found` where none was named."""
-
-    files: Sequence[Path]
-    config: GatewayConfig
-    found: Found | None = None
-
-    def is_agreed(self, config: GatewayConfig) -> bool:
-        """Whether what the files say later may be run: what was named is agreed to with whatever it says."""
-        return self.found is None or is_config_agreed(self.found, config, _consent())
-
-
-def chosen_config(files: Sequence[Path], *, yes: bool, is_needed: bool = True) -> Chosen:
+def chosen_config(files: Sequence[Path], *, yes: bool, is_needed: bool = True) -> ConfigFiles:
     """Return what configures a gateway: the files that were named, or the one that is found, which is said.
 
-    A file of the working folder is agreed to by its user, or by `yes`. With capabilities none is needed.
+    A file of the working folder is agreed to by its user, or by `yes`; what was named is agreed to with whatever it
+    says, later too. With capabilities none is needed.
     """
     if files:
-        return Chosen(files, read_config(files, os.environ))
+        return ConfigFiles(files, os.environ, read_config(files, os.environ))
     folder, home = Path.cwd(), user_home(os.environ)
     found = find_config(folder, home, os.environ)
     if found is None and not is_needed:
-        return Chosen((), GatewayConfig())
+        return ConfigFiles((), os.environ, GatewayConfig())
     if found is None:
         looked = ", ".join(map(str, searched(folder, home, os.environ)))
         raise InputError("no config was found", str(folder), "the working folder", f"name one; looked for: {looked}")
     others = f"; passed over: {', '.join(map(str, found.passed_over))}" if found.passed_over else ""
     print(f"taking {found.path}{others}", file=sys.stderr)
     config = read_config([found.path], os.environ)
+    consent = gateway_folder("consent", settings_of(os.environ).gateway_folder)
     agreed_or_refuse(
         found,
         config,
-        state_folder=_consent(),
+        state_folder=consent,
         environ=os.environ,
         yes=yes,
         stdin=sys.stdin,
         stdout=sys.stderr,  # stdout may carry the protocol
     )
-    return Chosen([found.path], config, found)
-
-
-def _consent() -> Path:
-    """Return the folder where it is kept what the user has agreed to."""
-    return gateway_folder("consent", settings_of(os.environ).gateway_folder)
+    return ConfigFiles([found.path], os.environ, config, lambda later: is_config_agreed(found, later, consent))
 
 
 def print_notes(problems: Sequence[str], notices: Sequence[str]) -> None:

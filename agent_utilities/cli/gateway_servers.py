@@ -18,19 +18,11 @@ from agent_utilities.errors import InputError
 from agent_utilities.mcp.command_line.tables import NamesTable, plain
 from agent_utilities.selection.model import nearest
 from agent_utilities.settings_file import settings_of
-from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
+from agent_utilities.upstream.config import GatewayConfig
 from agent_utilities.upstream.configuration.config_text import shown
 from agent_utilities.upstream.errors import Cause, UpstreamError
 from agent_utilities.upstream.folders import gateway_folder, with_folder
-from agent_utilities.upstream.operator.lock import (
-    accept,
-    changes,
-    lock_of,
-    lock_path,
-    named,
-    read_lock,
-    write_lock,
-)
+from agent_utilities.upstream.operator.lock import accept, changes, lock_of, lock_path, named, read_lock, write_lock
 from agent_utilities.upstream.operator.lock_text import change_text, visible
 from agent_utilities.upstream.processes.stderr_log import log_file, logged, read_log
 from agent_utilities.upstream.snapshot_store import SnapshotStore
@@ -142,29 +134,25 @@ def login_at(name: str, config: GatewayConfig) -> None:
     """Have the user log in at an upstream, in a browser, and keep what it gives."""
     from agent_utilities.upstream.http.login import log_in
 
-    upstream = _named(name, config)
+    upstreams = {upstream.name: upstream for upstream in config.upstreams}
+    remote = [upstream.name for upstream in config.upstreams if upstream.transport != "stdio"]
+    if name not in upstreams:
+        near = nearest(name, remote)
+        meant = f"did you mean {near!r}? " if near else ""
+        hint = f"{meant}there are: {', '.join(remote) or 'none'}"
+        raise InputError("no server to log in at", name, "argument NAME", hint)
+    if name not in remote:
+        hint = "it is a command on this machine; give it keys by `env` in its entry of the config"
+        raise InputError("a stdio server has no login", name, "argument NAME", hint)
     print(f"opening a browser for {name}; waiting until you have logged in", file=sys.stderr)
     try:
-        anyio.run(log_in, upstream, settings_of(os.environ).gateway_folder)
+        anyio.run(log_in, upstreams[name], settings_of(os.environ).gateway_folder)
     except Exception as error:
         told: BaseException = error
         while isinstance(told, BaseExceptionGroup):
             told = told.exceptions[0]
         raise UpstreamError(name, "refused", f"the login failed, {type(told).__name__}: {told}") from error
     print(f"logged in at {name}")
-
-
-def _named(name: str, config: GatewayConfig) -> UpstreamConfig:
-    if any(upstream.name == name and upstream.transport == "stdio" for upstream in config.upstreams):
-        hint = "it is a command on this machine; give it keys by `env` in its entry of the config"
-        raise InputError("a stdio server has no login", name, "argument NAME", hint)
-    remote = {upstream.name: upstream for upstream in config.upstreams if upstream.transport != "stdio"}
-    if name in remote:
-        return remote[name]
-    near = nearest(name, remote)
-    meant = f"did you mean {near!r}? " if near else ""
-    there = ", ".join(remote) or "none"
-    raise InputError("no server to log in at", name, "argument NAME", f"{meant}there are: {there}")
 
 
 def print_logs(name: str | None, n_lines: int) -> None:

@@ -270,7 +270,7 @@ class ToolRouter:
             result,
             activated=change.added,
             evicted=change.evicted,
-            n_deferred=self._routed.n_deferred(change.active),
+            n_deferred=len(self._routed.names) - len(self._routed.listed(change.active)),
             active=written(change.active),
             call=self._routed.entry.call,
         )

@@ -146,10 +146,6 @@ class RoutedTools:
             return self.names
         return (*self.pinned, *fitting(self.active(active), self.room, self.deferral.max_active))
 
-    def n_deferred(self, active: Active) -> int:
-        """Return how many tools are not listed."""
-        return len(self.names) - len(self.listed(active))
-
     @cached_property
     def about_deferred(self) -> str:
         """What the model is told of the tools that may be deferred: the same whatever is active, for prompt caches.

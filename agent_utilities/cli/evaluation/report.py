@@ -69,11 +69,7 @@ def write_ranks(path: Path, requests: Sequence[RankedRequest]) -> None:
 
 
 def plot_ranks(
-    path: Path,
-    title: str,
-    answerable: Sequence[RankedRequest],
-    unanswerable: Sequence[RankedRequest],
-    n_ranked: int,
+    path: Path, title: str, answerable: Sequence[RankedRequest], unanswerable: Sequence[RankedRequest], n_ranked: int
 ) -> None:
     """Draw recall by how many tools are shown, and what each cut keeps and rejects; the suffix decides the format."""
     try:
