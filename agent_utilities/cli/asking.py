@@ -9,8 +9,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from agent_utilities.errors import AgentUtilitiesError, InputError
 
-_ENDPOINTS = ("/mcp", "/sse", "/tools", "/context")
-_SELECTION = re.compile(rf"(?:{'|'.join(_ENDPOINTS)})((?:/x/[^/]+)?/readonly|/x/[^/]+)$")
+_PATH = re.compile(r"(.*?)(?:/(mcp|sse|tools|context)((?:/x/[^/]+)?/readonly|/x/[^/]+)?)?/*")
 _TIMEOUT_S = 10
 Pairs = list[tuple[str, str]]
 
@@ -25,11 +24,13 @@ class ServerUrl:
 
     Args:
         base: the server's own, without an endpoint.
+        endpoint: `mcp`, `sse`, `tools` or `context`; empty without one.
         tail: the selection in the path, such as `/x/git/readonly`; empty without one.
         query: the items of the query.
     """
 
     base: str
+    endpoint: str
     tail: str
     query: Pairs
 
@@ -39,20 +40,17 @@ def server_url(url: str) -> ServerUrl:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.netloc:
         raise InputError("not an HTTP URL", url, "argument URL", "give one such as http://127.0.0.1:8001/mcp")
-    found = _SELECTION.search(path := parts.path.rstrip("/"))
-    tail = found[1] if found else ""
-    path = path.removesuffix(tail)
-    for endpoint in _ENDPOINTS:
-        path = path.removesuffix(endpoint)
+    found = _PATH.fullmatch(parts.path)
+    assert found is not None, "whatever follows an endpoint or none is a part of the base"
+    path, endpoint, tail = found.groups(default="")
     base = urlunsplit((parts.scheme, parts.netloc, path, "", ""))
-    return ServerUrl(base, tail, parse_qsl(parts.query, keep_blank_values=True))
+    return ServerUrl(base, endpoint, tail, parse_qsl(parts.query, keep_blank_values=True))
 
 
 def mcp_url(url: str) -> str:
     """Return where a client connects, of every URL that the routes are asked by."""
     server, parts = server_url(url), urlsplit(url)
-    asked = parts.path.rstrip("/").removesuffix(server.tail)
-    if asked and not asked.endswith(("/tools", "/context")):
+    if server.endpoint in ("mcp", "sse") or (not server.endpoint and parts.path.strip("/")):
         return url
     return f"{server.base}/mcp{server.tail}" + (f"?{parts.query}" if parts.query else "")
 

@@ -91,8 +91,14 @@ def _print(name: str, report: ContextReport, console: Console) -> None:
     table.add_line()
     _add_rows(table, deferred, report, console)
     console.print(table)
-    for line in _summary(report):
-        console.print(plain(line))
+    saved = 1 - report.total / report.undeferred_tokens if report.undeferred_tokens else 0
+    fewer = f", {100 * saved:.0f} % fewer than the {report.undeferred_tokens:,} of all tools" if saved > 0 else ""
+    evicted = f"; {report.n_evicted} evicted so far" if report.n_evicted else ""
+    console.print(plain(f"{report.line}{evicted}"))
+    if report.active_names:
+        console.print(plain(report.active_line))
+    console.print(f"{report.total:,} tokens on every turn{fewer}")
+    console.print(plain(f"counted by {report.tokenizer}"))
 
 
 def _add_rows(table: NamesTable, rows: list[ContextRow], report: ContextReport, console: Console) -> None:
@@ -107,19 +113,6 @@ def _add_rows(table: NamesTable, rows: list[ContextRow], report: ContextReport, 
         table.add_row(heading, plain(row.server), n_tools, f"{row.tokens:,}", Text(chart, style))
         section = row.section
     table.add_line()
-
-
-def _summary(report: ContextReport) -> list[str]:
-    saved = 1 - report.total / report.undeferred_tokens if report.undeferred_tokens else 0
-    fewer = f", {100 * saved:.0f} % fewer than the {report.undeferred_tokens:,} of all tools" if saved > 0 else ""
-    active = [report.active_line] if report.active_names else []
-    evicted = f"; {report.n_evicted} evicted so far" if report.n_evicted else ""
-    return [
-        f"{report.line}{evicted}",
-        *active,
-        f"{report.total:,} tokens on every turn{fewer}",
-        f"counted by {report.tokenizer}",
-    ]
 
 
 @dataclass(frozen=True, slots=True)

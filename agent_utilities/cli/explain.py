@@ -73,7 +73,8 @@ def explain_url(url: str, headers: Pairs, query: Pairs, tool: str | None, as_jso
     if as_json:
         print(json.dumps(answer))
     elif tool is not None:
-        _print_one(rows[0])
+        reason = f": {rows[0]['reason']}" if rows[0]["reason"] else ""
+        terminal().print(f"{rows[0]['name']} is {rows[0]['verdict']}{reason}", markup=False)
     else:
         _print_table(answer)
 
@@ -140,11 +141,6 @@ def _told_of_capabilities(told: dict[str, Any]) -> list[str]:
         outcome = f"{switched} switched on" if switched else told.get("cause") or route.get("cause") or "on already"
         lines.append(f"words lead to: {nearest} ({gate}): {outcome}")
     return lines
-
-
-def _print_one(row: dict[str, Any]) -> None:
-    reason = f": {row['reason']}" if row["reason"] else ""
-    terminal().print(f"{row['name']} is {row['verdict']}{reason}", markup=False)
 
 
 def _print_table(answer: dict[str, Any]) -> None:

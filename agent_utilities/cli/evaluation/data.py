@@ -95,20 +95,20 @@ def _tool(tool_id: str, definition: dict[str, Any], server: str, tags: Iterable[
 
 def read_requests(path: Path, tools: Sequence[Tool] | None = None) -> list[Request]:
     """Return the requests of a JSON lines file; each needs one of `tools`, and where these are None any, or none."""
-    requests = []
+    requests, known = [], frozenset(tool.id for tool in tools or ())
     for where, row in rows(path, _RequestRow):
         needed = tuple(row.groups or ()) or tuple(frozenset((tool_id,)) for tool_id in row.relevant or ())
         if tools is not None:
             if not (needed and all(needed)):
                 hint = "give requests that no tool answers as --negatives"
                 raise InputError("no tool is relevant", row.id, where, hint)
-            _check_known(frozenset[str]().union(*needed), tools, where)
+            _check_known(frozenset[str]().union(*needed), known, where)
         requests.append(Request(row.id, row.query, needed))
     return requests
 
 
-def _check_known(ids: Iterable[str], tools: Sequence[Tool], where: str) -> None:
-    for unknown in sorted(frozenset(ids) - {tool.id for tool in tools}):
+def _check_known(ids: Iterable[str], known: frozenset[str], where: str) -> None:
+    for unknown in sorted(frozenset(ids) - known):
         raise InputError("no tool has this id", unknown, where, "give the tools that are asked for")
 
 
@@ -197,9 +197,9 @@ class Session:
 
 def read_sessions(path: Path, tools: Sequence[Tool]) -> list[Session]:
     """Return the sessions of a JSON lines file."""
-    sessions = []
+    sessions, known = [], frozenset(tool.id for tool in tools)
     for where, session in rows(path, Session):
-        _check_known(session.calls, tools, where)
+        _check_known(session.calls, known, where)
         sessions.append(session)
     return sessions
 
