@@ -49,17 +49,13 @@ async def client(
     """
     app = server.http_app(host_origin_protection=False)
 
-    def in_process(
-        headers: dict[str, str] | None = None,
-        timeout: httpx2.Timeout | None = None,
-        auth: httpx2.Auth | None = None,
-        **options: Any,
-    ) -> httpx2.AsyncClient:
-        transport = httpx2.ASGITransport(app=app)
-        return httpx2.AsyncClient(transport=transport, headers=headers, timeout=timeout, auth=auth, **options)
+    in_process = httpx2.ASGITransport(app=app)
+
+    def connect(*_: Any, **options: Any) -> httpx2.AsyncClient:
+        return httpx2.AsyncClient(**{"transport": in_process, "timeout": None, **options})
 
     url = selection_url("http://127.0.0.1/mcp", **selection)
-    transport = StreamableHttpTransport(url, headers=dict(headers or {}), httpx_client_factory=in_process)
+    transport = StreamableHttpTransport(url, headers=dict(headers or {}), httpx_client_factory=connect)
     failure: Exception | None = None
     async with app.router.lifespan_context(app), Client(transport, mode=mode) as connected:
         try:

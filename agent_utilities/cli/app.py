@@ -26,8 +26,6 @@ COMMANDS = {
     "usage": ("usage", "Show what was called, what was listed and never called, and searches that found nothing."),
 }
 """Each command's module, which has it as `app`, and what it does: to list them, none is imported."""
-
-
 _ARGUMENT = re.compile(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
 """What a docstring says of an argument."""
 
