@@ -16,7 +16,7 @@ import anyio
 from agent_utilities.capabilities.model import Capability
 from agent_utilities.capabilities.requirements import Requirement, read_requirement
 from agent_utilities.runtime.waiting import ended, in_daemon_thread
-from agent_utilities.upstream.processes.process import ProcessGuard, StderrPump, UpstreamProcess
+from agent_utilities.upstream.processes.process import ProcessGuard, UpstreamProcess
 from agent_utilities.upstream.processes.program import find_program, passed_on, search_folders
 from agent_utilities.upstream.processes.stderr_log import readable
 
@@ -182,18 +182,18 @@ class Toolchains:
             elif error := starting.exception():
                 return False, f"its installer could not be started: {error}"
             else:
-                process, _ = starting.result()
+                process = starting.result()
                 with suppress(TimeoutError):
                     async with asyncio.timeout(self._limit_s):
                         await process.exited.wait()
                     how = process.exit_text if process.exit_status else "ended well"
         finally:
             if starting.done() and not starting.cancelled() and starting.exception() is None:
-                await _end(*starting.result())
+                await _end(starting.result())
             output.end()
         return how == "ended well", f"its installer {how}{f': {output.last}' if output.last else ''}"
 
-    async def _start(self, script: Path, guard: ProcessGuard, output: _Output) -> tuple[UpstreamProcess, StderrPump]:
+    async def _start(self, script: Path, guard: ProcessGuard, output: _Output) -> UpstreamProcess:
         marker, home = guard.next_marker(), self._home
 
         def prepare() -> tuple[str, str]:
@@ -204,24 +204,21 @@ class Toolchains:
         bash, path = await in_daemon_thread(prepare)
         env = {**passed_on(self._environ), **_ASKS_NOTHING, "PATH": path, **guard.variables(marker, self._environ)}
         words = ["-c", _RUN, bash, str(script)]
-        process = await UpstreamProcess.start(bash, words, env=env, folder=home, marker=marker)
-        return process, StderrPump(process, output.feed)
+        return await UpstreamProcess.start(bash, words, env=env, folder=home, marker=marker, on_stderr=output.feed)
 
     def _program_path(self) -> str:
         """Return the folders that an upstream's program is looked for in, as in `PATH`."""
         return os.pathsep.join(map(str, search_folders(self._environ.get("PATH", ""), self._home)))
 
 
-async def _end(process: UpstreamProcess, pump: StderrPump) -> None:
+async def _end(process: UpstreamProcess) -> None:
     """End a process with all that it started, whoever is cancelled meanwhile."""
     try:
         with suppress(OSError):  # not reaped yet, so that the group is nobody else's
             os.killpg(process.pid, signal.SIGTERM)
         with anyio.CancelScope(shield=True):
             await process.end()
-            await pump.finish()
     finally:
-        pump.close()
         process.close()
 
 

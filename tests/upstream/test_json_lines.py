@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import io
 import json
 from typing import Any
 
@@ -9,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
-from agent_utilities.upstream.limits import IncomingMessage, Limits, Unfinished
+from agent_utilities.upstream.limits import IncomingMessage, Limits, Turns, Unfinished
 from agent_utilities.upstream.processes import messages
-from agent_utilities.upstream.processes.messages import LineBuffer, OverlongLine, too_long
+from agent_utilities.upstream.processes.messages import Lines, OverlongLine, too_long
 from tests.every import every
 
 
@@ -19,8 +21,17 @@ def line(**message: Any) -> bytes:
     return json.dumps({"jsonrpc": "2.0"} | message).encode()
 
 
-def line_buffer(message_bytes: int = 2**20) -> LineBuffer:
-    return LineBuffer(IncomingMessage(Limits(message_bytes=message_bytes), Unfinished()))
+async def lines_of(data: bytes, size: int, message_bytes: int = 2**20) -> list[bytes | OverlongLine]:
+    """Return the lines of what comes in pieces of a size."""
+    stdout = asyncio.StreamReader(limit=8)
+    lines = Lines(stdout, IncomingMessage(Limits(message_bytes=message_bytes), Unfinished()), Turns())
+    for at in range(0, len(data), size):
+        stdout.feed_data(data[at : at + size])
+    stdout.feed_eof()
+    found = []
+    while (line := await lines.next_line()) is not None:
+        found.append(line)
+    return found
 
 
 def read_line(line: bytes) -> list[JSONRPCMessage]:
@@ -32,26 +43,18 @@ class TestLines:
     @given(st.lists(st.binary(max_size=20)), st.integers(1, 9))
     def test_they_are_found_in_any_pieces(self, pieces: list[bytes], size: int):
         data = b"\n".join(pieces)
-        buffer, found = line_buffer(), []
-        for at in range(0, len(data), size):
-            buffer.feed(data[at : at + size])
-            while (line := buffer.next_line()) is not None:
-                assert not isinstance(line, OverlongLine)
-                found.append(bytes(line).rstrip(b"\n"))
-        whole, rest = data.rpartition(b"\n")[::2] if b"\n" in data else (None, data)
-        assert found == ([] if whole is None else whole.split(b"\n"))
-        assert buffer.rest() == rest
+        assert asyncio.run(lines_of(data, size)) == io.BytesIO(data).readlines()
 
     @given(st.integers(0, 60), st.integers(1, 70))
     def test_of_one_over_the_limit_only_its_ends_are_kept(self, n_bytes: int, size: int):
-        buffer, found = line_buffer(20), []
-        data = b"x" * n_bytes + b"\nnext\n"
-        for at in range(0, len(data), size):
-            buffer.feed(data[at : at + size])
-            while (line := buffer.next_line()) is not None:
-                found.append(line if isinstance(line, OverlongLine) else bytes(line).rstrip(b"\n"))
-        first = b"x" * n_bytes if n_bytes <= 20 else OverlongLine(b"x" * n_bytes, b"x" * n_bytes, n_bytes, "")
-        assert [getattr(one, "n_bytes", one) for one in found] == [getattr(first, "n_bytes", first), b"next"]
+        first, following = asyncio.run(lines_of(b"x" * n_bytes + b"\nnext\n", size, message_bytes=20))
+        assert following == b"next\n"
+        if n_bytes < 20:
+            assert first == b"x" * n_bytes + b"\n"
+        else:
+            assert isinstance(first, OverlongLine)
+            assert (first.n_bytes, first.end) == (n_bytes + 1, b"x" * n_bytes + b"\n")
+            assert first.start.startswith(b"x" * 20)
 
 
 class TestMessages:

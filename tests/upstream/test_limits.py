@@ -59,7 +59,6 @@ class TestWhatIsNoMessage:
         async with upstream("garbage-between", limits=limits) as faulty, Client(faulty, mode="legacy") as client:
             for _ in range(5):  # five such lines each
                 await client.call_tool("echo", {"text": "hello"})
-            assert faulty.n_garbage > 5 * limits.garbage_lines - 6
 
     async def test_holds_up_neither_health_nor_a_stop(self, tmp_path: Path):
         def server(*faults: str) -> dict[str, object]:

@@ -10,7 +10,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -51,7 +51,10 @@ def find(marker: str, session: int = 0) -> list[Process]:
 
 
 def end(find_them: Callable[[], list[Process]], term_s: float, kill_s: float = KILL_S) -> list[Process]:
-    """End processes by SIGTERM, then by SIGKILL, those too that come while others end; return who lives on."""
+    """End processes by SIGTERM, then by SIGKILL, those too that come while others end; return who lives on.
+
+    Those whose parent we are are reaped: orphans are ours where we are a container's first process.
+    """
     import psutil
 
     alive: list[Process] = []
@@ -78,17 +81,11 @@ def end(find_them: Callable[[], list[Process]], term_s: float, kill_s: float = K
                 break
         if not alive:
             break
-    return alive
-
-
-def reap(processes: Iterable[Process]) -> None:
-    """Reap those that have ended and whose parent we are: orphans are ours where we are a container's first process."""
-    import psutil
-
-    for process in processes:
+    for process in seen.difference(alive):
         with suppress(psutil.Error, ChildProcessError):
-            if not is_alive(process) and process.ppid() == os.getpid():
+            if process.ppid() == os.getpid():
                 os.waitpid(process.pid, os.WNOHANG)
+    return alive
 
 
 def is_alive(process: Process) -> bool:

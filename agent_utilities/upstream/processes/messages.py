@@ -23,7 +23,7 @@ from mcp_types import (
 from pydantic_core import from_json
 
 from agent_utilities.runtime.waiting import is_set
-from agent_utilities.upstream.limits import MIB, IncomingMessage, Limits, TooMuchError
+from agent_utilities.upstream.limits import MIB, IncomingMessage, Limits, TooMuchError, Turns
 from agent_utilities.upstream.processes.process import CLOSED_S, MAX_QUEUED_BYTES
 
 _ENDS_BYTES = 4096
@@ -42,70 +42,55 @@ class OverlongLine:
     n_bytes: int
     why: str
 
-    def add(self, piece: bytes) -> None:
-        """Count what follows of it."""
-        self.end = (self.end + piece[-_ENDS_BYTES:])[-_ENDS_BYTES:]
-        self.n_bytes += len(piece)
 
+class Lines:
+    """The lines that a process writes to its stdout, in time and memory proportional to their size."""
 
-class LineBuffer:
-    """What was read of a pipe and not yet taken, in time and memory proportional to its size."""
+    def __init__(self, stdout: asyncio.StreamReader, message: IncomingMessage, turns: Turns) -> None:
+        self._stdout, self._message, self._turns = stdout, message, turns
 
-    def __init__(self, message: IncomingMessage) -> None:
-        self._message = message
-        self._data = bytearray()
-        self._n_searched = 0
-        self._overlong: OverlongLine | None = None
+    async def next_line(self) -> bytes | OverlongLine | None:
+        """Return the next line with its end, if it has one; None where nothing more comes.
 
-    def feed(self, data: bytes) -> None:
-        """Take what was read."""
-        self._data += data
-
-    def next_line(self) -> bytes | bytearray | OverlongLine | None:
-        """Return the next line without its end, or None where it isn't whole yet."""
-        end = self._data.find(b"\n", self._n_searched)
-        self._n_searched = n_bytes = len(self._data) if end < 0 else end
+        Raises:
+            TooMuchError: a line that is too long has no end.
+        """
+        line, overlong, is_whole = bytearray(), None, False
         try:
-            if self._overlong is None:
-                self._message.has(n_bytes)
-        except TooMuchError as error:
-            self._overlong = OverlongLine(bytes(self._data[:_ENDS_BYTES]), b"", 0, str(error))
-        if self._overlong is not None:
-            self._overlong.add(bytes(self._data[:n_bytes]))
-            del self._data[:n_bytes]
+            while not is_whole:
+                piece, is_whole = await self._piece()
+                if not is_whole:
+                    await self._turns.after(len(piece))
+                if overlong is None:
+                    line += piece
+                    try:
+                        self._message.has(len(line))
+                    except TooMuchError as error:
+                        overlong, piece = OverlongLine(bytes(line[:_ENDS_BYTES]), b"", 0, str(error)), bytes(line)
+                        line.clear()
+                        self._message.has(0)
+                if overlong is not None:
+                    overlong.end = (overlong.end + piece[-_ENDS_BYTES:])[-_ENDS_BYTES:]
+                    overlong.n_bytes += len(piece)
+                    if not is_whole and overlong.n_bytes > (limit := self._message.limits.upstream_bytes):
+                        raise TooMuchError(f"a line of over {limit / MIB:,.4g} MiB without an end")
+        finally:
             self._message.has(0)
-            self._n_searched = n_bytes = 0
-        if end < 0:
-            return None
-        self._message.has(0)
-        line, overlong = self._take(n_bytes), self._overlong
-        self._n_searched, self._overlong = 0, None
-        return overlong or line
+        return overlong or bytes(line) or None
 
-    @property
-    def n_dropped(self) -> int:
-        """Bytes of a line that is too long, and has not ended yet."""
-        return self._overlong.n_bytes if self._overlong is not None else 0
-
-    def close(self) -> None:
-        """Drop what is there."""
-        self._data.clear()
-        self._message.has(0)
-
-    def rest(self) -> bytes | bytearray:
-        """Return what is there of a line that has no end, once the pipe has none to give."""
-        return self._take(len(self._data))
-
-    def _take(self, end: int) -> bytes | bytearray:
-        if len(self._data) - end <= 1:  # the usual case, and one that copies nothing
-            line, self._data = self._data, bytearray()
-            return line
-        line = self._data[:end]
-        del self._data[: end + 1]
-        return line
+    async def _piece(self) -> tuple[bytes, bool]:
+        """Return what is there of a line, and whether that is its end."""
+        try:
+            return await self._stdout.readuntil(), True
+        except asyncio.LimitOverrunError as error:
+            return await self._stdout.readexactly(error.consumed), False
+        except asyncio.IncompleteReadError as error:
+            return error.partial, True
+        except OSError:
+            return b"", True
 
 
-def read_line(line: bytes | bytearray, limits: Limits) -> list[JSONRPCMessage]:
+def read_line(line: bytes, limits: Limits) -> list[JSONRPCMessage]:
     """Return the messages of a line: one, as a rule; none where it is no message.
 
     A message after other text on its line is found too. An answer that can't be read is given as an error, so that
@@ -125,7 +110,7 @@ def read_line(line: bytes | bytearray, limits: Limits) -> list[JSONRPCMessage]:
         return unreadable(line[:_ENDS_BYTES], line[-_ENDS_BYTES:], f"could not be read: {error}")
 
 
-def _parse(line: bytes | bytearray) -> Any:
+def _parse(line: bytes) -> Any:
     try:
         return from_json(line)
     except ValueError:
@@ -139,7 +124,7 @@ def too_long(line: OverlongLine) -> list[JSONRPCMessage]:
     return unreadable(line.start, line.end, f"of {line.n_bytes / MIB:,.4g} MiB is dropped: it is {line.why}")
 
 
-def unreadable(start: bytes | bytearray, end: bytes | bytearray, reason: str) -> list[JSONRPCMessage]:
+def unreadable(start: bytes, end: bytes, reason: str) -> list[JSONRPCMessage]:
     """Return an error in the place of an answer, by the id at its beginning or end; nothing where there is none."""
     found = _ID_FIRST.search(start) or _ID_LAST.search(end)
     if found is None:

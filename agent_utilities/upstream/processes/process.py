@@ -12,15 +12,13 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Self
+from typing import IO, Self
 
 from agent_utilities.runtime.waiting import in_daemon_thread, is_set, start_in_daemon_thread
 from agent_utilities.upstream.processes import marked_processes
-from agent_utilities.upstream.processes.marked_processes import MARKER, TERM_S, end, find, reap
-
-if TYPE_CHECKING:
-    from psutil import Process
+from agent_utilities.upstream.processes.marked_processes import MARKER, TERM_S, end, find
 
 logger = logging.getLogger("agent_utilities.upstream")
 
@@ -53,8 +51,6 @@ class UpstreamProcess:
     """What it reads: whoever drains it waits while over `MAX_QUEUED_BYTES` were not read."""
     stdout: asyncio.StreamReader
     """What it writes, until it has exited, whoever else holds the pipe then."""
-    stderr: asyncio.StreamReader
-    """The same of its stderr."""
 
     def __init__(self, process: subprocess.Popen[bytes], marker: str) -> None:
         self.pid = process.pid
@@ -66,34 +62,35 @@ class UpstreamProcess:
         """With which status, negative for a signal; None while it lives, and where that is not known."""
         self._process, self._marker = process, marker
         self._outputs: dict[asyncio.StreamReader, tuple[asyncio.ReadTransport, IO[bytes]]] = {}
+        self._taking_stderr: asyncio.Task[None] | None = None
 
     @classmethod
     async def start(
-        cls, program: str, arguments: Sequence[str], *, env: Mapping[str, str], folder: Path | None, marker: str
+        cls,
+        program: str,
+        arguments: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        folder: Path | None,
+        marker: str,
+        on_stderr: Callable[[bytes], None],
     ) -> Self:
         """Start a program, in a session of its own.
 
         Args:
             folder: where it runs; None for where we do.
+            on_stderr: takes what it writes to its stderr as it comes, at a pace that holds up no one.
 
         Raises:
             OSError: it can't be run.
             ValueError: an argument or variable holds a zero byte.
         """
-
-        def launch() -> subprocess.Popen[bytes]:
-            pipe = subprocess.PIPE
-            return subprocess.Popen(
-                [program, *arguments],
-                bufsize=0,
-                stdin=pipe,
-                stdout=pipe,
-                stderr=pipe,
-                env=env,
-                cwd=folder,
-                start_new_session=True,
-            )
-
+        pipe = subprocess.PIPE
+        command = [program, *arguments]
+        launch: partial[subprocess.Popen[bytes]] = partial(
+            subprocess.Popen, command, bufsize=0, stdin=pipe, stdout=pipe, stderr=pipe, env=env, cwd=folder,
+            start_new_session=True,
+        )  # fmt: skip
         launched = start_in_daemon_thread(launch)  # on a file system that hangs it may take long
         try:
             process = await asyncio.wrap_future(launched)
@@ -102,13 +99,13 @@ class UpstreamProcess:
             raise
         started = cls(process, marker)
         try:
-            await started._connect()
+            await started._connect(on_stderr)
         except BaseException:
             started.close()
             raise
         return started
 
-    async def _connect(self) -> None:
+    async def _connect(self, on_stderr: Callable[[bytes], None]) -> None:
         loop, process = asyncio.get_running_loop(), self._process
         assert process.stdin
         assert process.stdout
@@ -119,8 +116,10 @@ class UpstreamProcess:
         transport.set_write_buffer_limits(MAX_QUEUED_BYTES)
         self.stdin = asyncio.StreamWriter(transport, protocol, None, loop)
         self.stdout = await self._reader(process.stdout)
-        self.stderr = await self._reader(process.stderr, STDERR_READ_BYTES)
-        self._watch()
+        stderr = await self._reader(process.stderr, STDERR_READ_BYTES)
+        self._taking_stderr = asyncio.create_task(_take(stderr, on_stderr))
+        waited = start_in_daemon_thread(self._wait)
+        waited.add_done_callback(lambda done: loop.call_soon_threadsafe(self._has_exited, done.result()))
 
     async def _reader(self, pipe: IO[bytes], n_bytes: int = READ_BYTES) -> asyncio.StreamReader:
         reader = asyncio.StreamReader(limit=n_bytes // 2)
@@ -131,24 +130,13 @@ class UpstreamProcess:
         self._outputs[reader] = transport, pipe
         return reader
 
-    def _watch(self) -> None:
-        loop = asyncio.get_running_loop()
-        try:
-            descriptor = os.pidfd_open(self.pid)
-        except (AttributeError, OSError):
-            waited = start_in_daemon_thread(self._process.wait)
-            waited.add_done_callback(lambda done: loop.call_soon_threadsafe(self._has_exited, done.result()))
-            return
+    def _wait(self) -> int | None:
+        """Return the exit status once it has exited, negative for a signal, None where it is lost.
 
-        def look() -> None:
-            loop.remove_reader(descriptor)
-            os.close(descriptor)
-            self._has_exited(self._status())
-
-        loop.add_reader(descriptor, look)
-
-    def _status(self) -> int | None:
-        """Return the exit status, negative for a signal, and leave the process to be reaped; None where it is lost."""
+        It is left to be reaped, where the system can do that.
+        """
+        if not hasattr(os, "waitid"):
+            return self._process.wait()
         try:
             ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
         except ChildProcessError:
@@ -175,16 +163,22 @@ class UpstreamProcess:
                 n_bytes += len(data)
         transport.close()
 
-    async def end(self) -> list[Process]:
-        """Close its stdin, give it a moment, end its whole tree, and reap it; return who lives on."""
+    async def take_last_words(self) -> None:
+        """Wait for what a process that has exited wrote to its stderr last, or one that has no more to say for now."""
+        if self._taking_stderr is not None:
+            await asyncio.wait([self._taking_stderr], timeout=CLOSED_S)
+
+    async def end(self) -> None:
+        """Close its stdin, give it a moment, end its whole tree, reap it, and take its last words."""
         self._close_stdin()
         # What is blocked in a write can't see that its stdin is closed.
         discarding = asyncio.create_task(self._discard())
         try:
             await is_set(self.exited, within_s=STDIN_CLOSED_S)
-            return await in_daemon_thread(self._end_tree)
+            await in_daemon_thread(self._end_tree)
         finally:
             discarding.cancel()
+        await self.take_last_words()
 
     async def _discard(self) -> None:
         with suppress(OSError):
@@ -194,6 +188,8 @@ class UpstreamProcess:
     def close(self) -> None:
         """Close our ends of its pipes; where it was not ended it is, in a thread that nobody waits for."""
         self._close_stdin()
+        if self._taking_stderr is not None:
+            self._taking_stderr.cancel()
         for transport, _ in self._outputs.values():
             transport.close()
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
@@ -206,23 +202,12 @@ class UpstreamProcess:
         if hasattr(self, "stdin") and not self.stdin.is_closing():
             self.stdin.transport.abort()  # what it has not read is dropped
 
-    def _end_tree(self) -> list[Process]:
-        """End what lives of the tree and reap its first process; return who lives on."""
-        process = self._process
-        session = 0 if process.returncode is not None else process.pid
-        seen: set[Process] = set()
-
-        def living() -> list[Process]:
-            found = find(self._marker, session)
-            seen.update(found)
-            return found
-
-        survivors = end(living, TERM_S)
-        reap(each for each in seen if each.pid != process.pid)
-        if not any(each.pid == process.pid for each in survivors):
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(1)
-        return survivors
+    def _end_tree(self) -> None:
+        """End what lives of the tree, and reap it."""
+        session = 0 if self._process.returncode is not None else self.pid
+        for survivor in end(partial(find, self._marker, session), TERM_S):
+            logger.warning("process %d of %r could not be ended", survivor.pid, self._process.args)
+        self._process.poll()
 
 
 def exit_text(status: int | None) -> str:
@@ -241,30 +226,17 @@ def exit_text(status: int | None) -> str:
         return f"was ended by signal {-status}"
 
 
-class StderrPump:
-    """Gives what a process writes to its stderr to a log as it comes, at a pace that holds up no one."""
-
-    def __init__(self, process: UpstreamProcess, take: Callable[[bytes], None]) -> None:
-        self._task = asyncio.create_task(self._run(process.stderr, take))
-
-    async def _run(self, stderr: asyncio.StreamReader, take: Callable[[bytes], None]) -> None:
-        loop = asyncio.get_running_loop()
-        n_read = second = 0
-        with suppress(OSError):
-            while data := await stderr.read(STDERR_READ_BYTES):
-                take(data)
-                if (now := int(loop.time())) != second:
-                    n_read, second = 0, now
-                n_read += len(data)
-                await asyncio.sleep(FLOOD_REST_S if n_read > FLOOD_BYTES else 0)
-
-    async def finish(self) -> None:
-        """Take the last words of a process that has exited, or has no more to say for now."""
-        await asyncio.wait([self._task], timeout=CLOSED_S)
-
-    def close(self) -> None:
-        """Read no more."""
-        self._task.cancel()
+async def _take(stderr: asyncio.StreamReader, take: Callable[[bytes], None]) -> None:
+    """Take what comes, and rest where it floods."""
+    loop = asyncio.get_running_loop()
+    n_read = second = 0
+    with suppress(OSError):
+        while data := await stderr.read(STDERR_READ_BYTES):
+            take(data)
+            if (now := int(loop.time())) != second:
+                n_read, second = 0, now
+            n_read += len(data)
+            await asyncio.sleep(FLOOD_REST_S if n_read > FLOOD_BYTES else 0)
 
 
 class ProcessGuard:

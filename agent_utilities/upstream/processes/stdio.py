@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import logging
 import os
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import Unpack
 
 import anyio
 from anyio.abc import ObjectReceiveStream
@@ -21,15 +20,15 @@ from mcp.shared.message import SessionMessage
 from agent_utilities.runtime.waiting import in_daemon_thread, is_set
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.errors import Cause, UpstreamError
-from agent_utilities.upstream.limits import MIB, IncomingMessage, Limits, Turns, Unfinished
+from agent_utilities.upstream.limits import MIB, IncomingMessage, Limits, TooMuchError, Turns, Unfinished
 from agent_utilities.upstream.processes.messages import (
-    LineBuffer,
+    Lines,
     MessageWriter,
     OverlongLine,
     read_line,
     too_long,
 )
-from agent_utilities.upstream.processes.process import CLOSED_S, READ_BYTES, ProcessGuard, StderrPump, UpstreamProcess
+from agent_utilities.upstream.processes.process import CLOSED_S, ProcessGuard, UpstreamProcess
 from agent_utilities.upstream.processes.program import (
     CommandError,
     child_environment,
@@ -40,17 +39,12 @@ from agent_utilities.upstream.processes.program import (
 from agent_utilities.upstream.processes.stderr_log import StderrLog, readable
 from agent_utilities.upstream.secrets import secrets_of, without
 
-if TYPE_CHECKING:
-    from psutil import Process
-
-logger = logging.getLogger("agent_utilities.upstream")
-
 _TOLD_GARBAGE_LINES = 20
 _TOLD_CHARACTERS = 200
 
 
 class StdioUpstream(ClientTransport):
-    """One process, started by `connect_session` and ended, with all that it started, when that is left.
+    """One process, started once by `connect_session` and ended, with all that it started, when that is left.
 
     Args:
         limits: what it may send; the config's where None. A longer answer becomes an error that says so.
@@ -73,10 +67,8 @@ class StdioUpstream(ClientTransport):
         before."""
         self.exit_text = ""
         """How it died, such as `exited with status 3`; empty while it lives, and where it was we who ended it."""
-        self.n_garbage = 0
-        """Lines on stdout that were no messages, blank ones included."""
         self.first_garbage = ""
-        """The first of them, cut and made readable."""
+        """The first line on stdout that was no message, cut and made readable."""
         self.n_messages = 0
         """Messages that it has sent."""
         self.pid: int | None = None
@@ -84,13 +76,6 @@ class StdioUpstream(ClientTransport):
         self._environ = environ
         self._secrets = secrets_of(config)
         stderr.hide(self._secrets)
-
-    @property
-    def garbage_text(self) -> str:
-        """What it writes to stdout that is no MCP, for a person, where it has sent no message; else empty."""
-        if self.n_messages or not self.first_garbage:
-            return ""
-        return f"what it writes to stdout is no MCP, such as {self.first_garbage!r}"
 
     @asynccontextmanager
     async def connect_session(
@@ -103,23 +88,23 @@ class StdioUpstream(ClientTransport):
         """
         options = transport_options or TransportOptions()
         process = await self._start()
-        connection = _Connection(self, process)
+        messages = _Messages(self, process)
         try:
-            async with options.session_class(connection, connection.writer, **session_kwargs) as session:
+            writer = MessageWriter(process.stdin, self.died)
+            async with options.session_class(messages, writer, **session_kwargs) as session:
                 yield session
         finally:
-            await connection.end()
+            await messages.end()
 
     async def _start(self) -> UpstreamProcess:
-        self.died.clear()
-        self.exit_text = self.first_garbage = ""
-        self.n_garbage = self.n_messages = 0
         marker = self.guard.next_marker()
         try:
             program, env, folder = await in_daemon_thread(self._prepare)
             env |= self.guard.variables(marker, self._environ)
             arguments = [argument.get_secret_value() for argument in self.config.args]
-            process = await UpstreamProcess.start(str(program), arguments, env=env, folder=folder, marker=marker)
+            process = await UpstreamProcess.start(
+                str(program), arguments, env=env, folder=folder, marker=marker, on_stderr=self.stderr.feed
+            )
         except CommandError as error:
             raise UpstreamError(self.config.name, "not found", self.shown(str(error))) from None
         except (OSError, ValueError) as error:
@@ -146,19 +131,18 @@ class StdioUpstream(ClientTransport):
         return program, env, folder
 
 
-class _Connection(ObjectReceiveStream[SessionMessage]):
-    """What lives as long as a process: its messages, read when asked for, what it is sent, and its stderr."""
+class _Messages(ObjectReceiveStream[SessionMessage]):
+    """The messages of a process, read when they are asked for, and why they end."""
 
     def __init__(self, upstream: StdioUpstream, process: UpstreamProcess) -> None:
         self._upstream, self._process, self._limits = upstream, process, upstream.limits
-        self._lines, self._turns = LineBuffer(IncomingMessage(upstream.limits, upstream.unfinished)), Turns()
+        self._turns = Turns()
+        self._lines = Lines(process.stdout, IncomingMessage(upstream.limits, upstream.unfinished), self._turns)
         self._messages: deque[SessionMessage] = deque()
-        self._pump = StderrPump(process, upstream.stderr.feed)
         self._watching_stdin = asyncio.create_task(self._watch_stdin())
         self._n_told = self._n_lines = self._n_bytes = 0
-        self._reason = ""
-        self._is_cut = self._is_over = False
-        self.writer = MessageWriter(process.stdin, upstream.died)
+        self._closed, self._cut_reason = "stdout", ""
+        self._is_over = False
 
     async def receive(self) -> SessionMessage:
         """Return the next message.
@@ -171,14 +155,14 @@ class _Connection(ObjectReceiveStream[SessionMessage]):
         while not self._messages:
             if self._is_over:
                 raise anyio.EndOfStream
-            line = None if self._is_cut else self._lines.next_line()
-            if line is not None:
+            line = await self._next_line() if not self._cut_reason else None
+            if line is None:
+                await self._finish()
+            else:
                 began_s = asyncio.get_running_loop().time()
                 self._take(line)
                 n_bytes = 0 if isinstance(line, OverlongLine) else len(line)
                 await self._turns.after(n_bytes, asyncio.get_running_loop().time() - began_s)
-            elif not await self._read():
-                await self._finish()
         self._upstream.n_messages += 1
         self._n_lines = self._n_bytes = 0
         return self._messages.popleft()
@@ -186,96 +170,77 @@ class _Connection(ObjectReceiveStream[SessionMessage]):
     async def aclose(self) -> None:
         """Read no more."""
         self._is_over = True
-        self._lines.close()
 
-    def _cut(self, reason: str) -> None:
-        """Have the messages end for a reason, and take nothing more of what is there."""
-        self._is_cut, self._reason = True, self._reason or reason
-
-    async def _read(self) -> bool:
-        """Read more; False where nothing more comes."""
-        if self._is_cut:
-            return False
+    async def _next_line(self) -> bytes | OverlongLine | None:
         try:
-            data = await self._process.stdout.read(READ_BYTES)
-        except OSError:
-            data = b""
-        self._lines.feed(data)
-        await self._turns.after(len(data))
-        if self._lines.n_dropped > self._limits.upstream_bytes:
-            self._cut(f"wrote a line of over {self._limits.upstream_bytes / MIB:,.4g} MiB without an end")
-        return bool(data)
+            return await self._lines.next_line()
+        except TooMuchError as error:
+            self._cut_reason = f"wrote {error}"
+            return None
 
     async def _finish(self) -> None:
         """Tell how the process died, before those hear of it who wait for answers."""
-        if not self._is_cut and (rest := self._lines.rest()):
-            self._take(rest)
-        self._lines.close()
-        if not self._reason:
+        if not self._cut_reason:
             await is_set(self._process.exited, within_s=CLOSED_S)
         if not self._upstream.died.is_set():
-            await self._pump.finish()
-        self._tell(self._process.exit_text or self._reason or "closed its stdout")
+            await self._process.take_last_words()
+        self._tell(self._process.exit_text or self._cut_reason or f"closed its {self._closed}")
         self._is_over = True
 
-    def _take(self, line: bytes | bytearray | OverlongLine) -> None:
+    def _take(self, line: bytes | OverlongLine) -> None:
         if isinstance(line, OverlongLine):
             messages = too_long(line)
             if not messages:
-                self._cut(f"wrote a line of {line.n_bytes / MIB:,.4g} MiB, {line.why}")
+                self._cut_reason = f"wrote a line of {line.n_bytes / MIB:,.4g} MiB, {line.why}"
         else:
             messages = read_line(line, self._limits)
             if not messages:
                 self._count_garbage(line)
         self._messages.extend(map(SessionMessage, messages))
 
-    def _count_garbage(self, line: bytes | bytearray) -> None:
+    def _count_garbage(self, line: bytes) -> None:
         """Count a line that is no message, log the first ones, and end it where there is nothing else for too long."""
         upstream, limits = self._upstream, self._limits
-        upstream.n_garbage += 1
         self._n_lines += 1
         self._n_bytes += len(line)
         if self._n_told < _TOLD_GARBAGE_LINES and line.strip():
             self._n_told += 1
-            text = upstream.shown(readable(bytes(line[:_TOLD_CHARACTERS])))
+            text = upstream.shown(readable(line[:_TOLD_CHARACTERS]))
             upstream.first_garbage = upstream.first_garbage or text
             upstream.stderr.note(f"on stdout, no message: {text}")
         if self._n_lines >= limits.garbage_lines or self._n_bytes >= limits.garbage_bytes:
             example = f", such as {upstream.first_garbage!r}" if upstream.n_messages and upstream.first_garbage else ""
             much = f"{self._n_lines:,} lines ({self._n_bytes / MIB:,.1f} MiB)"
-            self._cut(f"wrote {much} to stdout with no message among them{example}")
+            self._cut_reason = f"wrote {much} to stdout with no message among them{example}"
 
     async def _watch_stdin(self) -> None:
         """End it where it has closed its stdin: as a rule it is exiting, and its last answers are to be read."""
         with suppress(OSError):
             await self._process.stdin.wait_closed()
         await asyncio.sleep(CLOSED_S)
-        self._reason = self._reason or "closed its stdin"
+        self._closed = "stdin"
         self._process.end_reading(self._process.stdout)
 
     async def end(self) -> None:
         """End the process with all that it started, whoever is cancelled meanwhile."""
-        survivors: list[Process] = []
         self._watching_stdin.cancel()
         try:
             with anyio.CancelScope(shield=True):
-                survivors = await self._process.end()
-                await self._pump.finish()
+                await self._process.end()
         finally:
             self._tell("")
-            self._lines.close()
-            self._pump.close()
             self._process.close()
-        for process in survivors:
-            logger.warning("upstream %r: process %d could not be ended", self._upstream.config.name, process.pid)
 
     def _tell(self, exit_text: str) -> None:
         upstream = self._upstream
-        if not upstream.died.is_set():
-            if exit_text:
-                upstream.exit_text = "; ".join(filter(None, (exit_text, upstream.garbage_text)))
-            upstream.stderr.note(exit_text or "was stopped")
-            upstream.died.set()
+        if upstream.died.is_set():
+            return
+        if exit_text:
+            is_mcp = upstream.n_messages or not upstream.first_garbage
+            garbage = "" if is_mcp else f"; what it writes to stdout is no MCP, such as {upstream.first_garbage!r}"
+            upstream.exit_text = exit_text + garbage
+        upstream.stderr.note(exit_text or "was stopped")
+        upstream.died.set()
 
 
 _SCARCE = {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM}
