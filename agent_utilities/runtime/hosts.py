@@ -12,7 +12,7 @@ from agent_utilities.errors import SettingsError
 _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9_-]+(?:\.[a-z0-9_-]+)*)\.?)(?::([0-9]{0,5}))?", re.ASCII)
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*", re.ASCII)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
-_ANY_PORT = -1
+ANY_PORT = -1
 _MAX_PORT = 65535
 _MAX_LENGTH = 260
 
@@ -24,8 +24,13 @@ ORIGIN_EXAMPLE = "use an origin such as https://app.example, http://localhost:*,
 class Host:
     """A host in lower case, without a trailing dot or brackets; with a scheme it is a web page's origin.
 
+    It is a pattern too, of hosts or origins that are accepted.
+
     Args:
-        port: None where none is given; of an origin the scheme's default one then, if it has one.
+        name: of a pattern, `*` for every one, or one that begins with `*.` for all below.
+        port: None where none is given, of an origin the scheme's default one then, if it has one; of a pattern,
+            `ANY_PORT` for every one.
+        scheme: of a pattern of origins, `*` for every one, and `null` for the one that browsers hide.
     """
 
     name: str
@@ -33,9 +38,26 @@ class Host:
     scheme: str = ""
 
     def __str__(self) -> str:
+        if self.scheme in ("*", "null"):
+            return self.scheme
         name = f"[{self.name}]" if ":" in self.name else self.name
-        name = name if self.port in (None, _DEFAULT_PORTS.get(self.scheme)) else f"{name}:{self.port}"
+        name = name if self.port in (None, ANY_PORT, _DEFAULT_PORTS.get(self.scheme)) else f"{name}:{self.port}"
         return f"{self.scheme}://{name}" if self.scheme else name
+
+    def fits(self, host: Host | None, text: str = "") -> bool:
+        """Whether this pattern accepts a host or an origin; a host without a port has the port of http or https.
+
+        Args:
+            host: None where it could not be read.
+            text: an Origin header as it came.
+        """
+        if self.scheme in ("*", "null"):
+            return self.scheme == "*" or text == "null"
+        if host is None or host.scheme != self.scheme:
+            return False
+        is_below = self.name.startswith("*.") and host.name.endswith(self.name[1:])
+        ports = _DEFAULT_PORTS.values() if host.port is None and not host.scheme else (host.port,)
+        return (self.name in ("*", host.name) or is_below) and self.port in (ANY_PORT, *ports)
 
 
 def is_loopback(name: str) -> bool:
@@ -75,39 +97,7 @@ def read_origin(text: str) -> Host | None:
     return Host(host.name, _DEFAULT_PORTS.get(scheme) if host.port is None else host.port, scheme)
 
 
-@dataclass(frozen=True, slots=True)
-class HostPattern:
-    """Hosts, or origins, that are accepted.
-
-    Args:
-        scheme: of origins; `*` for every one, and `null` for the one that browsers hide.
-    """
-
-    name: str
-    port: int = _ANY_PORT
-    scheme: str = ""
-
-    def __str__(self) -> str:
-        host = str(Host(self.name, None if self.port == _ANY_PORT else self.port))
-        return self.scheme if self.scheme in ("*", "null") else f"{self.scheme}://{host}" if self.scheme else host
-
-    def fits(self, host: Host | None, text: str = "") -> bool:
-        """Whether a host or an origin is accepted; a host without a port has the port of http or https.
-
-        Args:
-            host: None where it could not be read.
-            text: an Origin header as it came.
-        """
-        if self.scheme in ("*", "null"):
-            return self.scheme == "*" or text == "null"
-        if host is None or host.scheme != self.scheme:
-            return False
-        is_below = self.name.startswith("*.") and host.name.endswith(self.name[1:])
-        ports = _DEFAULT_PORTS.values() if host.port is None and not host.scheme else (host.port,)
-        return (self.name in ("*", host.name) or is_below) and self.port in (_ANY_PORT, *ports)
-
-
-def read_host_patterns(texts: Iterable[str], source: str) -> tuple[HostPattern, ...]:
+def read_host_patterns(texts: Iterable[str], source: str) -> tuple[Host, ...]:
     """Return the patterns in texts, each with commas between them; blank ones are passed over.
 
     Args:
@@ -120,7 +110,7 @@ def read_host_patterns(texts: Iterable[str], source: str) -> tuple[HostPattern, 
     return tuple(_each(texts, _host_pattern, "not a host", source, HOST_EXAMPLE))
 
 
-def read_origin_patterns(texts: Iterable[str], source: str) -> tuple[HostPattern, ...]:
+def read_origin_patterns(texts: Iterable[str], source: str) -> tuple[Host, ...]:
     """Return the patterns in texts such as `https://app.example, http://localhost:*, null, *`; see above.
 
     Raises:
@@ -129,44 +119,40 @@ def read_origin_patterns(texts: Iterable[str], source: str) -> tuple[HostPattern
     return tuple(_each(texts, _origin_pattern, "not an origin", source, ORIGIN_EXAMPLE))
 
 
-def bound_host(address: str) -> HostPattern | None:
+def bound_host(address: str) -> Host | None:
     """Return the pattern of an address that a server binds, or None where it is every address, or no host's name."""
     is_every = address in ("", "0.0.0.0") or address.strip("[]") == "::"
     return None if is_every else _host_pattern(address.lower())
 
 
 def _each(
-    texts: Iterable[str], read: Callable[[str], HostPattern | None], what: str, source: str, hint: str
-) -> Iterator[HostPattern]:
-    for text in (part.strip() for given in texts for part in given.split(",")):
-        if text:
-            pattern = read(text.lower())
-            if pattern is None:
-                raise SettingsError(what, text, source, hint)
-            yield pattern
+    texts: Iterable[str], read: Callable[[str], Host | None], what: str, source: str, hint: str
+) -> Iterator[Host]:
+    for text in filter(None, (part.strip() for given in texts for part in given.split(","))):
+        if (pattern := read(text.lower())) is None:
+            raise SettingsError(what, text, source, hint)
+        yield pattern
 
 
-def _host_pattern(text: str) -> HostPattern | None:
-    any_port = text.endswith(":*")
-    text = text.removesuffix(":*")
-    if text == "*":
-        return HostPattern("*")
+def _host_pattern(text: str) -> Host | None:
+    name = text.removesuffix(":*")
+    if name == "*":
+        return Host("*", ANY_PORT)
     try:
-        return HostPattern(IPv6Address(text).compressed)  # an address without brackets has no port
+        return Host(IPv6Address(name).compressed, ANY_PORT)  # an address without brackets has no port
     except ValueError:
-        host = read_host(text.removeprefix("*."))
-    if host is None or (any_port and host.port is not None):
+        host = read_host(name.removeprefix("*."))
+    if host is None or (name != text and host.port is not None):
         return None
-    name = f"*.{host.name}" if text.startswith("*.") else host.name
-    return HostPattern(name, _ANY_PORT if host.port is None else host.port)
+    return Host(f"*.{host.name}" if name.startswith("*.") else host.name, ANY_PORT if host.port is None else host.port)
 
 
-def _origin_pattern(text: str) -> HostPattern | None:
+def _origin_pattern(text: str) -> Host | None:
     if text in ("*", "null"):
-        return HostPattern("*", scheme=text)
+        return Host("*", ANY_PORT, text)
     scheme, separator, authority = text.removesuffix("/").partition("://")
     pattern = _host_pattern(authority)
     if not separator or pattern is None or not _SCHEME.fullmatch(scheme):
         return None
-    is_default = pattern.port == _ANY_PORT and not authority.endswith(":*")
-    return HostPattern(pattern.name, _DEFAULT_PORTS.get(scheme, _ANY_PORT) if is_default else pattern.port, scheme)
+    is_default = pattern.port == ANY_PORT and not authority.endswith(":*")
+    return Host(pattern.name, _DEFAULT_PORTS.get(scheme, ANY_PORT) if is_default else pattern.port, scheme)

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Generator, Hashable, Iterable
 from concurrent.futures import Future
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -44,11 +44,7 @@ class Deadline:
 
     async def wait(self, event: asyncio.Event) -> bool:
         """Wait for an event until then at most, and say whether it is set."""
-        if not event.is_set():
-            with suppress(TimeoutError):
-                async with self.timeout():
-                    await event.wait()
-        return event.is_set()
+        return event.is_set() or await is_set(event, within_s=self.left_s)
 
 
 _K = TypeVar("_K", bound=Hashable)

@@ -21,7 +21,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from agent_utilities.errors import InputError
 from agent_utilities.runtime.hosts import (
     Host,
-    HostPattern,
     bound_host,
     is_loopback,
     read_host,
@@ -41,8 +40,8 @@ class Accepted:
     """What gets in: loopback names with any port, with pages that come from one, and what is named besides."""
 
     loopback: bool
-    hosts: tuple[HostPattern, ...]
-    origins: tuple[HostPattern, ...]
+    hosts: tuple[Host, ...]
+    origins: tuple[Host, ...]
 
     def __str__(self) -> str:
         """What gets in on an address that is no loopback one, and how to let others in."""
