@@ -24,6 +24,8 @@ async def main() -> None:
         print(json.dumps({"pid": os.getpid()}), flush=True)
         await watch_parent(lambda: print("gone", flush=True), parent)
         return
+    from mcp import ClientSession
+
     from agent_utilities.upstream.processes.stderr_log import StderrLog
     from agent_utilities.upstream.processes.stdio import StdioUpstream
     from tests.upstream.processes import config
@@ -32,7 +34,9 @@ async def main() -> None:
         guard = await stack.enter_async_context(ProcessGuard())
         for faults in sys.argv[1:]:
             upstream = StdioUpstream(config(*faults.split("+")), environ=os.environ, stderr=StderrLog(), guard=guard)
-            session = await stack.enter_async_context(upstream.connect_session())
+            session = await stack.enter_async_context(
+                ClientSession(*await stack.enter_async_context(upstream.streams()))
+            )
             await session.initialize()
         print(json.dumps({"pid": os.getpid(), "guard": guard.pid}), flush=True)
         await asyncio.Event().wait()

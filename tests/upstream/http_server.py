@@ -143,9 +143,12 @@ class HttpServer:
         _send(writer, 202, b"Accepted")
         if message.get("params", {}).get("name") == "endless-event":
             await self._pour(self._streams[-1], b"", ENDLESS["endless-event"][1])
-        elif "id" in message:
-            result = handshake() if message["method"] == "initialize" else await self._result(message, {})
-            self._streams[-1].write(b"event: message\ndata: " + _result(message, result) + b"\n\n")
+        elif "id" in message:  # beside what comes next on this connection
+            self._tasks.add(asyncio.create_task(self._answer_on_stream(message)))
+
+    async def _answer_on_stream(self, message: dict[str, Any]) -> None:
+        result = handshake() if message["method"] == "initialize" else await self._result(message, {})
+        self._streams[-1].write(b"event: message\ndata: " + _result(message, result) + b"\n\n")
 
     async def _result(self, message: dict[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:
         params = message.get("params", {})

@@ -9,9 +9,13 @@ import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
+
+from fastmcp.client.transports.base import ClientTransport, SessionKwargs, TransportOptions
+from mcp import ClientSession
 
 from agent_utilities.upstream.config import UpstreamConfig
+from agent_utilities.upstream.http.transports import HttpUpstream
 from agent_utilities.upstream.limits import Limits
 from agent_utilities.upstream.processes.process import ProcessGuard
 from agent_utilities.upstream.processes.stderr_log import StderrLog
@@ -48,6 +52,21 @@ async def upstream(
     async with ProcessGuard() as guard:
         own = os.environ if environ is None else environ
         yield StdioUpstream(config(*faults, **more), environ=own, stderr=StderrLog(), guard=guard, limits=limits)
+
+
+class Over(ClientTransport):
+    """What reaches an upstream, as FastMCP's client takes it."""
+
+    def __init__(self, reached: StdioUpstream | HttpUpstream) -> None:
+        self._reached = reached
+
+    @asynccontextmanager
+    async def connect_session(
+        self, *, transport_options: TransportOptions | None = None, **session_kwargs: Unpack[SessionKwargs]
+    ) -> AsyncIterator[ClientSession]:
+        """Give a session that is not yet initialized."""
+        async with self._reached.streams() as streams, ClientSession(*streams, **session_kwargs) as session:
+            yield session
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -76,21 +76,18 @@ class Caller:
             sampling=mcp_types.SamplingCapability(), elicitation=form, roots=mcp_types.RootsCapability()
         )
 
-    async def sample(self, params: mcp_types.CreateMessageRequestParams) -> mcp_types.CreateMessageResult:
-        """Answer as a model."""
-        await self._think()
-        content = mcp_types.TextContent(type="text", text="I am a model")
-        return mcp_types.CreateMessageResult(role="assistant", content=content, model="test")
-
-    async def elicit(self, params: mcp_types.ElicitRequestParams) -> mcp_types.ElicitResult:
-        """Answer as a user."""
-        await self._think()
-        return mcp_types.ElicitResult(action="accept", content={"name": "Anna"})
-
-    async def roots(self) -> mcp_types.ListRootsResult:
-        """Name a root."""
-        await self._think()
-        return mcp_types.ListRootsResult(roots=[mcp_types.Root.model_validate({"uri": "file:///home"})])
+    async def ask(self, question: mcp_types.InputRequest) -> Any:
+        """Answer as a model, as a user, or name a root."""
+        self.n_asked += 1
+        await asyncio.sleep(self._thinks_s)
+        match question:
+            case mcp_types.CreateMessageRequest():
+                content = mcp_types.TextContent(type="text", text="I am a model")
+                return mcp_types.CreateMessageResult(role="assistant", content=content, model="test")
+            case mcp_types.ElicitRequest():
+                return mcp_types.ElicitResult(action="accept", content={"name": "Anna"})
+            case _:
+                return mcp_types.ListRootsResult(roots=[mcp_types.Root.model_validate({"uri": "file:///home"})])
 
     async def log(self, params: mcp_types.LoggingMessageNotificationParams) -> None:
         """Remember a log message."""
@@ -99,10 +96,6 @@ class Caller:
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Remember progress."""
         self.progressed.append((progress, total, message))
-
-    async def _think(self) -> None:
-        self.n_asked += 1
-        await asyncio.sleep(self._thinks_s)
 
 
 class Running:

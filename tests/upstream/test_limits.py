@@ -19,7 +19,7 @@ from agent_utilities.upstream.limits import MIB, IncomingMessage, Limits, TooMuc
 from tests.every import every
 from tests.upstream.gateway_process import gateway
 from tests.upstream.http_server import http_server
-from tests.upstream.processes import upstream
+from tests.upstream.processes import Over, upstream
 from tests.upstream.supervised import FAULTY, SLOW, Running, faulty, running
 from tests.upstream.test_http import error_of, over_http
 
@@ -56,7 +56,7 @@ class TestWhatIsNoMessage:
 
     async def test_between_messages_ends_no_server(self):
         limits = Limits(garbage_lines=6)
-        async with upstream("garbage-between", limits=limits) as faulty, Client(faulty, mode="legacy") as client:
+        async with upstream("garbage-between", limits=limits) as faulty, Client(Over(faulty), mode="legacy") as client:
             for _ in range(5):  # five such lines each
                 await client.call_tool("echo", {"text": "hello"})
 

@@ -12,22 +12,22 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import anyio
 import pytest
 from fastmcp import Client
-from fastmcp.client.transports import ClientTransport
+from fastmcp.client.auth import BearerAuth
 from pydantic import SecretStr
 
 from agent_utilities.cli.gateway_servers import login_at
 from agent_utilities.errors import InputError
 from agent_utilities.upstream.config import GatewayConfig, OAuthClient, UpstreamConfig
-from agent_utilities.upstream.connections.connection import transport_of
-from agent_utilities.upstream.http.login import Login, NoLogin, TokenFiles, login_of, tokens_of
+from agent_utilities.upstream.http.login import DONE, Login, NoLogin, auth_of, tokens_of
 from agent_utilities.upstream.limits import Unfinished
 from agent_utilities.upstream.processes.process import ProcessGuard
 from agent_utilities.upstream.processes.stderr_log import StderrLog
 from agent_utilities.upstream.secrets import secrets_of
+from agent_utilities.upstream.supervision.opening import transport_of
 from tests.every import every
+from tests.upstream.processes import Over
 from tests.wire.processes import HttpProcess
 
 COMMAND = Path(sys.executable).parent / "agent-utilities"
@@ -37,9 +37,10 @@ def upstream(url: str = "http://x.example/mcp", **more: object) -> UpstreamConfi
     return UpstreamConfig.model_validate({"name": "a", "source": "", "transport": "http", "url": url} | more)
 
 
-def over(config: UpstreamConfig, environ: Mapping[str, str]) -> ClientTransport:
+def over(config: UpstreamConfig, environ: Mapping[str, str]) -> Over:
     """Return the transport that a gateway reaches an upstream by."""
-    return transport_of(config, environ=environ, stderr=StderrLog(), guard=ProcessGuard(), unfinished=Unfinished())
+    unfinished = Unfinished()
+    return Over(transport_of(config, environ=environ, stderr=StderrLog(), guard=ProcessGuard(), unfinished=unfinished))
 
 
 @pytest.fixture
@@ -61,47 +62,26 @@ urllib.request.urlopen(sys.argv[1]).read()
 """
 
 
-class TestTokens:
-    pytestmark = pytest.mark.anyio
+def logged_in(config: UpstreamConfig, folder: Path) -> None:
+    """Have it look as if a login had been made, whose tokens are gone."""
+    (tokens := tokens_of(config, str(folder))).mkdir(parents=True)
+    (tokens / DONE).touch()
 
-    async def test_are_the_users_alone(self, tmp_path: Path) -> None:
-        files = TokenFiles(tmp_path / "tokens")
-        await files.put("key", {"token": "s3cret"}, collection="c")
-        (path,) = (tmp_path / "tokens").iterdir()
-        assert (stat.S_IMODE(path.stat().st_mode), stat.S_IMODE(path.parent.stat().st_mode)) == (0o600, 0o700)
-        assert await TokenFiles(tmp_path / "tokens").get("key", collection="c") == {"token": "s3cret"}
-        assert await files.get("key") is None
 
-    async def test_end_in_time_and_where_they_are_forgotten(self, tmp_path: Path) -> None:
-        files = TokenFiles(tmp_path)
-        await files.put("over", {"a": 1}, ttl=-1)
-        await files.put("lasting", {"b": 2}, ttl=1000)
-        assert [await files.get(key) for key in ("over", "lasting")] == [None, {"b": 2}]
-        assert [await files.delete(key) for key in ("over", "lasting", "none")] == [True, True, False]
-        assert await files.get("lasting") is None
-
-    @every("damage", ["", "{", "[]", '{"value": 1, "ends_at_s": null}', '{"value": {}}'])
-    async def test_that_are_damaged_are_none(self, tmp_path: Path, damage: str) -> None:
-        files = TokenFiles(tmp_path)
-        await files.put("key", {"a": 1})
-        path = files._path("key", None)
-        await anyio.Path(path).write_text(damage)
-        assert await files.get("key") is None
-
-    async def test_of_one_address_are_shown_to_no_other(self, tmp_path: Path) -> None:
-        await tokens_of(upstream("http://x.example/mcp"), str(tmp_path)).put("login", {})
-        assert login_of(upstream("http://x.example/mcp"), str(tmp_path)) is not None
-        assert login_of(upstream("http://evil.example/mcp"), str(tmp_path)) is None
+def test_one_at_an_address_is_shown_to_no_other(tmp_path: Path) -> None:
+    logged_in(upstream("http://x.example/mcp"), tmp_path)
+    assert auth_of(upstream("http://x.example/mcp"), str(tmp_path)) is not None
+    assert auth_of(upstream("http://evil.example/mcp"), str(tmp_path)) is None
 
 
 class TestWhich:
     def test_is_none_where_the_config_has_another_credential(self, tmp_path: Path) -> None:
-        assert login_of(upstream(auth="t0ken"), str(tmp_path)) is None
-        assert login_of(upstream(headers={"authorization": "Basic x"}), str(tmp_path)) is None
-        assert login_of(upstream(), str(tmp_path)) is None
+        assert isinstance(auth_of(upstream(auth="t0ken"), str(tmp_path)), BearerAuth)
+        assert auth_of(upstream(headers={"authorization": "Basic x"}), str(tmp_path)) is None
+        assert auth_of(upstream(), str(tmp_path)) is None
 
     def test_is_needed_where_the_config_says_oauth(self, tmp_path: Path) -> None:
-        assert isinstance(login_of(upstream(auth="oauth"), str(tmp_path)), NoLogin)
+        assert isinstance(auth_of(upstream(auth="oauth"), str(tmp_path)), NoLogin)
 
     def test_is_by_the_client_that_is_registered_there(self, tmp_path: Path) -> None:
         client = OAuthClient(
@@ -147,6 +127,9 @@ async def test_a_login_by_the_command_serves_gateways_from_then_on(tmp_path: Pat
     )  # fmt: skip
     out, told = await done.communicate()
     assert (out.decode(), done.returncode) == ("logged in at a\n", 0), told.decode()
+    tokens = tokens_of(config, environ["MCP_GATEWAY_FOLDER"])
+    assert stat.S_IMODE(tokens.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in tokens.rglob("*.json")} == {0o600}
     async with Client(over(config, environ)) as client:
         assert (await client.call_tool("secret")).data == "told"
     async with Client(over(upstream(url), environ)) as client:
@@ -159,7 +142,7 @@ async def test_nobody_is_asked_who_does_not_wait(tmp_path: Path, url: str, monke
     monkeypatch.setattr("webbrowser.open", lambda _: pytest.fail("a browser was opened"))
     config = upstream(url, auth="oauth")
     environ = {"MCP_GATEWAY_FOLDER": str(tmp_path)}
-    await tokens_of(config, str(tmp_path)).put("login", {})  # a login whose tokens are gone
+    logged_in(config, tmp_path)
     with pytest.raises(BaseException, match="it wants a login") as caught:
         async with Client(over(config, environ)):
             pass

@@ -13,7 +13,7 @@ from fastmcp import Client
 from agent_utilities.upstream.processes import stderr_log
 from agent_utilities.upstream.processes.stderr_log import StderrLog, log_file, logged, read_log
 from tests.every import every
-from tests.upstream.processes import PATIENCE_S, upstream
+from tests.upstream.processes import PATIENCE_S, Over, upstream
 
 
 class TestLines:
@@ -162,7 +162,7 @@ class TestOnDisk:
 @pytest.mark.outside
 @pytest.mark.anyio
 async def test_a_process_that_floods_is_still_answered_by_and_costs_no_memory():
-    async with upstream(f"stderr-flood={64 * 2**20}") as faulty, Client(faulty, mode="legacy") as client:
+    async with upstream(f"stderr-flood={64 * 2**20}") as faulty, Client(Over(faulty), mode="legacy") as client:
         before = memory_kib()
         began = time.monotonic()
         while "the flood is over" not in faulty.stderr.last_lines(1):

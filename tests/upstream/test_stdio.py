@@ -22,7 +22,7 @@ from agent_utilities.upstream.limits import Limits
 from agent_utilities.upstream.processes import process
 from agent_utilities.upstream.processes.stdio import StdioUpstream
 from tests.every import every
-from tests.upstream.processes import FAULTY_SERVER, PATIENCE_S, is_alive, until, upstream
+from tests.upstream.processes import FAULTY_SERVER, PATIENCE_S, Over, is_alive, until, upstream
 
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -36,8 +36,8 @@ def _little_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "TERM_S", 0.3)
 
 
-def connect(faulty: StdioUpstream) -> Client[StdioUpstream]:
-    return Client(faulty, mode="legacy")
+def connect(faulty: StdioUpstream) -> Client[Over]:
+    return Client(Over(faulty), mode="legacy")
 
 
 def text(result: CallToolResult) -> str:
@@ -209,7 +209,7 @@ class TestEnding:
 
             async def start_and_end() -> None:
                 one = StdioUpstream(faulty.config, environ=os.environ, stderr=faulty.stderr, guard=faulty.guard)
-                async with one.connect_session():
+                async with one.streams():
                     pass
 
             await start_and_end()
@@ -301,7 +301,7 @@ class TestWhatCannotStart:
     async def test_it_is_told_as_not_found(self, more: dict[str, object], told: str):
         async with upstream(environ={"PATH": "/usr/bin:/bin", "HOME": "/"}, **more) as faulty:
             with pytest.raises(UpstreamError) as raised:
-                async with faulty.connect_session():
+                async with faulty.streams():
                     pass
         assert raised.value.cause == "not found"
         assert told in raised.value.detail
@@ -312,5 +312,5 @@ class TestWhatCannotStart:
         script.chmod(0o755)
         async with upstream(command=str(script)) as faulty:
             with pytest.raises(UpstreamError, match="no first line that names its interpreter"):
-                async with faulty.connect_session():
+                async with faulty.streams():
                     pass

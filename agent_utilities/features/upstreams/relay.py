@@ -93,27 +93,7 @@ _CROSSING = ("traceparent", "tracestate", mcp_types.LOG_LEVEL_META_KEY)
 the upstream the caller takes."""
 
 
-class Asker:
-    """Puts the three questions that an upstream may have to `ask`."""
-
-    async def sample(self, params: mcp_types.CreateMessageRequestParams) -> Any:
-        """Have the caller's model answer."""
-        return await self.ask(mcp_types.CreateMessageRequest(params=params))
-
-    async def elicit(self, params: mcp_types.ElicitRequestParams) -> Any:
-        """Ask the caller's user."""
-        return await self.ask(mcp_types.ElicitRequest(params=params))
-
-    async def roots(self) -> Any:
-        """Ask for the caller's roots."""
-        return await self.ask(mcp_types.ListRootsRequest())
-
-    async def ask(self, question: Question) -> Any:
-        """Return the caller's answer, or the error that the upstream is told."""
-        raise NotImplementedError
-
-
-class ServerRelay(Asker):
+class ServerRelay:
     """The caller's side of the request that is served: its client is asked on the connection that it came on."""
 
     def __init__(self, context: Context) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import mcp_types
 from mcp.shared.exceptions import MCPError
 
-from agent_utilities.features.upstreams.relay import Asker, Question, ServerRelay, offers, refusal, wants
+from agent_utilities.features.upstreams.relay import Question, ServerRelay, offers, refusal, wants
 
 WAIT_S = 600.0
 """How long a caller may take to answer, in seconds: as long as the SDK lets a request's state live."""
@@ -26,7 +26,7 @@ N_OF_CALLER = 32
 _SAMPLES = (mcp_types.CreateMessageResult, mcp_types.CreateMessageResultWithTools)
 
 
-class AskingCall(Asker):
+class AskingCall:
     """One call of an upstream that may ask in the middle of it. It is the relay of the call.
 
     Args:

@@ -9,12 +9,10 @@ from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Any, Protocol
 
 import mcp_types
-from mcp.client.session import ClientRequestContext
 
-_T = TypeVar("_T")
 _present: ContextVar[Call | None] = ContextVar("agent_utilities_upstream_call", default=None)
 N_UNTOLD = 256
 """How much that an upstream tells of a call waits for its caller to read; of more, the oldest is dropped."""
@@ -27,12 +25,12 @@ _NEVER = {
 """Headers of one connection or message, which another has its own of."""
 
 
-class NoProgressError(Exception):
-    """A call has shown no sign of progress for as long as it may."""
+class GivenUpError(Exception):
+    """A call has taken as long as it may: without a sign of progress, or in all."""
 
-
-class CallTooLongError(Exception):
-    """A call has taken as long as one may in all."""
+    def __init__(self, why: str, *, is_stuck: bool) -> None:
+        super().__init__(why)
+        self.is_stuck = is_stuck
 
 
 class Relay(Protocol):
@@ -55,16 +53,8 @@ class Relay(Protocol):
     def asked_at_once(self) -> mcp_types.ClientCapabilities | None:
         """What of it can be asked in the middle of a call; None for nothing, as of who is asked by results alone."""
 
-    async def sample(
-        self, params: mcp_types.CreateMessageRequestParams
-    ) -> mcp_types.CreateMessageResult | mcp_types.CreateMessageResultWithTools | mcp_types.ErrorData:
-        """Have the caller's model answer."""
-
-    async def elicit(self, params: mcp_types.ElicitRequestParams) -> mcp_types.ElicitResult | mcp_types.ErrorData:
-        """Ask the caller's user."""
-
-    async def roots(self) -> mcp_types.ListRootsResult | mcp_types.ErrorData:
-        """Ask for the caller's roots."""
+    async def ask(self, question: mcp_types.InputRequest) -> Any:
+        """Return the caller's answer, or the error that the upstream is told."""
 
     async def log(self, params: mcp_types.LoggingMessageNotificationParams) -> None:
         """Hand on a log message."""
@@ -156,8 +146,7 @@ class Call:
         """Make it the present call, and end it once it has shown no progress for too long, or takes too long in all.
 
         Raises:
-            NoProgressError: it had to be ended, since it showed no progress.
-            CallTooLongError: it had to be ended, whatever progress it showed.
+            GivenUpError: it had to be ended.
         """
         token = _present.set(self)
         until_s = self._since_s + self.limit_s
@@ -166,9 +155,13 @@ class Call:
             async with deadline:
                 yield
         except TimeoutError:
-            if deadline.expired():
-                raise (CallTooLongError if deadline.when() == until_s else NoProgressError) from None
-            raise
+            if not deadline.expired():
+                raise
+            if deadline.when() != until_s:
+                why = f"the call showed no progress for {self.timeout_s:g} s and is given up"
+                raise GivenUpError(why, is_stuck=True) from None
+            why = f"the call took over {self.limit_s:g} s in all and is given up"
+            raise GivenUpError(f"{why}; `maxCallSeconds` of its config raises that", is_stuck=False) from None
         finally:
             self._deadline = None
             _present.reset(token)
@@ -213,37 +206,17 @@ class CallsUnderWay:
             found = (call, call.relay)
         return found
 
-    def move_on(self) -> None:
-        """Count the time of each call from now: the upstream has shown that it works."""
-        for call in self._calls:
-            call.move_on()
-
-    async def sample(
-        self, context: ClientRequestContext, params: mcp_types.CreateMessageRequestParams
-    ) -> mcp_types.CreateMessageResult | mcp_types.CreateMessageResultWithTools | mcp_types.ErrorData:
-        """Have the caller's model answer."""
-        return await self._ask("sampling", lambda relay: relay.sample(params))
-
-    async def elicit(
-        self, context: ClientRequestContext, params: mcp_types.ElicitRequestParams
-    ) -> mcp_types.ElicitResult | mcp_types.ErrorData:
-        """Ask the caller's user."""
-        return await self._ask("elicitation", lambda relay: relay.elicit(params))
-
-    async def roots(self, context: ClientRequestContext) -> mcp_types.ListRootsResult | mcp_types.ErrorData:
-        """Ask for the caller's roots."""
-        return await self._ask("roots", lambda relay: relay.roots())
-
     async def log(self, params: mcp_types.LoggingMessageNotificationParams) -> None:
         """Hand a log message on; it is dropped where no call is known that it belongs to."""
         if (asked := self.asked()) is not None:
             call, relay = asked
             await call.hand_on(lambda: relay.log(params))
 
-    async def _ask(self, what: str, ask: Callable[[Relay], Awaitable[_T]]) -> _T | mcp_types.ErrorData:
+    async def ask(self, question: mcp_types.InputRequest) -> Any:
+        """Ask the caller whom a question belongs to; return their answer, or an error that says why there is none."""
         if (asked := self.asked()) is None:
             why = "no call is under way, or calls of several sessions are, so it is not known whom to ask"
-            return mcp_types.ErrorData(code=mcp_types.INVALID_REQUEST, message=f"{what} refused: {why}")
+            return mcp_types.ErrorData(code=mcp_types.INVALID_REQUEST, message=f"{question.method} refused: {why}")
         call, relay = asked
         with call.asking():
-            return await ask(relay)
+            return await relay.ask(question)

@@ -1,15 +1,16 @@
-"""A client's session that hands results on as they come, and takes pages of listings item by item."""
+"""A session with an upstream, by whatever reaches it: results as they come, and pages of listings item by item."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
 
-import anyio
 import mcp_types
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import ObjectSendStream, TaskStatus
@@ -17,19 +18,31 @@ from mcp import ClientSession, MCPError
 from mcp.client._probe import negotiate_auto
 from mcp.shared.dispatcher import CallOptions, OnRequest
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
-from mcp.shared.message import ClientMessageMetadata, SessionMessage
+from mcp.shared.message import SessionMessage
 from mcp.shared.transport_context import TransportContext
 from mcp_types.methods import validate_server_result
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
+from agent_utilities.runtime.waiting import is_set
 from agent_utilities.upstream.connections.calls import CallsUnderWay, Relay, present_call
 from agent_utilities.upstream.http.http_client import HttpTrouble
 from agent_utilities.upstream.limits import TooMuchError, check_parts
 
+if TYPE_CHECKING:
+    from agent_utilities.upstream.http.transports import HttpUpstream
+    from agent_utilities.upstream.processes.stdio import StdioUpstream
+
 _UNSAID: Mapping[str, Any] = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 """What a result of 2026-07-28 means that doesn't say it: such a server is understood, as SDKs of before take it."""
+_LIST_CHANGES = (
+    mcp_types.ToolListChangedNotification,
+    mcp_types.PromptListChangedNotification,
+    mcp_types.ResourceListChangedNotification,
+)
+_EXIT_KNOWN_S = 1.0
+"""Seconds after a session's end in which how its process ended, and what it wrote last, gets known."""
 _WITHIN = 16
 """How deep a component stands within a snapshot's or a list's JSON, at most."""
 
@@ -42,24 +55,21 @@ class Kind:
 
     Args:
         field: the field of a list's result that has the items.
+        key: what tells a component from others.
     """
 
     name: str
     method: str
     field: str
+    key: str
     model: type[Component]
-    request: type[mcp_types.PaginatedRequest[Any]]
 
 
-TOOL = Kind("tool", "tools/list", "tools", mcp_types.Tool, mcp_types.ListToolsRequest)
-PROMPT = Kind("prompt", "prompts/list", "prompts", mcp_types.Prompt, mcp_types.ListPromptsRequest)
-RESOURCE = Kind("resource", "resources/list", "resources", mcp_types.Resource, mcp_types.ListResourcesRequest)
+TOOL = Kind("tool", "tools/list", "tools", "name", mcp_types.Tool)
+PROMPT = Kind("prompt", "prompts/list", "prompts", "name", mcp_types.Prompt)
+RESOURCE = Kind("resource", "resources/list", "resources", "uri", mcp_types.Resource)
 TEMPLATE = Kind(
-    "resource template",
-    "resources/templates/list",
-    "resourceTemplates",
-    mcp_types.ResourceTemplate,
-    mcp_types.ListResourceTemplatesRequest,
+    "resource template", "resources/templates/list", "resourceTemplates", "uri_template", mcp_types.ResourceTemplate
 )
 _LISTS = frozenset(kind.method for kind in (TOOL, PROMPT, RESOURCE, TEMPLATE))
 
@@ -86,16 +96,8 @@ def parsed(kind: Kind, raw: Mapping[str, Any], version: str) -> tuple[list[Item]
         except (ValueError, RecursionError) as error:  # a schema may be nested deeper than can be written, or read
             problems.append(_why_not(kind, item, error))
         else:
-            items.append(Item(_key(component), component, len(written)))
+            items.append(Item(str(getattr(component, kind.key)), component, len(written)))
     return items, problems
-
-
-def _key(component: Component) -> str:
-    if isinstance(component, mcp_types.Resource):
-        return str(component.uri)
-    if isinstance(component, mcp_types.ResourceTemplate):
-        return component.uri_template
-    return component.name
 
 
 def _why_not(kind: Kind, item: object, error: Exception) -> str:
@@ -108,18 +110,43 @@ def _why_not(kind: Kind, item: object, error: Exception) -> str:
 
 
 class UpstreamSession(ClientSession):
-    """A connection that is up. Results are relayed: none is held against its tool's output schema."""
+    """A session that is up. Results are relayed: none is held against its tool's output schema."""
 
-    calls: CallsUnderWay
-    """What is under way on it."""
-    changed: asyncio.Event
-    """Set where the upstream has told that what it lists has changed."""
-
-    def __init__(self, read_stream: Any, write_stream: Any, **kwargs: Any) -> None:
+    def __init__(self, transport: StdioUpstream | HttpUpstream, read_stream: Any, write_stream: Any) -> None:
+        self._transport = transport
         dispatcher = self._sending = _Dispatcher(read_stream, _MarkingStream(write_stream))
         self.ended = dispatcher.ended
         """Set once nothing comes from the upstream any more."""
-        super().__init__(dispatcher=dispatcher, **kwargs)
+        self.calls = calls = CallsUnderWay()
+        """What is under way on it."""
+        self.changed = asyncio.Event()
+        """Set where the upstream has told that what it lists has changed."""
+
+        async def on_message(message: object) -> None:
+            if isinstance(message, _LIST_CHANGES):
+                self.changed.set()
+
+        super().__init__(
+            dispatcher=dispatcher,
+            sampling_callback=lambda context, params: calls.ask(mcp_types.CreateMessageRequest(params=params)),
+            elicitation_callback=lambda context, params: calls.ask(mcp_types.ElicitRequest(params=params)),
+            list_roots_callback=lambda context: calls.ask(mcp_types.ListRootsRequest()),
+            logging_callback=calls.log,
+            log_level="debug",
+            message_handler=on_message,
+            client_info=mcp_types.Implementation(name="agent-utilities gateway", version=version("agent-utilities")),
+        )
+
+    @property
+    def exit_text(self) -> str:
+        """How its process ended; empty where it has none, or it has not ended."""
+        return self._transport.exit_text
+
+    async def last_exit_text(self) -> str:
+        """Return how its process ended, once that is known."""
+        if self._transport.died is not None:
+            await is_set(self._transport.died, within_s=_EXIT_KNOWN_S)
+        return self.exit_text
 
     @property
     def is_modern(self) -> bool:
@@ -129,11 +156,9 @@ class UpstreamSession(ClientSession):
     async def validate_tool_result(self, name: str, result: mcp_types.CallToolResult) -> None:
         """Take it as it is: whoever asked for it judges it."""
 
-    def offer(self, offered: mcp_types.ClientCapabilities | None) -> None:
-        """Have a handshake say that this can be asked for; all that a client could be asked where None."""
-        self._sending.offered = offered
-
-    async def negotiate(self, known_version: str | None, probe_s: float) -> None:
+    async def negotiate(
+        self, known_version: str | None, probe_s: float, offered: mcp_types.ClientCapabilities | None
+    ) -> None:
         """Agree on a protocol version, in one request where the era is known from before.
 
         A server that has only started slowly answers the probe and the handshake: it is spoken to in the older era
@@ -143,10 +168,15 @@ class UpstreamSession(ClientSession):
             known_version: what was agreed on the last time; None where nothing was.
             probe_s: seconds that a probe for the newer era is waited for. Servers that know nothing of it may be
                 silent, so the older era's handshake goes out then.
+            offered: what a handshake says of the clients that calls are made for; None for all that one could offer.
 
         Raises:
             MCPError: the upstream refused both.
         """
+        self._sending.offered = offered
+        if self._transport.is_handshake_only:
+            await self.initialize()
+            return
         if known_version in HANDSHAKE_PROTOCOL_VERSIONS:
             try:
                 await self.initialize()
@@ -175,14 +205,59 @@ class UpstreamSession(ClientSession):
             MCPError: it was answered with an error.
             ValidationError: it was answered with what is no page.
         """
-        params = mcp_types.PaginatedRequestParams(cursor=cursor) if cursor is not None else None
-        data = plain(kind.request(params=params))
+        data: dict[str, Any] = {"method": kind.method}
+        if cursor is not None:
+            data["params"] = {"cursor": cursor}
         opts: CallOptions = {}
         self._stamp(data, opts)
         raw = await self._sending.send_raw_request(kind.method, data.get("params"), opts)
         unjudged: dict[str, Any] = {kind.field: []} if isinstance(raw.get(kind.field), list) else {}
         validate_server_result(kind.method, self.protocol_version or "", {**raw, **unjudged})
         return raw
+
+
+@asynccontextmanager
+async def connected(
+    transport: StdioUpstream | HttpUpstream,
+    known_version: str | None,
+    *,
+    probe_s: float,
+    offered: mcp_types.ClientCapabilities | None = None,
+) -> AsyncIterator[UpstreamSession]:
+    """Hold a session on which an era is agreed, for as long as the block runs; its processes are gone then.
+
+    Args:
+        known_version, probe_s, offered: as `UpstreamSession.negotiate` takes them.
+
+    Raises:
+        Exception: whatever the transport and the session raise where they can't reach it.
+    """
+    async with transport.streams() as streams, UpstreamSession(transport, *streams) as session:
+        await session.negotiate(known_version, probe_s, offered)
+        yield session
+
+
+async def hear_changes(session: UpstreamSession) -> None:
+    """Have an upstream of the newer era tell of changes, which it does only where it is asked to."""
+    from mcp.client.subscriptions import SubscriptionLost, listen
+
+    has = session.server_capabilities or mcp_types.ServerCapabilities()
+    kinds = (has.tools, has.prompts, has.resources)
+    tools, prompts, resources = (kind is not None and bool(kind.list_changed) for kind in kinds)
+    if not session.is_modern or not (tools or prompts or resources):
+        return
+    while not session.ended.is_set():
+        try:
+            async with listen(
+                session, tools_list_changed=tools, prompts_list_changed=prompts, resources_list_changed=resources
+            ) as changes:
+                async for _ in changes:
+                    session.changed.set()
+        except SubscriptionLost:
+            session.changed.set()  # what was missed meanwhile is not known
+        except (MCPError, RuntimeError):
+            return
+        await asyncio.sleep(1)
 
 
 class _Dispatcher(JSONRPCDispatcher[TransportContext]):
@@ -205,7 +280,8 @@ class _Dispatcher(JSONRPCDispatcher[TransportContext]):
         if method == "server/discover" and self.probe_s is not None:
             opts = {**(opts or {}), "timeout": self.probe_s}
         if call is not None:
-            opts = {**(opts or {}), "on_progress": call.progress}
+            headers = {**call.headers, **((opts or {}).get("headers") or {})}
+            opts = {**(opts or {}), "on_progress": call.progress, "headers": headers}
             if call.relay is not None:
                 params = _with_capabilities(params, call.relay)
         raw = await super().send_raw_request(method, params, opts, **related)
@@ -228,16 +304,17 @@ class _Dispatcher(JSONRPCDispatcher[TransportContext]):
 
 def has_ended(error: Exception) -> bool:
     """Whether an error says that an answer can't come any more, and not what the upstream says."""
-    return is_closed(error) or (_is_of_transport(error) and str(error).startswith("SSE stream"))
+    return _tells(error, "Connection closed", "SSE stream")
 
 
 def is_closed(error: Exception) -> bool:
     """Whether an error says that the whole connection has ended."""
-    return _is_of_transport(error) and str(error) == "Connection closed"
+    return _tells(error, "Connection closed")
 
 
-def _is_of_transport(error: Exception) -> bool:
-    return isinstance(error, MCPError) and error.code == mcp_types.CONNECTION_CLOSED
+def _tells(error: Exception, *beginnings: str) -> bool:
+    is_of_transport = isinstance(error, MCPError) and error.code == mcp_types.CONNECTION_CLOSED
+    return is_of_transport and str(error).startswith(beginnings)
 
 
 def _check(message: Mapping[str, Any]) -> None:
@@ -269,32 +346,16 @@ def plain(value: BaseModel) -> dict[str, Any]:
     return value.model_dump(by_alias=True, mode="json", exclude_none=True)
 
 
-def _with_headers(item: SessionMessage, headers: Mapping[str, str]) -> SessionMessage:
-    """Return a message that an HTTP transport sends with these headers, beside those of the protocol."""
-    metadata = item.metadata
-    if metadata is not None and not isinstance(metadata, ClientMessageMetadata):
-        return item
-    known = metadata if metadata is not None else ClientMessageMetadata()
-    return SessionMessage(item.message, replace(known, headers={**headers, **(known.headers or {})}))
-
-
 class _MarkingStream(ObjectSendStream[SessionMessage]):
-    """Gives the transport what the present call sends, with its caller's headers that cross, and marks it as sent."""
+    """Marks the present call as sent once the transport has taken it."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
 
     async def send(self, item: SessionMessage) -> None:
-        call = present_call()
-        if call is None:
-            await self._inner.send(item)
-            return
-        was_sent, call.is_sent = call.is_sent, True
-        try:
-            await self._inner.send(_with_headers(item, call.headers) if call.headers else item)
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            call.is_sent = was_sent
-            raise
+        await self._inner.send(item)
+        if (call := present_call()) is not None:
+            call.is_sent = True
 
     async def aclose(self) -> None:
         await self._inner.aclose()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -31,8 +30,6 @@ CONNECT_S = 30.0
 """Seconds to connect and to send; how long an answer may take is for the call's own deadline to say."""
 NOTIFICATION_S = 10.0
 """Seconds that an upstream has to take what is not a request: until then nothing else is sent."""
-_NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
-_LARGEST_NOTIFICATION = 1_000_000
 _EVENT_END = re.compile(rb"(?>\r\n|\n|\r){2}")
 _LONGEST_END = 4
 
@@ -44,7 +41,6 @@ class HttpTrouble:
     Args:
         cause: what is wrong, in a word.
         detail: what is wrong, for a person.
-        is_sent: whether the upstream may have got the message.
         is_lost: whether the upstream has forgotten the session, so that it did not look at the message.
         is_final: whether another message would fare no better.
         status: the HTTP status; None where there is none.
@@ -52,7 +48,6 @@ class HttpTrouble:
 
     cause: Cause
     detail: str
-    is_sent: bool = True
     is_lost: bool = False
     is_final: bool = False
     status: int | None = None
@@ -71,7 +66,7 @@ def http_trouble(error: MCPError) -> HttpTrouble | None:
 def trouble_of_status(status: int, has_session: bool, body: bytes) -> HttpTrouble:
     """Return what an HTTP status above 399 says."""
     if has_session and (status == 404 or (status in _LOST and b"session" in body[:2_000].lower())):
-        return HttpTrouble("unreachable", "it has forgotten the session", is_sent=False, is_lost=True, status=status)
+        return HttpTrouble("unreachable", "it has forgotten the session", is_lost=True, status=status)
     if status in _REFUSED:
         return HttpTrouble("refused", f"answered HTTP {status}: {_MEANING[status]}", is_final=True, status=status)
     meaning = "there is no such address" if status == 404 else "it is not able to answer"
@@ -181,12 +176,11 @@ class UpstreamHttpClient(httpx2.AsyncClient):
             response = await super().send(request, **options)
             return await self._judged(request, response)
         except httpx2.TransportError as error:
-            is_sent = not isinstance(error, _NOT_SENT)
-            return _answer(request, HttpTrouble("unreachable", _text(error), is_sent=is_sent, is_final=True))
+            return _answer(request, HttpTrouble("unreachable", _text(error), is_final=True))
         except TooMuchError as error:
             return _answer(request, _too_much(error))
         except Exception as error:  # a login that fails raises whatever it likes
-            return _answer(request, HttpTrouble("refused", _text(error), is_sent=False, is_final=True))
+            return _answer(request, HttpTrouble("refused", _text(error), is_final=True))
 
     async def _judged(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
         """Return a response that the transport can take, or the error that it comes to."""
@@ -221,14 +215,8 @@ def _kind(response: httpx2.Response) -> str:
 
 
 def _is_request(request: httpx2.Request) -> bool:
-    """Whether a message is one that an answer comes to."""
-    if len(request.content) > _LARGEST_NOTIFICATION:
-        return True
-    try:
-        message = json.loads(request.content)
-    except ValueError:
-        return True
-    return isinstance(message, dict) and "method" in message and "id" in message
+    """Whether a message is one that an answer comes to; so is taken what only looks like it."""
+    return b'"method"' in request.content and b'"id"' in request.content
 
 
 def _answer(request: httpx2.Request, trouble: HttpTrouble, status: int = 502) -> httpx2.Response:

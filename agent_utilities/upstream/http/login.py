@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import shlex
-import time
-from collections.abc import AsyncGenerator, Mapping
+import shutil
+from collections.abc import AsyncGenerator
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, SupportsFloat, cast
 
 import httpx2
-from fastmcp.client.auth import OAuth
-from key_value.aio.protocols import AsyncKeyValue
+from fastmcp.client.auth import BearerAuth, OAuth
+from key_value.aio.stores.filetree import (
+    FileTreeStore,
+    FileTreeV1CollectionSanitizationStrategy,
+    FileTreeV1KeySanitizationStrategy,
+)
 
-from agent_utilities.runtime.process_io import write_whole
+from agent_utilities.upstream.config import OAuthClient, UpstreamConfig
 from agent_utilities.upstream.folders import gateway_folder
-
-if TYPE_CHECKING:
-    from agent_utilities.upstream.config import UpstreamConfig
 
 # The SDK logs the traceback of an error that it raises besides, and that is told in a line: only who set up logging
 # for it is shown both.
 logging.getLogger("mcp.client.auth").addHandler(logging.NullHandler())
 
-_DONE = "login"
-"""The key under which it is kept that a login was made."""
+DONE = "login"
+"""The file that says that a login was made."""
 
 
 class LoginNeededError(PermissionError):
@@ -34,56 +33,6 @@ class LoginNeededError(PermissionError):
 
     def __init__(self, upstream: str) -> None:
         super().__init__(f"it wants a login; run: agent-utilities gateway login {shlex.quote(upstream)}")
-
-
-class TokenFiles:
-    """Keeps values by key, each in a file of its own with mode 0600, swapped in whole.
-
-    It has what FastMCP's OAuth asks of an `AsyncKeyValue`. Nothing is encrypted: a key beside the files would keep
-    nobody out whom the mode does not.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def read(self, key: str, collection: str | None = None) -> dict[str, Any] | None:
-        """Return a value; None where there is none, its time is over, or its file is damaged."""
-        try:
-            kept = json.loads(self._path(key, collection).read_bytes())
-            value, ends_at_s = kept["value"], kept["ends_at_s"]
-            is_over = ends_at_s is not None and ends_at_s <= time.time()
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
-        return value if isinstance(value, dict) and not is_over else None
-
-    async def get(self, key: str, *, collection: str | None = None) -> dict[str, Any] | None:
-        """Return what `read` does."""
-        return self.read(key, collection)
-
-    async def put(
-        self, key: str, value: Mapping[str, Any], *, collection: str | None = None, ttl: SupportsFloat | None = None
-    ) -> None:
-        """Keep a value, for `ttl` seconds."""
-        ends_at_s = None if ttl is None else time.time() + float(ttl)
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        text = json.dumps({"value": dict(value), "ends_at_s": ends_at_s})
-        write_whole(self._path(key, collection), text.encode())
-
-    async def delete(self, key: str, *, collection: str | None = None) -> bool:
-        """Forget a value, and return whether there was one."""
-        try:
-            self._path(key, collection).unlink()
-        except FileNotFoundError:
-            return False
-        return True
-
-    def clear(self) -> None:
-        """Forget everything."""
-        for path in self._folder.glob("*.json"):
-            path.unlink(missing_ok=True)
-
-    def _path(self, key: str, collection: str | None) -> Path:
-        return self._folder / f"{blake2b(json.dumps([collection, key]).encode(), digest_size=16).hexdigest()}.json"
 
 
 class Login(OAuth):
@@ -94,16 +43,17 @@ class Login(OAuth):
     """
 
     def __init__(self, config: UpstreamConfig, folder: str, *, is_asked_for: bool = False) -> None:
-        client = config.oauth
-        secret = client.client_secret if client is not None else None
+        client = config.oauth or OAuthClient()
+        secret = client.client_secret
         self._upstream, self._is_asked_for = config.name, is_asked_for
         super().__init__(
+            config.url.get_secret_value(),
             client_name="agent-utilities gateway",
-            scopes=list(client.scopes) or None if client is not None else None,
-            callback_port=client.callback_port if client is not None else None,
-            client_id=client.client_id if client is not None else None,
+            scopes=list(client.scopes) or None,
+            callback_port=client.callback_port,
+            client_id=client.client_id,
             client_secret=secret.get_secret_value() if secret is not None else None,
-            token_storage=cast(AsyncKeyValue, tokens_of(config, folder)),
+            token_storage=_store(tokens_of(config, folder)),
         )
 
     async def redirect_handler(self, authorization_url: str) -> None:
@@ -117,10 +67,23 @@ class Login(OAuth):
         await super().redirect_handler(authorization_url)
 
 
-def tokens_of(config: UpstreamConfig, folder: str) -> TokenFiles:
+def tokens_of(config: UpstreamConfig, folder: str) -> Path:
     """Return where an upstream's tokens are kept: by its name and address, so that none is shown to another address."""
     place = f"{config.name}\0{config.url.get_secret_value()}".encode("utf-8", "surrogatepass")
-    return TokenFiles(gateway_folder("tokens", folder) / blake2b(place, digest_size=16).hexdigest())
+    return gateway_folder("tokens", folder) / blake2b(place, digest_size=16).hexdigest()
+
+
+def _store(folder: Path) -> FileTreeStore:
+    """Return what keeps tokens in a folder that is the user's alone.
+
+    Nothing is encrypted: a key beside the files would keep nobody out whom the mode does not.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return FileTreeStore(
+        data_directory=folder,
+        key_sanitization_strategy=FileTreeV1KeySanitizationStrategy(folder),
+        collection_sanitization_strategy=FileTreeV1CollectionSanitizationStrategy(folder),
+    )
 
 
 class NoLogin(httpx2.Auth):
@@ -139,13 +102,15 @@ class NoLogin(httpx2.Auth):
         yield request
 
 
-def login_of(config: UpstreamConfig, folder: str) -> Login | NoLogin | None:
-    """Return the user's login at an upstream; None where its config says another credential, or neither says one."""
-    says_oauth = config.auth is not None and config.auth.get_secret_value() == "oauth"
-    has_another = config.auth is not None or any(name.lower() == "authorization" for name in config.headers)
-    if has_another and not says_oauth:
+def auth_of(config: UpstreamConfig, folder: str) -> httpx2.Auth | None:
+    """Return what an upstream is shown of us: the token that its config says, or the user's login; None for neither."""
+    token = config.auth.get_secret_value() if config.auth is not None else ""
+    says_oauth = token == "oauth"
+    if token and not says_oauth:
+        return BearerAuth(token)
+    if not says_oauth and any(name.lower() == "authorization" for name in config.headers):
         return None
-    if tokens_of(config, folder).read(_DONE) is not None:
+    if (tokens_of(config, folder) / DONE).exists():
         return Login(config, folder)
     return NoLogin(config.name) if says_oauth else None
 
@@ -162,7 +127,7 @@ async def log_in(config: UpstreamConfig, folder: str) -> None:
     transport = SSETransport if config.transport == "sse" else StreamableHttpTransport
     headers = {name: value.get_secret_value() for name, value in config.headers.items()}
     tokens = tokens_of(config, folder)
-    tokens.clear()
+    shutil.rmtree(tokens, ignore_errors=True)
     login = Login(config, folder, is_asked_for=True)
     async with Client(transport(config.url.get_secret_value(), headers=headers, auth=login)):
-        await tokens.put(_DONE, {"upstream": config.name})
+        (tokens / DONE).touch()

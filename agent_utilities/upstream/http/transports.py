@@ -1,19 +1,17 @@
-"""The HTTP transports, of both eras and the older SSE: FastMCP's, with messages that fail alone and bounded bodies."""
+"""The HTTP transports, of both eras and the older SSE, with messages that fail alone and bounded bodies."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Unpack
+from typing import Any
 
 import anyio
 import httpx2
 import mcp_types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
-from fastmcp.client.transports import SSETransport, StreamableHttpTransport
-from fastmcp.client.transports.base import SessionKwargs, TransportOptions
-from mcp import ClientSession, MCPError
+from mcp import MCPError
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import sse_within_origin
 from mcp.shared.message import ClientMessageMetadata, SessionMessage
@@ -23,85 +21,62 @@ from agent_utilities.upstream.http.http_client import HttpTrouble, UpstreamHttpC
 from agent_utilities.upstream.limits import TooMuchError, Unfinished
 
 
-def http_transport(
-    config: UpstreamConfig, auth: str | httpx2.Auth | None, unfinished: Unfinished
-) -> HttpUpstream | SseUpstream:
-    """Return a transport that reaches an upstream by HTTP."""
-    headers = {name: value.get_secret_value() for name, value in config.headers.items()}
-    kind = SseUpstream if config.transport == "sse" else HttpUpstream
-    transport = kind(config.url.get_secret_value(), headers=headers, auth=auth)
-    transport.new_client = partial(
-        UpstreamHttpClient,
-        headers=headers,
-        auth=transport.auth,
-        limits=config.limits,
-        unfinished=unfinished,
-        is_answered_there=config.transport != "sse",
-    )
-    return transport
+class HttpUpstream:
+    """Connects by streamable HTTP."""
 
+    is_handshake_only = False
+    is_answered_there = True
+    """Whether the answer to a message is the response to its POST."""
+    exit_text = ""
+    """Why we ended the stream; empty where we did not."""
+    died = None
 
-class HttpUpstream(StreamableHttpTransport):
-    """Connects by streamable HTTP; headers and login are FastMCP's."""
-
-    new_client: Callable[[], UpstreamHttpClient]
-    """Makes what a connection sends by."""
+    def __init__(self, config: UpstreamConfig, auth: httpx2.Auth | None, unfinished: Unfinished) -> None:
+        self._url = config.url.get_secret_value()
+        self._new_client = partial(
+            UpstreamHttpClient,
+            headers={name: value.get_secret_value() for name, value in config.headers.items()},
+            auth=auth,
+            limits=config.limits,
+            unfinished=unfinished,
+            is_answered_there=self.is_answered_there,
+        )
 
     @asynccontextmanager
-    async def connect_session(
-        self, *, transport_options: TransportOptions | None = None, **session_kwargs: Unpack[SessionKwargs]
-    ) -> AsyncIterator[ClientSession]:
-        """Give a session that is not yet initialized."""
-        options = transport_options or TransportOptions()
+    async def streams(self) -> AsyncIterator[tuple[Any, Any]]:
+        """Give what is read and what is written as messages."""
         async with (
-            self.new_client() as client,
-            streamable_http_client(self.url, http_client=client, max_sse_event_size=None) as streams,
-            options.session_class(*streams, **session_kwargs) as session,
+            self._new_client() as client,
+            streamable_http_client(self._url, http_client=client, max_sse_event_size=None) as streams,
         ):
-            yield session
+            yield streams
 
 
-class SseUpstream(SSETransport):
-    """Connects by HTTP+SSE: one stream that is read, and a POST for each message; headers and login are FastMCP's.
+class SseUpstream(HttpUpstream):
+    """Connects by HTTP+SSE: one stream that is read, and a POST for each message.
 
     The SDK's own client ends at events over 1 MiB, and leaves a call without an answer whose POST failed.
     """
 
-    new_client: Callable[[], UpstreamHttpClient]
-    """Makes what a connection sends by."""
-    exit_text = ""
-    """Why we ended the stream; empty where we did not."""
+    is_handshake_only = True
+    is_answered_there = False
 
     @asynccontextmanager
-    async def connect_session(
-        self, *, transport_options: TransportOptions | None = None, **session_kwargs: Unpack[SessionKwargs]
-    ) -> AsyncIterator[ClientSession]:
-        """Give a session that is not yet initialized."""
-        options = transport_options or TransportOptions()
-        async with (
-            self.new_client() as client,
-            sse_within_origin(client, self.url, max_event_size=None) as events,
-            self._streams(client, events) as streams,
-            options.session_class(*streams, **session_kwargs) as session,
-        ):
-            yield session
-
-    @asynccontextmanager
-    async def _streams(
-        self, client: httpx2.AsyncClient, events: httpx2.EventSource
-    ) -> AsyncIterator[
-        tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
-    ]:
+    async def streams(self) -> AsyncIterator[tuple[Any, Any]]:
         """Give what is read and what is written as messages, once it is known where they go."""
-        if not events.response.is_success:
-            raise _error(trouble_of_status(events.response.status_code, False, b""))
-        read_send, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-        write, write_receive = anyio.create_memory_object_stream[SessionMessage](0)
-        async with read_send, read, write, write_receive, anyio.create_task_group() as group:
-            address = await group.start(self._read, events, read_send)
-            group.start_soon(_post_all, client, str(address), write_receive, read_send)
-            yield read, write
-            group.cancel_scope.cancel()
+        async with (
+            self._new_client() as client,
+            sse_within_origin(client, self._url, max_event_size=None) as events,
+        ):
+            if not events.response.is_success:
+                raise _error(trouble_of_status(events.response.status_code, False, b""))
+            read_send, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+            write, write_receive = anyio.create_memory_object_stream[SessionMessage](0)
+            async with read_send, read, write, write_receive, anyio.create_task_group() as group:
+                address = await group.start(self._read, events, read_send)
+                group.start_soon(_post_all, client, str(address), write_receive, read_send)
+                yield read, write
+                group.cancel_scope.cancel()
 
     async def _read(
         self,

@@ -14,30 +14,16 @@ from agent_utilities.selection.model import nearest
 from agent_utilities.upstream.config import UpstreamConfig
 
 USUAL_PLACES = (
-    "~/.local/bin",
-    "/usr/local/bin",
-    "/opt/homebrew/bin",
-    "/home/linuxbrew/.linuxbrew/bin",
-    "/opt/local/bin",
-    "~/.volta/bin",
-    "~/.asdf/shims",
-    "~/.local/share/mise/shims",
-    "~/.nodenv/shims",
-    "~/.pyenv/shims",
+    # Where users and package managers put programs.
+    *("~/.local/bin", "/usr/local/bin", "/opt/homebrew/bin", "/home/linuxbrew/.linuxbrew/bin", "/opt/local/bin"),
+    # Managers of versions of a language.
+    *("~/.volta/bin", "~/.asdf/shims", "~/.local/share/mise/shims", "~/.nodenv/shims", "~/.pyenv/shims"),
     "~/.local/share/fnm/aliases/default/bin",
-    "~/.bun/bin",
-    "~/.deno/bin",
-    "~/.local/share/pnpm",
-    "~/Library/pnpm",
-    "~/.npm-global/bin",
-    "~/.cargo/bin",
+    # What a language installs for its user.
+    *("~/.bun/bin", "~/.deno/bin", "~/.local/share/pnpm", "~/Library/pnpm", "~/.npm-global/bin", "~/.cargo/bin"),
     "~/go/bin",
-    "~/.nix-profile/bin",
-    "/run/current-system/sw/bin",
-    "/snap/bin",
-    "~/bin",
-    "/usr/bin",
-    "/bin",
+    # The system's own.
+    *("~/.nix-profile/bin", "/run/current-system/sw/bin", "/snap/bin", "~/bin", "/usr/bin", "/bin"),
 )
 """Folders that a login shell has in its PATH and a program started from a desktop often has not."""
 PASSED_ON = frozenset(

@@ -9,12 +9,9 @@ from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Unpack
 
 import anyio
 from anyio.abc import ObjectReceiveStream
-from fastmcp.client.transports.base import ClientTransport, SessionKwargs, TransportOptions
-from mcp import ClientSession
 from mcp.shared.message import SessionMessage
 
 from agent_utilities.runtime.waiting import in_daemon_thread, is_set
@@ -43,12 +40,14 @@ _TOLD_GARBAGE_LINES = 20
 _TOLD_CHARACTERS = 200
 
 
-class StdioUpstream(ClientTransport):
-    """One process, started once by `connect_session` and ended, with all that it started, when that is left.
+class StdioUpstream:
+    """One process, started once by `streams` and ended, with all that it started, when that is left.
 
     Args:
         limits: what it may send; the config's where None. A longer answer becomes an error that says so.
     """
+
+    is_handshake_only = False
 
     def __init__(
         self,
@@ -78,21 +77,16 @@ class StdioUpstream(ClientTransport):
         stderr.hide(self._secrets)
 
     @asynccontextmanager
-    async def connect_session(
-        self, *, transport_options: TransportOptions | None = None, **session_kwargs: Unpack[SessionKwargs]
-    ) -> AsyncIterator[ClientSession]:
-        """Start the process, give a session that is not yet initialized, and end the process tree when left.
+    async def streams(self) -> AsyncIterator[tuple[ObjectReceiveStream[SessionMessage], MessageWriter]]:
+        """Start the process, give what it says and what it is told, and end the process tree when left.
 
         Raises:
             UpstreamError: the command can't be run, with where it was looked for.
         """
-        options = transport_options or TransportOptions()
         process = await self._start()
         messages = _Messages(self, process)
         try:
-            writer = MessageWriter(process.stdin, self.died)
-            async with options.session_class(messages, writer, **session_kwargs) as session:
-                yield session
+            yield messages, MessageWriter(process.stdin, self.died)
         finally:
             await messages.end()
 
@@ -108,7 +102,9 @@ class StdioUpstream(ClientTransport):
         except CommandError as error:
             raise UpstreamError(self.config.name, "not found", self.shown(str(error))) from None
         except (OSError, ValueError) as error:
-            raise UpstreamError(self.config.name, _cause(error), self.shown(_why(error))) from None
+            is_scarce = isinstance(error, OSError) and error.errno in _SCARCE
+            cause: Cause = "did not start" if is_scarce else "not found"
+            raise UpstreamError(self.config.name, cause, self.shown(_why(error))) from None
         self.pid = process.pid
         self.stderr.note(f"started, process {process.pid}")
         return process
@@ -141,8 +137,8 @@ class _Messages(ObjectReceiveStream[SessionMessage]):
         self._messages: deque[SessionMessage] = deque()
         self._watching_stdin = asyncio.create_task(self._watch_stdin())
         self._n_told = self._n_lines = self._n_bytes = 0
-        self._closed, self._cut_reason = "stdout", ""
-        self._is_over = False
+        self._cut_reason = ""
+        self._is_stdin_closed = self._is_over = False
 
     async def receive(self) -> SessionMessage:
         """Return the next message.
@@ -155,7 +151,10 @@ class _Messages(ObjectReceiveStream[SessionMessage]):
         while not self._messages:
             if self._is_over:
                 raise anyio.EndOfStream
-            line = await self._next_line() if not self._cut_reason else None
+            try:
+                line = None if self._cut_reason else await self._lines.next_line()
+            except TooMuchError as error:
+                line, self._cut_reason = None, f"wrote {error}"
             if line is None:
                 await self._finish()
             else:
@@ -171,20 +170,14 @@ class _Messages(ObjectReceiveStream[SessionMessage]):
         """Read no more."""
         self._is_over = True
 
-    async def _next_line(self) -> bytes | OverlongLine | None:
-        try:
-            return await self._lines.next_line()
-        except TooMuchError as error:
-            self._cut_reason = f"wrote {error}"
-            return None
-
     async def _finish(self) -> None:
         """Tell how the process died, before those hear of it who wait for answers."""
-        if not self._cut_reason:
+        if not self._cut_reason and not self._is_stdin_closed:
             await is_set(self._process.exited, within_s=CLOSED_S)
         if not self._upstream.died.is_set():
             await self._process.take_last_words()
-        self._tell(self._process.exit_text or self._cut_reason or f"closed its {self._closed}")
+        closed = f"closed its {'stdin' if self._is_stdin_closed else 'stdout'}"
+        self._tell(self._process.exit_text or self._cut_reason or closed)
         self._is_over = True
 
     def _take(self, line: bytes | OverlongLine) -> None:
@@ -218,7 +211,7 @@ class _Messages(ObjectReceiveStream[SessionMessage]):
         with suppress(OSError):
             await self._process.stdin.wait_closed()
         await asyncio.sleep(CLOSED_S)
-        self._closed = "stdin"
+        self._is_stdin_closed = True
         self._process.end_reading(self._process.stdout)
 
     async def end(self) -> None:
@@ -244,10 +237,6 @@ class _Messages(ObjectReceiveStream[SessionMessage]):
 
 
 _SCARCE = {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM}
-
-
-def _cause(error: OSError | ValueError) -> Cause:
-    return "did not start" if isinstance(error, OSError) and error.errno in _SCARCE else "not found"
 
 
 def _why(error: OSError | ValueError) -> str:

@@ -1,10 +1,11 @@
-"""Opens connections to one upstream: in a slot, in time, in the era that it speaks; and says why it can't."""
+"""Opens sessions with one upstream: in a slot, in time, in the era that it speaks; and says why it can't."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from mcp import MCPError
@@ -13,21 +14,17 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERS
 from pydantic import ValidationError
 
 from agent_utilities.upstream.config import Transport, UpstreamConfig
-from agent_utilities.upstream.connections.connection import (
-    Connection,
-    connected,
-    exit_text_of,
-    transport_of,
-)
-from agent_utilities.upstream.connections.session import has_ended
+from agent_utilities.upstream.connections.session import UpstreamSession, connected, has_ended
 from agent_utilities.upstream.errors import Cause, UpstreamError
 from agent_utilities.upstream.http.http_client import http_trouble
 from agent_utilities.upstream.limits import Unfinished
 from agent_utilities.upstream.secrets import secrets_of, without
 
 if TYPE_CHECKING:
+    from agent_utilities.upstream.http.transports import HttpUpstream, SseUpstream
     from agent_utilities.upstream.processes.process import ProcessGuard
     from agent_utilities.upstream.processes.stderr_log import StderrLog
+    from agent_utilities.upstream.processes.stdio import StdioUpstream
     from agent_utilities.upstream.supervision.backoff import Policy
 
 
@@ -36,68 +33,6 @@ _T = TypeVar("_T")
 N_LINES = 5
 """Lines of stderr that an error quotes."""
 MAX_CHARS = 2_000
-
-
-class UpstreamErrors:
-    """Makes the errors of one upstream."""
-
-    def __init__(self, config: UpstreamConfig, stderr: StderrLog) -> None:
-        self.config, self.stderr = config, stderr
-
-    def error(self, cause: Cause, detail: str) -> UpstreamError:
-        """Return an error with what it says on stderr, where it says something."""
-        text = without(secrets_of(self.config), detail)[:MAX_CHARS]
-        if self.config.transport == "stdio" and cause not in ("off", "stopping", "not found"):
-            lines = [line.strip()[:400] for line in self.stderr.last_lines(N_LINES) if line.strip()]
-            text += f"; stderr ends with: {' | '.join(lines)}" if lines else "; it wrote nothing to stderr"
-        return UpstreamError(self.config.name, cause, text)
-
-    def of_start(self, error: BaseException, exit_text: str) -> UpstreamError:
-        """Return why a connection could not be made, whose process may have ended."""
-        error = root_error(error)
-        if isinstance(error, UpstreamError):
-            return error
-        if isinstance(error, TimeoutError):
-            return self.error("did not start", f"it has not answered within {self.config.start_timeout_s:g} s")
-        is_http = isinstance(error, MCPError) and http_trouble(error) is not None
-        if not is_http and (exit_text or (isinstance(error, Exception) and has_ended(error))):
-            return self.error("did not start", f"it {exit_text or 'ended the connection'} before it had answered")
-        if isinstance(error, MCPError | ValidationError | RuntimeError | ValueError):
-            return self._of_answer(error, "the handshake")
-        return self.error("unreachable", f"{type(error).__name__}: {_line(error)}")
-
-    def of_listing(self, error: BaseException) -> UpstreamError:
-        """Return why what it has could not be listed."""
-        error = root_error(error)
-        if isinstance(error, TimeoutError):
-            return self.error("did not answer", f"listing what it has took over {self.config.list_timeout_s:g} s")
-        return self._of_answer(error, "a list")
-
-    def _of_answer(self, error: BaseException, asked: str) -> UpstreamError:
-        if not isinstance(error, MCPError):
-            return self.error("not MCP", f"it answers {asked} with what is none: {_line(error)}")
-        if (trouble := http_trouble(error)) is not None:
-            return self.error(trouble.cause, trouble.detail)
-        return self.error("not MCP", f"it answers {asked} with an error: {error.message}")
-
-    def no_progress(self) -> UpstreamError:
-        """Return what a call is answered with that has shown no progress for too long."""
-        return self.error(
-            "did not answer", f"the call showed no progress for {self.config.timeout_s:g} s and is given up"
-        )
-
-    def too_long(self) -> UpstreamError:
-        """Return what a call is answered with that has taken as long as one may in all."""
-        limit_s = self.config.limits.call_s
-        return self.error(
-            "did not answer",
-            f"the call took over {limit_s:g} s in all and is given up; `maxCallSeconds` of its config raises that",
-        )
-
-    def died(self, exit_text: str, *, in_call: bool) -> UpstreamError:
-        """Return what is said of a connection that has ended by itself."""
-        doubt = " in the middle of the call, which it may have carried out, or not" if in_call else ""
-        return self.error("died", f"it {exit_text or 'ended the connection'}{doubt}")
 
 
 def root_error(error: BaseException) -> BaseException:
@@ -168,20 +103,20 @@ _NOT_STREAMABLE = (400, 404, 405, 406, 415, 501)
 
 
 class Opener:
-    """Opens connections to one upstream."""
+    """What reaches one upstream, and tells why it could not."""
 
     def __init__(
         self,
-        errors: UpstreamErrors,
+        config: UpstreamConfig,
         *,
         environ: Mapping[str, str],
+        stderr: StderrLog,
         guard: ProcessGuard,
         slots: StartSlots,
         policy: Policy,
     ) -> None:
-        self.errors = errors
-        self._environ, self._guard = environ, guard
-        self._slots, self._policy = slots, policy
+        self.config, self.stderr, self.policy = config, stderr, policy
+        self._environ, self._guard, self._slots = environ, guard, slots
         self._is_shy = False
         """Whether it exits where it is asked what it does not know."""
         self._transport: Transport | None = None
@@ -190,8 +125,8 @@ class Opener:
     @asynccontextmanager
     async def opened(
         self, known_version: str | None, is_urgent: Callable[[], bool], offered: ClientCapabilities | None = None
-    ) -> AsyncIterator[Connection]:
-        """Hold a connection for as long as the block runs; its processes are gone then, or where there was none.
+    ) -> AsyncIterator[UpstreamSession]:
+        """Hold a session for as long as the block runs; its processes are gone then, or where there was none.
 
         Args:
             known_version: the protocol version that was agreed on the last time; None where none was.
@@ -204,11 +139,11 @@ class Opener:
         """
         async with asyncio.timeout(None) as limit, AsyncExitStack() as stack:
             async with self._slots.taking(is_urgent):
-                connection = await self._first_of_tries(stack, known_version, offered)
+                session = await self._first_of_tries(stack, known_version, offered)
             try:
-                yield connection
+                yield session
             finally:
-                limit.reschedule(asyncio.get_running_loop().time() + self._policy.close_s)
+                limit.reschedule(asyncio.get_running_loop().time() + self.policy.close_s)
 
     def hurry(self) -> None:
         """Have a try that waits for a place to start go at once, since somebody waits for it now."""
@@ -216,13 +151,10 @@ class Opener:
 
     async def _first_of_tries(
         self, stack: AsyncExitStack, known_version: str | None, offered: ClientCapabilities | None
-    ) -> Connection:
-        until_s = asyncio.get_running_loop().time() + self.errors.config.start_timeout_s
-
-        async def tried(transport: Transport, version: str | None) -> Connection:
-            return await stack.enter_async_context(self._once(transport, version, offered, until_s))
-
-        transport = self._transport or self.errors.config.transport
+    ) -> UpstreamSession:
+        until_s = asyncio.get_running_loop().time() + self.config.start_timeout_s
+        tried = partial(self._tried, stack, offered, until_s)
+        transport = self._transport or self.config.transport
         version = known_version if offered is None and not self._is_shy else LATEST_HANDSHAKE_VERSION
         try:
             return await tried(transport, version)
@@ -233,32 +165,100 @@ class Opener:
             if transport != "http" or not _is_not_streamable(error):
                 raise
             try:
-                connection = await tried("sse", None)
+                session = await tried("sse", None)
             except UpstreamError as other:
                 raise error from other.__cause__
             self._transport = "sse"
-            return connection
+            return session
 
-    @asynccontextmanager
-    async def _once(
-        self, transport_name: Transport, version: str | None, offered: ClientCapabilities | None, until_s: float
-    ) -> AsyncIterator[Connection]:
-        config = self.errors.config.model_copy(update={"transport": transport_name})
+    async def _tried(
+        self,
+        stack: AsyncExitStack,
+        offered: ClientCapabilities | None,
+        until_s: float,
+        transport_name: Transport,
+        version: str | None,
+    ) -> UpstreamSession:
+        config = self.config.model_copy(update={"transport": transport_name})
         transport = await self._slots.importing(
             lambda: transport_of(
-                config, environ=self._environ, stderr=self.errors.stderr, guard=self._guard, unfinished=self._unfinished
+                config, environ=self._environ, stderr=self.stderr, guard=self._guard, unfinished=self._unfinished
             )
         )
-        async with AsyncExitStack() as stack:
-            limit = asyncio.timeout_at(until_s)
-            try:
-                async with limit:
-                    up = connected(transport, version, probe_s=self._policy.probe_s, offered=offered)
-                    connection = await stack.enter_async_context(up)
-            except Exception as error:
-                cause = TimeoutError() if limit.expired() else root_error(error)
-                raise self.errors.of_start(cause, exit_text_of(transport)) from cause
-            yield connection
+        try:
+            async with asyncio.timeout_at(until_s) as limit:
+                up = connected(transport, version, probe_s=self.policy.probe_s, offered=offered)
+                return await stack.enter_async_context(up)
+        except Exception as error:
+            cause = TimeoutError() if limit.expired() else root_error(error)
+            raise self.of_start(cause, transport.exit_text) from cause
+
+    # -- why it could not --------------------------------------------------------------------------------------------
+
+    def error(self, cause: Cause, detail: str) -> UpstreamError:
+        """Return an error with what it says on stderr, where it says something."""
+        text = without(secrets_of(self.config), detail)[:MAX_CHARS]
+        if self.config.transport == "stdio" and cause not in ("off", "stopping", "not found"):
+            lines = [line.strip()[:400] for line in self.stderr.last_lines(N_LINES) if line.strip()]
+            text += f"; stderr ends with: {' | '.join(lines)}" if lines else "; it wrote nothing to stderr"
+        return UpstreamError(self.config.name, cause, text)
+
+    def of_start(self, error: BaseException, exit_text: str) -> UpstreamError:
+        """Return why a connection could not be made, whose process may have ended."""
+        error = root_error(error)
+        if isinstance(error, UpstreamError):
+            return error
+        if isinstance(error, TimeoutError):
+            return self.error("did not start", f"it has not answered within {self.config.start_timeout_s:g} s")
+        is_http = isinstance(error, MCPError) and http_trouble(error) is not None
+        if not is_http and (exit_text or (isinstance(error, Exception) and has_ended(error))):
+            return self.error("did not start", f"it {exit_text or 'ended the connection'} before it had answered")
+        if isinstance(error, MCPError | ValidationError | RuntimeError | ValueError):
+            return self._of_answer(error, "the handshake")
+        return self.error("unreachable", f"{type(error).__name__}: {_line(error)}")
+
+    def of_listing(self, error: BaseException) -> UpstreamError:
+        """Return why what it has could not be listed."""
+        error = root_error(error)
+        if isinstance(error, TimeoutError):
+            return self.error("did not answer", f"listing what it has took over {self.config.list_timeout_s:g} s")
+        return self._of_answer(error, "a list")
+
+    def _of_answer(self, error: BaseException, asked: str) -> UpstreamError:
+        if not isinstance(error, MCPError):
+            return self.error("not MCP", f"it answers {asked} with what is none: {_line(error)}")
+        if (trouble := http_trouble(error)) is not None:
+            return self.error(trouble.cause, trouble.detail)
+        return self.error("not MCP", f"it answers {asked} with an error: {error.message}")
+
+    def died(self, exit_text: str, *, in_call: bool) -> UpstreamError:
+        """Return what is said of a connection that has ended by itself."""
+        doubt = " in the middle of the call, which it may have carried out, or not" if in_call else ""
+        return self.error("died", f"it {exit_text or 'ended the connection'}{doubt}")
+
+
+def transport_of(
+    config: UpstreamConfig,
+    *,
+    environ: Mapping[str, str],
+    stderr: StderrLog,
+    guard: ProcessGuard,
+    unfinished: Unfinished,
+) -> StdioUpstream | HttpUpstream | SseUpstream:
+    """Return a transport that reaches the upstream, for one session.
+
+    It imports what it needs, which may take a second: use a thread.
+    """
+    if config.transport == "stdio":
+        from agent_utilities.upstream.processes.stdio import StdioUpstream
+
+        return StdioUpstream(config, environ=environ, stderr=stderr, guard=guard, unfinished=unfinished)
+    from agent_utilities.settings import read_settings
+    from agent_utilities.upstream.http.login import auth_of
+    from agent_utilities.upstream.http.transports import HttpUpstream, SseUpstream
+
+    kind = SseUpstream if config.transport == "sse" else HttpUpstream
+    return kind(config, auth_of(config, read_settings(environ).gateway_folder), unfinished)
 
 
 def _exits_where_probed(transport: Transport, version: str | None, error: UpstreamError) -> bool:

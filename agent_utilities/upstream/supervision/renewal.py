@@ -13,7 +13,7 @@ import mcp_types
 from mcp import MCPError
 from pydantic import ValidationError
 
-from agent_utilities.runtime.waiting import beside, in_daemon_thread, is_set
+from agent_utilities.runtime.waiting import in_daemon_thread, is_set
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.connections.session import (
     PROMPT,
@@ -36,8 +36,7 @@ from agent_utilities.upstream.snapshot import Snapshot
 from agent_utilities.upstream.supervision.backoff import ListingBounds
 
 if TYPE_CHECKING:
-    from agent_utilities.upstream.supervision.backoff import Policy
-    from agent_utilities.upstream.supervision.opening import UpstreamErrors
+    from agent_utilities.upstream.supervision.opening import Opener
 
 
 _N_PROBLEMS = 100
@@ -153,7 +152,7 @@ logger = logging.getLogger(__name__)
 
 
 class Renewal:
-    """The snapshot of one upstream: when it is taken, and what happens where it can't be.
+    """The snapshot of one upstream: when it is due, how it is taken anew, and kept.
 
     Args:
         snapshot: what it listed the last time; None where it was never reached.
@@ -165,111 +164,75 @@ class Renewal:
         self,
         snapshot: Snapshot | None,
         *,
-        policy: Policy,
-        errors: UpstreamErrors,
+        opener: Opener,
         save: Callable[[Snapshot], None],
         on_change: Callable[[], None],
     ) -> None:
         self.snapshot = snapshot
-        self.trouble: UpstreamError | None = None
-        """Why the last listing failed; None after one that did not."""
-        self._policy, self._errors, self._save, self._on_change = policy, errors, save, on_change
-        self._is_wanted = snapshot is not None and snapshot.n_absent > 0
+        self.changed = asyncio.Event()
+        """Set where it is to be taken anew, however young it is."""
         self.was_tried = asyncio.Event()
         """Set once it was taken, or could not be, since its owner cleared it; before it is kept on a disk."""
-        self._asked: list[asyncio.Future[None]] = []
-        self._begun: list[asyncio.Future[None]] = []
-
-    def next_try(self) -> asyncio.Future[None]:
-        """Return what is done once it has been taken anew, or could not be; a listing under way is none."""
-        self._asked.append(tried := asyncio.get_running_loop().create_future())
-        return tried
-
-    def could_not(self) -> None:
-        """Take note that it can't be taken now."""
-        self._begin()
-        self.was_tried.set()
-        self.tell()
-
-    def tell(self) -> None:
-        """Tell those who wait for the listing that has just ended."""
-        for tried in self._begun:
-            if not tried.done():
-                tried.set_result(None)
-        self._begun = []
-
-    def _begin(self) -> None:
-        self._begun, self._asked = [*self._begun, *self._asked], []
-
-    def want(self) -> None:
-        """Have it taken anew, however young it is."""
-        self._is_wanted = True
+        self._opener, self._save, self._on_change = opener, save, on_change
+        self._turn = asyncio.Lock()
+        self._began_s = 0.0
+        self.trouble: UpstreamError | None = None
+        """Why the last listing failed; None after one that did not."""
+        if snapshot is not None and snapshot.n_absent > 0:
+            self.changed.set()
 
     @property
     def due_in_s(self) -> float:
-        """Seconds until it is to be taken anew; 0 where it is now."""
-        if self.snapshot is None or self._is_wanted:
+        """Seconds until it is to be taken anew for its age."""
+        if self.snapshot is None:
             return 0.0
-        age_s = time.time() - self.snapshot.taken_at_s
-        return max(0.0, self._policy.max_age_s - age_s) if age_s >= 0 else 0.0
+        age_s, max_age_s = time.time() - self.snapshot.taken_at_s, self._opener.policy.max_age_s
+        return max(0.0, max_age_s - age_s) if age_s >= 0 else 0.0
 
-    async def run(self, live: UpstreamSession, listed: Callable[[], None]) -> None:
-        """Take it now, and again whenever it has changed or grown old, until cancelled."""
-        began_s, settle_s = asyncio.get_running_loop().time(), self._policy.settle_s
-        if live.is_modern and self.snapshot is not None:
-            await learn_tools(live, self.snapshot.tools)
-        async with beside(_hear(live)):
-            while True:
-                live.changed.clear()
-                self._begin()
-                await self._take(live)
-                if live.ended.is_set():
-                    return
-                since_s = asyncio.get_running_loop().time()
-                wait_s = self._waited_for(since_s - began_s, listed)
-                if not await is_set(live.changed, within_s=wait_s):
-                    continue
-                is_busy = asyncio.get_running_loop().time() - since_s < settle_s
-                settle_s = min(self._policy.settle_limit_s, settle_s * 2) if is_busy else self._policy.settle_s
-                await asyncio.sleep(settle_s)
-
-    def _waited_for(self, lacking_s: float, listed: Callable[[], None]) -> float:
-        """Tell of a listing that has ended, and return the seconds until the next, unless a change is told before.
+    async def take(self, session: UpstreamSession, limit_s: float) -> None:
+        """Take it anew, once for all who ask together.
 
         A gateway lists what it has, and has the rest as soon as its own servers have answered. Who ended it in between
-        would end them too. So it is not done with while it lacks something, for as long as an unused connection lasts.
+        would end them too. So it is asked again while it lacks something.
 
         Args:
-            lacking_s: seconds since the connection was made.
-            listed: called where it is done with for now.
-        """
-        config, policy = self._errors.config, self._policy
-        if self.trouble is not None or self.snapshot is None or not self.snapshot.n_absent:
-            listed()
-            return max(self.due_in_s, policy.settle_s if self.trouble is None else policy.backoff.limit_s)
-        if lacking_s >= config.idle_s:
-            listed()
-        elif lacking_s >= config.list_timeout_s:
-            self.tell()
-        return max(policy.settle_s, lacking_s)
+            limit_s: seconds after which that ends.
 
-    async def _take(self, live: UpstreamSession) -> None:
-        config = self._errors.config
-        try:
-            snapshot = await take_snapshot(live, config, self._policy.bounds, self.snapshot)
-        except Exception as error:
-            if is_closed(error):  # why is for the connection's manager to say
-                await live.ended.wait()
+        Raises:
+            UpstreamError: it could not be listed, for as long as the connection lasted.
+            MCPError: the connection has ended.
+        """
+        clock, settle_s = asyncio.get_running_loop().time, self._opener.policy.settle_s
+        asked_s = first_s = clock()
+        while True:
+            async with self._turn:
+                if self._began_s < asked_s:
+                    self._began_s = clock()
+                    self.changed.clear()
+                    await self._take(session)
+            if self.trouble is not None:
+                raise self.trouble
+            lacking_s = clock() - first_s
+            if self.snapshot is None or not self.snapshot.n_absent or lacking_s >= limit_s:
                 return
-            is_news, self.trouble = self.trouble is None, self._errors.of_listing(error)
-            logger.log(logging.WARNING if is_news else logging.INFO, "%s", self.trouble)
-            self.was_tried.set()
-            return
-        self.trouble, self._is_wanted = None, False
+            await asyncio.sleep(settle_s)
+            await is_set(self.changed, within_s=lacking_s)
+            asked_s = clock()
+
+    async def _take(self, session: UpstreamSession) -> None:
+        opener = self._opener
         try:
-            await self._keep(await asyncio.to_thread(without_secrets, snapshot, secrets_of(config)))
+            snapshot = await take_snapshot(session, opener.config, opener.policy.bounds, self.snapshot)
+        except Exception as error:
+            if is_closed(error):
+                raise
+            self.trouble = opener.of_listing(error)
+            return
+        self.trouble = None
+        try:
+            await self._keep(await asyncio.to_thread(without_secrets, snapshot, secrets_of(opener.config)))
         except Exception:  # a fault of whoever is told of a change, or of the store, ends no renewal
-            logger.exception("upstream %r: its snapshot could not be kept", config.name)
+            logger.exception("upstream %r: its snapshot could not be kept", opener.config.name)
 
     async def _keep(self, snapshot: Snapshot) -> None:
         """Keep a snapshot, and list by it; a stop waits for the disk, but not for one that hangs."""
@@ -278,7 +241,7 @@ class Renewal:
             await self._list_by(snapshot)
             await asyncio.shield(saving)
         except BaseException:
-            await asyncio.wait([saving], timeout=self._policy.disk_s)
+            await asyncio.wait([saving], timeout=self._opener.policy.disk_s)
             raise
 
     async def _list_by(self, snapshot: Snapshot) -> None:
@@ -288,28 +251,3 @@ class Renewal:
         self.was_tried.set()
         for problem in snapshot.problems if before is None or before.problems != snapshot.problems else ():
             logger.warning("upstream %r: %s", snapshot.upstream, problem)
-
-
-async def _hear(live: UpstreamSession) -> None:
-    """Have an upstream of the newer era tell of changes, which it does only where it is asked to."""
-    from mcp.client.subscriptions import SubscriptionLost, listen
-
-    has = live.server_capabilities or mcp_types.ServerCapabilities()
-    kinds = (has.tools, has.prompts, has.resources)
-    if not live.is_modern or not any(kind is not None and kind.list_changed for kind in kinds):
-        return
-    while not live.ended.is_set():
-        try:
-            async with listen(
-                live,
-                tools_list_changed=bool(has.tools and has.tools.list_changed),
-                prompts_list_changed=bool(has.prompts and has.prompts.list_changed),
-                resources_list_changed=bool(has.resources and has.resources.list_changed),
-            ) as changes:
-                async for _ in changes:
-                    live.changed.set()
-        except SubscriptionLost:
-            live.changed.set()  # what was missed meanwhile is not known
-        except (MCPError, RuntimeError):
-            return
-        await asyncio.sleep(1)

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from mcp import MCPError
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
-from agent_utilities.upstream.connections.calls import Call, CallTooLongError, NoProgressError, forwarded
+from agent_utilities.runtime.waiting import is_set
+from agent_utilities.upstream.connections.calls import Call, GivenUpError, forwarded
 from agent_utilities.upstream.connections.session import has_ended
 from agent_utilities.upstream.errors import StateName, UpstreamError, UpstreamState
 from agent_utilities.upstream.http.http_client import http_trouble
 from agent_utilities.upstream.supervision.backoff import Counts, Health
-from agent_utilities.upstream.supervision.connection_manager import ConnectionManager
+from agent_utilities.upstream.supervision.connection import Connection
 from agent_utilities.upstream.supervision.opening import Opener
 
 if TYPE_CHECKING:
@@ -24,15 +25,18 @@ if TYPE_CHECKING:
 
     from agent_utilities.upstream.config import UpstreamConfig
     from agent_utilities.upstream.connections.calls import Relay
-    from agent_utilities.upstream.connections.connection import Connection
     from agent_utilities.upstream.connections.session import UpstreamSession
+    from agent_utilities.upstream.processes.stderr_log import StderrLog
     from agent_utilities.upstream.snapshot import Snapshot
-    from agent_utilities.upstream.supervision.backoff import Policy
     from agent_utilities.upstream.supervision.renewal import Renewal
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+Start = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
+"""Starts a task that belongs to the gateway, whoever asks for it."""
+_FOR_ALL = None
+"""The key of the connection that callers of any kind are served on, and that is listed on."""
 
 
 class _NotSentError(Exception):
@@ -42,30 +46,36 @@ class _NotSentError(Exception):
 class Upstream:
     """One configured server."""
 
-    def __init__(self, opener: Opener, renewal: Renewal, policy: Policy) -> None:
-        self.stderr = opener.errors.stderr
-        """What it writes to stderr."""
-        self._opener, self._renewal, self._policy = opener, renewal, policy
-        self._health, self._health_of_asking = Health(policy), Health(policy)
+    def __init__(self, opener: Opener, renewal: Renewal) -> None:
+        self._opener, self._renewal, self._policy = opener, renewal, opener.policy
+        self._health, self._health_of_asking = Health(self._policy), Health(self._policy)
         self._health_of_asking.counts = self._health.counts
-        self._shared = self._manager(self._health, is_for_all=True)
-        self._others: dict[Hashable, ConnectionManager] = {}
+        self._connections: dict[Hashable, Connection] = {}
+        """Those that new calls may be served on, by whom they are for."""
+        self._running: set[Connection] = set()
+        """All that are not gone yet."""
         self._modern_only: Mapping[str, Any] | None = None
         """What the server called itself that refused a handshake: a later version of it may take one."""
-        self._is_asking_told = False
-        self._tasks: dict[ConnectionManager, asyncio.Task[None]] = {}
-        self._start: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]] | None = None
-        self.is_coming = False
-        """Whether it will run soon, so that a call waits for it."""
+        self._is_asking_told = self._is_stopping = False
+        self._start: Start | None = None
+        self._renewing: asyncio.Task[None] | None = None
+        self._is_settled = asyncio.Event()
+        """Unset while it is to run soon, so that a call waits for it."""
+        self._is_settled.set()
 
     @property
     def config(self) -> UpstreamConfig:
         """How it is configured."""
-        return self._opener.errors.config
+        return self._opener.config
 
     @config.setter
     def config(self, config: UpstreamConfig) -> None:
-        self._opener.errors.config = config
+        self._opener.config = config
+
+    @property
+    def stderr(self) -> StderrLog:
+        """What it writes to stderr."""
+        return self._opener.stderr
 
     @property
     def snapshot(self) -> Snapshot | None:
@@ -80,7 +90,7 @@ class Upstream:
     @property
     def is_running(self) -> bool:
         """Whether it is supervised."""
-        return bool(self._tasks)
+        return self._start is not None
 
     @property
     def counts(self) -> Counts:
@@ -93,18 +103,16 @@ class Upstream:
         n_tools = len(self.snapshot.tools) if self.snapshot is not None else 0
         if not self.config.enabled:
             return UpstreamState("off", n_tools=n_tools)
-        health, doing = self._health, {manager.state for manager in self._managers}
+        health = self._health
         name: StateName = "unseen" if self.snapshot is None else "idle"
-        if doing & {"up", "starting"}:
-            name = "ready" if "up" in doing else "starting"
+        if self._running:
+            name = "ready" if any(each.is_up for each in self._running) else "starting"
         elif (trouble := health.trouble) is not None:
             next_try_s = health.next_try_s if health.wait_s > 0 or self._renewal.due_in_s <= 0 else None
             return UpstreamState("failing", trouble.cause, trouble.detail, health.n_failures, next_try_s, n_tools)
         return UpstreamState(name, n_failures=health.n_failures, n_tools=n_tools)
 
-    @property
-    def _managers(self) -> list[ConnectionManager]:
-        return [self._shared, *self._others.values()]
+    # -- requests ----------------------------------------------------------------------------------------------------
 
     async def request(
         self,
@@ -123,160 +131,232 @@ class Upstream:
             MCPError: it answered with an error, which is handed on as it is.
         """
         if not self.config.enabled:
-            raise self._opener.errors.error("off", f"it is disabled in {self.config.source}")
-        if self._start is None and not self.is_coming:
-            raise self._opener.errors.error("stopping", "the gateway is not running")
+            raise self._opener.error("off", f"it is disabled in {self.config.source}")
         counts, started_s = self.counts, asyncio.get_running_loop().time()
         counts.n_calls += 1
         call = Call(
             relay, forwarded(self.config.forward_headers, headers), self.config.timeout_s, self.config.limits.call_s
         )
         try:
-            manager = await self._manager_of(relay)
-            with manager.using():
-                try:
-                    return await self._sent(manager, await manager.connected(), call, send)
-                except _NotSentError:
-                    return await self._sent(manager, await manager.connected(is_retry=True), call, send)
+            await self._is_settled.wait()
+            key, offered = await self._served_on(relay)
+            try:
+                return await self._sent(self._connection(key, offered), call, send)
+            except _NotSentError:
+                return await self._sent(self._connection(key, offered, is_retry=True), call, send)
         except _NotSentError:
             counts.n_failed_calls += 1
-            raise self._opener.errors.died("", in_call=False) from None
+            raise self._opener.died("", in_call=False) from None
         except UpstreamError:
             counts.n_failed_calls += 1
             raise
         finally:
             counts.calls_s += asyncio.get_running_loop().time() - started_s
 
-    async def _sent(
-        self,
-        manager: ConnectionManager,
-        connection: Connection,
-        call: Call,
-        send: Callable[[UpstreamSession], Awaitable[T]],
-    ) -> T:
-        if not connection.is_usable:
-            raise _NotSentError
-        try:
-            with connection.session.calls.adding(call):
-                async with call.under_way():
-                    result = await send(connection.session)
-        except NoProgressError:
-            connection.doubt()
-            raise self._opener.errors.no_progress() from None
-        except CallTooLongError:
-            raise self._opener.errors.too_long() from None
-        except MCPError as error:
-            raise await self._what_it_means(error, manager, connection, call) from None
-        connection.reached(True)
-        return result
+    async def _sent(self, connection: Connection, call: Call, send: Callable[[UpstreamSession], Awaitable[T]]) -> T:
+        with connection.using():
+            session = await connection.session()
+            if not connection.is_usable:
+                raise _NotSentError
+            try:
+                with session.calls.adding(call):
+                    async with call.under_way():
+                        result = await send(session)
+            except GivenUpError as error:
+                if error.is_stuck:
+                    connection.doubt()
+                raise self._opener.error("did not answer", str(error)) from None
+            except MCPError as error:
+                raise await self._what_it_means(error, connection, session, call) from None
+            connection.reached(True)
+            return result
 
     async def _what_it_means(
-        self, error: MCPError, manager: ConnectionManager, connection: Connection, call: Call
+        self, error: MCPError, connection: Connection, session: UpstreamSession, call: Call
     ) -> Exception:
         """Return what an error comes to: the upstream's own as it is, one of its connection by its name."""
-        errors, trouble = self._opener.errors, http_trouble(error)
+        opener, trouble = self._opener, http_trouble(error)
         if trouble is not None and trouble.is_lost:
             connection.lose()
             return _NotSentError()
         if trouble is not None:
             connection.reached(trouble.cause != "unreachable")
-            return errors.error(trouble.cause, trouble.detail)
+            return opener.error(trouble.cause, trouble.detail)
         if not has_ended(error):
             connection.reached(True)
             return error
-        if manager.is_stopping:
-            return errors.error("stopping", "it was ended in the middle of the call")
+        if self._is_stopping:
+            return opener.error("stopping", "it was ended in the middle of the call")
         if not call.is_sent:
             return _NotSentError()
-        return errors.died(await connection.last_exit_text(), in_call=True)
+        return opener.died(await session.last_exit_text(), in_call=True)
 
     async def connect(self) -> None:
         """Have it connected, as for a call that is about to come; where it can't be, `state` tells why."""
-        if not self.config.enabled or (self._start is None and not self.is_coming):
-            return
-        manager = self._shared
-        with suppress(UpstreamError), manager.using():
-            await manager.connected()
+        await self._is_settled.wait()
+        with suppress(UpstreamError):
+            if self.config.enabled:
+                connection = self._connection(_FOR_ALL)
+                with connection.using():
+                    await connection.session()
 
-    def _renew(self) -> None:
-        """Have the snapshot taken anew, behind."""
-        self._renewal.want()
-        if self._shared.live is not None:
-            self._shared.live.changed.set()
-        self._shared.wake()
+    # -- while it runs -----------------------------------------------------------------------------------------------
 
-    async def renewed(self) -> None:
-        """Have the snapshot taken anew, and return once it is, or can't be now: `state` tells which."""
-        if not self.is_running:
-            return
-        tried = self._renewal.next_try()
-        self._renew()
-        if self._shared.live is not None or self._health.refusal() is None:
-            await tried
+    def expect_run(self) -> None:
+        """Have calls wait: it runs soon."""
+        self._is_settled.clear()
 
-    def forget_session(self, session: Hashable) -> None:
-        """End what was started for one session alone, once its calls have ended."""
-        manager = self._others.pop(session, None)
-        if manager is not None:
-            manager.leave()
-
-    def run(self, start: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]) -> None:
+    def run(self, start: Start) -> None:
         """Begin to supervise."""
-        self._start, self.is_coming = start, False
-        if self._shared.state == "over":  # it has run before
-            self._shared, self._others = self._manager(self._health, is_for_all=True), {}
+        self._start, self._is_stopping = start, False
+        self._is_settled.set()
         if self.config.enabled:
-            self._renewal.was_tried.clear()
-            self._run(self._shared)
+            self.was_tried.clear()
+            self._renewing = start(self._keep_renewed())
 
     def refuse_calls(self) -> None:
         """Take no more calls, and tell those under way that they are ended: what serves them is cancelled next."""
-        for manager in self._tasks:
-            manager.stop()
+        self._start, self._is_stopping = None, True
+        self._is_settled.set()
+        self.was_tried.set()
+        if self._renewing is not None:
+            self._renewing.cancel()
+        for connection in self._running:
+            connection.leave()
 
     async def stop(self) -> None:
         """Take no more calls, let those under way end for a while, and return once all processes are gone."""
-        tasks = dict(self._tasks)
-        for manager in tasks:
-            manager.leave()
-        if tasks:
-            await asyncio.wait(tasks.values(), timeout=self._policy.grace_s)
         self.refuse_calls()
-        for task in tasks.values():
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks.values(), timeout=2 * self._policy.close_s)
+        if tasks := [connection.task for connection in self._running]:
+            await asyncio.wait(tasks, timeout=self._policy.grace_s)
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks, timeout=2 * self._policy.close_s)
 
-    def _run(self, manager: ConnectionManager) -> None:
-        if self._start is None:
-            raise self._opener.errors.error("stopping", "it is about to start")
-        self._tasks[manager] = self._start(manager.run())
-        self._tasks[manager].add_done_callback(lambda _: self._tasks.pop(manager, None))
+    async def renewed(self) -> None:
+        """Have the snapshot taken anew, and return once it is, or can't be now: `state` tells which."""
+        if self._start is not None and self.config.enabled:
+            await asyncio.wait([self._start(self._renew(self.config.list_timeout_s))])
 
-    async def _manager_of(self, relay: Relay | None) -> ConnectionManager:
-        """Return what keeps the connection that a caller is served on.
+    async def _keep_renewed(self) -> None:
+        """Have the snapshot taken anew whenever it has changed or grown old."""
+        clock, policy, renewal = asyncio.get_running_loop().time, self._policy, self._renewal
+        settle_s, listed_s, least_s = policy.settle_s, 0.0, 0.0
+        while True:
+            if await is_set(renewal.changed, within_s=max(least_s, renewal.due_in_s)):
+                is_busy = clock() - listed_s < settle_s
+                settle_s = min(policy.settle_limit_s, settle_s * 2) if is_busy else policy.settle_s
+                await asyncio.sleep(settle_s)
+            await asyncio.sleep(self._health.wait_s)
+            await self._renew(self.config.idle_s)
+            listed_s = clock()
+            is_used = renewal.trouble is not None and _FOR_ALL in self._connections
+            least_s = policy.backoff.limit_s if is_used else 0.0  # it serves calls, though it can't list
+
+    async def _renew(self, limit_s: float) -> None:
+        """Take the snapshot anew, on the connection for all."""
+        with suppress(UpstreamError):
+            connection = self._connection(_FOR_ALL, is_listed=True)
+            try:
+                with connection.listing():
+                    await self._renewal.take(await connection.session(), limit_s)
+            except (MCPError, UpstreamError) as error:
+                self.was_tried.set()
+                # Where the connection has ended why is for that to say.
+                if isinstance(error, MCPError) or connection.could_not_list(error):
+                    await asyncio.wait([connection.task])
+        self.was_tried.set()
+
+    # -- connections -------------------------------------------------------------------------------------------------
+
+    def _connection(
+        self,
+        key: Hashable,
+        offered: ClientCapabilities | None = None,
+        *,
+        is_retry: bool = False,
+        is_listed: bool = False,
+    ) -> Connection:
+        """Return a connection that serves calls or comes up to do so, begun where there is none.
+
+        Args:
+            key: whom it is for.
+            offered: what its callers' clients can be asked in the middle of a call; None where they are of any kind.
+            is_retry: whether for a call that found its connection ended, which waits for no backoff of a first failure.
+            is_listed: whether who asks for it takes the snapshot on it; else that is done behind.
 
         Raises:
-            UpstreamError: as many sessions as there may be have one of their own.
+            UpstreamError: the last one has failed and the next is not due, or there may be no more of them.
         """
+        before = self._connections.get(key)
+        if before is not None and before.is_usable:
+            return before
+        if self._start is None:
+            raise self._opener.error("stopping", "the gateway is not running")
+        is_shared = key is _FOR_ALL or not self.config.isolate
+        # Trouble of one for asking is its own: where it can't be had all are served on the first.
+        health = self._health if key is _FOR_ALL or self.config.isolate else self._health_of_asking
+        if is_retry:
+            health.allow_one()
+        if (refusal := health.refusal()) is not None:
+            raise refusal
+        if key is not _FOR_ALL and before is None:
+            self._make_room()
+        changed = self._renewal.changed if is_shared else asyncio.Event()
+        connection = Connection(self._opener, health, self.snapshot, offered=offered, changed=changed)
+        connection.task = self._start(connection.run(before))
+        connection.task.add_done_callback(lambda _: self._is_gone(key, connection))
+        self._connections[key] = connection
+        self._running.add(connection)
+        if key is _FOR_ALL and not is_listed:
+            self._start(self._renew(self.config.idle_s))
+        return connection
+
+    def _is_gone(self, key: Hashable, connection: Connection) -> None:
+        self._running.discard(connection)
+        if self._connections.get(key) is connection:
+            del self._connections[key]
+        connection.refuse(self._opener.error("stopping", "it is being ended"))
+
+    def _make_room(self) -> None:
+        others = [key for key in self._connections if key is not _FOR_ALL]
+        if len(others) < (self._policy.n_isolated if self.config.isolate else self._policy.n_offers):
+            return
+        unused = next((key for key in others if not self._connections[key].n_users), None)
+        if unused is None:
+            text = f"{len(others)} connections beside the one for all are in use, as many as there may be"
+            raise self._opener.error("refused", text)
+        self.forget_session(unused)
+
+    def forget_session(self, session: Hashable) -> None:
+        """End what was started for one session alone, once its calls have ended."""
+        if (connection := self._connections.pop(session, None)) is not None:
+            connection.leave()
+
+    async def _served_on(self, relay: Relay | None) -> tuple[Hashable, ClientCapabilities | None]:
+        """Return whom the connection is for that a caller is served on, and what it offers to be asked."""
         if self.config.isolate and relay is not None:
-            return self._other(relay.session, relay.asked_at_once)
+            return relay.session, relay.asked_at_once
         offered = relay.asked_at_once if relay is not None else None
         if offered is None or not self._may_ask_at_once():
-            return self._shared
+            return _FOR_ALL, None
+        key = offered.model_dump_json()
         try:
-            manager = self._other(key := offered.model_dump_json(), offered)
-            with manager.using():
-                is_asking = not (await manager.connected()).session.is_modern
+            connection = self._connection(key, offered)
+            with connection.using():
+                is_asking = not (await connection.session()).is_modern
         except UpstreamError as error:
-            self._tell_unasked(str(error))
-            return self._shared
+            # Told once: callers are served, and can't be asked in the middle of a call.
+            level, self._is_asking_told = logging.DEBUG if self._is_asking_told else logging.WARNING, True
+            name = self.config.name
+            logger.log(level, "upstream %r can't ask callers in the middle of a call, for now: %s", name, error)
+            return _FOR_ALL, None
         if is_asking:
             self._is_asking_told = False
-            return manager
+            return key, offered
         self._modern_only = self.snapshot.server_info if self.snapshot is not None else None
         self.forget_session(key)
-        return self._shared
+        return _FOR_ALL, None
 
     def _may_ask_at_once(self) -> bool:
         """Whether a connection in the handshake's era would let it ask what it can't ask on the one for all."""
@@ -285,37 +365,4 @@ class Upstream:
             return False
         if snapshot.server_info == self._modern_only:
             return False
-        return self._health.refusal() is None or any(manager.state == "up" for manager in self._managers)
-
-    def _tell_unasked(self, why: str) -> None:
-        """Tell once that callers are served, and can't be asked in the middle of a call."""
-        level, self._is_asking_told = logging.DEBUG if self._is_asking_told else logging.WARNING, True
-        logger.log(level, "upstream %r can't ask callers in the middle of a call, for now: %s", self.config.name, why)
-
-    def _other(self, key: Hashable, offered: ClientCapabilities | None) -> ConnectionManager:
-        """Return what keeps a session's own connection, or that of clients that offer the same."""
-        manager = self._others.get(key)
-        if manager is not None and manager.state != "over":
-            return manager
-        self._others = {key: one for key, one in self._others.items() if one.state != "over"}
-        if len(self._others) >= (self._policy.n_isolated if self.config.isolate else self._policy.n_offers):
-            self._make_room()
-        if self.config.isolate:
-            manager = self._manager(self._health, is_for_all=False, offered=offered)
-        else:
-            # Its trouble is its own: where it can't be had all are served on the first. Changes are listed on that too.
-            health, on_change = self._health_of_asking, self._renew
-            manager = self._manager(health, is_for_all=False, offered=offered, on_change=on_change)
-        self._run(manager)
-        self._others[key] = manager
-        return manager
-
-    def _manager(self, health: Health, **options: Any) -> ConnectionManager:
-        return ConnectionManager(self._opener, health, self._renewal, self._policy, **options)
-
-    def _make_room(self) -> None:
-        unused = next((key for key, manager in self._others.items() if not manager.n_users), None)
-        if unused is None:
-            text = f"{len(self._others)} connections beside the one for all are in use, as many as there may be"
-            raise self._opener.errors.error("refused", text)
-        self.forget_session(unused)
+        return self._health.refusal() is None or any(connection.is_up for connection in self._running)

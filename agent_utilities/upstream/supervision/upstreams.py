@@ -7,19 +7,18 @@ import contextvars
 import os
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.upstream.processes.process import ProcessGuard
 from agent_utilities.upstream.processes.stderr_log import StderrLog, log_file
 from agent_utilities.upstream.supervision.backoff import Policy
-from agent_utilities.upstream.supervision.opening import Opener, StartSlots, UpstreamErrors
+from agent_utilities.upstream.supervision.opening import Opener, StartSlots
 from agent_utilities.upstream.supervision.renewal import Renewal
-from agent_utilities.upstream.supervision.supervisor import Upstream
+from agent_utilities.upstream.supervision.supervisor import Start, Upstream
 
 if TYPE_CHECKING:
     from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
@@ -60,7 +59,7 @@ class Upstreams:
         n_slots = n_starts or max(8, 4 * (os.cpu_count() or 1))
         self._slots = StartSlots(n_slots, self._policy.slot_s, before_import)
         self._guard = ProcessGuard()
-        self._start: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]] | None = None
+        self._start: Start | None = None
         self._exchanging: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._reloading = asyncio.Lock()
         self._upstreams = {one.name: self._made(one, store.load(one)) for one in config.upstreams}
@@ -76,32 +75,28 @@ class Upstreams:
         return self._upstreams.get(name)
 
     async def run(self, started: asyncio.Event | None = None) -> None:
-        """Supervise until cancelled; every process has ended then."""
+        """Supervise until cancelled. Every process has ended then, and its last words are on a disk that answers."""
         context = contextvars.copy_context()
-        async with self._logs_flushed(), self._guard, asyncio.TaskGroup() as group:
-
-            def start(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-                return group.create_task(work, context=context.copy())
-
-            self._start = start
-            try:
-                for upstream in self:
-                    upstream.run(start)
-                if started is not None:
-                    started.set()
-                await asyncio.get_running_loop().create_future()
-            finally:
-                self._start = None
-                for upstream in self:
-                    upstream.refuse_calls()
-
-    @asynccontextmanager
-    async def _logs_flushed(self) -> AsyncIterator[None]:
-        """Wait for the disk at the end, but not for one that hangs."""
         try:
-            yield
+            async with self._guard, asyncio.TaskGroup() as group:
+                self._start = lambda work: group.create_task(work, context=context.copy())
+                try:
+                    for upstream in self:
+                        upstream.run(self._start)
+                    if started is not None:
+                        started.set()
+                    await asyncio.get_running_loop().create_future()
+                finally:
+                    self._start = None
+                    for upstream in self:
+                        upstream.refuse_calls()
         finally:
-            await in_daemon_thread(partial(_flush, [each.stderr for each in self], self._policy.disk_s))
+            await in_daemon_thread(self._flush_logs)
+
+    def _flush_logs(self) -> None:
+        ends_s = time.monotonic() + self._policy.disk_s
+        for upstream in self:
+            upstream.stderr.flush(max(0.0, ends_s - time.monotonic()))
 
     async def reload(self, config: GatewayConfig) -> None:
         """Take another config: what is unchanged in it keeps its connections.
@@ -109,31 +104,32 @@ class Upstreams:
         One that is gone, or another by its config, ends its calls behind; its successor starts once it has ended.
         """
         async with self._reloading:
-            new = [wanted for wanted in config.upstreams if not self._has(wanted)]
+            present = {one.config.name: one.config for one in self}
+            new = [
+                wanted
+                for wanted in config.upstreams
+                if wanted.name not in present or not _is_same_connection(present[wanted.name], wanted)
+            ]
             known = await in_daemon_thread(lambda: {one.name: self._store.load(one) for one in new})
-            self._exchange_all(config, known)
-
-    def _exchange_all(self, config: GatewayConfig, known: Mapping[str, Snapshot | None]) -> None:
-        """Put the upstreams of a config in place of those before."""
-        before, self._upstreams = self._upstreams, {}
-        changed: list[str] = []
-        for wanted in config.upstreams:
-            present = before.get(wanted.name)
-            if present is not None and wanted.name not in known:
-                del before[wanted.name]
-                if present.config != wanted:
-                    present.config = wanted
-                    changed.append(wanted.name)
-                self._upstreams[wanted.name] = present
-                continue
-            self._upstreams[wanted.name] = self._made(wanted, known[wanted.name])
-            self._upstreams[wanted.name].is_coming = self._start is not None
-            changed.append(wanted.name)
-        if self._start is not None:
-            for name in {**before, **dict.fromkeys(changed)}:
-                self._start(self._exchange(name, before.get(name)))
-        for name in {**dict.fromkeys(changed), **before}:
-            self._on_change(name)
+            before, self._upstreams = self._upstreams, {}
+            changed = dict.fromkeys(known)
+            for wanted in config.upstreams:
+                name = wanted.name
+                if name in known:
+                    upstream = self._made(wanted, known[name])
+                    if self._start is not None:
+                        upstream.expect_run()
+                else:
+                    upstream = before.pop(name)
+                    if upstream.config != wanted:
+                        upstream.config = wanted
+                        changed[name] = None
+                self._upstreams[name] = upstream
+            if self._start is not None:
+                for name in before | known:
+                    self._start(self._exchange(name, before.get(name)))
+            for name in changed | before:
+                self._on_change(name)
 
     async def _exchange(self, name: str, before: Upstream | None) -> None:
         """End one upstream and begin another, which may want the first one's port."""
@@ -144,41 +140,18 @@ class Upstreams:
             if after is not None and self._start is not None and not after.is_running:
                 after.run(self._start)
 
-    def _has(self, wanted: UpstreamConfig) -> bool:
-        """Whether there is an upstream whose connections a config keeps."""
-        present = self._upstreams.get(wanted.name)
-        return present is not None and _is_same_connection(present.config, wanted)
-
     def _made(self, config: UpstreamConfig, snapshot: Snapshot | None) -> Upstream:
         stderr = StderrLog(log_file(self._logs, config.name) if self._logs is not None else None)
-        errors = UpstreamErrors(config, stderr)
-        renewal = Renewal(
-            snapshot,
-            policy=self._policy,
-            errors=errors,
-            save=self._store.save,
-            on_change=lambda: self._on_change(config.name),
-        )
         opener = Opener(
-            errors,
-            environ=self._environ,
-            guard=self._guard,
-            slots=self._slots,
-            policy=self._policy,
+            config, environ=self._environ, stderr=stderr, guard=self._guard, slots=self._slots, policy=self._policy
         )
-        return Upstream(opener, renewal, self._policy)
-
-
-def _flush(logs: Sequence[StderrLog], limit_s: float) -> None:
-    ends_s = time.monotonic() + limit_s
-    for log in logs:
-        log.flush(max(0.0, ends_s - time.monotonic()))
+        changed = partial(self._on_change, config.name)
+        return Upstream(opener, Renewal(snapshot, opener=opener, save=self._store.save, on_change=changed))
 
 
 def _is_same_connection(one: UpstreamConfig, other: UpstreamConfig) -> bool:
     """Whether two configs differ in nothing that a connection is made with."""
-    fields = set(type(one).model_fields) - _BEHIND
-    return all(getattr(one, field) == getattr(other, field) for field in fields)
+    return one.model_copy(update={field: getattr(other, field) for field in _BEHIND}) == other
 
 
 async def reach(
