@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_utilities.upstream.errors import Cause, UpstreamError
-from agent_utilities.upstream.supervision.backoff import BackoffRule, Health, Policy
+from agent_utilities.upstream.supervision.backoff import BackoffRule, Counts, Health, Policy
 
 pytestmark = pytest.mark.anyio
 RULE = BackoffRule(first_s=1, factor=2, limit_s=8, n_until_open=6, probe_s=100, sustained_s=30, spread=0.25)
@@ -28,7 +28,7 @@ def fail(health: Health, up_s: float = 0.0, cause: Cause = "died") -> float:
 
 class TestWaits:
     async def test_double_up_to_their_limit_and_then_only_a_slow_probe_is_made(self):
-        health = Health(Policy(RULE, dice=middle))
+        health = Health(Policy(RULE, dice=middle), Counts())
         assert [fail(health) for _ in range(7)] == [1, 2, 4, 8, 8, 100, 100]
 
     @given(n=st.integers(1, 100_000), dice=st.floats(0, 1, exclude_max=True))
@@ -37,10 +37,10 @@ class TestWaits:
         assert 0.75 * calm <= RULE.wait_s(n, lambda: dice) <= 1.25 * calm <= 125
 
     async def test_of_one_that_is_told_to_stay_out_are_a_probes(self):
-        assert fail(Health(Policy(RULE, dice=middle)), cause="refused") == 100
+        assert fail(Health(Policy(RULE, dice=middle), Counts()), cause="refused") == 100
 
 
 async def test_only_time_that_it_was_up_resets_what_failed_before():
-    health = Health(Policy(RULE, dice=middle))
+    health = Health(Policy(RULE, dice=middle), Counts())
     for up_s, n_failures, wait_s in ((0, 1, 1), (29.9, 2, 2), (30, 1, 0), (0, 2, 2)):
         assert (fail(health, up_s), health.n_failures) == (wait_s, n_failures)

@@ -25,7 +25,6 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSI
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
-from agent_utilities.runtime.waiting import is_set
 from agent_utilities.upstream.connections.calls import CallsUnderWay, Relay, present_call
 from agent_utilities.upstream.http.http_client import HttpTrouble
 from agent_utilities.upstream.limits import TooMuchError, check_parts
@@ -41,8 +40,6 @@ _LIST_CHANGES = (
     mcp_types.PromptListChangedNotification,
     mcp_types.ResourceListChangedNotification,
 )
-_EXIT_KNOWN_S = 1.0
-"""Seconds after a session's end in which how its process ended, and what it wrote last, gets known."""
 _WITHIN = 16
 """How deep a component stands within a snapshot's or a list's JSON, at most."""
 
@@ -141,12 +138,6 @@ class UpstreamSession(ClientSession):
     def exit_text(self) -> str:
         """How its process ended; empty where it has none, or it has not ended."""
         return self._transport.exit_text
-
-    async def last_exit_text(self) -> str:
-        """Return how its process ended, once that is known."""
-        if self._transport.died is not None:
-            await is_set(self._transport.died, within_s=_EXIT_KNOWN_S)
-        return self.exit_text
 
     @property
     def is_modern(self) -> bool:
@@ -304,17 +295,16 @@ class _Dispatcher(JSONRPCDispatcher[TransportContext]):
 
 def has_ended(error: Exception) -> bool:
     """Whether an error says that an answer can't come any more, and not what the upstream says."""
-    return _tells(error, "Connection closed", "SSE stream")
+    return is_closed(error) or (_is_of_transport(error) and str(error).startswith("SSE stream"))
 
 
 def is_closed(error: Exception) -> bool:
     """Whether an error says that the whole connection has ended."""
-    return _tells(error, "Connection closed")
+    return _is_of_transport(error) and str(error) == "Connection closed"
 
 
-def _tells(error: Exception, *beginnings: str) -> bool:
-    is_of_transport = isinstance(error, MCPError) and error.code == mcp_types.CONNECTION_CLOSED
-    return is_of_transport and str(error).startswith(beginnings)
+def _is_of_transport(error: Exception) -> bool:
+    return isinstance(error, MCPError) and error.code == mcp_types.CONNECTION_CLOSED
 
 
 def _check(message: Mapping[str, Any]) -> None:

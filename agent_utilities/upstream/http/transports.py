@@ -29,7 +29,6 @@ class HttpUpstream:
     """Whether the answer to a message is the response to its POST."""
     exit_text = ""
     """Why we ended the stream; empty where we did not."""
-    died = None
 
     def __init__(self, config: UpstreamConfig, auth: httpx2.Auth | None, unfinished: Unfinished) -> None:
         self._url = config.url.get_secret_value()

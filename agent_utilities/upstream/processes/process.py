@@ -62,6 +62,7 @@ class UpstreamProcess:
         """With which status, negative for a signal; None while it lives, and where that is not known."""
         self._process, self._marker = process, marker
         self._outputs: dict[asyncio.StreamReader, tuple[asyncio.ReadTransport, IO[bytes]]] = {}
+        self._watching: asyncio.Task[None] | None = None
         self._taking_stderr: asyncio.Task[None] | None = None
 
     @classmethod
@@ -118,8 +119,7 @@ class UpstreamProcess:
         self.stdout = await self._reader(process.stdout)
         stderr = await self._reader(process.stderr, STDERR_READ_BYTES)
         self._taking_stderr = asyncio.create_task(_take(stderr, on_stderr))
-        waited = start_in_daemon_thread(self._wait)
-        waited.add_done_callback(lambda done: loop.call_soon_threadsafe(self._has_exited, done.result()))
+        self._watching = asyncio.create_task(self._watch())
 
     async def _reader(self, pipe: IO[bytes], n_bytes: int = READ_BYTES) -> asyncio.StreamReader:
         reader = asyncio.StreamReader(limit=n_bytes // 2)
@@ -145,8 +145,9 @@ class UpstreamProcess:
             return None
         return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
 
-    def _has_exited(self, status: int | None) -> None:
-        self.exit_text, self.exit_status = exit_text(status), status
+    async def _watch(self) -> None:
+        self.exit_status = await in_daemon_thread(self._wait)
+        self.exit_text = exit_text(self.exit_status)
         self.exited.set()
         for output in self._outputs:
             self.end_reading(output)
@@ -188,8 +189,9 @@ class UpstreamProcess:
     def close(self) -> None:
         """Close our ends of its pipes; where it was not ended it is, in a thread that nobody waits for."""
         self._close_stdin()
-        if self._taking_stderr is not None:
-            self._taking_stderr.cancel()
+        for task in (self._watching, self._taking_stderr):
+            if task is not None:
+                task.cancel()
         for transport, _ in self._outputs.values():
             transport.close()
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):

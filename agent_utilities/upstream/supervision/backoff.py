@@ -55,7 +55,7 @@ class Policy:
 
     Args:
         probe_s: seconds that a probe for the newer era is waited for alone.
-        slot_s: seconds that a start may keep others from starting.
+        slot_s: seconds that a listing may keep others from being started for theirs.
         max_age_s: seconds after which a snapshot is taken again.
         settle_s: seconds between being told of a change and listing again; `settle_limit_s` where one goes on telling.
         ping_s: seconds that one has to answer a ping after a call that it did not answer.
@@ -107,9 +107,8 @@ class Counts:
 class Health:
     """The trouble of one upstream, shared by all of its connections. Only time that it was up resets it."""
 
-    def __init__(self, policy: Policy) -> None:
-        self._policy = policy
-        self.counts = Counts()
+    def __init__(self, policy: Policy, counts: Counts) -> None:
+        self._policy, self.counts = policy, counts
         self.n_failures = 0
         """Failures in a row."""
         self.next_try_s: float | None = None

@@ -72,7 +72,6 @@ class Connection:
         Raises:
             UpstreamError: it could not be made.
         """
-        self._opener.hurry()
         return await asyncio.shield(self._session)
 
     @contextmanager
@@ -161,7 +160,7 @@ class Connection:
         session: UpstreamSession | None = None
         trouble: UpstreamError | None = None
         try:
-            async with self._opener.opened(known_version, lambda: self.n_users > 0, self._offered) as session:
+            async with self._opener.opened(known_version, self._offered) as session:
                 up_at_s = clock()
                 counts.starts_s += up_at_s - began_s
                 session.changed = self._changed

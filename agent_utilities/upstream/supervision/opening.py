@@ -1,10 +1,10 @@
-"""Opens sessions with one upstream: in a slot, in time, in the era that it speaks; and says why it can't."""
+"""Opens sessions with one upstream: in time, in the era that it speaks; and says why it can't."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -46,22 +46,17 @@ def _line(error: BaseException) -> str:
     return " ".join(str(error).split())[:300]
 
 
-class StartSlots:
-    """A bounded number of places to start in, for what nobody waits for yet; one that somebody waits for needs none.
-
-    One that takes long waits for a network or hangs: it gives its place back after a while, so that no number of
-    upstreams that hang delays the others for longer.
+class Starts:
+    """What all starts share.
 
     Args:
-        longest_s: seconds after which a place is given back.
+        n_at_once: how many upstreams are listed at once for which nobody waits.
         before_import: called on the event loop before anything is imported for a start.
     """
 
-    def __init__(self, n_slots: int, longest_s: float, before_import: Callable[[], None] = lambda: None) -> None:
-        self._before_import, self._longest_s = before_import, longest_s
-        self._n_free = n_slots
-        self._changed = asyncio.Event()
-        self._importing = asyncio.Lock()
+    def __init__(self, n_at_once: int, before_import: Callable[[], None] = lambda: None) -> None:
+        self.places = asyncio.Semaphore(n_at_once)
+        self._before_import, self._importing = before_import, asyncio.Lock()
 
     async def importing(self, make: Callable[[], _T]) -> _T:
         """Return what imports give that a start needs, which take a second that the event loop has no time for.
@@ -71,31 +66,6 @@ class StartSlots:
         async with self._importing:
             self._before_import()
             return await asyncio.to_thread(make)
-
-    @asynccontextmanager
-    async def taking(self, is_urgent: Callable[[], bool]) -> AsyncIterator[None]:
-        """Wait for a place, and hold it until the block is left, or for as long as it may be held.
-
-        Args:
-            is_urgent: whether somebody waits for it now; asked again at each `look_again`.
-        """
-        while self._n_free <= 0 and not is_urgent():
-            await self._changed.wait()
-        self._n_free -= 1
-        with ExitStack() as held:
-            held.callback(self._give_back)
-            timer = asyncio.get_running_loop().call_later(self._longest_s, held.close)
-            held.callback(timer.cancel)
-            yield
-
-    def look_again(self) -> None:
-        """Have those that wait look whether there is a place for them, or somebody waits for them."""
-        changed, self._changed = self._changed, asyncio.Event()
-        changed.set()
-
-    def _give_back(self) -> None:
-        self._n_free += 1
-        self.look_again()
 
 
 _NOT_STREAMABLE = (400, 404, 405, 406, 415, 501)
@@ -112,11 +82,12 @@ class Opener:
         environ: Mapping[str, str],
         stderr: StderrLog,
         guard: ProcessGuard,
-        slots: StartSlots,
+        starts: Starts,
         policy: Policy,
     ) -> None:
         self.config, self.stderr, self.policy = config, stderr, policy
-        self._environ, self._guard, self._slots = environ, guard, slots
+        self.starts = starts
+        self._environ, self._guard = environ, guard
         self._is_shy = False
         """Whether it exits where it is asked what it does not know."""
         self._transport: Transport | None = None
@@ -124,7 +95,7 @@ class Opener:
 
     @asynccontextmanager
     async def opened(
-        self, known_version: str | None, is_urgent: Callable[[], bool], offered: ClientCapabilities | None = None
+        self, known_version: str | None, offered: ClientCapabilities | None = None
     ) -> AsyncIterator[UpstreamSession]:
         """Hold a session for as long as the block runs; its processes are gone then, or where there was none.
 
@@ -138,16 +109,11 @@ class Opener:
             Exception: it failed while it was up, or did not end in time.
         """
         async with asyncio.timeout(None) as limit, AsyncExitStack() as stack:
-            async with self._slots.taking(is_urgent):
-                session = await self._first_of_tries(stack, known_version, offered)
+            session = await self._first_of_tries(stack, known_version, offered)
             try:
                 yield session
             finally:
                 limit.reschedule(asyncio.get_running_loop().time() + self.policy.close_s)
-
-    def hurry(self) -> None:
-        """Have a try that waits for a place to start go at once, since somebody waits for it now."""
-        self._slots.look_again()
 
     async def _first_of_tries(
         self, stack: AsyncExitStack, known_version: str | None, offered: ClientCapabilities | None
@@ -180,7 +146,7 @@ class Opener:
         version: str | None,
     ) -> UpstreamSession:
         config = self.config.model_copy(update={"transport": transport_name})
-        transport = await self._slots.importing(
+        transport = await self.starts.importing(
             lambda: transport_of(
                 config, environ=self._environ, stderr=self.stderr, guard=self._guard, unfinished=self._unfinished
             )

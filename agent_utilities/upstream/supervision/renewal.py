@@ -235,19 +235,16 @@ class Renewal:
             logger.exception("upstream %r: its snapshot could not be kept", opener.config.name)
 
     async def _keep(self, snapshot: Snapshot) -> None:
-        """Keep a snapshot, and list by it; a stop waits for the disk, but not for one that hangs."""
+        """List by a snapshot, and keep it; a stop waits for the disk, but not for one that hangs."""
         saving = asyncio.ensure_future(in_daemon_thread(partial(self._save, snapshot)))
+        before, self.snapshot = self.snapshot, snapshot
         try:
-            await self._list_by(snapshot)
+            if before is None or await asyncio.to_thread(lambda: before.digest != snapshot.digest):
+                self._on_change()
+            self.was_tried.set()
+            for problem in snapshot.problems if before is None or before.problems != snapshot.problems else ():
+                logger.warning("upstream %r: %s", snapshot.upstream, problem)
             await asyncio.shield(saving)
         except BaseException:
             await asyncio.wait([saving], timeout=self._opener.policy.disk_s)
             raise
-
-    async def _list_by(self, snapshot: Snapshot) -> None:
-        before, self.snapshot = self.snapshot, snapshot
-        if before is None or await asyncio.to_thread(lambda: before.digest != snapshot.digest):
-            self._on_change()
-        self.was_tried.set()
-        for problem in snapshot.problems if before is None or before.problems != snapshot.problems else ():
-            logger.warning("upstream %r: %s", snapshot.upstream, problem)

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from agent_utilities.upstream.config import UpstreamConfig
     from agent_utilities.upstream.connections.calls import Relay
     from agent_utilities.upstream.connections.session import UpstreamSession
-    from agent_utilities.upstream.processes.stderr_log import StderrLog
     from agent_utilities.upstream.snapshot import Snapshot
     from agent_utilities.upstream.supervision.renewal import Renewal
 
@@ -48,8 +47,13 @@ class Upstream:
 
     def __init__(self, opener: Opener, renewal: Renewal) -> None:
         self._opener, self._renewal, self._policy = opener, renewal, opener.policy
-        self._health, self._health_of_asking = Health(self._policy), Health(self._policy)
-        self._health_of_asking.counts = self._health.counts
+        self.stderr = opener.stderr
+        """What it writes to stderr."""
+        self.was_tried = renewal.was_tried
+        """Set once it has listed what it has since it runs, or failed to."""
+        self.counts = Counts()
+        """What it has done since the gateway started."""
+        self._health, self._health_of_asking = Health(self._policy, self.counts), Health(self._policy, self.counts)
         self._connections: dict[Hashable, Connection] = {}
         """Those that new calls may be served on, by whom they are for."""
         self._running: set[Connection] = set()
@@ -73,29 +77,14 @@ class Upstream:
         self._opener.config = config
 
     @property
-    def stderr(self) -> StderrLog:
-        """What it writes to stderr."""
-        return self._opener.stderr
-
-    @property
     def snapshot(self) -> Snapshot | None:
         """What it last listed; None where it was never reached."""
         return self._renewal.snapshot
 
     @property
-    def was_tried(self) -> asyncio.Event:
-        """Set once it has listed what it has since it runs, or failed to."""
-        return self._renewal.was_tried
-
-    @property
     def is_running(self) -> bool:
         """Whether it is supervised."""
         return self._start is not None
-
-    @property
-    def counts(self) -> Counts:
-        """What it has done since the gateway started."""
-        return self._health.counts
 
     @property
     def state(self) -> UpstreamState:
@@ -167,11 +156,11 @@ class Upstream:
                     connection.doubt()
                 raise self._opener.error("did not answer", str(error)) from None
             except MCPError as error:
-                raise await self._what_it_means(error, connection, session, call) from None
+                raise self._what_it_means(error, connection, session, call) from None
             connection.reached(True)
             return result
 
-    async def _what_it_means(
+    def _what_it_means(
         self, error: MCPError, connection: Connection, session: UpstreamSession, call: Call
     ) -> Exception:
         """Return what an error comes to: the upstream's own as it is, one of its connection by its name."""
@@ -189,7 +178,7 @@ class Upstream:
             return opener.error("stopping", "it was ended in the middle of the call")
         if not call.is_sent:
             return _NotSentError()
-        return opener.died(await session.last_exit_text(), in_call=True)
+        return opener.died(session.exit_text, in_call=True)
 
     async def connect(self) -> None:
         """Have it connected, as for a call that is about to come; where it can't be, `state` tells why."""
@@ -254,6 +243,22 @@ class Upstream:
             least_s = policy.backoff.limit_s if is_used else 0.0  # it serves calls, though it can't list
 
     async def _renew(self, limit_s: float) -> None:
+        """Take the snapshot anew, in one of the places for that where it is not connected already.
+
+        One that takes long waits for a network or hangs: it leaves its place after a while, so that no number of
+        upstreams that hang delays the others for longer.
+        """
+        if _FOR_ALL in self._connections:
+            return await self._take(limit_s)
+        async with self._opener.starts.places:
+            if self._start is None:
+                return None
+            taking = self._start(self._take(limit_s))
+            await asyncio.wait([taking], timeout=self._policy.slot_s)
+        await asyncio.wait([taking])
+        return None
+
+    async def _take(self, limit_s: float) -> None:
         """Take the snapshot anew, on the connection for all."""
         with suppress(UpstreamError):
             connection = self._connection(_FOR_ALL, is_listed=True)
@@ -309,7 +314,7 @@ class Upstream:
         self._connections[key] = connection
         self._running.add(connection)
         if key is _FOR_ALL and not is_listed:
-            self._start(self._renew(self.config.idle_s))
+            self._start(self._take(self.config.idle_s))
         return connection
 
     def _is_gone(self, key: Hashable, connection: Connection) -> None:

@@ -16,7 +16,7 @@ from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.upstream.processes.process import ProcessGuard
 from agent_utilities.upstream.processes.stderr_log import StderrLog, log_file
 from agent_utilities.upstream.supervision.backoff import Policy
-from agent_utilities.upstream.supervision.opening import Opener, StartSlots
+from agent_utilities.upstream.supervision.opening import Opener, Starts
 from agent_utilities.upstream.supervision.renewal import Renewal
 from agent_utilities.upstream.supervision.supervisor import Start, Upstream
 
@@ -37,7 +37,7 @@ class Upstreams:
     """All upstreams of a gateway.
 
     Args:
-        n_starts: how many are started at once; four times the processors, and at least 8, where None.
+        n_starts: how many are started at once unasked; four times the processors, and at least 8, where None.
         logs: the folder where what upstreams write to stderr is kept; None for memory alone.
         before_import: called on the event loop before a thread imports what reaches an upstream.
     """
@@ -56,8 +56,7 @@ class Upstreams:
     ) -> None:
         self._environ, self._store, self._on_change, self._logs = environ, store, on_change, logs
         self._policy = policy or Policy()
-        n_slots = n_starts or max(8, 4 * (os.cpu_count() or 1))
-        self._slots = StartSlots(n_slots, self._policy.slot_s, before_import)
+        self._starts = Starts(n_starts or max(8, 4 * (os.cpu_count() or 1)), before_import)
         self._guard = ProcessGuard()
         self._start: Start | None = None
         self._exchanging: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -143,7 +142,7 @@ class Upstreams:
     def _made(self, config: UpstreamConfig, snapshot: Snapshot | None) -> Upstream:
         stderr = StderrLog(log_file(self._logs, config.name) if self._logs is not None else None)
         opener = Opener(
-            config, environ=self._environ, stderr=stderr, guard=self._guard, slots=self._slots, policy=self._policy
+            config, environ=self._environ, stderr=stderr, guard=self._guard, starts=self._starts, policy=self._policy
         )
         changed = partial(self._on_change, config.name)
         return Upstream(opener, Renewal(snapshot, opener=opener, save=self._store.save, on_change=changed))
