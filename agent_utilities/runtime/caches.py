@@ -39,11 +39,6 @@ class BoundedCache(Generic[_K, _V]):
         else:
             self._entries[key] = value, weight
 
-    def pop(self, key: _K) -> _V | None:
-        """Return the value of a key and forget it, or None."""
-        entry = self._entries.pop(key, None)
-        return None if entry is None else entry[0]
-
     def clear(self) -> None:
         """Forget everything."""
         self._entries.clear()

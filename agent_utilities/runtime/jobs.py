@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+
+from agent_utilities.runtime.waiting import is_set
 
 
 class Job:
@@ -67,9 +68,7 @@ class Job:
             except Exception as error:
                 self._on_failure(error, n_failures)
                 self._tried()
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(self._retry_s[min(n_failures, len(self._retry_s) - 1)]):
-                        await self._hurried.wait()
+                await is_set(self._hurried, within_s=self._retry_s[min(n_failures, len(self._retry_s) - 1)])
                 n_failures += 1
                 self._wanted.set()
             else:

@@ -67,10 +67,6 @@ class SingleFlight(Generic[_K, _V]):
         """What owns the flights; set while the service runs."""
         self._flights: dict[_K, asyncio.Task[_V]] = {}
 
-    def __contains__(self, key: _K) -> bool:
-        """Whether a flight for a key is under way."""
-        return key in self._flights
-
     async def join(self, key: _K, call: Callable[[], Coroutine[Any, Any, _V]], deadline: Deadline) -> _V:
         """Return what the flight for a key brings; it is started where none is under way.
 

@@ -71,18 +71,13 @@ TEMPLATE = Kind(
 _LISTS = frozenset(kind.method for kind in (TOOL, PROMPT, RESOURCE, TEMPLATE))
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
-    """A component of a page."""
+def parsed(kind: Kind, raw: Mapping[str, Any], version: str) -> tuple[list[tuple[str, Component, int]], list[str]]:
+    """Return the components of a page, and a line for each item that is none. It may take long: use a thread.
 
-    key: str
-    component: Component
-    n_bytes: int
-
-
-def parsed(kind: Kind, raw: Mapping[str, Any], version: str) -> tuple[list[Item], list[str]]:
-    """Return the components of a page, and a line for each item that is none. It may take long: use a thread."""
-    items: list[Item] = []
+    Returns:
+        The key, the component and its bytes as JSON, of each; and the lines.
+    """
+    items: list[tuple[str, Component, int]] = []
     problems: list[str] = []
     for item in raw[kind.field]:
         try:
@@ -93,7 +88,7 @@ def parsed(kind: Kind, raw: Mapping[str, Any], version: str) -> tuple[list[Item]
         except (ValueError, RecursionError) as error:  # a schema may be nested deeper than can be written, or read
             problems.append(_why_not(kind, item, error))
         else:
-            items.append(Item(str(getattr(component, kind.key)), component, len(written)))
+            items.append((str(getattr(component, kind.key)), component, len(written)))
     return items, problems
 
 

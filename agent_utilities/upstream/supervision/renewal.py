@@ -121,14 +121,14 @@ class _Listing:
             self.n_absent = max(self.n_absent, _n_absent(raw))
             items, problems = await asyncio.to_thread(parsed, kind, raw, self._live.protocol_version or "")
             self.problems += problems
-            for item in items:
-                n_bytes += item.n_bytes
+            for key, component, n_more in items:
+                n_bytes += n_more
                 if len(taken) >= self._bounds.n_items or n_bytes > self._bounds.n_bytes:
                     text = f"more {kind.name}s than the {len(taken)} that are taken: so many of one upstream, no more"
                     self.problems.append(text)
                     return taken
-                if taken.setdefault(item.key, item.component) is not item.component:
-                    self.problems.append(f"{kind.name} {item.key!r} is listed more than once; the first is taken")
+                if taken.setdefault(key, component) is not component:
+                    self.problems.append(f"{kind.name} {key!r} is listed more than once; the first is taken")
             cursor = raw.get("nextCursor")
             if cursor is None:
                 return taken
