@@ -194,17 +194,16 @@ class Toolchains:
         return how == "ended well", f"its installer {how}{f': {output.last}' if output.last else ''}"
 
     async def _start(self, script: Path, guard: ProcessGuard, output: _Output) -> UpstreamProcess:
-        marker, home = guard.next_marker(), self._home
+        home = self._home
 
         def prepare() -> tuple[str, str]:
-            guard.start()
             path = self._program_path()
             return str(find_program("bash", path=path, folder=home, home=home)), path
 
         bash, path = await in_daemon_thread(prepare)
-        env = {**passed_on(self._environ), **_ASKS_NOTHING, "PATH": path, **guard.variables(marker, self._environ)}
+        env = {**passed_on(self._environ), **_ASKS_NOTHING, "PATH": path}
         words = ["-c", _RUN, bash, str(script)]
-        return await UpstreamProcess.start(bash, words, env=env, folder=home, marker=marker, on_stderr=output.feed)
+        return await UpstreamProcess.start(bash, words, env=env, folder=home, guard=guard, on_stderr=output.feed)
 
     def _program_path(self) -> str:
         """Return the folders that an upstream's program is looked for in, as in `PATH`."""

@@ -7,9 +7,11 @@ import json
 from dataclasses import replace
 
 import pytest
+from mcp import MCPError
 
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.errors import UpstreamError
+from agent_utilities.upstream.http.http_client import http_trouble
 from tests.every import every
 from tests.upstream.http_server import HttpServer, http_server
 from tests.upstream.supervised import QUICK, SLOW, Running, running
@@ -158,6 +160,11 @@ class TestFaults:
             server.end_streams()
             with pytest.raises(UpstreamError, match="died"):
                 await call
+
+
+@every("told", [None, {}, {"cause": 5, "detail": ""}, {"cause": "died", "detail": 5}, 5])
+def test_an_error_of_the_upstreams_own_is_no_trouble_whatever_it_looks_like(told):
+    assert http_trouble(MCPError(-32000, "its own", {"agent-utilities/upstream": told})) is None
 
 
 class TestEras:

@@ -31,7 +31,7 @@ OUTER = f"outer-{os.getpid()}."
 def gateway(*upstreams: str, under: tuple[str, ...] = ()) -> Iterator[tuple[subprocess.Popen[str], dict[str, int]]]:
     """Give a gateway whose upstreams are up, and what it has told; it is killed in the end, with all of it."""
     command = [*under, sys.executable, str(GATEWAY), *upstreams]
-    env = {**os.environ, **ProcessGuard().variables(f"{OUTER}1.", {})}
+    env = {**os.environ, MARKER: f"{OUTER}1."}
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True, start_new_session=True, env=env
     )

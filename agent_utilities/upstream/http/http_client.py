@@ -12,6 +12,7 @@ import httpx2
 import mcp_types
 from mcp import MCPError
 from mcp.shared._httpx_utils import next_request_within_origin
+from pydantic import TypeAdapter, ValidationError
 
 from agent_utilities.upstream.errors import Cause
 from agent_utilities.upstream.limits import TURN_BYTES, IncomingMessage, Limits, TooMuchError, Turns, Unfinished
@@ -57,10 +58,15 @@ class HttpTrouble:
         return mcp_types.ErrorData(code=mcp_types.INTERNAL_ERROR, message=self.detail, data={_KEY: asdict(self)})
 
 
+_TROUBLE = TypeAdapter(HttpTrouble)
+
+
 def http_trouble(error: MCPError) -> HttpTrouble | None:
-    """Return the trouble that an error tells of; None where it is the upstream's own."""
-    told: Any = error.data.get(_KEY) if isinstance(error.data, dict) else None
-    return HttpTrouble(**told) if isinstance(told, dict) else None
+    """Return the trouble that an error tells of; None where it is the upstream's own, whatever that looks like."""
+    try:
+        return _TROUBLE.validate_python(error.data[_KEY] if isinstance(error.data, dict) else None)
+    except (KeyError, ValidationError):
+        return None
 
 
 def trouble_of_status(status: int, has_session: bool, body: bytes) -> HttpTrouble:

@@ -72,26 +72,37 @@ class UpstreamProcess:
         arguments: Sequence[str],
         *,
         env: Mapping[str, str],
-        folder: Path | None,
-        marker: str,
+        folder: Path,
+        guard: ProcessGuard,
         on_stderr: Callable[[bytes], None],
     ) -> Self:
         """Start a program, in a session of its own.
 
         Args:
-            folder: where it runs; None for where we do.
+            guard: ends it where we can't.
             on_stderr: takes what it writes to its stderr as it comes, at a pace that holds up no one.
 
         Raises:
             OSError: it can't be run.
             ValueError: an argument or variable holds a zero byte.
         """
-        pipe = subprocess.PIPE
-        command = [program, *arguments]
-        launch: partial[subprocess.Popen[bytes]] = partial(
-            subprocess.Popen, command, bufsize=0, stdin=pipe, stdout=pipe, stderr=pipe, env=env, cwd=folder,
-            start_new_session=True,
-        )  # fmt: skip
+        marker = guard.next_marker()
+        words = f"{os.environ.get(MARKER, '')} {marker}".strip()
+
+        def launch() -> subprocess.Popen[bytes]:
+            guard.start()
+            pipe = subprocess.PIPE
+            return subprocess.Popen(
+                [program, *arguments],
+                bufsize=0,
+                stdin=pipe,
+                stdout=pipe,
+                stderr=pipe,
+                env={**env, MARKER: words},
+                cwd=folder,
+                start_new_session=True,
+            )
+
         launched = start_in_daemon_thread(launch)  # on a file system that hangs it may take long
         try:
             process = await asyncio.wrap_future(launched)
@@ -259,10 +270,6 @@ class ProcessGuard:
         """Return the word by which the next process, and all that it starts, is known."""
         self._n_markers += 1
         return f"{self._gateway}{self._n_markers}."
-
-    def variables(self, marker: str, environ: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the variable that a process must be started with to bear a marker."""
-        return {MARKER: f"{environ.get(MARKER, '')} {marker}".strip()}
 
     @property
     def pid(self) -> int | None:

@@ -91,13 +91,11 @@ class StdioUpstream:
             await messages.end()
 
     async def _start(self) -> UpstreamProcess:
-        marker = self.guard.next_marker()
         try:
             program, env, folder = await in_daemon_thread(self._prepare)
-            env |= self.guard.variables(marker, self._environ)
             arguments = [argument.get_secret_value() for argument in self.config.args]
             process = await UpstreamProcess.start(
-                str(program), arguments, env=env, folder=folder, marker=marker, on_stderr=self.stderr.feed
+                str(program), arguments, env=env, folder=folder, guard=self.guard, on_stderr=self.stderr.feed
             )
         except CommandError as error:
             raise UpstreamError(self.config.name, "not found", self.shown(str(error))) from None
@@ -114,8 +112,7 @@ class StdioUpstream:
         return without(self._secrets, text)
 
     def _prepare(self) -> tuple[Path, dict[str, str], Path]:
-        """Return the program, its environment and its folder, and have the guard run."""
-        self.guard.start()
+        """Return the program, its environment and its folder."""
         env = child_environment(self.config, self._environ)
         home = Path(self._environ.get("HOME") or Path.home())
         folder = Path(with_home(self.config.cwd or "", home)).absolute()

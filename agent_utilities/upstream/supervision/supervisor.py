@@ -270,6 +270,8 @@ class Upstream:
                 # Where the connection has ended why is for that to say.
                 if isinstance(error, MCPError) or connection.could_not_list(error):
                     await asyncio.wait([connection.task])
+            except Exception:  # it must not end the others
+                logger.exception("upstream %r could not be listed", self.config.name)
         self.was_tried.set()
 
     # -- connections -------------------------------------------------------------------------------------------------
