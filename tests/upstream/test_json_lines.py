@@ -21,7 +21,7 @@ def line(**message: Any) -> bytes:
     return json.dumps({"jsonrpc": "2.0"} | message).encode()
 
 
-async def lines_of(data: bytes, size: int, message_bytes: int = 2**20) -> list[bytes | OverlongLine]:
+async def lines_of(data: bytes, size: int, message_bytes: int = 2**20) -> list[bytearray | OverlongLine]:
     """Return the lines of what comes in pieces of a size."""
     stdout = asyncio.StreamReader(limit=8)
     lines = Lines(stdout, IncomingMessage(Limits(message_bytes=message_bytes), Unfinished()), Turns())

@@ -25,6 +25,7 @@ class HttpUpstream:
     """Connects by streamable HTTP."""
 
     is_handshake_only = False
+    """Whether it carries nothing but the handshake's era."""
     is_answered_there = True
     """Whether the answer to a message is the response to its POST."""
     exit_text = ""

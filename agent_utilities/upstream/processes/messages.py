@@ -49,7 +49,7 @@ class Lines:
     def __init__(self, stdout: asyncio.StreamReader, message: IncomingMessage, turns: Turns) -> None:
         self._stdout, self._message, self._turns = stdout, message, turns
 
-    async def next_line(self) -> bytes | OverlongLine | None:
+    async def next_line(self) -> bytearray | OverlongLine | None:
         """Return the next line with its end, if it has one; None where nothing more comes.
 
         Raises:
@@ -66,17 +66,18 @@ class Lines:
                     try:
                         self._message.has(len(line))
                     except TooMuchError as error:
-                        overlong, piece = OverlongLine(bytes(line[:_ENDS_BYTES]), b"", 0, str(error)), bytes(line)
+                        ends = bytes(line[:_ENDS_BYTES]), bytes(line[-_ENDS_BYTES:])
+                        overlong = OverlongLine(*ends, len(line), str(error))
                         line.clear()
                         self._message.has(0)
-                if overlong is not None:
+                else:
                     overlong.end = (overlong.end + piece[-_ENDS_BYTES:])[-_ENDS_BYTES:]
                     overlong.n_bytes += len(piece)
                     if not is_whole and overlong.n_bytes > (limit := self._message.limits.upstream_bytes):
                         raise TooMuchError(f"a line of over {limit / MIB:,.4g} MiB without an end")
         finally:
             self._message.has(0)
-        return overlong or bytes(line) or None
+        return overlong or line or None
 
     async def _piece(self) -> tuple[bytes, bool]:
         """Return what is there of a line, and whether that is its end."""
@@ -90,7 +91,7 @@ class Lines:
             return b"", True
 
 
-def read_line(line: bytes, limits: Limits) -> list[JSONRPCMessage]:
+def read_line(line: bytes | bytearray, limits: Limits) -> list[JSONRPCMessage]:
     """Return the messages of a line: one, as a rule; none where it is no message.
 
     A message after other text on its line is found too. An answer that can't be read is given as an error, so that
@@ -110,7 +111,7 @@ def read_line(line: bytes, limits: Limits) -> list[JSONRPCMessage]:
         return unreadable(line[:_ENDS_BYTES], line[-_ENDS_BYTES:], f"could not be read: {error}")
 
 
-def _parse(line: bytes) -> Any:
+def _parse(line: bytes | bytearray) -> Any:
     try:
         return from_json(line)
     except ValueError:
@@ -124,7 +125,7 @@ def too_long(line: OverlongLine) -> list[JSONRPCMessage]:
     return unreadable(line.start, line.end, f"of {line.n_bytes / MIB:,.4g} MiB is dropped: it is {line.why}")
 
 
-def unreadable(start: bytes, end: bytes, reason: str) -> list[JSONRPCMessage]:
+def unreadable(start: bytes | bytearray, end: bytes | bytearray, reason: str) -> list[JSONRPCMessage]:
     """Return an error in the place of an answer, by the id at its beginning or end; nothing where there is none."""
     found = _ID_FIRST.search(start) or _ID_LAST.search(end)
     if found is None:

@@ -67,7 +67,6 @@ class StderrLog:
             _, end, data = data.partition(b"\n")
             self._is_cut = not end
         *lines, self._rest = (self._rest + data).split(b"\n")
-        self._tell_dropped(lines)
         if len(self._rest) > _TAIL_BYTES:  # a line without an end
             lines.append(self._rest)
             self._rest, self._is_cut = b"", True
@@ -77,7 +76,6 @@ class StderrLog:
         """Add a line of our own, such as how the process exited, where lines are kept on disk."""
         lines = self._rest.split(b"\n") if self._rest else []
         self._rest = b""
-        self._tell_dropped(lines)
         self._keep(lines)
         if self._file:
             self._file.write([f"-- {self._readable(text.encode())}"])
@@ -97,16 +95,14 @@ class StderrLog:
         if self._file:
             self._file.flush(limit_s)
 
-    def _tell_dropped(self, lines: list[bytes]) -> None:
-        if self._n_dropped and lines:
-            lines[0] = b"-- %d KiB were left out" % (self._n_dropped // 1024 + 1)  # in place of half a line
-            self._n_dropped = 0
-
     def _readable(self, line: bytes) -> str:
         text = without(self._secrets, readable(line))
         return text if len(text) <= MAX_LINE_CHARACTERS else f"{text[:MAX_LINE_CHARACTERS]}..."
 
     def _keep(self, lines: list[bytes]) -> None:
+        if self._n_dropped and lines:
+            lines[0] = b"-- %d KiB were left out" % (self._n_dropped // 1024 + 1)  # in place of half a line
+            self._n_dropped = 0
         shown = [self._readable(line) for line in lines]
         self._lines.extend(shown)
         if self._file and shown:

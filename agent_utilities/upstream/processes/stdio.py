@@ -48,6 +48,7 @@ class StdioUpstream:
     """
 
     is_handshake_only = False
+    """Whether it carries nothing but the handshake's era."""
 
     def __init__(
         self,
@@ -177,7 +178,7 @@ class _Messages(ObjectReceiveStream[SessionMessage]):
         self._tell(self._process.exit_text or self._cut_reason or closed)
         self._is_over = True
 
-    def _take(self, line: bytes | OverlongLine) -> None:
+    def _take(self, line: bytearray | OverlongLine) -> None:
         if isinstance(line, OverlongLine):
             messages = too_long(line)
             if not messages:
@@ -188,14 +189,14 @@ class _Messages(ObjectReceiveStream[SessionMessage]):
                 self._count_garbage(line)
         self._messages.extend(map(SessionMessage, messages))
 
-    def _count_garbage(self, line: bytes) -> None:
+    def _count_garbage(self, line: bytearray) -> None:
         """Count a line that is no message, log the first ones, and end it where there is nothing else for too long."""
         upstream, limits = self._upstream, self._limits
         self._n_lines += 1
         self._n_bytes += len(line)
         if self._n_told < _TOLD_GARBAGE_LINES and line.strip():
             self._n_told += 1
-            text = upstream.shown(readable(line[:_TOLD_CHARACTERS]))
+            text = upstream.shown(readable(bytes(line[:_TOLD_CHARACTERS])))
             upstream.first_garbage = upstream.first_garbage or text
             upstream.stderr.note(f"on stdout, no message: {text}")
         if self._n_lines >= limits.garbage_lines or self._n_bytes >= limits.garbage_bytes:

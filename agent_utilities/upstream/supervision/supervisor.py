@@ -83,8 +83,8 @@ class Upstream:
 
     @property
     def is_running(self) -> bool:
-        """Whether it is supervised."""
-        return self._start is not None
+        """Whether it is supervised, or not all of it has ended yet."""
+        return self._start is not None or bool(self._running)
 
     @property
     def state(self) -> UpstreamState:
