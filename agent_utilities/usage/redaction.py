@@ -1,17 +1,17 @@
-"""A request without what looks like a secret: it is written down in no other form."""
+"""A request without what looks like a secret: it is written down in no other form.
+
+What several words say together, such as `the password is ...`, is one table of rules over the text (`_RULES`); what a
+word looks like by itself is told in `secret_words.py`.
+"""
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import accumulate
 
-from agent_utilities.usage.announced import EDGES as _EDGES
-from agent_utilities.usage.announced import announced, grouped, is_state
 from agent_utilities.usage.secret_words import long_numbers, without_secret_part
 
 LONGEST_REQUEST = 500
@@ -19,23 +19,109 @@ LONGEST_REQUEST = 500
 
 _MOST_READ = 4_096
 _KEY_BLOCK = re.compile(r"-{2,}\s*BEGIN\b.*?(?:-{2,}\s*END\b[^-]*-{2,}|\Z)", re.DOTALL)
-_KEYS = (
-    r"pass(?:word|wd|phrase|code|wort)?|passwords?|pwd|kennwort|contraseña|senha|пароль|密码|密碼|パスワード|비밀번호"
-    r"|secret|token|credentials?|(?:api|access|secret|private|license|encryption|signing|auth)[-_]?key|key"
-    r"|authorization|auth|cookie|session[-_]?id|sid|pin|otp|cvv|cvc|ssn|iban"
-)
-_KEYED = re.compile(rf"(?:(?<![^\W_])|(?<=[a-z])(?=passw|secret|token))(?:{_KEYS})[\"'`\])}}]*(?::=|=>|[:=])")
-"""A key with the sign after which its value comes."""
-_KEY = re.compile(rf"(?:.*[-_.])?(?:{_KEYS})")
-_PLAIN_KEYS = frozenset(("key", "auth", "pass", "cookie"))
-"""What is a key where a sign says so, and an ordinary word besides."""
-_FIGURES = frozenset(("pin", "otp", "cvv", "cvc"))
-"""What has figures: `the pin is bent` tells none."""
-_SIGNS = frozenset((":", "=", ":=", "=>", "->", "-", "is", "was"))
-_SCHEMES = frozenset(("bearer", "basic", "token", "digest", "apikey", "negotiate"))
-_AFTER_BEARER = frozenset(("token", "tokens", "auth", "authentication", "authorization", "of", "and", "or", "scheme"))
-_QUOTES = "\"'`"
 _INVISIBLE = frozenset("\u115f\u1160\u3164\uffa0\u2800\u034f\u180b\u180c\u180d\u180f")
+
+# -- what secrets are called, what leads to them, and what they look like ---------------------------------------------
+
+_EDGES = r"[\"'`()\[\]{}<>,.;:!?*-]*"
+_PASSWORD = (
+    r"pass[- ]?phrases?|passw(?:or)?ds?|passcodes?|pwd|passwort|kennwort|contraseña|senha|wachtwoord|пароль"
+    r"|密码|密碼|パスワード|비밀번호"
+)
+_FIGURES = "pin|otp|cvv|cvc"
+"""What has figures: `the pin is bent` tells none."""
+_NAMED = (
+    rf"{_PASSWORD}|secret|token|credentials?|(?:api|access|secret|private)[-_ ]?key|authorization|session[-_]?id|sid"
+    rf"|(?:license|encryption|signing|auth)[-_]?key|ssn|iban|{_FIGURES}"
+)
+_KEY = rf"(?:{_NAMED}|key|pass|auth|cookie)"
+"""What is a key where a sign says so; the last ones are ordinary words besides."""
+_PHRASE = (
+    rf"(?:{_PASSWORD}|mnemonic|(?:seed|recovery|secret|wallet) (?:phrase|words)|(?:mot|mots) de passe|phrase secrète)"
+)
+"""What announces words."""
+_CODE = (
+    r"(?:(?:verification|security|recovery|backup|one-time|2fa|mfa|access|login|log-in|sign-in|door|gate|alarm|unlock"
+    r"|entry|confirmation|pin|sms|reset|safe) (?:codes?|keys?|combination)"
+    r"|(?:licen[cs]e|product|activation|setup|serial) (?:key|number|code)"
+    r"|serial|passcode|otp|pin|(?:app|application) password)"
+)
+"""What announces figures and groups."""
+_BESIDE = "for|of|to|on|pour|für|para|do|du|de|voor"
+_END = (
+    rf"{_EDGES}(?:{_BESIDE}|and|or|but|then|in|at|with|by|from|please|now|today|again|here|so|when|which|that|because"
+    rf"|as|into|via){_EDGES}(?!\S)"
+)
+"""A word that ends a secret: what follows it is the request again."""
+_STATES = (
+    r"(?:not|no|never|too|still|being|asked|older|newer|only|also|always|already|wrong|missing|empty|invalid|incorrect"
+    r"|weak|strong|hidden|shown|sent|set|stored|known|kept|broken|lost|late|case-sensitive|oublié|vergessen|hasta"
+    r"|\w+(?:ed|é))"
+)
+_NO_STATE = (
+    rf"(?:(?=[\"'`])|(?!{_EDGES}{_STATES}{_EDGES}(?: than\b| {_END}|$)|(?=\S{{1,5}}(?!\S)){_STATES}{_EDGES}(?!\S)))"
+)
+"""Not how a secret is: `the password is expired` announces none."""
+_ABOUT = (
+    r"(?:rotation|policy|strength|generator|prompt|field|column|page|file|files|reset|manager|length|rules?|hash\w*"
+    r"|screen|warning|backup|guide|detection|devices?|techniques?|changes?|changer|entry|input|dialog|form|check\w*"
+    r"|require\w*|protect\w*|expir\w*|recovery|storage|text|must|should|can|may|does|do|has|have|will|appears?|works?"
+    rf"|fails?|is|are|was|were|oublié|vergessen|ändern|\w+ing){_EDGES}(?!\S)"
+)
+"""What may follow a secret's name where the secret itself is spoken of."""
+_LINKS = "(?:is:?|are:?|was|ist|lautet|est|es|é|[:=-]|:=|[=-]>) "
+_LINK = rf"(?:(?<=[:=]) (?:is )?|(?: (?:{_BESIDE})(?: \S+){{0,3}}?)? {_LINKS})"
+"""What leads from a secret's name to the secret: `the PIN of the card is 1234`."""
+_SCHEME = "(?:bearer|basic|token|digest|apikey|negotiate)"
+_NO_WORD = r"(?=\S{4})(?=\S*(?:[\d@#$%^&+=~|\\]|\w[!*<>?]\w))"
+"""Before what has a figure or a sign that words have not."""
+_SENTENCE = rf"(?!{_END})\S+(?: (?!{_END})\S*[^\s,;!?.](?!\S)){{0,24}}(?: (?!{_END})\S+)?"
+_FIGURED = r"(?=\S*\d(?:\S*\d|\S* \S*\d){2})\S*\d\S*(?: \S*\d\S*)*"
+"""Words with figures, three at least."""
+_GROUPS = "(?-i:{})".format(
+    "|".join(
+        rf"(?<![A-Za-z0-9]){kind}{{{n}}}(?: (?!{_END}){kind}{{{n}}}){{2,}}(?![A-Za-z0-9])"
+        for n in range(3, 7)
+        for kind in ("[A-Z0-9]", "[a-z0-9]")
+    )
+)
+"""Groups of one length and case, three at least: `AKIA IOSF ODNN 7EXA MPLE`."""
+_VALUE = rf"""(?:{_SCHEME}{_EDGES} \S+|{_NO_WORD}{_GROUPS}|[{{[(]*(?:"[^"]*"?|'[^']*'?|`[^`]*`?)|\S+)"""
+
+_AT_WORD = r"(?<![^\W_])"
+_RULES = tuple(
+    re.compile(rule, re.IGNORECASE)
+    for rule in (
+        # A name with a sign: `password=...`, `"api_key": ...`, `Authorization: Bearer ...`
+        rf"(?:{_AT_WORD}|(?<=[a-z])(?=passw|secret|token)){_KEY}[\"'`\])}}]*(?::=|=>|[:=]) ?(?P<secret>{_VALUE})",
+        rf"{_AT_WORD}(?!(?:{_FIGURES}){_EDGES} \S+ (?!{_NO_WORD}))"
+        rf"{_KEY}{_EDGES} (?:[:=-]|:=|[=-]>|is|was) {_NO_STATE}(?P<secret>{_VALUE})",
+        # An option, or a name before what is no word: `--token ...`, `with password hunter2`
+        rf"(?<!\S)--\S*?{_AT_WORD}{_KEY} (?P<secret>{_VALUE})",
+        rf"{_AT_WORD}(?:{_NAMED}){_EDGES} {_NO_WORD}(?P<secret>{_VALUE})",
+        r"(?<!\S)(?:-u|--user) (?P<secret>\S*:\S*)",
+        r"\bmysql\S* (?:\S+ )*?(?P<secret>-p\S{3,})",
+        rf"{_AT_WORD}bearer{_EDGES} (?!(?:tokens?|auth(?:entication|orization)?|of|and|or|scheme)\b)(?P<secret>\S+)",
+        rf"{_AT_WORD}basic (?=\S*(?:(?-i:[a-z][A-Z])|\d|=))(?P<secret>(?:[a-z0-9+/]{{4}}){{2,}}=*)",
+        # A name that a verb or a sign leads on from: `the passphrase of the vault is ...`, `PIN 7734`
+        rf"{_AT_WORD}{_PHRASE}{_EDGES}{_LINK}{_NO_STATE}(?P<secret>{_NO_WORD}(?:{_GROUPS}|\S+)|{_SENTENCE})",
+        rf"{_AT_WORD}{_PHRASE}{_EDGES} (?!{_LINKS}){_NO_STATE}(?!(?:(?!{_END})\S+ ){{0,3}}{_EDGES}{_ABOUT})"
+        rf"(?P<secret>(?=\S+ (?!{_END})\S){_SENTENCE})",
+        rf"{_AT_WORD}{_CODE}{_EDGES}{_LINK}(?P<secret>{_GROUPS})",
+        rf"{_AT_WORD}{_CODE}{_EDGES}(?:{_LINK}| )(?P<secret>{_FIGURED})",
+        # What is given as one: `use ... as the password`
+        *(
+            rf"(?<!\S){lead}(?P<secret>\S+) as (?:(?:the|a|my|your|new) )*(?:{_PHRASE}|{_CODE})\b"
+            for lead in ("(?:use|enter|type|set) ", _NO_WORD)
+        ),
+    )
+)
+"""What words around a secret tell of it: the words that `secret` touches are dropped."""
+_GROUPED = re.compile(
+    rf"{_GROUPS}|(?<![^\W_])(?:(?:[A-Z0-9]{{3,6}}-){{2,}}[A-Z0-9]{{3,6}}|(?:[a-z0-9]{{4,6}}-){{2,}}[a-z0-9]{{4,6}})\b"
+)
+_FEWEST_OF_GROUPS = 12
+"""Characters of a key in groups, at least."""
 
 
 def without_secrets(text: str) -> str:
@@ -48,23 +134,38 @@ def without_secrets(text: str) -> str:
     What is left is in Unicode's compatibility form, one space between words. The first 4,096 characters are read.
     """
     words = _words(text)
-    dropped = _values(words) | _numbers(words) | announced(words) | grouped(words)
+    ends = list(accumulate(len(word) + 1 for word in words))
+    dropped: set[int] = set()
+    for start, end in _secrets(" ".join(words)):
+        dropped.update(range(bisect_right(ends, start), bisect_right(ends, end - 1) + 1))
     left = (without_secret_part(word) for place, word in enumerate(words) if place not in dropped)
     return _first(filter(None, left))
+
+
+def _secrets(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where secrets begin and end that no word tells by itself."""
+    for rule in _RULES:
+        yield from (found.span("secret") for found in rule.finditer(text))
+    yield from (found.span() for found in _GROUPED.finditer(text) if _is_key(re.split("[ -]", found[0])))
+    yield from long_numbers(text)
+
+
+def _is_key(groups: list[str]) -> bool:
+    """Return whether groups are those of one key: figures and letters among each other, in no pattern."""
+    shapes = ["".join("9" if letter.isdigit() else "a" for letter in group) for group in groups]
+    n_mixed = sum("9" in shape and "a" in shape for shape in shapes)
+    n_wanted = 1 if all(group.upper() == group for group in groups) else (len(groups) + 1) // 2
+    return len(set(shapes)) > 1 and n_mixed >= n_wanted and sum(map(len, groups)) >= _FEWEST_OF_GROUPS
 
 
 def _words(text: str) -> list[str]:
     visible = "".join(map(_seen, unicodedata.normalize("NFKC", text[:_MOST_READ])))
     words = _KEY_BLOCK.sub(" ", unicodedata.normalize("NFKC", visible)).split()
-    return words if len(text) <= _MOST_READ else _whole(words)
-
-
-def _whole(words: list[str]) -> list[str]:
-    """Return words without the last ones, which may be no more than the beginning of a secret."""
-    end = len(words) - 1
-    while end > 0 and any(map(str.isdigit, words[end - 1])):
-        end -= 1  # groups of one number
-    return words[: max(0, end)]
+    if len(text) > _MOST_READ:  # the last words may be no more than the beginning of a secret
+        words = words[:-1]
+        while words and any(map(str.isdigit, words[-1])):
+            words.pop()  # groups of one number
+    return words
 
 
 def _seen(letter: str) -> str:
@@ -86,84 +187,3 @@ def _first(words: Iterable[str]) -> str:
         taken.append(word)
         free -= len(word) + 1
     return " ".join(taken)
-
-
-def _values(words: list[str]) -> set[int]:
-    """Return the places of words that something before them announces as secret."""
-    places: set[int] = set()
-    for place, word in enumerate(words):
-        folded = word.casefold()
-        sign = list(_KEYED.finditer(folded))
-        if len(sign) > 1 or (sign and folded[sign[0].end() :].strip(_QUOTES + "{[(")):
-            places |= {place} | _quoted(words, place, folded[sign[0].end() :])
-        elif sign:
-            places |= _value(words, place + 1)
-        elif (start := _announced(words, place, folded.strip(_EDGES))) is not None:
-            places |= _value(words, start)
-    return places
-
-
-def _announced(words: list[str], place: int, key: str) -> int | None:
-    """Return the place of the value that a word announces without a sign of its own; None where it announces none."""
-    following = words[place + 1] if place + 1 < len(words) else ""
-    if not following:
-        return None
-    if key in ("bearer", "basic"):
-        is_value = _is_basic(following) if key == "basic" else following.casefold().strip(_EDGES) not in _AFTER_BEARER
-        return place + 1 if is_value else None
-    if words[place] in ("-u", "--user"):
-        return place + 1 if ":" in following else None
-    if not _KEY.fullmatch(key):
-        return None
-    if following in _SIGNS or following.casefold() in _SIGNS:
-        is_none = key in _FIGURES and not any(_is_no_word(word) for word in words[place + 2 : place + 4])
-        return None if is_none or is_state(words, place + 2) else place + 2
-    if words[place].startswith("--"):
-        return place + 1
-    is_plain = key in _PLAIN_KEYS and not (
-        place and words[place - 1].casefold() in ("api", "access", "secret", "private")
-    )
-    return place + 1 if not is_plain and _is_no_word(following) else None
-
-
-def _is_no_word(text: str) -> bool:
-    inner = text.strip(_EDGES)
-    return len(inner) >= 4 and any(letter.isdecimal() or letter in "!@#$%^&*+=~|\\<>?" for letter in inner)
-
-
-def _is_basic(text: str) -> bool:
-    """Return whether a word is a user's name and password in base64."""
-    try:
-        return b":" in base64.b64decode(text.strip(_QUOTES + ",;"), validate=True)
-    except (binascii.Error, ValueError):
-        return False
-
-
-def _value(words: list[str], start: int) -> set[int]:
-    """Return the places of a value: one word, two where the first is a scheme such as `Bearer`, or all in quotes."""
-    if start >= len(words):
-        return set()
-    if words[start].casefold().strip(_EDGES) in _SCHEMES:
-        return {start, start + 1}
-    return {start} | _quoted(words, start, words[start])
-
-
-def _quoted(words: list[str], place: int, value: str) -> set[int]:
-    """Return the places after `place` that belong to a quotation which begins there and does not end there."""
-    value = value.lstrip("{[(")
-    quote = value[:1]
-    if not quote or quote not in _QUOTES or quote in value[1:]:
-        return set()
-    for end in range(place + 1, len(words)):
-        if quote in words[end]:
-            return set(range(place + 1, end + 1))
-    return set(range(place + 1, len(words)))
-
-
-def _numbers(words: list[str]) -> set[int]:
-    """Return the places of words that a long number stands in: a card, a phone, an account."""
-    ends = list(accumulate(len(word) + 1 for word in words))
-    places: set[int] = set()
-    for start, end in long_numbers(" ".join(words)):
-        places.update(range(bisect_right(ends, start), bisect_right(ends, end - 1) + 1))
-    return places
