@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from agent_utilities.selection.meaning import Meaning, joined_words, meaning_of
+from agent_utilities.selection.meaning import Meaning, meaning_of, words_of
 from agent_utilities.selection.model import CHANNELS, WRITTEN, Channel, FieldName, nearest
 
 ValueKind = Literal[
@@ -171,9 +171,6 @@ _DENYING = [stem for stem, row in _BY_STEM.items() if row.name.startswith("deny"
 _NEAR_COMMON_WORDS = frozenset({"pin", "active", "search_k"})
 """Stems that foreign keys nearly spell, such as `ping`, `inactive`, `search_key`: only a plural is taken for them."""
 _PERMITTING = [stem for stem in _BY_STEM if stem not in _DENYING and stem not in _NEAR_COMMON_WORDS]
-_SHORTEST = min(len(stem) for stem in (*_DENYING, *_PERMITTING) if len(stem) > 1) - 1
-_LONGEST = max(map(len, _BY_STEM)) + 5
-"""Of what still looks like a stem: at a similarity of 85, a quarter longer at most."""
 
 
 def field_of(key: str, channel: Channel) -> Field | None:
@@ -218,11 +215,9 @@ def near_miss(key: str, channel: Channel) -> str | None:
 @lru_cache(maxsize=1024)
 def _near_miss(key: str, channel: Channel) -> str | None:
     meanings = meaning_of(key, channel)
-    words = joined_words(key)
     if meanings is None:
-        meanings = _misspelt(words)
-    own = normal_key(key, channel)
-    near = [_suggestion(meaning, words, own, channel) for meaning in meanings]
+        meanings = _misspelt("_".join(words_of(key)))
+    near = [_suggestion(meaning, normal_key(key, channel), channel) for meaning in meanings]
     return " or ".join(spelling for spelling in near if spelling) or None
 
 
@@ -230,18 +225,13 @@ def _misspelt(words: str) -> tuple[Meaning, ...]:
     """Return what misspelt words may mean: one row for each polarity that they nearly spell."""
     if (stem := words.removesuffix("s")) in _NEAR_COMMON_WORDS:
         return (Meaning(_BY_STEM[stem].name, stem),)
-    if not _SHORTEST <= len(words) <= _LONGEST:
-        return ()
     near = (nearest(words, stems, _NEAR) for stems in (_PERMITTING, _DENYING))
     return tuple(Meaning(_BY_STEM[stem].name, stem) for stem in near if stem is not None)
 
 
-def _suggestion(meaning: Meaning, words: str, own: str, channel: Channel) -> str | None:
-    """Return the spelling of a field that is nearest to what was written, of the object that was written of."""
+def _suggestion(meaning: Meaning, own: str, channel: Channel) -> str | None:
+    """Return the first spelling of a field that is another than what was written, of the object that was written of."""
     row = next(row for row in FIELDS if row.name == meaning.field)
-    if channel not in row.channels:
-        return None
-    stems = [stem for stem in row.stems if spelled(stem, channel) != own]
-    of_object = [stem for stem in stems if stem.endswith(meaning.of)] or stems
-    stem = nearest(words, of_object, 0)
-    return spelled(stem, channel) if stem else None
+    others = [spelling for spelling in row.spellings(channel) if spelling != own]
+    of_object = [spelling for spelling in others if spelling.lower().replace("-", "_").endswith(meaning.of)]
+    return next(iter(of_object or others), None)
