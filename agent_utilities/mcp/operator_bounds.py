@@ -31,6 +31,7 @@ from agent_utilities.mcp.surface.visibility_transform import DynamicVisibilityTr
 from agent_utilities.selection.channels import spelled
 from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import NOTHING, Channel, NameSet, Setting
+from agent_utilities.visibility.bounds import finish
 from agent_utilities.visibility.decision import Decision, decide
 from agent_utilities.visibility.unfit import UnfitName, unfit_names
 
@@ -131,7 +132,7 @@ class OperatorBounds:
         What a server that is mounted hides by its own operator's bounds is there too. A name in the environment, which
         that server may read as well, fits under the name that it has there.
         """
-        if not any(unfit_names(settings, "operator", tools)):
+        if not finish(unfit_names(settings, "operator", tools)):
             return ()
         others = [kind for kind in KINDS if kind != "tool"]
         there = [*tools, *[each for kind in others for each in await entries(self._server, kind)]]
@@ -142,7 +143,7 @@ class OperatorBounds:
         return tuple(
             name
             for channel, channel_entries in found.items()
-            for name in unfit_names(settings, "operator", channel_entries)
+            for name in finish(unfit_names(settings, "operator", channel_entries))
             if _channel(name.setting) == channel
         )
 
@@ -153,8 +154,9 @@ class OperatorBounds:
             for catalog in self._server.surface.catalogs.all():
                 if catalog.digest not in self._seen:
                     self._seen.add(catalog.digest)
-                    still = {name.key for name in unfit_names(settings, "operator", catalog.entries)}
-                    self._unfit = tuple(name for name in self._unfit if name.key in still)
+                    unfit = finish(unfit_names(settings, "operator", catalog.entries))
+                    still = {(name.name, name.setting) for name in unfit}
+                    self._unfit = tuple(name for name in self._unfit if (name.name, name.setting) in still)
         return self._unfit
 
     def n_unfit(self, *, denies: bool) -> int:

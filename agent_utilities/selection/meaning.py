@@ -34,10 +34,10 @@ _WORDS: dict[_Role, str] = {
         included including keep permit permitted select selected selection show use visible whitelist whitelisted
     """,
     "deny": """
-        avoid ban banned blacklist blacklisted block blocked blocking blocklist denied denies deny denying denylist disable
-        disabled disabling disallow disallowed drop exclude excluded excluding exclusion forbid forbidden hidden hide
-        ignore ignored omit omitted prohibit prohibited refuse refused reject rejected remove removed revoke revoked
-        skip skipped suppress suppressed
+        avoid ban banned blacklist blacklisted block blocked blocking blocklist denied denies deny denying denylist
+        disable disabled disabling disallow disallowed drop exclude excluded excluding exclusion forbid forbidden hidden
+        hide ignore ignored omit omitted prohibit prohibited refuse refused reject rejected remove removed revoke
+        revoked skip skipped suppress suppressed
     """,
     "bound": "filter filtered filters limit restrict restricted",
     "not": "dont except never no non not without",

@@ -73,9 +73,14 @@ class NameSet:
         """Return the union: associative and commutative, with `NameSet()` (`none`) as identity."""
         return NameSet(self.names | other.names, self.toolsets | other.toolsets, self.everything or other.everything)
 
+    @property
+    def every_name(self) -> frozenset[str]:
+        """What may be a component's name."""
+        return self.names | self.toolsets
+
     def spelled(self) -> tuple[str, ...]:
         """Return the names in a fixed order; `("none",)` for the empty set."""
-        listed = (*(("all",) if self.everything else ()), *sorted(self.names | self.toolsets))
+        listed = (*(("all",) if self.everything else ()), *sorted(self.every_name))
         return listed or ("none",)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -32,17 +32,9 @@ _STEP = 1000
 """Names that are looked at in one step: a millisecond, for a glob that nearly fits all of them."""
 
 
-def every_name(names: NameSet) -> frozenset[str]:
-    """Return what may be a component's name; the set's own where it can be, since a caller's may be long."""
-    return names.names | names.toolsets if names.names and names.toolsets else names.names or names.toolsets
-
-
-def pattern_matcher(patterns: frozenset[str]) -> Callable[[Iterable[str]], bool]:
-    """Return a test of whether any of some folded names matches a pattern."""
-    globs = tuple(pattern for pattern in patterns if "*" in pattern)
-    if not globs:
-        return lambda names: not patterns.isdisjoint(names)
-    return lambda names: any(name in patterns or any(_fits(name, glob.split("*")) for glob in globs) for name in names)
+def fits(name: str, patterns: frozenset[str]) -> bool:
+    """Whether a folded name matches any of some folded names and globs."""
+    return name in patterns or any("*" in pattern and _fits(name, pattern.split("*")) for pattern in patterns)
 
 
 def may_begin(patterns: Iterable[str], beginning: str) -> bool:
@@ -51,41 +43,29 @@ def may_begin(patterns: Iterable[str], beginning: str) -> bool:
     return any(head.startswith(beginning) or (is_glob and beginning.startswith(head)) for head, is_glob in heads)
 
 
-def matching(patterns: frozenset[str], names: Collection[str]) -> Steps[set[str]]:
-    """Return those of some folded names that match a pattern."""
-    found = {pattern for pattern in patterns if pattern in names}
+def matching(patterns: Iterable[str], names: Collection[str]) -> Steps[set[str]]:
+    """Return those of some folded names that match any of some names and globs."""
+    found: set[str] = set()
     for pattern in patterns:
+        if pattern in names:
+            found.add(pattern)
         if "*" in pattern:
-            for fitting in _fitting(pattern, names):
-                found.update(fitting)
+            parts, rest = pattern.split("*"), iter(names)
+            longest = max(parts, key=len)
+            while step := list(islice(rest, _STEP)):
+                found.update(name for name in step if longest in name and _fits(name, parts))
                 yield
     return found
 
 
-def fits_any(pattern: str, names: Collection[str]) -> bool:
-    """Whether a folded name or glob fits any of some folded names."""
-    return finish(fitting_any(pattern, names))
-
-
-def fitting_any(pattern: str, names: Collection[str]) -> Steps[bool]:
-    """Return whether a folded name or glob fits any of some folded names."""
-    if pattern in names:
-        return True
-    if "*" in pattern:
-        for fitting in _fitting(pattern, names):
-            if fitting:
-                return True
-            yield
-    return False
-
-
-def _fitting(glob: str, names: Collection[str]) -> Iterator[list[str]]:
-    """Yield the names that fit a glob, found among a step's worth of names at a time."""
-    parts = glob.split("*")
-    longest = max(parts, key=len)
-    rest = iter(names)
-    while step := list(islice(rest, _STEP)):
-        yield [name for name in step if longest in name and _fits(name, parts)]
+def places(names: Iterable[str], tags: Iterable[str], catalog: Catalog) -> Steps[set[int]]:
+    """Return the indexes of a catalog's entries that bear any of some names, or any of some tags."""
+    found: set[int] = set()
+    for patterns, by_name in ((names, catalog.places_by_name), (tags, catalog.places_by_tag)):
+        for name in (yield from matching(patterns, by_name)):
+            found.update(by_name[name])
+        yield
+    return found
 
 
 def _fits(name: str, parts: list[str]) -> bool:
@@ -143,28 +123,26 @@ class Bounds:
     """The rules of one effective selection; a component is permitted when none refuses it (laws L2, L3)."""
 
     def __init__(self, effective: Effective) -> None:
-        rules: list[Rule] = []
-        if effective.configured:
-            rules.append(_configured("its configuration"))
-        if effective.capabilities is not None:
-            rules.append(Rule("inactive", Setting(tuple(sorted(effective.capabilities)), ("capabilities",))))
-        rules += [Rule("denied_tool", setting) for setting in effective.deny_tools]
-        rules += [Rule("denied_tag", setting) for setting in effective.deny_tags]
-        if effective.read_only is not None:
-            rules.append(Rule("not_read_only", effective.read_only))
-        rules += [Rule("not_allowed_tool", each) for each in effective.allow_tools if not _names(each).everything]
-        rules += [Rule("not_allowed_tag", each) for each in effective.allow_tags if not _names(each).everything]
+        brought = effective.capabilities
+        given: tuple[tuple[RuleName, Iterable[Setting]], ...] = (
+            ("configured", [Setting(NO_NAMES, ("its configuration",))] if effective.configured else []),
+            ("inactive", [] if brought is None else [Setting(tuple(sorted(brought)), ("capabilities",))]),
+            ("denied_tool", effective.deny_tools),
+            ("denied_tag", effective.deny_tags),
+            ("not_read_only", [] if effective.read_only is None else [effective.read_only]),
+            ("not_allowed_tool", effective.allow_tools),
+            ("not_allowed_tag", effective.allow_tags),
+        )
+        rules = [Rule(name, setting) for name, settings in given for setting in settings]
         # The operator's rules come first, so that a refusal on the caller's side tells nothing of the operator's.
         self.rules = tuple(sorted(rules, key=lambda rule: rule.setting.side != "operator"))
-        self.n_globs = sum("*" in name for rule in rules for name in _every_name_of(rule.setting))
+        lists = [rule.setting.value for rule in rules if isinstance(rule.setting.value, NameSet)]
+        self.n_globs = sum("*" in name for names in lists for name in names.every_name)
         """How many names with a `*` the rules have: what judging a catalog costs grows with them."""
 
     def refusal(self, entry: Entry) -> Rule | None:
         """Return the first rule that refuses an entry, the operator's first, or None where it is permitted."""
-        for rule in self.rules:
-            if rule.refuses(entry):
-                return _configured(entry.denied_by) if entry.denied_by and rule.name == "configured" else rule
-        return None
+        return finish(self.judging(Catalog((entry,))))[0]
 
     def may_permit(self, unknown: Entry) -> bool:
         """Whether any tool may be permitted whose name begins like an entry's, and that is otherwise like it.
@@ -174,8 +152,7 @@ class Bounds:
         return not any(
             rule.refuses(unknown)
             for rule in self.rules
-            if rule.name != "not_allowed_tool"
-            or not may_begin(every_name(_names(rule.setting)), unknown.identifiers[0])
+            if rule.name != "not_allowed_tool" or not may_begin(_names(rule.setting).every_name, unknown.identifiers[0])
         )
 
     def permits_entry_tool(self, tool: Entry, *, by_caller: bool) -> bool:
@@ -201,8 +178,7 @@ class Bounds:
         for rule in self.rules:
             for i in (yield from _refused(rule, catalog)):
                 if refusals[i] is None:
-                    denied_by = catalog.entries[i].denied_by if rule.name == "configured" else None
-                    refusals[i] = rule if denied_by is None else _configured(denied_by)
+                    refusals[i] = _configured(catalog.entries[i].denied_by) if rule.name == "configured" else rule
             yield
         if any(refusals):
             _refuse_alike(catalog.entries, refusals)
@@ -210,9 +186,9 @@ class Bounds:
 
 
 @lru_cache(maxsize=1024)
-def _configured(denied_by: str) -> Rule:
+def _configured(denied_by: str | None) -> Rule:
     """Return the rule that refuses what its own configuration denies, and says where it does."""
-    return Rule("configured", Setting(NO_NAMES, (denied_by,)))
+    return Rule("configured", Setting(NO_NAMES, (denied_by or "",)))
 
 
 def _refused(rule: Rule, catalog: Catalog) -> Steps[Collection[int]]:
@@ -226,18 +202,13 @@ def _refused(rule: Rule, catalog: Catalog) -> Steps[Collection[int]]:
         return [i for i in catalog.of_capabilities if (entries[i].capabilities or frozenset()).isdisjoint(active)]
     if rule.name == "not_read_only":
         return [i for i, entry in enumerate(entries) if not entry.read_only]
-    names, named = _names(rule.setting), set[int]()
+    names, of_tools = _names(rule.setting), rule.name in ("denied_tool", "not_allowed_tool")
+    is_deny = rule.name in _DENIES
     if names.everything:
-        return range(len(catalog))  # an allow of everything is no rule
-    tags = names.names
-    if rule.name in ("denied_tool", "not_allowed_tool"):
-        tags = names.toolsets
-        for name in (yield from matching(every_name(names), catalog.places_by_name)):
-            named.update(catalog.places_by_name[name])
-    yield
-    for tag in (yield from matching(tags, catalog.places_by_tag)):
-        named.update(catalog.places_by_tag[tag])
-    is_deny = rule.name in ("denied_tool", "denied_tag")
+        return range(len(catalog)) if is_deny else ()
+    named = yield from places(
+        names.every_name if of_tools else (), names.toolsets if of_tools else names.names, catalog
+    )
     return named if is_deny else [i for i in range(len(catalog)) if i not in named]
 
 
@@ -260,7 +231,3 @@ def _refuse_alike(entries: Sequence[Entry], refusals: list[Rule | None]) -> None
 def _names(setting: Setting) -> NameSet:
     assert isinstance(setting.value, NameSet)
     return setting.value
-
-
-def _every_name_of(setting: Setting) -> Iterable[str]:
-    return every_name(setting.value) if isinstance(setting.value, NameSet) else ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from sys import getsizeof
@@ -20,8 +20,8 @@ from agent_utilities.activation.deferral import (
 )
 from agent_utilities.catalog.model import Catalog
 from agent_utilities.selection.merge import Effective
-from agent_utilities.selection.model import NO_NAMES, UNANSWERED, UNRESOLVED, NameSet, Resolution, Setting, Status
-from agent_utilities.visibility.bounds import every_name, finish, matching
+from agent_utilities.selection.model import NO_NAMES, UNANSWERED, UNRESOLVED, NameSet, Resolution, Status
+from agent_utilities.visibility.bounds import finish, matching, places
 
 QUERY_TOP_K = 15
 """The most tools that a query shows where nobody says how many."""
@@ -152,9 +152,23 @@ def curate(permitted: Sequence[int], catalog: Catalog, preferences: Preferences,
     answers the query, and nothing else: a list only grows at its end. The operator may have that hold of lists that
     show everything for want of an answer alone.
     """
-    if not preferences.defers(len(permitted), status):
-        return _shown_without_deferral(permitted, catalog, preferences)
-    return _shown_of_deferred(permitted, catalog, preferences)
+    resolution, entries = preferences.resolution, catalog.entries
+    if preferences.defers(len(permitted), status):
+        pins, active, places_of = _of_deferred(permitted, catalog, preferences)
+        room = preferences.deferral.room(len(pins))
+        return *pins, *(i for name in fitting(active, room, preferences.deferral.max_active) for i in places_of[name])
+    if resolution.answered:
+        rank = resolution.ranks
+        ranked = sorted((rank[entries[i].name], i) for i in permitted if entries[i].name in rank)
+        answering = {i for _, i in ranked[: preferences.most_shown]}
+        if (called := preferences.called_for) is not None:
+            of_capability = (i for i in catalog.of_capabilities if called in (entries[i].capabilities or ()))
+            answering.update(set(of_capability).intersection(permitted))
+        if answering:
+            return tuple(sorted(answering))
+    # An unanswered query leaves `top_k` nothing to order by.
+    is_query_unanswered = preferences.query is not None or resolution.answered
+    return tuple(permitted if is_query_unanswered else permitted[: preferences.top_k])
 
 
 def pinned(permitted: Sequence[int], catalog: Catalog, preferences: Preferences) -> tuple[int, ...]:
@@ -162,11 +176,8 @@ def pinned(permitted: Sequence[int], catalog: Catalog, preferences: Preferences)
     pins, room = preferences.pins, preferences.deferral.room(0)
     if pins.everything:
         return tuple(permitted)[:room]
-    named = set(catalog.of_capabilities)  # whose capability is active was asked for, by words or by name
-    for name in finish(matching(every_name(pins), catalog.places_by_name)):
-        named.update(catalog.places_by_name[name])
-    for tag in finish(matching(pins.toolsets, catalog.places_by_tag)):
-        named.update(catalog.places_by_tag[tag])
+    # Whose capability is active was asked for, by words or by name.
+    named = finish(places(pins.every_name, pins.toolsets, catalog)).union(catalog.of_capabilities)
     return tuple(sorted(named.intersection(permitted)))[:room]
 
 
@@ -175,72 +186,32 @@ def active_after(permitted: Sequence[int], catalog: Catalog, preferences: Prefer
 
     Without what is not permitted and without pins, neither of which count.
     """
-    return _active_and_places(permitted, catalog, preferences, pinned(permitted, catalog, preferences))[0]
+    return _of_deferred(permitted, catalog, preferences)[1]
 
 
-def _shown_of_deferred(permitted: Sequence[int], catalog: Catalog, preferences: Preferences) -> tuple[int, ...]:
+def _of_deferred(
+    permitted: Sequence[int], catalog: Catalog, preferences: Preferences
+) -> tuple[tuple[int, ...], Active, dict[str, list[int]]]:
+    """Return the pins, the active set with what the query attaches, and the indexes that each name in it has."""
     pins = pinned(permitted, catalog, preferences)
-    active, places = _active_and_places(permitted, catalog, preferences, pins)
-    deferral = preferences.deferral
-    return (
-        *pins,
-        *(i for name in fitting(active, deferral.room(len(pins)), deferral.max_active) for i in places[name]),
-    )
-
-
-def _active_and_places(
-    permitted: Sequence[int], catalog: Catalog, preferences: Preferences, pins: tuple[int, ...]
-) -> tuple[Active, dict[str, list[int]]]:
-    """Return the active set with what the query attaches, and the indexes of the entries that each name in it has."""
     answer: tuple[str, ...] = ()
     if preferences.query is not None and preferences.resolution.answered and preferences.n_attached:
         answer = preferences.resolution.names
-    # Pins are out of it from here on: they count neither as active nor as what answers.
-    places = _places((*preferences.active.names, *answer), permitted, frozenset(pins), catalog)
-    active = within(preferences.active, places)
-    best = [name for name in dict.fromkeys(answer) if name in places][: preferences.n_attached]
+    # Looked up by name, since a catalog may be long where a list is short. Pins are out of it from here on: they count
+    # neither as active nor as what answers.
+    among: Container[int] = range(len(catalog)) if len(permitted) == len(catalog) else frozenset(permitted)
+    pinned_places, places_of = frozenset(pins), dict[str, list[int]]()
+    for name in (*preferences.active.names, *answer):
+        own = [i for i in catalog.places_by_own_name.get(name, ()) if i in among and i not in pinned_places]
+        if own:
+            places_of[name] = own
+    active = within(preferences.active, places_of)
+    best = [name for name in dict.fromkeys(answer) if name in places_of][: preferences.n_attached]
     if preferences.query is not None and best:
-        best.sort(key=lambda name: places[name])
+        best.sort(key=lambda name: places_of[name])
         room = preferences.deferral.room(len(pins))
         active = turn(active, preferences.query, best, preferences.deferral, room).active
-    return active, places
-
-
-def _shown_without_deferral(permitted: Sequence[int], catalog: Catalog, preferences: Preferences) -> tuple[int, ...]:
-    resolution, entries = preferences.resolution, catalog.entries
-    if resolution.answered:
-        rank = resolution.ranks
-        ranked = sorted((rank[entries[i].name], i) for i in permitted if entries[i].name in rank)
-        if answering := {i for _, i in ranked[: preferences.most_shown]} | _called_for(permitted, catalog, preferences):
-            return tuple(sorted(answering))
-    # An unanswered query leaves `top_k` nothing to order by.
-    is_query_unanswered = preferences.query is not None or resolution.answered
-    return tuple(permitted if is_query_unanswered else permitted[: preferences.top_k])
-
-
-def _called_for(permitted: Sequence[int], catalog: Catalog, preferences: Preferences) -> set[int]:
-    """Return the indexes of the permitted tools of the capability that the words call for."""
-    if (name := preferences.called_for) is None:
-        return set()
-    of_capability = (i for i in catalog.of_capabilities if name in (catalog.entries[i].capabilities or ()))
-    return set(of_capability).intersection(permitted)
-
-
-def _places(
-    names: Iterable[str], permitted: Sequence[int], pinned: frozenset[int], catalog: Catalog
-) -> dict[str, list[int]]:
-    """Return the indexes of the permitted entries of each name that has any besides pins.
-
-    Looked up by name, since a catalog may be long where a list is short.
-    """
-    is_whole = len(permitted) == len(catalog)
-    among: Container[int] = range(len(catalog)) if is_whole else frozenset(permitted)
-    by_name = catalog.places_by_own_name
-    places: dict[str, list[int]] = {}
-    for name in names:
-        if name in by_name and (own := [i for i in by_name[name] if i in among and i not in pinned]):
-            places[name] = own
-    return places
+    return pins, active, places_of
 
 
 def bound_to_tags(effective: Effective, tags: frozenset[str]) -> Effective:
@@ -249,13 +220,13 @@ def bound_to_tags(effective: Effective, tags: frozenset[str]) -> Effective:
     A pin is a name or a tag. Whoever writes an upstream chooses its tags, so that a tag of theirs which is like a pin
     would have any of its tools shown in every list. What callers pin for themselves fits every tag.
     """
-    pins = tuple(_bound(setting, tags) if setting.side != "caller" else setting for setting in effective.pins)
+    pins = tuple(
+        replace(
+            setting,
+            value=NameSet(names.every_name, frozenset(finish(matching(names.toolsets, tags))), names.everything),
+        )
+        if setting.side != "caller" and isinstance(names := setting.value, NameSet)
+        else setting
+        for setting in effective.pins
+    )
     return replace(effective, pins=pins) if pins != effective.pins else effective
-
-
-def _bound(setting: Setting, tags: frozenset[str]) -> Setting:
-    names = setting.value
-    if not isinstance(names, NameSet):
-        return setting
-    own = frozenset(finish(matching(names.toolsets, tags)))
-    return replace(setting, value=NameSet(names.names | names.toolsets, own, names.everything))

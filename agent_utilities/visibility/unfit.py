@@ -9,7 +9,7 @@ from operator import attrgetter
 from agent_utilities.catalog.model import Entry
 from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import NameSet, Setting, Side, nearest
-from agent_utilities.visibility.bounds import Steps, fits_any, fitting_any
+from agent_utilities.visibility.bounds import Steps, matching
 
 _STEP = 2000
 """Names that are compared with an unknown one in one step: two milliseconds."""
@@ -36,23 +36,26 @@ class UnfitName:
     toolsets: str = ""
 
     @property
-    def key(self) -> tuple[str, Setting]:
-        """What tells it from others that one side gave."""
-        return self.name, self.setting
-
-    @property
     def nearest(self) -> str | None:
         """The name that was probably meant, or None; costs a search."""
         return nearest(self.name, self.choices)
 
 
-def unfit_names(effective: Effective, side: Side, entries: Sequence[Entry]) -> Iterator[UnfitName]:
-    """Yield the names that one side gave and that fit no entry: tags where tags were given, names where names were."""
+def unfit_names(effective: Effective, side: Side, entries: Sequence[Entry]) -> Steps[list[UnfitName]]:
+    """Return the names that one side gave and that fit no entry, in alphabetical order.
+
+    Names given as tags are compared with tags, all others with names.
+    """
     names = frozenset(name for entry in entries for name in entry.identifiers)
+    yield
     tags = frozenset(tag for entry in entries for tag in entry.tags)
-    for given in _given(effective, side, names, tags):
-        if not fits_any(given.name, given.choices):
-            yield given if given.toolsets and fits_any(given.name, tags) else replace(given, toolsets="")
+    unfit: list[UnfitName] = []
+    for given in sorted(_given(effective, side, names, tags), key=attrgetter("name")):
+        yield
+        if not (yield from matching([given.name], given.choices)):
+            is_toolset = given.toolsets and (yield from matching([given.name], tags))
+            unfit.append(given if is_toolset else replace(given, toolsets=""))
+    return unfit
 
 
 def _given(effective: Effective, side: Side, names: frozenset[str], tags: frozenset[str]) -> Iterator[UnfitName]:
@@ -76,25 +79,17 @@ def unknown_in(effective: Effective, side: Side, entries: Sequence[Entry]) -> St
     Of a toolset that stands where it is none (law L3), that is how to name it. At most `MAX_UNKNOWN` names, in
     alphabetical order.
     """
-    names = frozenset(name for entry in entries for name in entry.identifiers)
-    yield
-    tags = frozenset(tag for entry in entries for tag in entry.tags)
-    yield
-    given = sorted(_given(effective, side, names, tags), key=attrgetter("name"))
     unknown: dict[str, str | None] = {}
     in_order: dict[frozenset[str], list[str]] = {}
-    for each in given:
-        yield
-        if each.name in unknown or (yield from fitting_any(each.name, each.choices)):
+    for unfit in (yield from unfit_names(effective, side, entries)):
+        if unfit.name in unknown or len(unknown) == MAX_UNKNOWN:
             continue
-        if len(unknown) == MAX_UNKNOWN:
-            break
-        if each.toolsets and (yield from fitting_any(each.name, tags)):
-            unknown[each.name] = f"{each.toolsets}={each.name}"
+        if unfit.toolsets:
+            unknown[unfit.name] = f"{unfit.toolsets}={unfit.name}"
             continue
-        if each.choices not in in_order:
-            in_order[each.choices] = sorted(each.choices)
-        unknown[each.name] = yield from _nearest(each.name, in_order[each.choices])
+        if unfit.choices not in in_order:
+            in_order[unfit.choices] = sorted(unfit.choices)
+        unknown[unfit.name] = yield from _nearest(unfit.name, in_order[unfit.choices])
     return unknown
 
 

@@ -33,7 +33,7 @@ from agent_utilities.selection.channels import META_KEY
 from agent_utilities.selection.merge import Effective, merge
 from agent_utilities.selection.model import NOTHING, NameSet, Selection, Setting, fold
 from agent_utilities.selection.parse import read_meta
-from agent_utilities.visibility.bounds import fitting_any
+from agent_utilities.visibility.bounds import matching
 from agent_utilities.visibility.decision import Decision, revision
 from agent_utilities.visibility.unfit import unknown_in
 
@@ -288,7 +288,7 @@ async def unknown_names(
             names, tags = await _known(host, other)
             either = names | tags
             known = {name: names if name in no_toolsets else either for name in unknown}
-            fitting = [name for name in unknown if await finish_in_turns(fitting_any(name, known[name]))]
+            fitting = [name for name in unknown if await finish_in_turns(matching([name], known[name]))]
             unknown = {name: near for name, near in unknown.items() if name not in fitting}
     return unknown
 

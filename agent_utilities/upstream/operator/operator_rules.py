@@ -16,7 +16,7 @@ from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
 from agent_utilities.upstream.configuration.config_files import read_config
 from agent_utilities.upstream.operator.lock import Key, Lock, change_of, definitions, lock_path, origin, read_lock
 from agent_utilities.upstream.snapshot import Snapshot
-from agent_utilities.visibility.bounds import Steps, pattern_matcher
+from agent_utilities.visibility.bounds import Steps, fits
 
 _A_STEP = 50
 """Components that are judged in one step: a millisecond at most."""
@@ -45,7 +45,7 @@ def denied_by(config: UpstreamConfig, tool: str) -> str | None:
 
 
 def _names(name: str, patterns: frozenset[str]) -> bool:
-    return pattern_matcher(frozenset(map(fold, patterns)))([name])
+    return fits(name, frozenset(map(fold, patterns)))
 
 
 def _origin(config: UpstreamConfig, field: str, usual: str) -> str:
