@@ -17,7 +17,7 @@ from agent_utilities.cli.asking import Pairs, ask, pairs, server_url
 from agent_utilities.cli.terminal import AsJson, terminal
 from agent_utilities.mcp.command_line.tables import NamesTable, plain
 from agent_utilities.resolution.answer import reason_text, status_text
-from agent_utilities.selection.caller import NO_PATH, PathSelection, parse_path, read_path
+from agent_utilities.selection.caller import PathSelection, parse_path, read_path
 from agent_utilities.selection.channels import field_of
 from agent_utilities.selection.merge import effective, merge
 from agent_utilities.selection.model import Selection, fold, nearest
@@ -66,7 +66,7 @@ def explain_url(url: str, headers: Pairs, query: Pairs, tool: str | None, as_jso
     if "deferred" in open_to_caller["selection"]:
         open_to_caller = _ask(tools, [*all_items, ("tool_search", "off")], neutral)
     path = parse_path([unquote(segment) for segment in tail.split("/")[1:]])
-    rows = _rows(open_to_caller["tools"], seen, path or NO_PATH, items, headers)
+    rows = _rows(open_to_caller["tools"], seen, path or (), items, headers)
     if tool is not None:
         rows = [row for row in rows if fold(row["name"]) == fold(tool)] or [_unknown(tool, rows)]
     answer = {"server": seen["server"], "selection": seen["selection"], "tools": rows}

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from agent_utilities.errors import SelectionError
 from agent_utilities.selection.channels import FIELDS, META_KEY, field_of, spelled
-from agent_utilities.selection.model import NOTHING, Selection
-from agent_utilities.selection.parse import encoded_header, read_meta, read_pairs, read_request
+from agent_utilities.selection.model import Selection
+from agent_utilities.selection.parse import encoded_header, read_meta, read_pairs, read_request, text_of
 
 SOURCE = "URL path"
 TOOLSETS, READ_ONLY = "x", "readonly"
@@ -21,34 +20,9 @@ class PathError(SelectionError):
     """A path that names nothing: there is no such place (404)."""
 
 
-@dataclass(frozen=True, slots=True)
-class PathSelection:
-    """What a path asks for.
-
-    Args:
-        toolsets: names with commas between them, as they stand after `/x/`; None where the path has none.
-        read_only: whether it ends in `/readonly`.
-    """
-
-    toolsets: str | None = None
-    read_only: bool = False
-
-    def as_pairs(self) -> list[tuple[str, str]]:
-        """Return the items of a URL query that ask for the same."""
-        toolsets = [("toolsets", self.toolsets)] if self.toolsets is not None else []
-        return toolsets + ([("read_only", "true")] if self.read_only else [])
-
-    def names(self) -> Selection:
-        """Return the selection of the toolsets alone: what of a path can name nothing.
-
-        Raises:
-            SelectionError: they can't be read.
-        """
-        return read_path(PathSelection(self.toolsets))
-
-
-NO_PATH = PathSelection()
-"""What a path asks for that ends with the endpoint's own."""
+PathSelection = tuple[tuple[str, str], ...]
+"""What a path asks for, as the items of a URL query that ask for the same: `toolsets`, `read_only`."""
+_READ_ONLY_PAIR = ("read_only", "true")
 
 
 def parse_path(segments: Sequence[str]) -> PathSelection | None:
@@ -62,17 +36,17 @@ def parse_path(segments: Sequence[str]) -> PathSelection | None:
     """
     given = list(segments[:-1] if segments and not segments[-1] else segments)
     if not given:
-        return NO_PATH
+        return ()
     if given == [READ_ONLY]:
-        return PathSelection(read_only=True)
+        return (_READ_ONLY_PAIR,)
     if given[0] != TOOLSETS:
         return None
     if len(given) < 2 or not given[1].strip():
         raise PathError("the path names no toolset", "/".join(["", *segments]), SOURCE, _FORM)
     if len(given) == 2:
-        return PathSelection(given[1])
+        return (("toolsets", given[1]),)
     if given[2:] == [READ_ONLY]:
-        return PathSelection(given[1], read_only=True)
+        return ("toolsets", given[1]), _READ_ONLY_PAIR
     raise PathError("the path ends in what is no selection", "/".join(["", *segments]), SOURCE, _FORM)
 
 
@@ -82,7 +56,7 @@ def read_path(path: PathSelection) -> Selection:
     Raises:
         SelectionError: its names can't be read.
     """
-    return read_pairs(path.as_pairs(), "query", SOURCE) if path != NO_PATH else NOTHING
+    return read_pairs(path, "query", SOURCE)
 
 
 class CallerSelection(TypedDict, total=False):
@@ -166,22 +140,10 @@ def selection_meta(**selection: Unpack[CallerSelection]) -> dict[str, dict[str, 
 
 
 def _texts(selection: CallerSelection) -> Iterator[tuple[str, str]]:
-    known = {stem for field in FIELDS for stem in field.stems} & set(CallerSelection.__annotations__)
+    known = {stem: field for field in FIELDS for stem in field.stems if stem in CallerSelection.__annotations__}
     for key, value in selection.items():
         if key not in known:
             raise SelectionError("unknown selection key", key, "keyword argument", f"use one of {sorted(known)}")
-        if isinstance(value, bool):
-            yield key, "true" if value else "false"
-        elif isinstance(value, int):
-            yield key, str(value)
-        elif isinstance(value, str):
-            yield key, value
-        elif isinstance(value, Sequence) and (value or key != "active"):
-            yield key, _joined(key, value)
-
-
-def _joined(key: str, names: Sequence[str]) -> str:
-    for name in names:
-        if "," in name or not name.strip():
-            raise SelectionError("not a name that can be sent", name, key, "names are not blank and have no comma")
-    return ",".join(names) or "none"
+        given = list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
+        if given or key != "active":  # of no active tools nothing is said
+            yield key, "none" if given == [] else text_of(given, known[key], key)

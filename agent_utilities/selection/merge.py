@@ -18,6 +18,7 @@ from agent_utilities.selection.model import (
     OPERATOR_CHANNELS,
     Channel,
     FieldName,
+    HashedOnce,
     NameSet,
     Policy,
     SearchFieldName,
@@ -81,8 +82,8 @@ def _unite_values(first: Value, second: Value) -> Value:
     raise TypeError(f"settings of one field differ in type: {first!r}, {second!r}")
 
 
-@dataclass(frozen=True)
-class Effective:
+@dataclass(frozen=True, eq=False)
+class Effective(HashedOnce):
     """The settings that hold: each must be kept by a permitted component.
 
     Args:
@@ -115,15 +116,6 @@ class Effective:
     def lists(self) -> tuple[tuple[Setting, ...], ...]:
         """The allow-lists and denies."""
         return self.allow_tools, self.allow_tags, self.deny_tools, self.deny_tags
-
-    @cached_property
-    def _hash(self) -> int:
-        preferences = (self.query, self.top_k, self.pins, self.searching)
-        return hash((self.lists, self.read_only, preferences, self.configured, self.capabilities))
-
-    def __hash__(self) -> int:
-        """Return a hash that is made once: every list looks its decision up by it."""
-        return self._hash
 
     @cached_property
     def caller_bytes(self) -> int:
@@ -254,25 +246,22 @@ class Narrowing:
     def narrowed(self, effective: Effective) -> Effective:
         """Return the settings that hold once this holds beside them."""
         changes: dict[str, Any] = {}
-        if self.allow_tools is not None:
-            changes["allow_tools"] = (*effective.allow_tools, self._setting(self.allow_tools))
-        if self.allow_tags is not None:
-            changes["allow_tags"] = (*effective.allow_tags, self._setting(self.allow_tags))
-        if self.deny_tools:
-            changes["deny_tools"] = (*effective.deny_tools, self._setting(self.deny_tools, of_toolsets=True))
-        if self.deny_tags:
-            changes["deny_tags"] = (*effective.deny_tags, self._setting(self.deny_tags))
+        for field in ("allow_tools", "allow_tags", "deny_tools", "deny_tags"):
+            if (names := getattr(self, field)) is not None and (names or field.startswith("allow")):
+                added = _names(names, self.origin, of_toolsets=field == "deny_tools")
+                changes[field] = (*getattr(effective, field), added)
         if self.read_only and effective.read_only is None:
             changes["read_only"] = Setting(True, (self.origin,))
         if (active := self.capabilities) is not None:
             changes["capabilities"] = active if effective.capabilities is None else active & effective.capabilities
         return replace(effective, **changes) if changes else effective
 
-    def _setting(self, names: frozenset[str], *, of_toolsets: bool = False) -> Setting:
-        """Return a list of names as a setting; one of globs alone names no toolset."""
-        folded = frozenset(map(fold, names))
-        toolsets = frozenset(name for name in folded if "*" not in name) if of_toolsets else frozenset[str]()
-        return Setting(NameSet(folded - toolsets, toolsets), (self.origin,))
+
+def _names(names: frozenset[str], origin: str, *, of_toolsets: bool) -> Setting:
+    """Return a list of names as a setting; one of globs alone names no toolset."""
+    folded = frozenset(map(fold, names))
+    toolsets = frozenset(name for name in folded if of_toolsets and "*" not in name)
+    return Setting(NameSet(folded - toolsets, toolsets), (origin,))
 
 
 Narrowings = tuple[Narrowing, ...]

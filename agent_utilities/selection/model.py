@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from sys import getsizeof
 from typing import Literal
@@ -53,6 +53,26 @@ def fold(name: str) -> str:
     if name.isascii():
         return name.lower()
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+
+
+class HashedOnce:
+    """A frozen dataclass whose hash is made once: every list looks its decision up by several of them.
+
+    To be declared with `eq=False`.
+    """
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self._values())
+
+    def _values(self) -> tuple[object, ...]:
+        return tuple(getattr(self, field.name) for field in fields(self))  # type: ignore[arg-type] # of its subclasses
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, type(self)) and self._values() == other._values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,22 +128,23 @@ class Setting:
     @property
     def n_bytes(self) -> int:
         """About how many bytes it takes, the texts in it counted."""
-        n_bytes = 300
-        texts: Iterable[str] = self.value if isinstance(self.value, tuple) else ()
-        if isinstance(self.value, Active):
-            texts = self.value.names
-            n_bytes = 500 + 16 * len(self.value.names)
-        if isinstance(self.value, NameSet):
-            n_bytes += getsizeof(self.value.names) + getsizeof(self.value.toolsets)
-            texts = (*self.value.names, *self.value.toolsets)
-        return n_bytes + sum(map(getsizeof, (*texts, *self.origins)))
+        match self.value:
+            case NameSet(names, toolsets):
+                texts: tuple[str, ...] = (*names, *toolsets)
+            case Active(names):
+                texts = names
+            case tuple():
+                texts = self.value
+            case _:
+                texts = ()
+        return 800 + sum(48 + getsizeof(text) for text in (*texts, *self.origins))
 
 
 Slot = tuple[FieldName, Channel]
 
 
 @dataclass(frozen=True, eq=False)
-class Selection:
+class Selection(HashedOnce):
     """What the channels ask for, each field kept with its channel; `Selection()` asks for nothing.
 
     Nothing is resolved here: which channel holds is a question of policy, answered by `effective`.
@@ -131,18 +152,6 @@ class Selection:
     """
 
     slots: tuple[tuple[Slot, Setting], ...] = ()
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash(self.slots)
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        return isinstance(other, Selection) and self.slots == other.slots
 
     def __bool__(self) -> bool:
         return bool(self.slots)

@@ -20,15 +20,15 @@ from agent_utilities.activation.deferral import (
 )
 from agent_utilities.catalog.model import Catalog
 from agent_utilities.selection.merge import Effective
-from agent_utilities.selection.model import NO_NAMES, UNANSWERED, UNRESOLVED, NameSet, Resolution, Status
+from agent_utilities.selection.model import NO_NAMES, UNANSWERED, UNRESOLVED, HashedOnce, NameSet, Resolution, Status
 from agent_utilities.visibility.bounds import finish, matching, places
 
 QUERY_TOP_K = 15
 """The most tools that a query shows where nobody says how many."""
 
 
-@dataclass(frozen=True)
-class Preferences:
+@dataclass(frozen=True, eq=False)
+class Preferences(HashedOnce):
     """What a list should show of what is permitted; `Preferences()` shows all of it.
 
     Args:
@@ -50,15 +50,6 @@ class Preferences:
     deferral: Deferral = NO_DEFERRAL
     n_attached: int = 0
     called_for: str | None = None
-
-    @cached_property
-    def _hash(self) -> int:
-        asked = (self.query, self.resolution, self.top_k)
-        return hash((asked, self.pins, self.active, self.deferral, self.n_attached, self.called_for))
-
-    def __hash__(self) -> int:
-        """Return a hash that is made once: every list looks its decision up by it."""
-        return self._hash
 
     def answered_by(self, resolution: Resolution) -> Preferences:
         """Return the same with the answer to the query."""

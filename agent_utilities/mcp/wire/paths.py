@@ -8,7 +8,7 @@ from starlette.types import Scope
 
 from agent_utilities.catalog.model import KINDS, entry
 from agent_utilities.mcp.wire.middleware import unknown_names
-from agent_utilities.selection.caller import SOURCE, PathError, PathSelection
+from agent_utilities.selection.caller import SOURCE, PathError, PathSelection, read_path
 from agent_utilities.selection.model import NameSet, Selection
 
 if TYPE_CHECKING:
@@ -29,11 +29,12 @@ async def check_path(host: AgentServer, path: PathSelection, scope: Scope) -> No
         PathError: its toolsets name nothing that this caller may learn of.
         SelectionError: they can't be read.
     """
-    if path.toolsets is None or not _is_admitted(host, scope):
+    names = tuple(pair for pair in path if pair[0] == "toolsets")
+    if not names or not _is_admitted(host, scope):
         return
-    selection = path.names()
+    selection = read_path(names)
     if not _names_certain(selection) and not await _names_any(host, selection):
-        await _refuse(host, path.toolsets, selection)
+        await _refuse(host, names[0][1], selection)
 
 
 async def _names_any(host: AgentServer, selection: Selection) -> bool:

@@ -15,7 +15,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from agent_utilities.errors import SelectionError
 from agent_utilities.runtime.caches import LONGEST_KEPT, BoundedCache
 from agent_utilities.selection.caller import (
-    NO_PATH,
     READ_ONLY,
     SOURCE,
     TOOLSETS,
@@ -52,7 +51,7 @@ def selection_of(request: Any) -> Selection:
     if not isinstance(request, Request):
         return NOTHING
     held = request.scope.get("state", {}).get(STATE)
-    return held if isinstance(held, Selection) else _read(_given(request.scope, NO_PATH))
+    return held if isinstance(held, Selection) else _read(_given(request.scope, ()))
 
 
 class RequestReader:
@@ -70,7 +69,7 @@ class RequestReader:
     def _read_before(self) -> BoundedCache[_Given, Selection]:
         return BoundedCache(self._max_bytes(), _weigh, heaviest=LONGEST_KEPT)
 
-    def read(self, scope: Scope, path: PathSelection = NO_PATH) -> Selection:
+    def read(self, scope: Scope, path: PathSelection = ()) -> Selection:
         """Return the selection of a request; for the same bytes the same object.
 
         Args:
@@ -92,7 +91,7 @@ class RequestReader:
 def _weigh(given: _Given, selection: Selection) -> int:
     """Return about how many bytes a request's query string and headers take, and what was read in them."""
     query_string, headers, path = given
-    n_bytes = 500 + len(query_string) + len(path.toolsets or "")
+    n_bytes = 500 + len(query_string) + sum(len(text) for _, text in path)
     return n_bytes + sum(150 + len(key) + len(value) for key, value in headers) + selection.n_bytes
 
 
@@ -189,11 +188,11 @@ class SelectionMiddleware:
             found = self._endpoints.find(scope)
             if found is None:
                 return await self._app(scope, receive, send)
-            path = parse_path(found[1]) if found[1] else NO_PATH
+            path = parse_path(found[1]) if found[1] else ()
             if path is None:
                 return await self._app(scope, receive, send)
             selection = self._reader.read(scope, path)
-            if path is not NO_PATH:
+            if path:
                 await self._check_path(path, scope)
                 scope = self._endpoints.routed(scope, found[0])
         except SelectionError as error:
@@ -217,7 +216,7 @@ def _carrying(query_string: bytes, path: PathSelection, send: Send) -> Send:
     """Return a `send` that adds the selection in a URL to that of the endpoint event."""
     given = parse_qsl(query_string.decode("utf-8"), keep_blank_values=True)
     in_query = [(key, value) for key, value in given if field_of(key, "query") is not None]
-    carried = urlencode(path.as_pairs() + in_query)
+    carried = urlencode([*path, *in_query])
     done = not carried
 
     async def wrapped(message: Message) -> None:
