@@ -16,6 +16,7 @@ from agent_utilities.selection.model import (
     Channel,
     Selection,
     Setting,
+    Side,
     fold,
     nearest,
 )
@@ -68,24 +69,21 @@ def read_fields(table: Mapping[str, Any], name: str, channel: FileChannel, setti
     """
     place = f"file {name}: "
     fields = {key: value for key, value in table.items() if field_of(key, channel) is not None}
+    profiles: dict[str, Selection] = {}
     others: dict[str, FileSetting] = {}
     for key, value in table.items():
         plain = key.lower().replace("-", "_")
-        if key in fields or plain == PROFILES:
+        if key in fields:
             continue
-        if plain not in settings:
+        if plain == PROFILES:
+            profiles = dict(_profiles(value, channel, place))
+        elif plain not in settings:
             raise _unknown(key, channel, place, [*_STEMS, *settings, PROFILES])
-        if plain in others:
+        elif plain in others:
             raise SelectionError("given twice", key, f"{place}{key}", "keep one of them")
-        others[plain] = FileSetting(value, f"{place}{key}")
-    others = {name: setting for name, setting in others.items() if not _is_blank(setting.value)}
-    profiles = [value for key, value in table.items() if key.lower() == PROFILES]
-    read = dict(_profiles(profiles[0], channel, place)) if profiles else {}
-    return FileFields(name, channel, _selection(fields, channel, place), read, others)
-
-
-def _is_blank(value: object) -> bool:
-    return isinstance(value, str) and not value.strip()
+        elif not isinstance(value, str) or value.strip():
+            others[plain] = FileSetting(value, f"{place}{key}")
+    return FileFields(name, channel, _selection(fields, channel, place), profiles, others)
 
 
 def _profiles(given: object, channel: FileChannel, place: str) -> Iterator[tuple[str, Selection]]:
@@ -95,8 +93,7 @@ def _profiles(given: object, channel: FileChannel, place: str) -> Iterator[tuple
     taken: set[str] = set()
     for name, table in given.items():
         source = f"{place}{PROFILES}.{name}"
-        folded = _profile_name(name, source)
-        if folded in taken:
+        if (folded := _profile_name(name, source)) in taken:
             raise SelectionError("a profile of this name stands before it", name, source, "keep one of them")
         taken.add(folded)
         if not isinstance(table, Mapping):
@@ -137,7 +134,7 @@ def _unknown(key: str, channel: FileChannel, place: str, known: Collection[str])
     return SelectionError("unknown key", key, source, f"did you mean {meant}?" if meant else "remove it")
 
 
-_OF_CALLER: dict[FileChannel, Channel] = {"file": "profile", "project": "project_profile"}
+_OF_CALLER: dict[Channel, Channel] = {"file": "profile", "project": "project_profile"}
 _ADDING_UP = frozenset(("deny_tools", "deny_tags", "pins"))
 """Fields that add up over channels, so that none replaces another's."""
 
@@ -163,24 +160,20 @@ class Profiles:
             SelectionError: there is no such profile.
         """
         named = _named(given, OPERATOR_CHANNELS)
-        if not named:
-            return given
-        for setting in named.values():
-            if (name := _name(setting)) not in self._known:
+        for name, setting in named.values():
+            if name not in self._known:
                 raise self._unknown(name, setting)
-        launched = named.get("cli") or named.get("env")
-        own = launched or named.get("file")
-        of_project = named.get("project") if launched is None else None
-        taken = [
-            (file.profiles, own)
-            for file in self.files
-            if own is not None and (of_project is None or file.channel == "file")
-        ]
+        held = named.get("cli") or named.get("env")
+        of_file, of_project = (held, None) if held else (named.get("file"), named.get("project"))
+        taken: list[Selection] = []
+        if of_file is not None:
+            files = self.files if of_project is None else [file for file in self.files if file.channel == "file"]
+            taken += [file.profiles.get(of_file[0], NOTHING) for file in files]
         if of_project is not None:
-            taken += [(_in_channel(file.profiles, "project"), of_project) for file in self.files]
-        for profiles, setting in taken:
-            given = _over(given, profiles.get(_name(setting), NOTHING))
-        return merge(given, *self._denies(map(_name, named.values())))
+            taken += [_moved(file.profiles.get(of_project[0], NOTHING), {"file": "project"}) for file in self.files]
+        for profile in taken:
+            given = _over(given, profile)
+        return merge(given, *self._denies(name for name, _ in named.values()))
 
     def for_caller(self, caller: Selection) -> Selection:
         """Return what a caller asked for, with the profiles that they named taken in, below all else that they gave.
@@ -192,9 +185,10 @@ class Profiles:
         if not named:
             return caller
         self.check_caller(caller)
-        names = list(map(_name, named.values()))
+        names = [name for name, _ in named.values()]
         held = [file.profiles.get(names[-1], NOTHING) for file in self.files]
-        return merge(caller, *map(_for_caller, (*held, *self._denies(names[:-1]))))
+        profiles = (*held, *self._denies(names[:-1]))
+        return merge(caller, *(_moved(profile, _OF_CALLER, side="profile") for profile in profiles))
 
     def check_caller(self, caller: Selection) -> None:
         """Check that every profile which a caller names is there.
@@ -202,8 +196,8 @@ class Profiles:
         Raises:
             SelectionError: one is not; which there are is not told.
         """
-        for setting in _named(caller, CALLER_CHANNELS).values():
-            if (name := _name(setting)) not in self._known:
+        for name, setting in _named(caller, CALLER_CHANNELS).values():
+            if name not in self._known:
                 raise SelectionError("unknown profile", name, ", ".join(setting.origins), "ask who runs the server")
 
     @property
@@ -228,22 +222,12 @@ class Profiles:
         return SelectionError("unknown profile", name, ", ".join(setting.origins), hint)
 
 
-def _in_channel(profiles: Mapping[str, Selection], channel: Channel) -> dict[str, Selection]:
-    """Return profiles as they hold in another channel."""
-    return {
-        name: Selection(tuple(((field, channel), setting) for (field, _), setting in profile.slots))
-        for name, profile in profiles.items()
-    }
-
-
-def _for_caller(profile: Selection) -> Selection:
-    """Return a profile as it holds for a caller: none of what the operator wrote is told them as their own."""
-    slots = tuple(
-        ((field, _OF_CALLER[channel]), replace(setting, side="profile"))
-        for (field, channel), setting in profile.slots
-        if channel in ("file", "project")
+def _moved(profile: Selection, to: Mapping[Channel, Channel], side: Side = "operator") -> Selection:
+    """Return a profile as it holds in other channels; to callers what the operator wrote is not told as their own."""
+    slots = (
+        ((field, to.get(channel, channel)), replace(setting, side=side)) for (field, channel), setting in profile.slots
     )
-    return Selection(slots)
+    return Selection(tuple(slots))
 
 
 def _over(lower: Selection, upper: Selection) -> Selection:
@@ -252,12 +236,11 @@ def _over(lower: Selection, upper: Selection) -> Selection:
     return merge(Selection(tuple(entry for entry in lower.slots if entry[0] not in replaced)), upper)
 
 
-def _named(selection: Selection, channels: Sequence[Channel]) -> Mapping[Channel, Setting]:
-    """Return the setting that names a profile in each channel that does, lowest channel first."""
-    given = {channel: setting for (field, channel), setting in selection.slots if field == "profile"}
-    return {channel: given[channel] for channel in channels if channel in given} if given else {}
-
-
-def _name(setting: Setting) -> str:
-    assert isinstance(setting.value, tuple)
-    return setting.value[0]
+def _named(selection: Selection, channels: Sequence[Channel]) -> dict[Channel, tuple[str, Setting]]:
+    """Return the profile that each channel names, if any, with the setting that does; the lowest channel first."""
+    given = ((channel, selection.get("profile", channel)) for channel in channels)
+    return {
+        channel: (setting.value[0], setting)
+        for channel, setting in given
+        if setting is not None and isinstance(setting.value, tuple)
+    }

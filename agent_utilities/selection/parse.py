@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from urllib.parse import parse_qsl, quote, unquote_to_bytes
 
 from agent_utilities.activation.active_text import check_active_count, read_active
@@ -41,23 +41,9 @@ def read_value(text: str, field: Field, key: str, source: str) -> Value | None:
     text = text.strip()
     if not text:
         return None
-    match field.kind:
-        case "names" | "tags":
-            return _names(text, field, toolsets="toolsets" in key.lower() or field.name == "pins", source=source)
-        case "flag":
-            return _flag(text, source)
-        case "count" | "number":
-            return _number(text, source, least=1 if field.kind == "count" else 0)
-        case "threshold":
-            return _threshold(text, source)
-        case "active":
-            return read_active(text, source)
-        case "profile":
-            return (_profile(text, source),)
-        case "capabilities":
-            return _capabilities(text, source)
-        case "text":
-            return (text,)
+    if field.kind in ("names", "tags"):
+        return _names(text, field, toolsets="toolsets" in key.lower() or field.name == "pins", source=source)
+    return _READERS[field.kind](text, source)
 
 
 def _check_characters(text: str, field: Field, source: str) -> None:
@@ -92,10 +78,10 @@ def _flag(text: str, source: str) -> bool:
     return lowered in _TRUE
 
 
-def _profile(text: str, source: str) -> str:
+def _profile(text: str, source: str) -> tuple[str]:
     if len(text) > MAX_PROFILE_NAME or "," in text:
         raise SelectionError("not a profile's name", text, source, "give one name, of at most 64 characters")
-    return fold(text)
+    return (fold(text),)
 
 
 def _capabilities(text: str, source: str) -> tuple[str, ...]:
@@ -103,20 +89,20 @@ def _capabilities(text: str, source: str) -> tuple[str, ...]:
     if not names:
         raise SelectionError("no name between the commas", text, source, "give names, or none for nothing")
     if len(names) > MAX_CAPABILITIES:
-        raise SelectionError(
-            "too many capabilities",
-            f"{len(names)} names",
-            source,
-            f"give at most {MAX_CAPABILITIES}, last used at the end",
-        )
+        hint = f"give at most {MAX_CAPABILITIES}, last used at the end"
+        raise SelectionError("too many capabilities", f"{len(names)} names", source, hint)
     return () if names == ("none",) else names
 
 
-def _number(text: str, source: str, *, least: int) -> int:
-    if not _COUNT.fullmatch(text) or int(text) < least:
-        if least:
-            raise SelectionError("not a positive integer", text, source, "use a whole number from 1 up, such as 5")
+def _number(text: str, source: str) -> int:
+    if not _COUNT.fullmatch(text):
         raise SelectionError("not a whole number", text, source, "use one from 0 up, such as 5")
+    return int(text)
+
+
+def _count(text: str, source: str) -> int:
+    if not _COUNT.fullmatch(text) or int(text) == 0:
+        raise SelectionError("not a positive integer", text, source, "use a whole number from 1 up, such as 5")
     return int(text)
 
 
@@ -131,6 +117,19 @@ def _threshold(text: str, source: str) -> Threshold:
         hint = "use off, on, auto, or auto:N for more than N tools, such as auto:80"
         raise SelectionError("not a mode of tool search", text, source, hint)
     return Threshold(int(over))
+
+
+_READERS: dict[str, Callable[[str, str], Value]] = {
+    "flag": _flag,
+    "count": _count,
+    "number": _number,
+    "threshold": _threshold,
+    "active": read_active,
+    "profile": _profile,
+    "capabilities": _capabilities,
+    "text": lambda text, source: (text,),
+}
+"""By the kind of a field: from a value's text and its source to the value."""
 
 
 MAX_BYTES = 8192
