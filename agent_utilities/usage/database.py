@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -43,7 +42,6 @@ _READER_BUSY_S = 2.0
 """Seconds that a reader waits for a process that keeps the file to itself; servers never do so for long."""
 _WAL_BYTES = 1 << 20
 """What may be written beside the file before it is worked in, unless somebody reads the older state."""
-_CAN_NOT_BE_SHARED = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 
 
 @contextmanager
@@ -86,7 +84,7 @@ def open_log(path: Path) -> sqlite3.Connection:
         try:
             connection.execute("PRAGMA secure_delete = ON")
             _make_tables(connection, path)
-            _switch_to_wal(connection)
+            connection.execute("PRAGMA journal_mode = WAL").fetchone()
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute(f"PRAGMA wal_autocheckpoint = {_WAL_BYTES // 4096}")
             connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES}")
@@ -121,19 +119,6 @@ def _make_tables(connection: sqlite3.Connection, path: Path) -> None:
         connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
-def _switch_to_wal(connection: sqlite3.Connection) -> None:
-    """Have writes go to a file beside the log; SQLite does not wait by itself for others that are about to do so."""
-    until_s = time.monotonic() + _WRITER_BUSY_S
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode = WAL").fetchone()
-            return
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until_s:
-                raise
-        time.sleep(0.01)
-
-
 @contextmanager
 def snapshot(path: Path) -> Iterator[sqlite3.Connection | None]:
     """Yield a connection that sees a log as it was when the first row was read; None where nothing was logged yet.
@@ -143,36 +128,20 @@ def snapshot(path: Path) -> Iterator[sqlite3.Connection | None]:
     if not os.path.lexists(path):
         yield None
         return
+    # One in a folder that can't be written is read as it stands, where no server has it open.
+    is_still = not os.access(path.parent, os.W_OK) and not path.with_name(f"{path.name}-wal").exists()
+    with connected(path, "mode=ro&immutable=1" if is_still else "mode=ro", _READER_BUSY_S) as connection:
+        connection.execute("BEGIN")
+        # A file without tables is about to get them.
+        has_tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        yield connection if has_tables and _table_version(connection, path) else None
+
+
+@contextmanager
+def connected(path: Path, mode: str, busy_s: float) -> Iterator[sqlite3.Connection]:
+    """Yield a connection to a log that is there, by SQLite's parameters of a URI, waiting so long for others."""
     with explained(path):
         check_header(path)
-        with closing(_open_to_read(path)) as connection:
-            # A file without tables is about to get them.
-            has_tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-            yield connection if has_tables and _table_version(connection, path) else None
-
-
-def _open_to_read(path: Path) -> sqlite3.Connection:
-    """Open a log for reading.
-
-    One in a folder that can't be written is read as it stands, where nothing waits beside it to be worked in.
-    """
-    uri = path.absolute().as_uri()
-    try:
-        return _begun(f"{uri}?mode=ro")
-    except sqlite3.OperationalError as error:
-        wal = path.with_name(f"{path.name}-wal")
-        if error.sqlite_errorcode & 0xFF not in _CAN_NOT_BE_SHARED or (wal.exists() and wal.stat().st_size):
-            raise
-        return _begun(f"{uri}?mode=ro&immutable=1")
-
-
-def _begun(uri: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(uri, uri=True, timeout=_READER_BUSY_S, isolation_level=None)
-    try:
-        connection.execute("PRAGMA query_only = ON")
-        connection.execute("BEGIN")
-        connection.execute("SELECT 1 FROM sqlite_master").fetchone()
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+        uri = f"{path.absolute().as_uri()}?{mode}"
+        with closing(sqlite3.connect(uri, uri=True, timeout=busy_s, isolation_level=None)) as connection:
+            yield connection

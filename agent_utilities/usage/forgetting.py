@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, suppress
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from agent_utilities.usage.database import explained, snapshot
+from agent_utilities.usage.database import connected, explained, snapshot
 from agent_utilities.usage.model import DAY_MS
 
 _BUSY_S = 30.0
 """Seconds to wait for servers that write; their transactions take milliseconds."""
 _SUFFIXES = ("-wal", "-shm", "-journal", "")
+_NONE = "0"
+"""The condition that no row meets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,27 +55,24 @@ class Forgotten:
 def count(path: Path, what: Forget) -> Forgotten:
     """Return what would be deleted."""
     with snapshot(path) as connection:
-        if connection is None:
-            return Forgotten(0, 0, 0)
-        n_calls, n_searches, n_lists = (
-            connection.execute(f"SELECT count(*) FROM {table} WHERE {where}", values).fetchone()[0] if where else 0
-            for table, where, values in _meant(what)
-        )
-    return Forgotten(n_calls, n_searches, n_lists)
+        return Forgotten(0, 0, 0) if connection is None else _count(connection, what)
 
 
 def forget(path: Path, what: Forget) -> Forgotten:
     """Delete from a log, and return what was deleted; servers may write it all the while."""
-    with snapshot(path) as connection:  # refuses a file that is no log, before anything is written to it
-        if connection is None:
+    with snapshot(path) as there:  # refuses a file that is no log, before anything is written to it
+        if there is None:
             return Forgotten(0, 0, 0)
-    uri = f"{path.absolute().as_uri()}?mode=rw"
-    with explained(path), closing(sqlite3.connect(uri, uri=True, timeout=_BUSY_S, isolation_level=None)) as connection:
+    with connected(path, "mode=rw", _BUSY_S) as connection:
         connection.execute("PRAGMA secure_delete = ON")
         connection.execute("BEGIN IMMEDIATE")
         with connection:
-            n_calls, n_searches, n_lists = (_delete(connection, what, *meant) for meant in _meant(what))
-        return Forgotten(n_calls, n_searches, n_lists, _wipe(connection))
+            forgotten = _count(connection, what)
+            for table, where, values in _meant(what):
+                change = f"UPDATE {table} SET request = ''" if what.words else f"DELETE FROM {table}"
+                if where != _NONE:
+                    connection.execute(f"{change} WHERE {where}", values)
+        return replace(forgotten, is_clean=_wipe(connection))
 
 
 def delete_files(path: Path) -> None:
@@ -84,23 +83,24 @@ def delete_files(path: Path) -> None:
                 os.unlink(f"{path}{suffix}")
 
 
+def _count(connection: sqlite3.Connection, what: Forget) -> Forgotten:
+    counted = (
+        connection.execute(f"SELECT count(*) FROM {table} WHERE {where}", values).fetchone()[0]
+        for table, where, values in _meant(what)
+    )
+    return Forgotten(*counted)
+
+
 def _meant(what: Forget) -> Iterator[tuple[str, str, dict[str, object]]]:
-    """Yield each table with the condition for its rows that are meant; a blank one for none."""
+    """Yield each table with the condition for its rows that are meant."""
     for table, time, unit_ms in (("calls", "at_ms", 1), ("searches", "at_ms", 1), ("lists", "day", DAY_MS)):
         before = None if what.before_ms is None else what.before_ms // unit_ms
         values: dict[str, object] = {"server": what.server, "tool": what.tool, "before": before}
         conditions = {"server": "server = :server", "tool": "tool = :tool", "before": f"{time} < :before"}
         given = [conditions[name] for name, value in values.items() if value is not None]
         words = ["request <> ''"] if what.words else []
-        has_columns = not (table == "searches" and what.tool is not None) and not (table == "lists" and what.words)
-        yield table, " AND ".join(["1", *given, *words]) if has_columns else "", values
-
-
-def _delete(connection: sqlite3.Connection, what: Forget, table: str, where: str, values: dict[str, object]) -> int:
-    if not where:
-        return 0
-    change = f"UPDATE {table} SET request = ''" if what.words else f"DELETE FROM {table}"
-    return connection.execute(f"{change} WHERE {where}", values).rowcount
+        lacks_column = (table == "searches" and what.tool is not None) or (table == "lists" and what.words)
+        yield table, _NONE if lacks_column else " AND ".join(["1", *given, *words]), values
 
 
 def _wipe(connection: sqlite3.Connection) -> bool:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
-import sqlite3
-from array import array
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
@@ -98,6 +95,23 @@ class UsageReport:
         return asdict(self)
 
 
+_OF = "(:server IS NULL OR server = :server)"
+_SINCE = f"{_OF} AND at_ms >= :ms"
+_CALLS = f"""
+    SELECT server, upstream, called, n, sum(NOT ok),
+        round(min(ms) FILTER (WHERE place >= 0.5 * n), 3), round(min(ms) FILTER (WHERE place >= 0.95 * n), 3)
+    FROM (
+        SELECT *, row_number() OVER (of_one ORDER BY ms) AS place, count(*) OVER of_one AS n
+        FROM (SELECT *, {{tool}} AS called FROM calls WHERE {_SINCE})
+        WINDOW of_one AS (PARTITION BY server, upstream, called)
+    ) GROUP BY server, upstream, called"""
+_LISTED = f"""SELECT server, max(upstream), tool, sum(n_lists), sum(n_lists * n_tokens) FROM lists
+    WHERE {_OF} AND day >= :day GROUP BY server, tool"""
+_SEARCHES = f"SELECT count(*), coalesce(sum(n_found = 0), 0) FROM searches WHERE {_SINCE}"
+_EMPTY_SEARCHES = f"""SELECT server, request, count(*) FROM searches
+    WHERE {_SINCE} AND n_found = 0 AND request <> '' GROUP BY server, request"""
+
+
 def read_report(path: Path, now_ms: int, *, server: str | None = None, days: int = 30) -> UsageReport:
     """Return what a log tells of the last days, whole ones of UTC with today; nothing where there is no log."""
     first_day = now_ms // DAY_MS - days + 1
@@ -105,10 +119,16 @@ def read_report(path: Path, now_ms: int, *, server: str | None = None, days: int
     with snapshot(path) as connection:
         if connection is None:
             return UsageReport({})
-        by_day, servers, tools = _calls(connection, of)
-        uncalled, n_listed_tokens = _uncalled(connection, of)
-        n_searches, n_empty, empty = _searches(connection, of)
-    return merged([UsageReport(by_day, servers, tools, uncalled, n_listed_tokens, n_searches, n_empty, empty)])
+        by_day = dict(connection.execute(f"SELECT at_ms / {DAY_MS}, count(*) FROM calls WHERE {_SINCE} GROUP BY 1", of))
+        called = set(connection.execute(f"SELECT DISTINCT server, tool FROM calls WHERE {_SINCE}", of))
+        n_searches, n_empty = connection.execute(_SEARCHES, of).fetchone()
+        servers = tuple(CallRow(*row) for row in connection.execute(_CALLS.format(tool="''"), of))
+        tools = tuple(CallRow(*row) for row in connection.execute(_CALLS.format(tool="tool"), of))
+        listed = [UncalledTool(*row) for row in connection.execute(_LISTED, of)]
+        empty = tuple(EmptySearch(*row) for row in connection.execute(_EMPTY_SEARCHES, of))
+    uncalled = tuple(row for row in listed if (row.server, row.tool) not in called)
+    n_tokens = sum(row.n_tokens for row in listed)
+    return merged([UsageReport(by_day, servers, tools, uncalled, n_tokens, n_searches, n_empty, empty)])
 
 
 def merged(reports: Sequence[UsageReport]) -> UsageReport:
@@ -131,47 +151,3 @@ def merged(reports: Sequence[UsageReport]) -> UsageReport:
 def _in_order(rows: Iterable[_R], most: str) -> tuple[_R, ...]:
     """Return rows by a number, those of one number in order of their names."""
     return tuple(sorted(rows, key=lambda row: (-getattr(row, most), astuple(row))))
-
-
-_OF = "(:server IS NULL OR server = :server) AND"
-_Row = tuple[str, str, str]
-
-
-def _calls(
-    connection: sqlite3.Connection, of: dict[str, Any]
-) -> tuple[dict[int, int], tuple[CallRow, ...], tuple[CallRow, ...]]:
-    took: dict[_Row, array[float]] = defaultdict(lambda: array("f"))
-    n_errors: Counter[_Row] = Counter()
-    by_day: Counter[int] = Counter()
-    statement = f"SELECT server, upstream, tool, ok, ms, at_ms FROM calls WHERE {_OF} at_ms >= :ms"
-    for server, upstream, tool, ok, ms, at_ms in connection.execute(statement, of):
-        by_day[at_ms // DAY_MS] += 1
-        for key in ((server, upstream, tool), (server, upstream, "")):
-            took[key].append(ms)
-            n_errors[key] += not ok
-    rows = [_call_row(key, times, n_errors[key]) for key, times in took.items()]
-    servers, tools = (tuple(row for row in rows if bool(row.tool) is of_tool) for of_tool in (False, True))
-    return by_day, servers, tools
-
-
-def _call_row(key: _Row, times: array[float], n_errors: int) -> CallRow:
-    in_order = sorted(times)
-    p50_ms, p95_ms = (round(in_order[math.ceil(share * len(in_order)) - 1], 3) for share in (0.5, 0.95))
-    return CallRow(*key, len(in_order), n_errors, p50_ms, p95_ms)
-
-
-def _uncalled(connection: sqlite3.Connection, of: dict[str, Any]) -> tuple[tuple[UncalledTool, ...], int]:
-    called = set(connection.execute(f"SELECT DISTINCT server, tool FROM calls WHERE {_OF} at_ms >= :ms", of))
-    statement = f"""SELECT server, max(upstream), tool, sum(n_lists), sum(n_lists * n_tokens) FROM lists
-        WHERE {_OF} day >= :day GROUP BY server, tool"""
-    listed = [UncalledTool(*row) for row in connection.execute(statement, of)]
-    uncalled = tuple(row for row in listed if (row.server, row.tool) not in called)
-    return uncalled, sum(row.n_tokens for row in listed)
-
-
-def _searches(connection: sqlite3.Connection, of: dict[str, Any]) -> tuple[int, int, tuple[EmptySearch, ...]]:
-    statement = f"SELECT count(*), total(n_found = 0) FROM searches WHERE {_OF} at_ms >= :ms"
-    n_searches, n_empty = connection.execute(statement, of).fetchone()
-    statement = f"""SELECT server, request, count(*) FROM searches
-        WHERE {_OF} at_ms >= :ms AND n_found = 0 AND request <> '' GROUP BY server, request"""
-    return n_searches, int(n_empty), tuple(EmptySearch(*row) for row in connection.execute(statement, of))

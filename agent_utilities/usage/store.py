@@ -149,10 +149,15 @@ def prune(connection: sqlite3.Connection, bounds: UsageBounds, now_ms: int) -> N
         connection.execute(
             "DELETE FROM lists WHERE day <= (SELECT day FROM lists ORDER BY day DESC LIMIT 1 OFFSET ?)", (rows,)
         )
-        if _used_bytes(connection) <= bounds.file_bytes or rows == 0:
+        n_pages, n_empty, page_bytes = _pages(connection)
+        if (n_pages - n_empty) * page_bytes <= bounds.file_bytes or rows == 0:
             break
         rows //= 2  # rows much longer than most: the bound in bytes holds all the same
-    _shrink(connection, bounds)
+    # Empty pages are given back to the system where they are many, or the file is larger than it may be.
+    if n_empty > _TOO_MANY * n_pages or n_pages * page_bytes > bounds.file_bytes:
+        # A page at a time, each a row without columns, of which `execute` takes the first alone.
+        connection.executescript("PRAGMA incremental_vacuum")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
 def _prune_rows(connection: sqlite3.Connection, table: str, most: int) -> None:
@@ -182,19 +187,7 @@ def _delete(connection: sqlite3.Connection, table: str, which: str, *values: int
     return len(ids)
 
 
-def _used_bytes(connection: sqlite3.Connection) -> int:
-    n_pages = _pragma(connection, "page_count") - _pragma(connection, "freelist_count")
-    return n_pages * _pragma(connection, "page_size")
-
-
-def _shrink(connection: sqlite3.Connection, bounds: UsageBounds) -> None:
-    """Give empty pages back to the system, where they are many or the file is larger than it may be."""
-    n_pages, n_empty = _pragma(connection, "page_count"), _pragma(connection, "freelist_count")
-    if n_empty > _TOO_MANY * n_pages or n_pages * _pragma(connection, "page_size") > bounds.file_bytes:
-        # A page at a time, each a row without columns, of which `execute` takes the first alone.
-        connection.executescript("PRAGMA incremental_vacuum")
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-
-
-def _pragma(connection: sqlite3.Connection, name: str) -> int:
-    return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
+def _pages(connection: sqlite3.Connection) -> Sequence[int]:
+    """Return how many pages a file has, how many of them are empty, and the bytes of one."""
+    pragmas = "pragma_page_count, pragma_freelist_count, pragma_page_size"
+    return list(connection.execute(f"SELECT * FROM {pragmas}").fetchone())
