@@ -206,9 +206,9 @@ def read_meta(meta: object) -> Selection:
         raise SelectionError("not an object", given, f"_meta {META_KEY}", hint)
     pairs: list[tuple[str, str]] = []
     for key, value in given.items():
-        field = field_of(key, "meta") if isinstance(key, str) else None
+        field = field_of(str(key), "meta")
         if field is None:
-            meant = near_miss(key, "meta") if isinstance(key, str) else None
+            meant = near_miss(str(key), "meta")
             hint = f"did you mean {meant}?" if meant else f"use one of {_META_KEYS}"
             raise SelectionError("unknown _meta name", key, f"_meta {str(key)[:_SHOWN_KEY]}", hint)
         if value is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import unicodedata
 from collections.abc import Iterator
@@ -22,8 +21,12 @@ _ADDRESS = re.compile(r"[^\s@]@[^\W\d]|://[^/\s@]*@")
 """Mail addresses, and URLs that a user's name or password stands in."""
 _QUERY_SECRET = re.compile(r"[?&#;](?:code|state|sig|key|jwt|sid|pass|pwd|auth|x-amz-[a-z-]+)=", re.IGNORECASE)
 _IPV4 = re.compile(r"(?<!\d)\d{1,3}(?:\.\d{1,3}){3}(?!\d)")
-_IPV6 = re.compile(r"(?<![A-Za-z0-9:])[A-Fa-f0-9:]{2,39}(?:%\w+)?(?![A-Za-z0-9:])")
+_IPV6 = re.compile(
+    r"(?<![A-Za-z0-9:])(?:(?:[A-Fa-f0-9]{1,4}:){7}[A-Fa-f0-9]{1,4}|(?=[A-Fa-f0-9:]*::)[A-Fa-f0-9:]{3,39})"
+    r"(?:%\w+)?(?![A-Za-z0-9:])"
+)
 _MAC = re.compile(r"(?<![A-Fa-f0-9])[A-Fa-f0-9]{2}(?:[:-][A-Fa-f0-9]{2}){5}(?![A-Fa-f0-9])")
+_SHAPES = (ISSUED, _ADDRESS, _QUERY_SECRET, _IPV4, _IPV6, _MAC)
 _ORDINARY_DIGITS = re.compile(
     r"""(?<![\d.]) (?: (?:19|20)\d\d([-/.]?)(?:0[1-9]|1[0-2])\1(?:0[1-9]|[12]\d|3[01])   # a date, its year first
     | (?:0?[1-9]|[12]\d|3[01])([-/.])(?:0?[1-9]|[12]\d|3[01])\2(?:19|20)\d\d             # or last
@@ -57,7 +60,9 @@ def looks_secret(word: str) -> bool:
         return True
     spelt = _without_marks(word)
     forms = {spelt, unquote(spelt)} if "%" in spelt else {spelt}
-    return any(_is_issued_or_address(form) or any(long_numbers(form)) or _is_random(form) for form in forms)
+    return any(
+        any(shape.search(form) for shape in _SHAPES) or any(long_numbers(form)) or _is_random(form) for form in forms
+    )
 
 
 def without_secret_part(word: str) -> str:
@@ -92,32 +97,20 @@ def _without_marks(word: str) -> str:
     return "".join(letter for letter in unicodedata.normalize("NFKD", word) if unicodedata.category(letter)[0] != "M")
 
 
-def _is_issued_or_address(word: str) -> bool:
-    patterns = (ISSUED, _ADDRESS, _QUERY_SECRET, _IPV4, _MAC)
-    return any(pattern.search(word) for pattern in patterns) or any(map(_is_ipv6, _IPV6.findall(word)))
-
-
-def _is_ipv6(text: str) -> bool:
-    if text.count(":") < 2:
-        return False
-    try:
-        ipaddress.IPv6Address(text)
-    except ValueError:
-        return False
-    return True
-
-
 def _is_random(word: str) -> bool:
     """Return whether letters and digits follow one another as chance has them, and not as in a language."""
     if _HEX.search(word):
         return True
     for run in _UNBROKEN_RUN.findall(word):
-        if len(run) < 16 and _n_kinds(run) == 3 and _strangeness(run) > 0.7:
+        n_kinds = any(map(str.isupper, run)) + any(map(str.islower, run)) + any(map(str.isdigit, run))
+        if len(run) < 16 and n_kinds == 3 and _strangeness(run) > 0.7:
             return True
-        if any(len(part) >= 16 and _strangeness(part) > 0.4 for part in _windows(run)):
-            return True
-    runs = (part for run in _RUN.findall(word) for part in _windows(run))
-    return any(len(part) >= 20 and _strangeness(part) > 0.5 for part in runs)
+    return any(
+        len(part) >= fewest and _strangeness(part) > most
+        for runs, fewest, most in ((_UNBROKEN_RUN, 16, 0.4), (_RUN, 20, 0.5))
+        for run in runs.findall(word)
+        for part in _windows(run)
+    )
 
 
 def _windows(run: str) -> Iterator[str]:
@@ -138,7 +131,3 @@ def _strangeness(run: str) -> float:
             continue
         n_strange += (first + second).lower() not in _PAIRS
     return n_strange / n_pairs if n_pairs >= 6 else 0.0
-
-
-def _n_kinds(run: str) -> int:
-    return any(map(str.isupper, run)) + any(map(str.islower, run)) + any(map(str.isdigit, run))

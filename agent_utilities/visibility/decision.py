@@ -101,12 +101,6 @@ class Decision:
         return {name: frozenset(each) for name, each in versions.items()}
 
     @cached_property
-    def denied_names(self) -> frozenset[str]:
-        """The names of which nothing is permitted."""
-        entries = self.catalog.entries
-        return frozenset(entry.name for entry in entries) - self.permitted_names
-
-    @cached_property
     def permitted_keys(self) -> frozenset[tuple[str, str | None]]:
         """Name and version of each permitted entry."""
         return self._keys(self.permitted)
@@ -144,11 +138,6 @@ class Decision:
         unknown: dict[str, str | None] = vars(self)["unknown"]
         return unknown
 
-    @cached_property
-    def operator_unknown(self) -> dict[str, str | None]:
-        """The same for the operator's names, judged against the whole catalog; for the operator's eyes only."""
-        return finish(unknown_in(self.effective, "operator", self.catalog.entries))
-
 
 def decide(
     catalog: Catalog,
@@ -171,15 +160,8 @@ def decide(
         refusals = finish(Bounds(effective).judging(catalog))
     permitted = tuple(i for i, rule in enumerate(refusals) if rule is None)
     status = status_of(permitted, catalog, preferences.resolution)
-    return Decision(
-        catalog=catalog,
-        effective=effective,
-        preferences=preferences,
-        refusals=refusals,
-        permitted=permitted,
-        visible=curate(permitted, catalog, preferences, status),
-        status=status,
-    )
+    visible = curate(permitted, catalog, preferences, status)
+    return Decision(catalog, effective, preferences, refusals, permitted, visible, status)
 
 
 def revision(decision: Decision, asked: str) -> str:

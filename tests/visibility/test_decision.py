@@ -6,9 +6,10 @@ from agent_utilities.catalog.model import Catalog, entry
 from agent_utilities.selection.merge import effective, merge
 from agent_utilities.selection.model import UNRESOLVED, Resolution
 from agent_utilities.selection.parse import read_cli, read_request
+from agent_utilities.visibility.bounds import finish
 from agent_utilities.visibility.curation import preferences_of
 from agent_utilities.visibility.decision import decide
-from agent_utilities.visibility.unfit import MAX_UNKNOWN
+from agent_utilities.visibility.unfit import MAX_UNKNOWN, unknown_in
 from tests.resolutions import answer_of
 
 CATALOG = Catalog(
@@ -87,7 +88,8 @@ class TestUnknown:
 
     def test_the_operators_names_are_not_the_callers_to_know(self):
         decision = decided(b"", ("--tools", "tail_lok"))
-        assert (decision.unknown, decision.operator_unknown) == ({}, {"tail_lok": "tail_log"})
+        of_operator = finish(unknown_in(decision.effective, "operator", decision.catalog.entries))
+        assert (decision.unknown, of_operator) == ({}, {"tail_lok": "tail_log"})
 
     def test_are_bounded(self):
         assert len(decided(("tools=" + ",".join(f"n{i}" for i in range(99))).encode()).unknown) == MAX_UNKNOWN

@@ -141,12 +141,12 @@ async def _everything(host: AgentServer, kind: ComponentKind) -> Sequence[Any]:
 def _unknown(host: AgentServer, there: Mapping[ComponentKind, Sequence[Any]]) -> dict[str, str | None]:
     """Return the operator's names that fit nothing, each with the nearest that would do; pins fit tools alone."""
     verdict = host.surface.verdict(NOTHING, shapes_lists=False)
-    missing = [host.surface.decide(kind, components, verdict).operator_unknown for kind, components in there.items()]
+    entries = {kind: [entry_of(kind, each) for each in components] for kind, components in there.items()}
+    missing = [finish(unknown_in(verdict.effective, "operator", each)) for each in entries.values()]
     of_no_kind = [name for name in missing[0] if all(name in each for each in missing)]
     unknown = {name: next(filter(None, (each[name] for each in missing)), None) for name in of_no_kind}
     pins = Effective(allow_tools=verdict.effective.pins)
-    entries = [entry_of("tool", tool) for tool in there["tool"]]
-    return {**unknown, **finish(unknown_in(pins, "operator", entries))}
+    return {**unknown, **finish(unknown_in(pins, "operator", entries["tool"]))}
 
 
 def _told_to_models(tool: Any) -> dict[str, Any]:

@@ -324,7 +324,9 @@ class Surface:
     async def is_known_denied(self, kind: ComponentKind, name: str, verdict: Verdict) -> bool:
         """Whether a verdict refuses every version of a name, in what the present caller was last listed."""
         catalog = self.catalogs.of_caller(kind) if verdict.surface is self else None
-        return catalog is not None and name in (await self.decide_in_turns(kind, catalog, verdict)).denied_names
+        if catalog is None or name not in catalog.places_by_own_name:
+            return False
+        return name not in (await self.decide_in_turns(kind, catalog, verdict)).permitted_names
 
     async def unanswered_decision(self, catalog: Catalog, verdict: Verdict) -> Decision:
         """Return the decision on a catalog's tools under a verdict before its query is answered."""
