@@ -27,15 +27,8 @@ LONGEST_KEY = 40
 
 def spelled(stem: str, channel: Channel) -> str:
     """Return a stem, such as `disabled_tools`, in a channel's style."""
-    match channel:
-        case "env":
-            return f"MCP_{stem.upper()}"
-        case "cli":
-            return f"--{stem.replace('_', '-')}"
-        case "header":
-            return f"x-mcp-{stem.replace('_', '-')}"
-        case _:
-            return stem
+    dashed = stem.replace("_", "-")
+    return {"env": f"MCP_{stem.upper()}", "cli": f"--{dashed}", "header": f"x-mcp-{dashed}"}.get(channel, stem)
 
 
 @dataclass(frozen=True)
@@ -154,15 +147,9 @@ def normal_key(key: str, channel: Channel) -> str:
 
     Of headers only the case: proxies drop names with `_`, so that one may mean what its sender does not say.
     """
-    match channel:
-        case "env":
-            return key.upper().replace("-", "_")
-        case "header":
-            return key.lower()
-        case "cli":
-            return key
-        case _:
-            return key.lower().replace("-", "_")
+    if channel in ("cli", "header"):
+        return key if channel == "cli" else key.lower()
+    return (key.upper() if channel == "env" else key.lower()).replace("-", "_")
 
 
 _BY_SPELLING: dict[Channel, dict[str, Field]] = {channel: dict(spellings(channel)) for channel in CHANNELS}

@@ -30,7 +30,6 @@ PROFILES = "profiles"
 NO_PROFILE = "none"
 """The name that stands for no profile."""
 
-_RESERVED = frozenset((NO_PROFILE, "all"))
 _STEMS = sorted(stem for row in FIELDS if "file" in row.channels for stem in row.stems)
 
 
@@ -109,11 +108,10 @@ def _profiles(given: object, channel: FileChannel, place: str) -> Iterator[tuple
 
 def _profile_name(name: str, source: str) -> str:
     folded = fold(name)
-    if not name.isprintable() or name != name.strip() or not name or len(name) > MAX_PROFILE_NAME:
-        hint = f"use up to {MAX_PROFILE_NAME} characters that can be printed"
+    is_plain = name.isprintable() and name == name.strip() and 0 < len(name) <= MAX_PROFILE_NAME
+    if not is_plain or folded in ("all", NO_PROFILE) or "," in name or "*" in name:
+        hint = f"use up to {MAX_PROFILE_NAME} characters that can be printed: no comma, no *, not all or none"
         raise SelectionError("not a profile's name", name, source.encode("unicode_escape").decode(), hint)
-    if folded in _RESERVED or "," in name or "*" in name:
-        raise SelectionError("not a profile's name", name, source, "use another: no comma, no *, not all or none")
     return folded
 
 

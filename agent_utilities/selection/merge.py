@@ -126,7 +126,7 @@ class Effective(HashedOnce):
     def bounds_digest(self) -> str:
         """A hash of the bounds' values, the same in every process; origins and preferences do not count."""
         lists = [[_canonical(setting.value) for setting in settings] for settings in self.lists]
-        read_only = _canonical(self.read_only.value) if self.read_only else None
+        read_only = None if self.read_only is None else True
         bounds: tuple[object, ...] = (lists, read_only, True) if self.configured else (lists, read_only)
         if self.capabilities is not None:
             bounds = (*bounds, sorted(self.capabilities))
@@ -218,9 +218,8 @@ def _chosen(setting: Setting | None) -> frozenset[str] | None:
 
 
 def _canonical(value: Value) -> object:
-    if isinstance(value, NameSet):
-        return ("all" if value.everything else "", sorted(value.names), sorted(value.toolsets))
-    return value
+    assert isinstance(value, NameSet)
+    return "all" if value.everything else "", sorted(value.names), sorted(value.toolsets)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from functools import cached_property
-from sys import getsizeof
 from typing import Literal
 
 from agent_utilities.activation.deferral import Active, Threshold
@@ -16,21 +15,8 @@ Side = Literal["operator", "caller", "profile"]
 """Whose a setting is; `profile`: the operator wrote it, and it holds for a caller who names the profile it is in."""
 Policy = Literal["narrow", "override"]
 SearchFieldName = Literal["tool_search", "active", "initial_k", "search_k", "search_turns", "max_active", "max_tools"]
-FieldName = (
-    Literal[
-        "allow_tools",
-        "deny_tools",
-        "allow_tags",
-        "deny_tags",
-        "read_only",
-        "query",
-        "top_k",
-        "pins",
-        "profile",
-        "capabilities",
-    ]
-    | SearchFieldName
-)
+BoundName = Literal["allow_tools", "deny_tools", "allow_tags", "deny_tags", "read_only", "capabilities"]
+FieldName = BoundName | SearchFieldName | Literal["query", "top_k", "pins", "profile"]
 
 OPERATOR_CHANNELS: tuple[Channel, ...] = ("file", "project", "env", "cli")
 CALLER_CHANNELS: tuple[Channel, ...] = ("profile", "project_profile", "query", "header", "meta")
@@ -127,17 +113,8 @@ class Setting:
 
     @property
     def n_bytes(self) -> int:
-        """About how many bytes it takes, the texts in it counted."""
-        match self.value:
-            case NameSet(names, toolsets):
-                texts: tuple[str, ...] = (*names, *toolsets)
-            case Active(names):
-                texts = names
-            case tuple():
-                texts = self.value
-            case _:
-                texts = ()
-        return 800 + sum(48 + getsizeof(text) for text in (*texts, *self.origins))
+        """About how many bytes it takes, by the texts in it."""
+        return 500 + 6 * len(repr((self.value, self.origins)))
 
 
 Slot = tuple[FieldName, Channel]

@@ -14,12 +14,10 @@ _KEY_BYTES = 8
 
 
 def subject_key(salt: bytes, subject: str) -> str:
-    """Return the key of who calls, 16 hexadecimal digits, or nothing for nobody: the same for all time.
+    """Return the key of who calls, 16 hexadecimal digits: the same for all time.
 
     Without the salt, which nobody else has, it can't be made from a guessed subject.
     """
-    if not subject:
-        return ""
     encoded = subject.encode("utf-8", "surrogatepass")
     return blake2b(encoded, digest_size=_KEY_BYTES, key=salt, person=b"subject").hexdigest()
 

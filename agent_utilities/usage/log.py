@@ -42,16 +42,14 @@ class Pace:
         batch_s: seconds that an event waits for others: what a kill loses is of less than a second.
         batch: events that are written without waiting for more.
         most_bytes: what waiting events may weigh; the oldest go first.
-        pause_s: seconds until a failed write is tried again; twice as many after each failure.
-        longest_pause_s: where that ends.
+        pause_s: seconds until a failed write is tried again.
         end_s: seconds that a stop waits for what is not yet written.
     """
 
     batch_s: float = 0.4
     batch: int = 200
     most_bytes: int = 8 << 20
-    pause_s: float = 1.0
-    longest_pause_s: float = 60.0
+    pause_s: float = 5.0
     end_s: float = 2.0
 
 
@@ -131,12 +129,10 @@ class UsageLog:
                 self._tell_of_try()
 
     async def _write_batches(self) -> None:
-        pause_s = self._pace.pause_s
         await self._try()
         while not self._stopping.is_set() and (self.problem is None or self.problem.is_temporary):
             if self.problem is not None:
-                await _within(pause_s, self._stopping)
-            pause_s = self._pace.pause_s if self.problem is None else min(2 * pause_s, self._pace.longest_pause_s)
+                await _within(self._pace.pause_s, self._stopping)
             await _within(PRUNE_S, self._any)
             await _within(self._pace.batch_s, self._enough)
             await self._try()

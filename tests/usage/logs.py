@@ -15,7 +15,7 @@ from agent_utilities.usage.model import Call, UsageBounds
 NOW_MS = 1_780_000_000_000
 """In the middle of 2026."""
 BOUNDS = UsageBounds(days=3650, free_bytes=0)
-QUICK = Pace(batch_s=0.02, pause_s=0.02, longest_pause_s=0.05)
+QUICK = Pace(batch_s=0.02, pause_s=0.02)
 
 
 def call(number: int = 0, tool: str = "ping", **fields: Any) -> Call:

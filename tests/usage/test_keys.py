@@ -26,9 +26,6 @@ class TestSubjects:
         first, second = read_salt(tmp_path / "a.db"), read_salt(tmp_path / "b.db")
         assert subject_key(first, "anna") != subject_key(second, "anna")
 
-    def test_nobody_has_no_key(self) -> None:
-        assert subject_key(bytes(32), "") == ""
-
     def test_a_subject_that_is_no_proper_text_has_one(self) -> None:
         assert subject_key(bytes(32), "\ud800") != subject_key(bytes(32), "?")
 
