@@ -6,6 +6,7 @@ import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from functools import cached_property
+from sys import getsizeof
 from typing import Literal
 
 from agent_utilities.activation.deferral import Active, Threshold
@@ -114,7 +115,10 @@ class Setting:
     @property
     def n_bytes(self) -> int:
         """About how many bytes it takes, by the texts in it."""
-        return 500 + 6 * len(repr((self.value, self.origins)))
+        texts: Iterable[str] = self.value if isinstance(self.value, tuple) else ()
+        if isinstance(self.value, NameSet | Active):
+            texts = self.value.every_name if isinstance(self.value, NameSet) else self.value.names
+        return 700 + sum(64 + getsizeof(text) for text in (*texts, *self.origins))
 
 
 Slot = tuple[FieldName, Channel]
