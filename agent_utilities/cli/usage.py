@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
@@ -62,7 +63,7 @@ def usage(
             print(f"error: {error}", file=sys.stderr)
     report, console = merged(reports), terminal()
     if as_json:
-        print(json.dumps({"files": [str(path) for path in paths], "days": days, **report.as_dict()}))
+        print(json.dumps({"files": [str(path) for path in paths], "days": days, **asdict(report)}))
     elif report != UsageReport({}):
         _print_report(report, now_ms // DAY_MS, days, console)
     elif paths:

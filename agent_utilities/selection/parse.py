@@ -14,8 +14,7 @@ from agent_utilities.selection.channels import FIELDS, META_KEY, Field, field_of
 from agent_utilities.selection.merge import merge
 from agent_utilities.selection.model import NOTHING, SIDES, Channel, NameSet, Selection, Setting, Value, fold
 
-_TRUE = frozenset({"1", "true", "yes", "on"})
-_FALSE = frozenset({"0", "false", "no", "off"})
+_FLAGS = {**dict.fromkeys(("1", "true", "yes", "on"), True), **dict.fromkeys(("0", "false", "no", "off"), False)}
 MAX_PROFILE_NAME = 64
 """The most characters of a profile's name."""
 MAX_CAPABILITIES = 64
@@ -72,10 +71,9 @@ def _names(text: str, field: Field, *, toolsets: bool, source: str) -> NameSet:
 
 
 def _flag(text: str, source: str) -> bool:
-    lowered = text.lower()
-    if lowered not in _TRUE | _FALSE:
+    if text.lower() not in _FLAGS:
         raise SelectionError("not true or false", text, source, "use true or false")
-    return lowered in _TRUE
+    return _FLAGS[text.lower()]
 
 
 def _profile(text: str, source: str) -> tuple[str]:
@@ -108,15 +106,13 @@ def _count(text: str, source: str) -> int:
 
 def _threshold(text: str, source: str) -> Threshold:
     lowered = text.lower()
-    if lowered in _TRUE | _FALSE:
-        return ON if lowered in _TRUE else OFF
-    if lowered == "auto":
-        return AUTO
-    name, _, over = lowered.partition(":")
-    if name != "auto" or not _COUNT.fullmatch(over) or int(over) == 0:
+    if lowered in _FLAGS:
+        return ON if _FLAGS[lowered] else OFF
+    found = re.fullmatch(r"auto(?::([0-9]{1,9}))?", lowered)
+    if found is None or (found[1] and int(found[1]) == 0):
         hint = "use off, on, auto, or auto:N for more than N tools, such as auto:80"
         raise SelectionError("not a mode of tool search", text, source, hint)
-    return Threshold(int(over))
+    return Threshold(int(found[1])) if found[1] else AUTO
 
 
 _READERS: dict[str, Callable[[str, str], Value]] = {

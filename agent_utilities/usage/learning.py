@@ -46,7 +46,7 @@ LONGEST_REQUEST = 500
 """Characters of one."""
 
 _SAME = 0.8
-"""The share of words from which two requests are one."""
+"""The share of their words (Jaccard's index) from which two requests are one."""
 _LEAST_LETTERS = 3
 _WORD = re.compile(r"\w+")
 
@@ -72,7 +72,11 @@ def read_learned(path: Path, server: str, subject: str, now_ms: int) -> Learned:
         uses = _recent_uses(_steps(connection, whose), now_ms)
         pairs = sequences(_steps(connection, whose))
         requests = {tool: kept for tool, found in _requests(connection, whose) if (kept := different_requests(found))}
-    return _versioned(uses, requests, pairs)
+    parts = (uses, requests, pairs.used_with, pairs.followed_by)
+    if not any(parts):
+        return NOTHING_LEARNED
+    content = json.dumps([list(part.items()) for part in parts])
+    return Learned(hashlib.sha256(content.encode()).hexdigest()[:16], *parts)
 
 
 class Step(NamedTuple):
@@ -162,14 +166,6 @@ def _requests(connection: sqlite3.Connection, whose: dict[str, str]) -> Iterator
         yield tool, list(found[tool])
 
 
-def _versioned(uses: dict[str, float], past_requests: dict[str, tuple[str, ...]], pairs: Learned) -> Learned:
-    parts = (uses, past_requests, pairs.used_with, pairs.followed_by)
-    if not any(parts):
-        return NOTHING_LEARNED
-    content = json.dumps([list(part.items()) for part in parts])
-    return Learned(hashlib.sha256(content.encode()).hexdigest()[:16], *parts)
-
-
 def different_requests(newest_first: Iterable[str]) -> tuple[str, ...]:
     """Return the requests to keep of those that led to a tool, the newest ones that differ, oldest first.
 
@@ -181,14 +177,8 @@ def different_requests(newest_first: Iterable[str]) -> tuple[str, ...]:
         if sum(map(str.isalpha, text)) < _LEAST_LETTERS:
             continue
         words = frozenset(_WORD.findall(text.casefold()))
-        if all(_shared(words, others) < _SAME for _, others in found):
+        if all(len(words & others) < _SAME * len(words | others) for _, others in found):
             found.append((text, words))
         if len(found) == MOST_OF_A_TOOL:
             break
     return tuple(text for text, _ in reversed(found))
-
-
-def _shared(first: frozenset[str], second: frozenset[str]) -> float:
-    """Return how many of the words of two requests are in both, from 0 to 1 (Jaccard's index)."""
-    n_any = len(first | second)
-    return len(first & second) / n_any if n_any else 1.0

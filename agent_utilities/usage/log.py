@@ -40,14 +40,12 @@ class Pace:
 
     Args:
         batch_s: seconds that an event waits for others: what a kill loses is of less than a second.
-        batch: events that are written without waiting for more.
         most_bytes: what waiting events may weigh; the oldest go first.
         pause_s: seconds until a failed write is tried again.
         end_s: seconds that a stop waits for what is not yet written.
     """
 
     batch_s: float = 0.4
-    batch: int = 200
     most_bytes: int = 8 << 20
     pause_s: float = 5.0
     end_s: float = 2.0
@@ -78,7 +76,7 @@ class UsageLog:
         self._waiting: deque[Event] = deque()
         self._bytes = 0
         self._n_recorded = 0
-        self._any, self._enough, self._stopping = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._any, self._hurry, self._stopping = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._tried = asyncio.Event()
         """Set, and replaced, after each try to write."""
         # Most calls of a turn have its words; each takes some 100 µs to look through.
@@ -92,8 +90,6 @@ class UsageLog:
             return
         self._waiting.append(event)
         self._bound(_weight(event))
-        if len(self._waiting) >= self._pace.batch:
-            self._enough.set()
 
     def health(self) -> dict[str, str | int]:
         """Return the state for `/ready`: nothing of it keeps a server from being ready."""
@@ -104,7 +100,7 @@ class UsageLog:
     async def flushed(self) -> None:
         """Wait until all that was recorded so far is written, or lost for good."""
         n_recorded = self._n_recorded
-        self._enough.set()
+        self._hurry.set()
         await self.until(lambda: self.n_written + self.n_lost >= n_recorded)
 
     async def until(self, is_so: Callable[[], bool]) -> None:
@@ -118,7 +114,7 @@ class UsageLog:
         try:
             await asyncio.wait([writing])
         finally:
-            for event in (self._stopping, self._any, self._enough):
+            for event in (self._stopping, self._any, self._hurry):
                 event.set()
             try:
                 await ended(writing, self._pace.end_s)
@@ -134,7 +130,7 @@ class UsageLog:
             if self.problem is not None:
                 await _within(self._pace.pause_s, self._stopping)
             await _within(PRUNE_S, self._any)
-            await _within(self._pace.batch_s, self._enough)
+            await _within(self._pace.batch_s, self._hurry)
             await self._try()
         if self._waiting:
             await self._try()
@@ -145,7 +141,7 @@ class UsageLog:
         events, self._bytes = list(self._waiting), 0
         self._waiting.clear()
         self._any.clear()
-        self._enough.clear()
+        self._hurry.clear()
         try:
             await in_daemon_thread(partial(self._write, events))
         except Exception as why:
@@ -188,21 +184,18 @@ class UsageLog:
         if self._store is None and not events and not self.path.exists():
             return
         try:
-            self._opened().write([self._redacted(event) for event in events])
+            if self._store is None:
+                from agent_utilities.usage.store import UsageStore
+
+                self._store = UsageStore(self.path, self._bounds)
+                self._store.prune(_now_ms())  # one that was too full to write may have room again
+            self._store.write([self._redacted(event) for event in events])
         except BaseException:
             self._close()
             raise
-        if self._opened().is_due:
+        if self._store.is_due:
             with suppress(UsageError):  # what was to be written is; the next write fails where this is worth telling
-                self._opened().prune(_now_ms())
-
-    def _opened(self) -> UsageStore:
-        if self._store is None:
-            from agent_utilities.usage.store import UsageStore
-
-            self._store = UsageStore(self.path, self._bounds)
-            self._store.prune(_now_ms())  # one that was too full to write may have room again
-        return self._store
+                self._store.prune(_now_ms())
 
     def _redacted(self, event: Event) -> Event:
         if isinstance(event, Listed) or not event.request:

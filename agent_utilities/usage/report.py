@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from agent_utilities.usage.database import snapshot
 from agent_utilities.usage.model import DAY_MS
@@ -89,10 +89,6 @@ class UsageReport:
     n_searches: int = 0
     n_empty_searches: int = 0
     empty_searches: tuple[EmptySearch, ...] = ()
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return what `--json` prints."""
-        return asdict(self)
 
 
 _OF = "(:server IS NULL OR server = :server)"

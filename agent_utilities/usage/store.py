@@ -115,20 +115,17 @@ def insert(connection: sqlite3.Connection, events: Sequence[Event]) -> None:
     for kind, table in _TABLES:
         columns = [field.name for field in fields(kind)]
         rows: list[_Row] = list(map(attrgetter(*columns), [event for event in events if type(event) is kind]))
+        places = f"({', '.join('?' * len(columns))})"
         for start in range(0, len(rows), _AT_ONCE):
-            _insert(connection, table, columns, rows[start : start + _AT_ONCE])
+            piece = rows[start : start + _AT_ONCE]
+            statement = f"INSERT INTO {table} ({', '.join(columns)}) VALUES {', '.join([places] * len(piece))}"
+            connection.execute(statement, [_clean(value) for row in piece for value in row])
     listed: list[_Row] = [
         (event.server, event.tool, event.upstream, event.at_ms // DAY_MS, event.n_lists, event.n_tokens)
         for event in events
         if type(event) is Listed
     ]
     connection.executemany(_LISTED, [tuple(map(_clean, row)) for row in listed])
-
-
-def _insert(connection: sqlite3.Connection, table: str, columns: Sequence[str], rows: Sequence[_Row]) -> None:
-    places = f"({', '.join('?' * len(columns))})"
-    statement = f"INSERT INTO {table} ({', '.join(columns)}) VALUES {', '.join([places] * len(rows))}"
-    connection.execute(statement, [_clean(value) for row in rows for value in row])
 
 
 def _clean(value: _Value) -> _Value:

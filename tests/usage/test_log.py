@@ -61,13 +61,6 @@ class TestWriting:
             await log.until(lambda: log.n_written > 0)
             assert turns(path) == [7]
 
-    async def test_a_full_batch_waits_for_nothing(self, path: Path) -> None:
-        async with running(path, pace=Pace(batch_s=3600.0)) as log:
-            for number in range(200):
-                log.record(call(number))
-            await log.until(lambda: log.n_written > 0)
-            assert len(turns(path)) == 200
-
     async def test_events_that_come_together_are_one_batch_of_which_is_told(self, path: Path) -> None:
         batches: list[int] = []
         async with running(path, pace=Pace(batch_s=3600.0)) as log:

@@ -125,16 +125,6 @@ class Usage(Feature):
         subject = subject_of_request()
         return NOBODY if subject is None or self._salt is None else subject_key(self._salt, subject)
 
-    async def _read_salt(self) -> None:
-        """Read what subjects are hashed with; without it nobody's calls teach anything."""
-        from agent_utilities.usage.errors import UsageError
-        from agent_utilities.usage.keys import read_salt
-
-        try:
-            self._salt = await in_daemon_thread(partial(read_salt, self.path))
-        except UsageError as error:
-            logger.warning("%s; calls are logged for nobody, and teach nothing", error)
-
     # -- what sessions did -------------------------------------------------------------------------------------------
 
     def called(self, request: Request) -> tuple[str, ...]:
@@ -192,14 +182,13 @@ class Usage(Feature):
     def _sought_by_list(self, log: UsageLog, listed: ToolsListed) -> None:
         """Record that tools were sought by a list's words: once a turn, where there are sessions."""
         decision, request = listed.decision, listed.request
-        is_asked = decision.status in ANSWERED or decision.status == "no_match"
-        if not is_asked or not (words := request.words) or request.method != "tools/list":
+        is_answered = decision.status in ANSWERED
+        is_sought = request.session is not None and request.session.get(self.name, NOT_USED).is_sought
+        if not (is_answered or decision.status == "no_match") or is_sought or request.method != "tools/list":
             return
-        if request.session is not None and request.session.get(self.name, NOT_USED).is_sought:
-            return
-        self._note(request, SessionUse.sought)
-        n_found = len(decision.preferences.resolution.tools) if decision.status in ANSWERED else 0
-        self._sought(log, words, n_found, request)
+        if words := request.words:
+            self._note(request, SessionUse.sought)
+            self._sought(log, words, len(decision.preferences.resolution.tools) if is_answered else 0, request)
 
     def _sought(self, log: UsageLog, words: str, n_found: int, request: Request) -> None:
         session = "" if request.session is None else request.session.id
@@ -259,13 +248,18 @@ class Usage(Feature):
         """Log until cancelled; returns at once where that is off."""
         if self.mode == "off":
             return
+        from agent_utilities.usage.errors import UsageError
+        from agent_utilities.usage.keys import read_salt
         from agent_utilities.usage.log import UsageLog
 
         settings = self._settings
         log = self._log = UsageLog(self.path, UsageBounds(settings.usage_days, settings.usage_rows))
         log.on_written = lambda: self.on_news()
         if self._is_of_subjects:
-            await self._read_salt()
+            try:
+                self._salt = await in_daemon_thread(partial(read_salt, self.path))
+            except UsageError as error:
+                logger.warning("%s; calls are logged for nobody, and teach nothing", error)
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(log.run())
