@@ -197,6 +197,7 @@ def effective(selection: Selection, policy: Policy = "narrow") -> Effective:
         kills = every(field, ("env", "cli")) or every(field, OPERATOR_CHANNELS)
         return next((setting for setting in kills if setting.value == OFF), None) or last(field)
 
+    brought = last("capabilities")
     flags = (*highest("read_only", OPERATOR_RANKS), *highest("read_only", CALLER_RANKS))
     return Effective(
         allow_tools=allowed("allow_tools"),
@@ -208,13 +209,8 @@ def effective(selection: Selection, policy: Policy = "narrow") -> Effective:
         top_k=last("top_k"),
         pins=every("pins"),
         searching=tuple((name, setting) for name in SEARCHING if (setting := searching(name)) is not None),
-        capabilities=_chosen(last("capabilities")),
+        capabilities=frozenset(brought.value) if brought and isinstance(brought.value, tuple) else None,
     )
-
-
-def _chosen(setting: Setting | None) -> frozenset[str] | None:
-    """Return the capabilities that a setting names; None where there is none."""
-    return frozenset(setting.value) if setting is not None and isinstance(setting.value, tuple) else None
 
 
 def _canonical(value: Value) -> object:

@@ -150,10 +150,6 @@ class Selection(HashedOnce):
         """Whether any channel gives a field."""
         return any(slot[0] == field for slot, _ in self.slots)
 
-    def of(self, side: Side) -> Selection:
-        """Return the part that one side of the trust boundary gave."""
-        return Selection(tuple(entry for entry in self.slots if SIDES[entry[0][1]] == side))
-
 
 NOTHING = Selection()
 """The selection that asks for nothing."""

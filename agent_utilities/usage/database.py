@@ -78,7 +78,10 @@ def open_log(path: Path) -> sqlite3.Connection:
     One thread may use it at a time.
     """
     with explained(path):
-        _make(path)
+        if not path.exists():  # made empty, so that only its user can read it and what SQLite puts beside it
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with suppress(FileExistsError):
+                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         check_header(path)
         connection = sqlite3.connect(path, timeout=_WRITER_BUSY_S, isolation_level=None, check_same_thread=False)
         try:
@@ -92,14 +95,6 @@ def open_log(path: Path) -> sqlite3.Connection:
             connection.close()
             raise
     return connection
-
-
-def _make(path: Path) -> None:
-    """Make an empty file that only its user can read, as what SQLite puts beside it then is too."""
-    if not path.exists():
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with suppress(FileExistsError):
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
 def _make_tables(connection: sqlite3.Connection, path: Path) -> None:

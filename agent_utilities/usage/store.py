@@ -72,10 +72,33 @@ class UsageStore:
         return self._n_unchecked * _CHECKS_PER_FILL >= self._bounds.rows or time.monotonic() >= self._prune_at_s
 
     def prune(self, now_ms: int) -> None:
-        """Delete what is too old or too much; other processes write in between."""
+        """Delete rows until the log keeps its bounds, and give back what the file no longer needs.
+
+        Other processes write in between.
+        """
         self._n_unchecked, self._prune_at_s = 0, time.monotonic() + PRUNE_S
+        connection, bounds = self._connection, self._bounds
         with explained(self._path):
-            prune(self._connection, self._bounds, now_ms)
+            oldest_ms = now_ms - bounds.days * DAY_MS
+            for table in ("calls", "searches"):
+                _delete(connection, table, "WHERE at_ms < ?", oldest_ms)
+            connection.execute("DELETE FROM lists WHERE day < ?", (oldest_ms // DAY_MS,))
+            rows = bounds.rows
+            while True:
+                for table in ("calls", "searches"):
+                    _prune_rows(connection, table, rows)
+                connection.execute(
+                    "DELETE FROM lists WHERE day <= (SELECT day FROM lists ORDER BY day DESC LIMIT 1 OFFSET ?)", (rows,)
+                )
+                n_pages, n_empty, page_bytes = _pages(connection)
+                if (n_pages - n_empty) * page_bytes <= bounds.file_bytes or rows == 0:
+                    break
+                rows //= 2  # rows much longer than most: the bound in bytes holds all the same
+            # Empty pages are given back to the system where they are many, or the file is larger than it may be.
+            if n_empty > _TOO_MANY * n_pages or n_pages * page_bytes > bounds.file_bytes:
+                # A page at a time, each a row without columns, of which `execute` takes the first alone.
+                connection.executescript("PRAGMA incremental_vacuum")
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def close(self) -> None:
         """Close the file; the last process to do so works in what was written beside it."""
@@ -131,30 +154,6 @@ def insert(connection: sqlite3.Connection, events: Sequence[Event]) -> None:
 def _clean(value: _Value) -> _Value:
     """Return a value as SQLite takes it: a text without halves of surrogate pairs."""
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
-
-
-def prune(connection: sqlite3.Connection, bounds: UsageBounds, now_ms: int) -> None:
-    """Delete rows until a log keeps its bounds, and give back what the file no longer needs."""
-    oldest_ms = now_ms - bounds.days * DAY_MS
-    for table in ("calls", "searches"):
-        _delete(connection, table, "WHERE at_ms < ?", oldest_ms)
-    connection.execute("DELETE FROM lists WHERE day < ?", (oldest_ms // DAY_MS,))
-    rows = bounds.rows
-    while True:
-        for table in ("calls", "searches"):
-            _prune_rows(connection, table, rows)
-        connection.execute(
-            "DELETE FROM lists WHERE day <= (SELECT day FROM lists ORDER BY day DESC LIMIT 1 OFFSET ?)", (rows,)
-        )
-        n_pages, n_empty, page_bytes = _pages(connection)
-        if (n_pages - n_empty) * page_bytes <= bounds.file_bytes or rows == 0:
-            break
-        rows //= 2  # rows much longer than most: the bound in bytes holds all the same
-    # Empty pages are given back to the system where they are many, or the file is larger than it may be.
-    if n_empty > _TOO_MANY * n_pages or n_pages * page_bytes > bounds.file_bytes:
-        # A page at a time, each a row without columns, of which `execute` takes the first alone.
-        connection.executescript("PRAGMA incremental_vacuum")
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
 def _prune_rows(connection: sqlite3.Connection, table: str, most: int) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -83,8 +84,8 @@ class Usage(Feature):
         """What subjects are hashed with."""
         self._tokens: LRUCache[bytes, int] = LRUCache(_N_TOKENS)
         """What tools take in a prompt, by their stamps."""
-        self._lists: dict[int, tuple[Decision, int]] = {}
-        """Decisions that lists were made by, and how many, by the decision's identity."""
+        self._lists: Counter[Decision] = Counter()
+        """How many lists were made by each decision."""
 
     @property
     def _settings(self) -> Settings:
@@ -197,17 +198,16 @@ class Usage(Feature):
 
     def _listed(self, decision: Decision) -> None:
         """Count a list; the tools in it are recorded by `record_lists`, since there may be thousands."""
-        _, n = self._lists.get(id(decision), (decision, 0))
-        if n or len(self._lists) < _N_DECISIONS:
-            self._lists[id(decision)] = decision, n + 1
+        if decision in self._lists or len(self._lists) < _N_DECISIONS:
+            self._lists[decision] += 1
 
     async def record_lists(self) -> None:
         """Record how often each tool was listed since the last time, in turns with the event loop (law L7)."""
         if (log := self._log) is None:
             return
-        lists, self._lists = self._lists, {}
+        lists, self._lists = self._lists, Counter()
         shown: dict[str, tuple[Catalog, int, int]] = {}
-        for decision, n in lists.values():
+        for decision, n in lists.items():
             catalog = decision.catalog
             async for i in in_turns(decision.visible):
                 name = catalog.entries[i].name
