@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, quote, unquote_to_bytes
 from agent_utilities.activation.active_text import check_active_count, read_active
 from agent_utilities.activation.deferral import AUTO, OFF, ON, Active, Threshold
 from agent_utilities.errors import SelectionError
-from agent_utilities.selection.channels import FIELDS, META_KEY, Field, field_of, given_elsewhere, near_miss
+from agent_utilities.selection.channels import FIELDS, META_KEY, Field, ValueKind, field_of, given_elsewhere, near_miss
 from agent_utilities.selection.merge import merge
 from agent_utilities.selection.model import NOTHING, SIDES, Channel, NameSet, Selection, Setting, Value, fold
 
@@ -115,7 +115,7 @@ def _threshold(text: str, source: str) -> Threshold:
     return Threshold(int(found[1])) if found[1] else AUTO
 
 
-_READERS: dict[str, Callable[[str, str], Value]] = {
+_READERS: dict[ValueKind, Callable[[str, str], Value]] = {
     "flag": _flag,
     "count": _count,
     "number": _number,
@@ -221,32 +221,32 @@ def text_of(value: object, field: Field, source: str) -> str:
     Raises:
         SelectionError: it is of another type than the field's values are.
     """
+    wanted, hint = _WANTED[field.kind]
     if isinstance(value, str):
         return value
-    if field.kind in ("flag", "threshold") and isinstance(value, bool):
-        return "true" if value else "false"
-    if field.kind in ("count", "number") and isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    if field.kind in ("names", "tags", "active", "capabilities") and isinstance(value, list):
-        for name in value:
-            if not isinstance(name, str) or "," in name or not name.strip():
-                raise SelectionError("not a name", name, source, "names are text, not blank, and have no comma")
-        return ",".join(value) or ("" if field.kind in ("active", "capabilities") else "none")
-    raise SelectionError("of the wrong type", value, source, _WANTED[field.kind])
+    if type(value) is not wanted:
+        raise SelectionError("of the wrong type", value, source, hint)
+    if not isinstance(value, list):
+        return str(value).lower()
+    for name in value:
+        if not isinstance(name, str) or "," in name or not name.strip():
+            raise SelectionError("not a name", name, source, "names are text, not blank, and have no comma")
+    return ",".join(value) or ("" if field.kind in ("active", "capabilities") else "none")
 
 
-_WANTED = {
-    "names": "give a list of names",
-    "tags": "give a list of tags",
-    "flag": "give true or false",
-    "count": "give a whole number from 1 up, such as 5",
-    "text": "give text",
-    "number": "give a whole number from 0 up, such as 5",
-    "threshold": 'give "on", "off", "auto" or "auto:N"',
-    "active": "give a list of names, or the value of active as a result told it",
-    "profile": "give one name",
-    "capabilities": "give a list of names",
+_WANTED: dict[ValueKind, tuple[type, str]] = {
+    "names": (list, "give a list of names"),
+    "tags": (list, "give a list of tags"),
+    "flag": (bool, "give true or false"),
+    "count": (int, "give a whole number from 1 up, such as 5"),
+    "text": (str, "give text"),
+    "number": (int, "give a whole number from 0 up, such as 5"),
+    "threshold": (bool, 'give "on", "off", "auto" or "auto:N"'),
+    "active": (list, "give a list of names, or the value of active as a result told it"),
+    "profile": (str, "give one name"),
+    "capabilities": (list, "give a list of names"),
 }
+"""The type that a field's values have beside text, and what to give."""
 
 
 def _query_pairs(query_string: bytes) -> list[tuple[str, str]]:

@@ -348,10 +348,6 @@ class TestAskedDigest:
             told = {asked_digest(given_by(field, **{channel: text})) for channel in CALLERS if field != "tool_search"}
             assert len(told) == (field != "tool_search")
 
-    def test_leaves_out_what_the_operator_gave(self):
-        operator = given_by("max_tools", env="3")
-        assert asked_digest(merge(operator, NOTHING).of("caller")) == asked_digest(NOTHING)
-
 
 class TestActiveOfTheOperator:
     def test_is_refused_in_the_environment_and_says_who_gives_it_and_what_would_do(self):
