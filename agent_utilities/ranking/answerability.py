@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.ranking.arrays import NDArray, Places, Scores, Vectors, np, single_blas_thread
-from agent_utilities.ranking.scoring import N_DECIMALS
+from agent_utilities.ranking.base import N_DECIMALS
 
 CENTRING = 0.5
 """Of the catalog's mean vector, what is taken out: what all tools have in common tells nothing."""
@@ -37,7 +37,7 @@ class Answerability:
     Args:
         vectors: (n_documents, n_dimensions), of unit length, one for each different document, so that equal tools
             are equally near to the last bit.
-        rows: (n_tools,) the place of each tool's document in them, or None where no two are equal.
+        rows: (n_tools,) the place of each tool's document in them.
         mean: (n_dimensions,) half the mean vector.
         scale: (n_documents,) that makes the vectors less that half unit length again.
         unanswerable: (n, n_dimensions) vectors of requests that no tool need answer.
@@ -47,7 +47,7 @@ class Answerability:
     """
 
     vectors: Vectors
-    rows: Places | None
+    rows: Places
     mean: NDArray[np.float32]
     scale: NDArray[np.float32]
     unanswerable: Vectors
@@ -57,13 +57,11 @@ class Answerability:
     @classmethod
     def of_catalog(cls, vectors: Vectors, documents: Sequence[ToolDocument], unanswerable: Vectors) -> Answerability:
         """Return it for a catalog, from the vectors of its different documents, in order of their first place."""
-        if len(vectors) == len(documents):
-            return cls.of(vectors, None, unanswerable)
         row_of = {document: row for row, document in enumerate(dict.fromkeys(documents))}
         return cls.of(vectors, np.array([row_of[document] for document in documents], dtype=np.intp), unanswerable)
 
     @classmethod
-    def of(cls, vectors: Vectors, rows: Places | None, unanswerable: Vectors) -> Answerability:
+    def of(cls, vectors: Vectors, rows: Places, unanswerable: Vectors) -> Answerability:
         """Return it for the tools of a catalog, or of a part of one.
 
         The cut is the higher of two estimates, made to lose one request in a hundred that the tools do answer. The
@@ -89,22 +87,18 @@ class Answerability:
 
     @property
     def n_bytes(self) -> int:
-        """What the arrays take that are its own."""
-        rows = 0 if self.rows is None else self.rows.nbytes
-        return self.vectors.nbytes + self.scale.nbytes + self.mean.nbytes + rows
+        """What the arrays take that are its own, and the places of its tools."""
+        return self.vectors.nbytes + self.scale.nbytes + self.mean.nbytes + 2 * self.rows.nbytes
 
     def of_tools(self, places: Places) -> Vectors:
         """Return the vectors of some of the tools: (n, n_dimensions)."""
-        return self.vectors[places if self.rows is None else self.rows[places]]
+        return self.vectors[self.rows[places]]
 
     def within(self, places: Places) -> Answerability:
         """Return it for the tools at some places, ascending, as a catalog of them alone would have it."""
-        if self.rows is None:
-            return self.of(self.vectors[places], None, self.unanswerable)
         old_rows, firsts, rows = np.unique(self.rows[places], return_index=True, return_inverse=True)
         order = np.argsort(firsts)
-        vectors = self.vectors[old_rows[order]]
-        return self.of(vectors, None if len(old_rows) == len(places) else np.argsort(order)[rows], self.unanswerable)
+        return self.of(self.vectors[old_rows[order]], np.argsort(order)[rows], self.unanswerable)
 
     def cosines(self, queries: Vectors) -> tuple[Vectors, Vectors]:
         """Return the cosines of texts to the tools, as they are, and less what all tools have in common.
@@ -119,7 +113,9 @@ class Answerability:
             cosines = queries @ self.vectors.T
         centred = cosines - (queries @ self.mean)[:, None]
         centred *= self.scale
-        return (cosines, centred) if self.rows is None else (cosines[:, self.rows], centred[:, self.rows])
+        if len(self.vectors) == len(self.rows):  # no two are equal
+            return cosines, centred
+        return cosines[:, self.rows], centred[:, self.rows]
 
     def evidence(self, queries: Vectors, cosines: Vectors, coverage: Vectors | float) -> float:
         """Return how well a request is answered, to be held against the cut: by the whole, or clearly by a part of it.

@@ -12,13 +12,15 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from operator import attrgetter
 from typing import TYPE_CHECKING, Literal, Protocol
+
+from cachetools import LRUCache, cachedmethod
 
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.errors import RankerError
 from agent_utilities.ranking.arrays import Vectors, np, unit_vectors
 from agent_utilities.ranking.text import clauses
-from agent_utilities.runtime.caches import BoundedCache
 
 if TYPE_CHECKING:
     from agent_utilities.ranking.vector_store import VectorStore
@@ -73,7 +75,7 @@ class Embedder:
         self._opening = threading.Lock()
         self._store = store
         self._lock = threading.Lock()
-        self._requests: BoundedCache[bytes, Vectors] = BoundedCache(_REQUESTS_BYTES, _weigh)
+        self._requests = LRUCache[bytes, Vectors](_REQUESTS_BYTES, lambda vectors: _ENTRY_BYTES + vectors.nbytes)
 
     @property
     def provider(self) -> Provider:
@@ -106,6 +108,7 @@ class Embedder:
             raise RankerError(f"{self.provider.name!r} gives vectors of several dimensions: {sorted(shapes)}")
         return np.stack([known[text] for text in texts])
 
+    @cachedmethod(attrgetter("_requests"), lambda self, texts: _hash_of(texts), attrgetter("_lock"))
     def embed_request(self, texts: Sequence[str]) -> Vectors:
         """Return one vector of unit length a text of a request; those of the requests asked last are remembered.
 
@@ -115,14 +118,7 @@ class Embedder:
         Raises:
             RankerError: as for `embed`.
         """
-        key = blake2b("\0".join(texts).encode("utf-8", "surrogatepass"), digest_size=20).digest()
-        with self._lock:
-            vectors = self._requests.get(key)
-        if vectors is None:
-            vectors = self._checked(self.provider.embed(texts, "request"), texts)
-            with self._lock:
-                self._requests.keep(key, vectors)
-        return vectors
+        return self._checked(self.provider.embed(texts, "request"), texts)
 
     def _checked(self, given: Vectors, texts: Sequence[str]) -> Vectors:
         vectors = np.asarray(given, dtype=np.float32)
@@ -133,8 +129,8 @@ class Embedder:
         return unit_vectors(vectors)
 
 
-def _weigh(key: bytes, vectors: Vectors) -> int:
-    return _ENTRY_BYTES + vectors.nbytes
+def _hash_of(texts: Sequence[str]) -> bytes:
+    return blake2b("\0".join(texts).encode("utf-8", "surrogatepass"), digest_size=20).digest()
 
 
 logger = logging.getLogger(__name__)

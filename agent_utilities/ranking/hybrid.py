@@ -10,7 +10,7 @@ from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.errors import RankerError
 from agent_utilities.ranking.answerability import Answerability
 from agent_utilities.ranking.arrays import NDArray, Places, Scores, Vectors, np
-from agent_utilities.ranking.base import Index, Ranking
+from agent_utilities.ranking.base import Index, Ranking, least_claimed, raise_best, views_of
 from agent_utilities.ranking.embedding import (
     Embedder,
     FallbackNotice,
@@ -21,17 +21,8 @@ from agent_utilities.ranking.embedding import (
 from agent_utilities.ranking.examples import UNANSWERABLE
 from agent_utilities.ranking.lexical import LexicalIndex, LexicalRanker, LexicalView
 from agent_utilities.ranking.past_requests import PastRequests, PastVectors
-from agent_utilities.ranking.scoring import (
-    N_DECIMALS,
-    best_places,
-    count_claimed,
-    least_claimed,
-    raise_best,
-    round_scores,
-)
 from agent_utilities.ranking.terms import RequestTerms
 from agent_utilities.ranking.traits import LOSS, kinds_of_tools, of_another_kind
-from agent_utilities.ranking.views import Views
 
 if TYPE_CHECKING:
     from agent_utilities.ranking.vector_store import VectorStore
@@ -92,23 +83,16 @@ class HybridView:
             scores = raise_best(fused, places, of_past)
             nearest -= PAST_SPREADS * self.answerability.spread
             evidence = max(evidence, self.answerability.gap(vectors[0], nearest))
-        named = lexical.names.named_in(query)
-        lifted = scores.copy() if named else scores
-        lifted[named] += scores.max() - scores.min() + 1
-        best = best_places(lifted, None, limit)
-        if not len(best):
-            return Ranking()
-        first_score = round(evidence + bool(named), N_DECIMALS)
-        abstained = not named and first_score < self.answerability.cut
-        least = least_claimed(fused, self.claim_distance, CLAIM_SHARE)
-        ranked_scores = round_scores(lifted[best])
-        return Ranking(
-            indexes=lexical.catalog_places(best),
-            scores=tuple((ranked_scores - ranked_scores[0] + first_score).round(N_DECIMALS).tolist()),
-            abstained=abstained,
-            matched=lexical.matched(terms[0], best),
-            n_claimed=0 if abstained else count_claimed(scores[best], least, best, named),
-            cut=self.answerability.cut,
+        named = lexical.named_in(query)
+        return lexical.ranking(
+            terms[0],
+            scores,
+            named,
+            float(scores.max() - scores.min()) + 1,
+            least_claimed(fused, self.claim_distance, CLAIM_SHARE),
+            self.answerability.cut,
+            limit,
+            evidence=evidence + bool(named),
         )
 
     def _coverage(self, terms: Sequence[RequestTerms], word_scores: Sequence[Scores]) -> Vectors:
@@ -199,7 +183,7 @@ class HybridRanker:
         answerability = Answerability.of_catalog(vectors, documents, unanswerable)
         return HybridIndex(
             self._lexical.index(documents),
-            Views(answerability, len(documents), answerability.within),
+            views_of(answerability, len(documents), answerability.within),
             kinds_of_tools(documents),
             self.embedder,
             self._lexical_weight,
@@ -231,7 +215,7 @@ class HybridIndex:
 
     Args:
         lexical: the same catalog by words.
-        views: vectors of all of its tools or of some, and whether a request is answered at all.
+        answerability: returns what the permitted tools' vectors say of a request.
         kinds: (n_tools,) of what each of its tools does.
         embedder: what embeds requests.
         lexical_weight: what words count beside vectors.
@@ -241,7 +225,7 @@ class HybridIndex:
     """
 
     lexical: LexicalIndex
-    views: Views[Answerability]
+    answerability: Callable[[Sequence[int] | None], Answerability]
     kinds: NDArray[np.uint8]
     embedder: Embedder
     lexical_weight: float
@@ -273,7 +257,14 @@ class HybridIndex:
         self.notice.worked()
         kinds = self.kinds if lexical.places is None else self.kinds[lexical.places]
         distance = self.embedder.provider.claim_distance
-        view = HybridView(lexical, self.views.of(permitted), kinds, self.lexical_weight, distance, self.learned)
+        view = HybridView(
+            lexical,
+            self.answerability(permitted),
+            kinds,
+            self.lexical_weight,
+            distance,
+            self.learned,
+        )
         return view.rank(query, (texts.whole, *texts.parts), vectors, limit)
 
     def learn(self, past: PastRequests) -> HybridIndex:
@@ -285,7 +276,7 @@ class HybridIndex:
         lexical = self.lexical.learn(past)
         if lexical.past is None:
             return replace(self, lexical=lexical, learned=None)
-        whole = self.views.of(None)
+        whole = self.answerability(None)
         try:
             vectors = PastVectors.of(past, whole.of_tools(past.places), self.embedder, whole.unanswerable)
         except RankerError as error:
@@ -295,7 +286,7 @@ class HybridIndex:
 
     def _embed(self, texts: Sequence[str]) -> Vectors:
         vectors = self.embedder.embed_request(texts)
-        n_dimensions = self.views.of(None).unanswerable.shape[1]
+        n_dimensions = self.answerability(None).unanswerable.shape[1]
         if vectors.shape[1] != n_dimensions:
             raise RankerError(f"{vectors.shape[1]} dimensions instead of {n_dimensions}")
         return vectors

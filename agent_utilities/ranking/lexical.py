@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 
-from agent_utilities.catalog.document import ToolDocument
+from agent_utilities.catalog.document import ToolDocument, split_identifier
 from agent_utilities.ranking.answerability import N_NEIGHBOURS, OWN_QUANTILE
-from agent_utilities.ranking.arrays import Places, Scores, np
-from agent_utilities.ranking.base import Ranking
-from agent_utilities.ranking.past_requests import PastRequests
-from agent_utilities.ranking.scoring import (
+from agent_utilities.ranking.arrays import NDArray, Places, Scores, np
+from agent_utilities.ranking.base import (
     N_DECIMALS,
+    Ranking,
     best_places,
     count_claimed,
     least_claimed,
     raise_best,
     round_scores,
+    views_of,
 )
-from agent_utilities.ranking.terms import DocumentTerms, Postings, RequestTerms, TermCounts, read_document
-from agent_utilities.ranking.traits import NameIndex, Servers
-from agent_utilities.ranking.views import Views
+from agent_utilities.ranking.past_requests import PastRequests
+from agent_utilities.ranking.terms import DocumentTerms, Postings, RequestTerms, read_document
 
 REQUEST_SHARE = 0.4
 """Of what a tool's own text has in common with others, what a request has: users have words of their own."""
@@ -32,49 +32,47 @@ N_TOOLS_HALF = 24
 """With so many tools the measure counts half: few tools that all bear one word would ask it of every request."""
 _N_SAMPLE = 64
 _N_SAMPLE_ENTRIES = 2_000_000
-
-
-def cut_of(postings: Postings, n_tools: int) -> float:
-    """Return the least evidence by words that claims anything.
-
-    As for vectors it follows what 19 of 20 tools' own words reach against the eighth nearest other tool.
-    """
-    if n_tools <= N_NEIGHBOURS:
-        return LEAST_CUT
-    own = float(np.quantile(_evidence_of_own(postings, n_tools), OWN_QUANTILE))
-    weight = n_tools / (n_tools + N_TOOLS_HALF)
-    return round(max(LEAST_CUT, REQUEST_SHARE * weight * own), N_DECIMALS)
-
-
-def _evidence_of_own(postings: Postings, n_tools: int) -> Scores:
-    """Return the evidence of tools' own words where eight nearest others were not there: (n_sampled,).
-
-    A sample stands for the catalog, spread over it evenly: fewer tools where their words are many tools'.
-    """
-    sizes = np.diff(postings.starts)
-    entries_per_tool = max(1.0, float((sizes.astype(np.float64) ** 2).sum()) / n_tools)
-    n_sampled = min(n_tools, _N_SAMPLE, max(2 * N_NEIGHBOURS, int(_N_SAMPLE_ENTRIES / entries_per_tool)))
-    sample = np.linspace(0, n_tools - 1, n_sampled).astype(np.intp)
-    tools, rows = postings.rows_of(sample)
-    bounds = np.searchsorted(tools, np.arange(n_sampled + 1))
-    evidence = np.zeros(n_sampled, dtype=np.float32)
-    for position, place in enumerate(sample):
-        own = rows[bounds[position] : bounds[position + 1]]
-        if not len(own):
-            continue
-        entries = np.concatenate([np.arange(postings.starts[row], postings.starts[row + 1]) for row in own])
-        scores = np.bincount(postings.places[entries], weights=postings.weights[entries], minlength=n_tools)
-        scores[place] = -1
-        nth = np.partition(scores, n_tools - N_NEIGHBOURS)[n_tools - N_NEIGHBOURS]
-        evidence[position] = nth / float(np.linalg.norm(postings.idf[own]))
-    return evidence
-
-
 CLAIM_DISTANCE, CLAIM_SHARE = 0.5, 0.85
 SERVER_WEIGHT = 0.4
 PAST_EVIDENCE = 0.5
 """Of the words of past requests where it is asked whether a request is answered at all."""
 _LEAST_NORM = 1e-6
+_MENTION = re.compile(r"\w[\w./:-]*")
+_QUOTES = ("`", '"', "'")
+
+
+def places_by_name(documents: Sequence[ToolDocument]) -> Mapping[str, Sequence[int]]:
+    """Return where the tools of a catalog stand, by folded name.
+
+    A name is as callers see it, and as the tool's server calls it, the latter with and without the server.
+    """
+    places: dict[str, list[int]] = {}
+    for place, document in enumerate(documents):
+        own_name = document.read_name.casefold()
+        names = {document.name.casefold(), own_name}
+        if document.server:
+            names.add(f"{document.server.casefold()}/{own_name}")
+        for name in names:
+            places.setdefault(name, []).append(place)
+    return places
+
+
+class Servers:
+    """The servers of some tools.
+
+    Args:
+        numbers: (n_tools,) the number of each tool's server.
+    """
+
+    def __init__(self, numbers: Places) -> None:
+        _, self._of_tool, self._n_tools = np.unique(numbers, return_inverse=True, return_counts=True)
+
+    def mean_scores(self, scores: Scores) -> Scores:
+        """Return for each tool the mean score of its server's tools: (n_tools,); 0 where there is one server only."""
+        if len(self._n_tools) < 2:
+            return np.zeros(len(self._of_tool), dtype=np.float32)
+        means = np.bincount(self._of_tool, weights=scores, minlength=len(self._n_tools)) / self._n_tools
+        return means.astype(np.float32)[self._of_tool]
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,35 +80,64 @@ class LexicalView:
     """The permitted tools of a catalog, with the weights that words have among them alone.
 
     Args:
-        postings: their words.
-        names: their names.
+        documents: their words.
+        postings: what those are worth.
+        names: the places in the catalog of each name.
         servers: their servers.
-        cause: why there is no more than words; empty where no more was asked for.
-        places: where they stand in the catalog; None where they are all of it.
+        places: (n_tools,) where they stand in the catalog, ascending; None where they are all of it.
+        positions: (n_catalog,) where each tool of the catalog stands among them, -1 for nowhere; None likewise.
     """
 
+    documents: Sequence[DocumentTerms]
     postings: Postings
-    names: NameIndex
+    names: Mapping[str, Sequence[int]]
     servers: Servers
-    cause: str = ""
     places: Places | None = None
+    positions: Places | None = None
 
     @property
     def n_tools(self) -> int:
         """How many tools are permitted."""
-        return self.servers.n_tools
+        return len(self.documents)
 
     @property
     def n_bytes(self) -> int:
-        """What the arrays take."""
-        arrays = (self.places, self.names.view_places)
-        of_view = sum(array.nbytes for array in arrays if array is not None)
-        return self.postings.n_bytes + self.servers.n_bytes + of_view
+        """What it takes, and the places of its tools."""
+        of_catalog = 0 if self.positions is None else self.positions.nbytes
+        return self.postings.n_bytes + 5 * 8 * self.n_tools + of_catalog
 
     @cached_property
     def cut(self) -> float:
-        """The least first score that claims anything."""
-        return cut_of(self.postings, self.n_tools)
+        """The least first score that claims anything.
+
+        As for vectors it follows what 19 of 20 tools' own words reach against the eighth nearest other tool.
+        """
+        if self.n_tools <= N_NEIGHBOURS:
+            return LEAST_CUT
+        own = float(np.quantile(self._evidence_of_own(), OWN_QUANTILE))
+        weight = self.n_tools / (self.n_tools + N_TOOLS_HALF)
+        return round(max(LEAST_CUT, REQUEST_SHARE * weight * own), N_DECIMALS)
+
+    def _evidence_of_own(self) -> Scores:
+        """Return the evidence of tools' own words where eight nearest others were not there: (n_sampled,).
+
+        A sample stands for the catalog, spread over it evenly: fewer tools where their words are many tools'.
+        """
+        n_tools, postings = self.n_tools, self.postings
+        sizes = np.diff(postings.starts).astype(np.float64)
+        entries_per_tool = max(1.0, float((sizes**2).sum()) / n_tools)
+        n_sampled = min(n_tools, _N_SAMPLE, max(2 * N_NEIGHBOURS, int(_N_SAMPLE_ENTRIES / entries_per_tool)))
+        evidence = np.zeros(n_sampled, dtype=np.float32)
+        for position, place in enumerate(np.linspace(0, n_tools - 1, n_sampled).astype(int).tolist()):
+            rows = np.unique(np.frombuffer(self.documents[place].terms, dtype=np.int32))
+            if len(rows):
+                entries = np.concatenate([np.arange(postings.starts[row], postings.starts[row + 1]) for row in rows])
+                weights = postings.weights[entries]
+                scores = np.bincount(postings.owners[entries], weights=weights, minlength=n_tools)
+                scores[place] = -1
+                nth = np.partition(scores, n_tools - N_NEIGHBOURS)[n_tools - N_NEIGHBOURS]
+                evidence[position] = nth / float(np.linalg.norm(postings.idf[rows]))
+        return evidence
 
     def rank(self, query: str, limit: int, past: PastRequests | None = None) -> Ranking:
         """Return the tools that share words with a request, or with requests that they answered. See `Index.rank`.
@@ -119,7 +146,7 @@ class LexicalView:
         something else.
         """
         if not self.n_tools:
-            return Ranking(cause=self.cause)
+            return Ranking()
         terms = self.terms(query)
         scores = self.scores(terms)
         eligible = scores > 0
@@ -128,43 +155,85 @@ class LexicalView:
         scores /= norm
         scores *= terms.known_share
         least = least_claimed(scores * eligible, CLAIM_DISTANCE, CLAIM_SHARE)
+        named = self.named_in(query)
         evidence = None
         if past is not None:
             learned, places = self.permitted(past.places)
             gains = past.word_scores(query, self.postings)[learned] / norm
-            evidence = max(float((scores * eligible).max()), PAST_EVIDENCE * float(gains.max(initial=0)))
+            if not named:
+                evidence = max(float((scores * eligible).max()), PAST_EVIDENCE * float(gains.max(initial=0)))
             eligible[places[gains > 0]] = True
             scores = raise_best(scores, places, gains, eligible)
-        named = self.names.named_in(query)
-        lifted = scores.copy() if named else scores
-        lifted[named] += lifted.max(initial=0) + 1
         eligible[named] = True
+        lift = float(scores.max()) + 1
+        return self.ranking(terms, scores, named, lift, least, self.cut, limit, eligible=eligible, evidence=evidence)
+
+    def ranking(
+        self,
+        terms: RequestTerms,
+        scores: Scores,
+        named: Sequence[int],
+        lift: float,
+        least: float,
+        cut: float,
+        limit: int,
+        *,
+        eligible: NDArray[np.bool_] | None = None,
+        evidence: float | None = None,
+    ) -> Ranking:
+        """Return the ranking that scores come to.
+
+        Args:
+            terms: the request's.
+            scores: (n_tools,) how well each tool fits.
+            named: the tools that the request names; they stand first.
+            lift: what is added to the scores of those.
+            least: the least score that is claimed.
+            cut: the least first score that claims anything.
+            limit: the most tools to return.
+            eligible: (n_tools,) which may be ranked, or None for all.
+            evidence: how well the request is answered, which is then the first score; where None, that of the best.
+        """
+        lifted = scores.copy() if named else scores
+        lifted[named] += lift
         best = best_places(lifted, eligible, limit)
         ranked_scores = round_scores(lifted[best])
-        if evidence is not None and len(best) and not named:
+        if evidence is not None and len(best):
             ranked_scores = (ranked_scores - ranked_scores[0] + round(evidence, N_DECIMALS)).round(N_DECIMALS)
-        abstained = not len(best) or float(ranked_scores[0]) < self.cut
+        abstained = not len(best) or (not named and float(ranked_scores[0]) < cut)
         return Ranking(
-            indexes=self.catalog_places(best),
+            indexes=tuple((best if self.places is None else self.places[best]).tolist()),
             scores=tuple(ranked_scores.tolist()),
             abstained=abstained,
-            matched=self.matched(terms, best),
-            cause=self.cause,
+            matched=self._matched(terms, best),
             n_claimed=0 if abstained else count_claimed(scores[best], least, best, named),
-            cut=self.cut,
+            cut=cut,
         )
 
     def permitted(self, places: Places) -> tuple[Places, Places]:
         """Return which of some tools of the catalog are permitted, and where those stand among the permitted ones."""
-        if self.names.view_places is None:
+        if self.positions is None:
             return np.arange(len(places)), places
-        positions = self.names.view_places[places]
+        positions = self.positions[places]
         chosen = np.flatnonzero(positions >= 0)
-        return chosen, positions[chosen].astype(np.intp)
+        return chosen, positions[chosen]
 
-    def catalog_places(self, places: Places) -> tuple[int, ...]:
-        """Return where tools stand in the catalog."""
-        return tuple((places if self.places is None else self.places[places]).tolist())
+    def named_in(self, query: str) -> list[int]:
+        """Return the tools whose names stand in a request as they are written.
+
+        A name of one word counts only where it is the whole request or stands in backticks or quotes: it may be just
+        a word.
+        """
+        text = query.strip()
+        places = set(self.names.get(text.casefold(), ()))
+        for match in _MENTION.finditer(text):
+            mention = match.group().rstrip(".:/-")
+            start, end = match.start(), match.start() + len(mention)
+            is_quoted = text.endswith(_QUOTES, 0, start) and text.startswith(_QUOTES, end)
+            if is_quoted or " " in split_identifier(mention):
+                places.update(self.names.get(mention.casefold(), ()))
+        named: list[int] = self.permitted(np.array(sorted(places)))[1].tolist() if places else []
+        return named
 
     def terms(self, query: str) -> RequestTerms:
         """Return a request's terms."""
@@ -172,12 +241,7 @@ class LexicalView:
 
     def scores(self, terms: RequestTerms) -> Scores:
         """Return the sum of the terms' weights in each tool: (n_tools,)."""
-        if not terms.rows:
-            return np.zeros(self.n_tools, dtype=np.float32)
-        slices = [self.postings.slice_of(row) for row in terms.rows]
-        places = np.concatenate([self.postings.places[part] for part in slices])
-        weights = np.concatenate([self.postings.weights[part] for part in slices])
-        return np.bincount(places, weights=weights, minlength=self.n_tools).astype(np.float32)
+        return self.postings.sums(terms.rows)
 
     def evidence(self, text: str) -> float:
         """Return how well the best tool fits a text, servers and names aside; 0 where none has a word of it."""
@@ -186,15 +250,43 @@ class LexicalView:
             return 0.0
         return float(self.scores(terms).max()) / max(_LEAST_NORM, float(np.linalg.norm(terms.idf)))
 
-    def matched(self, terms: RequestTerms, places: Places) -> tuple[tuple[str, ...], ...]:
+    def _matched(self, terms: RequestTerms, places: Places) -> tuple[tuple[str, ...], ...]:
         """Return for each of some tools the words of a request that stand in it, in the request's order."""
         words: list[list[str]] = [[] for _ in places]
         for row, word in terms.words:
-            having = self.postings.places[self.postings.slice_of(row)]
+            having = self.postings.owners[self.postings.slice_of(row)]
             candidates = np.minimum(np.searchsorted(having, places), len(having) - 1)
             for position in np.flatnonzero(having[candidates] == places):
                 words[position].append(word)
         return tuple(map(tuple, words))
+
+
+@dataclass(frozen=True, eq=False)
+class CatalogTerms:
+    """What is read of a catalog, of which a view of any of its tools can be made.
+
+    Args:
+        documents: the words of each tool.
+        term_numbers: the number of each term; it may know more than there are here.
+        names: the tools' places by name.
+        servers: (n_tools,) the number of each tool's server.
+    """
+
+    documents: Sequence[DocumentTerms]
+    term_numbers: Mapping[str, int]
+    names: Mapping[str, Sequence[int]]
+    servers: Places
+
+    def view(self, places: Places | None = None) -> LexicalView:
+        """Return the view of the tools at some places, ascending: what reading these alone would give; None for all."""
+        if places is None:
+            postings = Postings.of(self.documents, self.term_numbers)
+            return LexicalView(self.documents, postings, self.names, Servers(self.servers))
+        documents = [self.documents[place] for place in places.tolist()]
+        positions = np.full(len(self.documents), -1, dtype=np.intp)
+        positions[places] = np.arange(len(places))
+        postings = Postings.of(documents, self.term_numbers)
+        return LexicalView(documents, postings, self.names, Servers(self.servers[places]), places, positions)
 
 
 _N_SPARE_TERMS = 10_000
@@ -222,12 +314,14 @@ class LexicalRanker:
             if len(self._term_numbers) > self._n_terms_limit:
                 self._terms_by_document, self._term_numbers = {}, {}
             known, term_numbers = self._terms_by_document, self._term_numbers
-            catalog = [known.get(document) or read_document(document, term_numbers) for document in documents]
+            terms = [known.get(document) or read_document(document, term_numbers) for document in documents]
             if not known:
                 self._n_terms_limit = 2 * len(term_numbers) + _N_SPARE_TERMS
-            self._terms_by_document = dict(zip(documents, catalog, strict=True))
-            counts = TermCounts.of(catalog, term_numbers)
-        return LexicalIndex.of(counts, NameIndex.of(documents), Servers.of(documents), cause)
+            self._terms_by_document = dict(zip(documents, terms, strict=True))
+        server_numbers: dict[str, int] = {}
+        servers = [server_numbers.setdefault(document.server, len(server_numbers)) for document in documents]
+        catalog = CatalogTerms(terms, term_numbers, places_by_name(documents), np.array(servers, dtype=np.intp))
+        return LexicalIndex(views_of(catalog.view(), len(documents), catalog.view), cause)
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,47 +329,25 @@ class LexicalIndex:
     """A catalog to search by words.
 
     Args:
-        views: what an index of a catalog of some of its tools only would have.
-        n_tools: of the whole catalog.
+        view: returns what an index of a catalog of the permitted tools only would have.
         cause: why there is no more than this.
         past: what was asked of its tools before; None where nothing was learned.
     """
 
-    views: Views[LexicalView]
-    n_tools: int
+    view: Callable[[Sequence[int] | None], LexicalView]
     cause: str = ""
     past: PastRequests | None = None
-
-    @classmethod
-    def of(cls, counts: TermCounts, names: NameIndex, servers: Servers, cause: str = "") -> LexicalIndex:
-        """Return that of a catalog."""
-        whole = LexicalView(Postings.of(counts), names, servers, cause)
-        views = Views(whole, servers.n_tools, partial(_view, counts, names, servers, cause))
-        return cls(views, servers.n_tools, cause)
 
     @property
     def n_learned_bytes(self) -> int:
         """What the past requests take."""
         return 0 if self.past is None else self.past.n_bytes
 
-    def view(self, permitted: Sequence[int] | None) -> LexicalView:
-        """Return what an index of a catalog of the permitted tools only would have."""
-        return self.views.of(permitted)
-
     def rank(self, query: str, *, permitted: Sequence[int] | None = None, limit: int = 25) -> Ranking:
         """Return the tools that share words with a request, or with requests that they answered."""
-        return self.view(permitted).rank(query, limit, self.past)
+        ranking = self.view(permitted).rank(query, limit, self.past)
+        return replace(ranking, cause=self.cause) if self.cause else ranking
 
     def learn(self, past: PastRequests) -> LexicalIndex:
         """Return the same index that knows past requests too."""
         return replace(self, past=past if len(past.places) else None)
-
-
-def _view(counts: TermCounts, names: NameIndex, servers: Servers, cause: str, places: Places) -> LexicalView:
-    return LexicalView(
-        postings=Postings.of(counts.within(places)),
-        names=names.within(places, servers.n_tools),
-        servers=servers.within(places),
-        cause=cause,
-        places=places,
-    )

@@ -13,6 +13,7 @@ import importlib.metadata
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,7 +39,7 @@ class Bert:
         self._words = tensors["embeddings.word_embeddings.weight"]
         self._positions = tensors["embeddings.position_embeddings.weight"]
         self._text_type = tensors["embeddings.token_type_embeddings.weight"][0]
-        self._norm = _Norm.of(tensors, "embeddings.LayerNorm")
+        self._norm = _Weights.of(tensors, "embeddings.LayerNorm")
         self._layers = [_Layer(tensors, f"encoder.layer.{number}.") for number in range(_N_LAYERS)]
 
     def embed(self, texts: Sequence[Sequence[int]]) -> Vectors:
@@ -52,35 +53,28 @@ class Bert:
         hidden = self._words[np.concatenate(texts)] + self._text_type
         for span in spans:
             hidden[span] += self._positions[: span.stop - span.start]
-        self._norm.apply(hidden)
+        self._norm.norm(hidden)
         for layer in self._layers:
             layer.apply(hidden, spans)
         return unit_vectors(np.stack([hidden[span].mean(axis=0) for span in spans]))
 
 
-class _Linear(NamedTuple):
+class _Weights(NamedTuple):
+    """Of a linear unit, or of a norm."""
+
     weight: Vectors
     bias: Vectors
 
     @classmethod
-    def of(cls, tensors: Mapping[str, Vectors], name: str) -> _Linear:
+    def of(cls, tensors: Mapping[str, Vectors], name: str) -> _Weights:
         return cls(np.ascontiguousarray(tensors[f"{name}.weight"].T), tensors[f"{name}.bias"])
 
-    def __call__(self, hidden: Vectors) -> Vectors:
+    def linear(self, hidden: Vectors) -> Vectors:
         product: Vectors = hidden @ self.weight
         product += self.bias
         return product
 
-
-class _Norm(NamedTuple):
-    weight: Vectors
-    bias: Vectors
-
-    @classmethod
-    def of(cls, tensors: Mapping[str, Vectors], name: str) -> _Norm:
-        return cls(tensors[f"{name}.weight"], tensors[f"{name}.bias"])
-
-    def apply(self, hidden: Vectors) -> None:
+    def norm(self, hidden: Vectors) -> None:
         """Norm each row in place."""
         hidden -= hidden.mean(axis=-1, keepdims=True)
         variance = np.einsum("ij,ij->i", hidden, hidden)[:, None] / hidden.shape[1]
@@ -91,32 +85,32 @@ class _Norm(NamedTuple):
 
 class _Layer:
     def __init__(self, tensors: Mapping[str, Vectors], prefix: str) -> None:
-        query, key, value = (
-            _Linear.of(tensors, f"{prefix}attention.self.{part}") for part in ("query", "key", "value")
-        )
-        scale = np.float32((query.weight.shape[1] // _N_HEADS) ** -0.5)
-        weight = np.concatenate([query.weight * scale, key.weight, value.weight], axis=1)
-        self._query_key_value = _Linear(weight, np.concatenate([query.bias * scale, key.bias, value.bias]))
-        self._mix = _Linear.of(tensors, f"{prefix}attention.output.dense")
-        self._widen = _Linear.of(tensors, f"{prefix}intermediate.dense")
-        self._narrow = _Linear.of(tensors, f"{prefix}output.dense")
-        self._norm_attended = _Norm.of(tensors, f"{prefix}attention.output.LayerNorm")
-        self._norm_fed = _Norm.of(tensors, f"{prefix}output.LayerNorm")
+        parts = [_Weights.of(tensors, f"{prefix}attention.self.{part}") for part in ("query", "key", "value")]
+        weight = np.concatenate([part.weight for part in parts], axis=1)
+        width = len(weight)
+        self._query_key_value = _Weights(weight, np.concatenate([part.bias for part in parts]))
+        for of_queries in (weight[:, :width], self._query_key_value.bias[:width]):
+            of_queries *= np.float32((width // _N_HEADS) ** -0.5)
+        self._mix = _Weights.of(tensors, f"{prefix}attention.output.dense")
+        self._widen = _Weights.of(tensors, f"{prefix}intermediate.dense")
+        self._narrow = _Weights.of(tensors, f"{prefix}output.dense")
+        self._norm_attended = _Weights.of(tensors, f"{prefix}attention.output.LayerNorm")
+        self._norm_fed = _Weights.of(tensors, f"{prefix}output.LayerNorm")
 
     def apply(self, hidden: Vectors, spans: Sequence[slice]) -> None:
         """Make the next hidden states of the last, in place."""
-        hidden += self._mix(self._attend(hidden, spans))
-        self._norm_attended.apply(hidden)
-        wide = self._widen(hidden)
+        hidden += self._mix.linear(self._attend(hidden, spans))
+        self._norm_attended.norm(hidden)
+        wide = self._widen.linear(hidden)
         for start in range(0, len(wide), _N_ROWS):
             _gelu(wide[start : start + _N_ROWS])
-        hidden += self._narrow(wide)
-        self._norm_fed.apply(hidden)
+        hidden += self._narrow.linear(wide)
+        self._norm_fed.norm(hidden)
 
     def _attend(self, hidden: Vectors, spans: Sequence[slice]) -> Vectors:
         """Return for each token the values of its own text's tokens, mixed by attention: (n_tokens, width)."""
         n_tokens, width = hidden.shape
-        heads = self._query_key_value(hidden).reshape(n_tokens, 3, _N_HEADS, -1)
+        heads = self._query_key_value.linear(hidden).reshape(n_tokens, 3, _N_HEADS, -1)
         mixed = np.empty((n_tokens, _N_HEADS, width // _N_HEADS), dtype=np.float32)
         for span in spans:
             query, key, value = heads[span].transpose(1, 2, 0, 3)
@@ -179,10 +173,10 @@ class MiniLM:
             if digest != SHA256:
                 raise ValueError(f"the weights in {folder.name!r} are corrupt: SHA-256 {digest[:8]}…{digest[-6:]}")
             self._bert = Bert(_tensors(content))
-            self._tokenizer = _tokenizer((folder / "vocab.txt").read_text(encoding="utf-8"))
+            self._tokenizer = _tokenizer((folder / "tokenizer.json").read_text(encoding="utf-8"))
         except ImportError as error:
             raise RankerError(f"{error.name} is absent; install agent-utilities[minilm]") from None
-        except (OSError, ValueError, KeyError) as error:
+        except Exception as error:  # tokenizers raises nothing narrower
             raise RankerError(f"the model's files can't be read: {error}") from None
 
     def embed(self, texts: Sequence[str], role: TextRole = "document") -> Vectors:
@@ -223,21 +217,12 @@ class MiniLM:
         return ids
 
 
-def _tokenizer(vocabulary: str) -> Any:
-    """Return what cuts a text into word pieces; the vocabulary has a piece a line.
-
-    Raises:
-        KeyError: it lacks a mark.
-    """
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-
-    numbers = {piece: number for number, piece in enumerate(vocabulary.split("\n"))}
-    start, end = (("[CLS]", numbers["[CLS]"]), ("[SEP]", numbers["[SEP]"]))
-    tokenizer = Tokenizer(models.WordPiece(numbers, unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.post_processor = processors.BertProcessing(end, start)
+def _tokenizer(told: str) -> Any:
+    """Return what cuts a text into word pieces, as the model's file tells it."""
+    tokenizer = import_module("tokenizers").Tokenizer.from_str(told)
+    tokenizer.no_padding()
     tokenizer.enable_truncation(MAX_TOKENS)
+    tokenizer.encode_special_tokens = True  # a mark that a text spells out is text
     return tokenizer
 
 

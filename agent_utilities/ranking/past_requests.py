@@ -50,7 +50,7 @@ class PastRequests:
             places=np.array(places, dtype=np.intp),
             texts=texts,
             confidence=n_requests / (n_requests + N_HALF),
-            shares=TermWeights.of(list(map(_shares, texts))),
+            shares=TermWeights.of_owners(list(map(_shares, texts))),
         )
 
     @property
@@ -65,7 +65,7 @@ class PastRequests:
         How rare a word is, is a matter of the permitted tools' own texts: of their `postings`.
         """
         terms = list(count_terms(query[:_N_QUERY_CHARACTERS]))[:_N_QUERY_TERMS]
-        rarities = {term: _idf(term, postings) for term in terms if term in self.shares.slices}
+        rarities = {term: _idf(term, postings) for term in terms if term in self.shares.rows}
         word_scores: Scores = WORD_WEIGHT * self.confidence * self.shares.scores(rarities)
         return word_scores
 

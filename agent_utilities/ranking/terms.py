@@ -8,13 +8,13 @@ Source: Robertson, Zaragoza & Taylor 2004, Simple BM25 extension to multiple wei
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
 from agent_utilities.catalog.document import ToolDocument
-from agent_utilities.ranking.arrays import NDArray, Places, Scores, np
+from agent_utilities.ranking.arrays import NDArray, Scores, np
 from agent_utilities.ranking.text import content_words, humped, humped_words, is_content_word, stem, words
 
 SURFACE_WEIGHT = 0.3
@@ -44,146 +44,142 @@ def count_terms(text: str) -> dict[str, float]:
     return counts
 
 
-_N_FIELDS = len(FIELD_WEIGHTS)
-
-
 class DocumentTerms(NamedTuple):
-    """The terms of one tool, field after field in the order of `FIELD_WEIGHTS`.
+    """The terms of one tool: an entry for each term of each field, field after field.
 
     They are bytes, so that the garbage collector has next to nothing to walk: a collection over an object for each
     term of a large catalog stops every thread for longer than a request takes.
 
     Args:
         terms: their numbers, int32.
-        amounts: how often the field has each, float32, aligned with `terms`.
-        n_by_field: how many of `terms` each field has, int32.
+        fields: places in `FIELD_WEIGHTS`, int8.
+        amounts: how often the field has each, float32.
     """
 
     terms: bytes
+    fields: bytes
     amounts: bytes
-    n_by_field: bytes
 
 
 def read_document(document: ToolDocument, term_numbers: dict[str, int]) -> DocumentTerms:
     """Return how often a tool has each term; new terms are added to the numbers of those known so far."""
     texts = document.fields()
-    terms, amounts, n_by_field = array("i"), array("f"), array("i")
-    for name in FIELD_WEIGHTS:
-        counts = count_terms(texts[name])
-        for term, amount in counts.items():
+    terms, fields, amounts = array("i"), array("b"), array("f")
+    for field, name in enumerate(FIELD_WEIGHTS):
+        for term, amount in count_terms(texts[name]).items():
             terms.append(term_numbers.setdefault(term, len(term_numbers)))
+            fields.append(field)
             amounts.append(amount)
-        n_by_field.append(len(counts))
-    return DocumentTerms(terms.tobytes(), amounts.tobytes(), n_by_field.tobytes())
+    return DocumentTerms(terms.tobytes(), fields.tobytes(), amounts.tobytes())
+
+
+_TERM_BYTES = 100
 
 
 @dataclass(frozen=True, eq=False)
-class TermCounts:
-    """How often each tool has each term in each field: an entry for each of the three, ordered by them.
+class TermWeights:
+    """What each term is worth to each of some owners, such as tools or capabilities.
 
     Args:
-        term_numbers: the number of each term; it may know later terms than there are here.
-        n_terms: how many of the numbers may occur here.
-        terms: (n_entries,)
-        places: (n_entries,) of the tools.
-        fields: (n_entries,)
-        amounts: (n_entries,)
-        lengths: (n_tools, n_fields) the sum of the amounts.
+        rows: the row of each term in `starts`; it may know terms that no owner has.
+        n_owners: how many owners there are.
+        starts: (n_terms + 1,) where a term's owners begin.
+        owners, weights: (n_entries,) who has a term, ascending, and what it is worth to each, term after term.
     """
 
-    term_numbers: Mapping[str, int]
-    n_terms: int
-    terms: NDArray[np.int32]
-    places: NDArray[np.int32]
-    fields: NDArray[np.int8]
-    amounts: NDArray[np.float32]
-    lengths: NDArray[np.float64]
+    rows: Mapping[str, int]
+    n_owners: int
+    starts: NDArray[np.int64]
+    owners: NDArray[np.int32]
+    weights: NDArray[np.float32]
 
     @classmethod
-    def of(cls, documents: Sequence[DocumentTerms], term_numbers: Mapping[str, int]) -> TermCounts:
-        """Return those of a catalog."""
-        n_cells = len(documents) * _N_FIELDS
-        terms = np.frombuffer(b"".join(document.terms for document in documents), dtype=np.int32)
-        amounts = np.frombuffer(b"".join(document.amounts for document in documents), dtype=np.float32)
-        n_by_cell = np.frombuffer(b"".join(document.n_by_field for document in documents), dtype=np.int32)
-        cells = np.repeat(np.arange(n_cells), n_by_cell)
-        lengths = np.bincount(cells, weights=amounts, minlength=n_cells).astype(np.float64)
-        order = np.argsort(terms * np.int64(max(1, n_cells)) + cells)
-        places, fields = np.divmod(cells[order], _N_FIELDS)
-        return cls(
-            term_numbers=term_numbers,
-            n_terms=len(term_numbers),
-            terms=terms[order],
-            places=places.astype(np.int32),
-            fields=fields.astype(np.int8),
-            amounts=amounts[order],
-            lengths=lengths.reshape(len(documents), _N_FIELDS),
-        )
+    def of_owners(cls, by_owner: Sequence[Mapping[str, float]]) -> TermWeights:
+        """Return those of owners, each of which has weights by term."""
+        rows: dict[str, int] = {}
+        terms = np.array([rows.setdefault(term, len(rows)) for weights in by_owner for term in weights], dtype=np.intp)
+        owners = np.repeat(np.arange(len(by_owner), dtype=np.int32), list(map(len, by_owner)))
+        weights = np.array([weight for weights in by_owner for weight in weights.values()], dtype=np.float32)
+        order = np.argsort(terms, kind="stable")
+        return cls(rows, len(by_owner), _starts(np.bincount(terms, minlength=len(rows))), owners[order], weights[order])
 
-    def within(self, places: Places) -> TermCounts:
-        """Return those of the tools at some places, ascending, whose places are then those among them."""
-        new_places = np.full(len(self.lengths), -1, dtype=np.int32)
-        new_places[places] = np.arange(len(places))
-        entry_places = new_places[self.places]
-        remaining = np.flatnonzero(entry_places >= 0)
-        return TermCounts(
-            term_numbers=self.term_numbers,
-            n_terms=self.n_terms,
-            terms=self.terms[remaining],
-            places=entry_places[remaining],
-            fields=self.fields[remaining],
-            amounts=self.amounts[remaining],
-            lengths=self.lengths[places],
-        )
+    @property
+    def n_bytes(self) -> int:
+        """About what it takes."""
+        return self.starts.nbytes + self.owners.nbytes + self.weights.nbytes + _TERM_BYTES * len(self.rows)
+
+    def slice_of(self, row: int) -> slice:
+        """Return which of the entries are a term's."""
+        return slice(int(self.starts[row]), int(self.starts[row + 1]))
+
+    def sums(self, rows: Iterable[int], factors: Sequence[float] = ()) -> Scores:
+        """Return the sum of some terms' weights for each owner, each times its factor where there are any."""
+        slices = [self.slice_of(row) for row in rows]
+        if not slices:
+            return np.zeros(self.n_owners, dtype=np.float32)
+        owners = np.concatenate([self.owners[entries] for entries in slices])
+        weights = [self.weights[entries] for entries in slices]
+        if factors:
+            weights = [factor * own for factor, own in zip(factors, weights, strict=True)]
+        return np.bincount(owners, weights=np.concatenate(weights), minlength=self.n_owners).astype(np.float32)
+
+    def scores(self, rarities: Mapping[str, float]) -> Scores:
+        """Return the sum of some terms' weights for each owner, each times how rare the term is: (n_owners,)."""
+        known = {self.rows[term]: rarity for term, rarity in rarities.items() if term in self.rows}
+        return self.sums(known, list(known.values()))
+
+
+def _starts(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
 K1 = 1.5
 B = 0.5
 _WEIGHTS = tuple(FIELD_WEIGHTS.values())
+_N_FIELDS = len(FIELD_WEIGHTS)
 
 
 @dataclass(frozen=True, eq=False)
-class Postings:
-    """For each term, the tools that have it and its weight in each.
+class Postings(TermWeights):
+    """What each term is worth to each tool of a catalog.
 
     Args:
-        term_numbers: the row of each term in `starts` and `idf`; it may know terms that these don't.
-        starts: (n_terms + 1,) where a term's tools begin.
-        places: (n_postings,) tools in catalog order, term after term.
-        weights: (n_postings,) aligned with `places`.
         idf: (n_terms,) how rare a term is.
         max_idf: that of a term that no tool has, by which scores of catalogs of any size compare.
     """
 
-    term_numbers: Mapping[str, int]
-    starts: NDArray[np.int64]
-    places: NDArray[np.int32]
-    weights: NDArray[np.float32]
     idf: NDArray[np.float32]
     max_idf: float
 
     @classmethod
-    def of(cls, counts: TermCounts) -> Postings:
-        """Return those of a catalog."""
-        n_tools, n_terms = len(counts.lengths), counts.n_terms
-        present = np.maximum((counts.lengths > 0).sum(axis=0), 1)
-        means = np.maximum(counts.lengths.sum(axis=0) / present, 1e-9)
-        scale = np.array(_WEIGHTS) / (1 - B + B * counts.lengths / means)
-        amounts = counts.amounts * scale[counts.places, counts.fields]
+    def of(cls, documents: Sequence[DocumentTerms], term_numbers: Mapping[str, int]) -> Postings:
+        """Return those of a catalog; the numbers may be of more terms than it has."""
+        n_tools = len(documents)
+        terms = np.frombuffer(b"".join(document.terms for document in documents), dtype=np.int32)
+        fields = np.frombuffer(b"".join(document.fields for document in documents), dtype=np.int8)
+        amounts = np.frombuffer(b"".join(document.amounts for document in documents), dtype=np.float32)
+        places = np.repeat(np.arange(n_tools, dtype=np.int32), [len(document.fields) for document in documents])
+        cells = np.bincount(places * np.int64(_N_FIELDS) + fields, weights=amounts, minlength=n_tools * _N_FIELDS)
+        lengths = cells.reshape(n_tools, _N_FIELDS).astype(np.float64)
+        means = np.maximum(lengths.sum(axis=0) / np.maximum((lengths > 0).sum(axis=0), 1), 1e-9)
+        scale = np.array(_WEIGHTS) / (1 - B + B * lengths / means)
+        amounts = amounts * scale[places, fields]
 
-        is_first = np.ones(len(amounts), dtype=bool)
-        is_first[1:] = counts.terms[1:] != counts.terms[:-1]
-        is_first[1:] |= counts.places[1:] != counts.places[:-1]
+        order = np.argsort(terms, kind="stable")
+        terms, places, amounts = terms[order], places[order], amounts[order]
+        is_first = np.ones(len(terms), dtype=bool)
+        is_first[1:] = (terms[1:] != terms[:-1]) | (places[1:] != places[:-1])
         firsts = np.flatnonzero(is_first)
         frequency = np.add.reduceat(amounts, firsts) if len(firsts) else amounts
-        term_of = counts.terms[firsts]
-        n_having = np.bincount(term_of, minlength=n_terms)
+        term_of = terms[firsts]
+        n_having = np.bincount(term_of, minlength=len(term_numbers))
         idf = np.log1p((n_tools - n_having + 0.5) / (n_having + 0.5))
         weights = idf[term_of] * frequency * (K1 + 1) / (frequency + K1)
         return cls(
-            term_numbers=counts.term_numbers,
-            starts=np.concatenate([[0], np.cumsum(n_having)]).astype(np.int64),
-            places=counts.places[firsts],
+            rows=term_numbers,
+            n_owners=n_tools,
+            starts=_starts(n_having),
+            owners=places[firsts],
             weights=weights.astype(np.float32),
             idf=idf.astype(np.float32),
             max_idf=float(np.log1p((n_tools + 0.5) / 0.5)),
@@ -192,77 +188,14 @@ class Postings:
     @property
     def n_bytes(self) -> int:
         """What the arrays take."""
-        return self.starts.nbytes + self.places.nbytes + self.weights.nbytes + self.idf.nbytes
+        return self.starts.nbytes + self.owners.nbytes + self.weights.nbytes + self.idf.nbytes
 
     def row(self, term: str) -> int | None:
         """Return the row of a term, or None where no tool has it."""
-        row = self.term_numbers.get(term)
+        row = self.rows.get(term)
         if row is None or row >= len(self.idf) or self.starts[row] == self.starts[row + 1]:
             return None
         return row
-
-    def slice_of(self, row: int) -> slice:
-        """Return which of the postings are a term's."""
-        return slice(int(self.starts[row]), int(self.starts[row + 1]))
-
-    def rows_of(self, places: Places) -> tuple[Places, Places]:
-        """Return the terms that some tools have, ordered by the tools: the position of one in `places`, and a row."""
-        positions = np.full(int(self.places.max(initial=-1)) + 1, -1, dtype=np.intp)
-        present = places[places < len(positions)]
-        positions[present] = np.arange(len(present))
-        entries = np.flatnonzero(positions[self.places] >= 0)
-        tools = positions[self.places[entries]]
-        rows = np.searchsorted(self.starts, entries, side="right") - 1
-        order = np.argsort(tools, kind="stable")
-        return tools[order], rows[order]
-
-
-_TERM_BYTES = 200
-
-
-@dataclass(frozen=True, eq=False)
-class TermWeights:
-    """What each term is worth to each of some owners, such as tools or capabilities.
-
-    Args:
-        n_owners: how many those are.
-        slices: of each term that an owner has, where in `owners` and `weights` it stands.
-        owners, weights: (n_entries,) who has it, and what it is worth to each.
-    """
-
-    n_owners: int
-    slices: Mapping[str, tuple[int, int]]
-    owners: NDArray[np.int32]
-    weights: NDArray[np.float32]
-
-    @classmethod
-    def of(cls, by_owner: Sequence[Mapping[str, float]]) -> TermWeights:
-        """Return those of owners, each of which has weights by term."""
-        entries: dict[str, list[tuple[int, float]]] = {}
-        for owner, weights in enumerate(by_owner):
-            for term, weight in weights.items():
-                entries.setdefault(term, []).append((owner, weight))
-        slices, end = {}, 0
-        for term, having in entries.items():
-            slices[term] = end, end + len(having)
-            end += len(having)
-        flat = [entry for having in entries.values() for entry in having]
-        owners = np.array([owner for owner, _ in flat], dtype=np.int32)
-        return cls(len(by_owner), slices, owners, np.array([weight for _, weight in flat], dtype=np.float32))
-
-    @property
-    def n_bytes(self) -> int:
-        """About what it takes."""
-        return self.owners.nbytes + self.weights.nbytes + _TERM_BYTES * len(self.slices)
-
-    def scores(self, rarities: Mapping[str, float]) -> Scores:
-        """Return the sum of some terms' weights for each owner, each times how rare the term is: (n_owners,)."""
-        known = [(rarity, slice(*self.slices[term])) for term, rarity in rarities.items() if term in self.slices]
-        if not known:
-            return np.zeros(self.n_owners, dtype=np.float32)
-        owners = np.concatenate([self.owners[entries] for _, entries in known])
-        weights = np.concatenate([rarity * self.weights[entries] for rarity, entries in known])
-        return np.bincount(owners, weights=weights, minlength=self.n_owners).astype(np.float32)
 
 
 _N_QUERY_WORDS = 256

@@ -1,104 +1,12 @@
-"""What rankers know of tools beside their texts: their names, their servers, and what kind of thing they do."""
+"""What kind of thing a tool does, by the verbs of its name and its description."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 
 from agent_utilities.catalog.document import ToolDocument, split_identifier
-from agent_utilities.ranking.arrays import NDArray, Places, Scores, np
-
-_MENTION = re.compile(r"\w[\w./:-]*")
-_QUOTES = ("`", '"', "'")
-
-
-@dataclass(frozen=True, eq=False)
-class NameIndex:
-    """Which tools bear which names.
-
-    Args:
-        places_by_name: places in the catalog by folded name, as callers see it and as its server calls it, the latter
-            with and without the server.
-        view_places: (n_tools,) the place of each tool of the catalog among those of a view, -1 where it is not there;
-            None where all are.
-    """
-
-    places_by_name: Mapping[str, Sequence[int]]
-    view_places: NDArray[np.int32] | None = None
-
-    @classmethod
-    def of(cls, documents: Sequence[ToolDocument]) -> NameIndex:
-        """Return that of a catalog."""
-        places_by_name: dict[str, list[int]] = {}
-        for place, document in enumerate(documents):
-            own_name = document.read_name.casefold()
-            names = {document.name.casefold(), own_name}
-            if document.server:
-                names.add(f"{document.server.casefold()}/{own_name}")
-            for name in names:
-                places_by_name.setdefault(name, []).append(place)
-        return cls(places_by_name)
-
-    def within(self, places: Places, n_tools: int) -> NameIndex:
-        """Return the names of the tools at some places, ascending, whose places are then those among them."""
-        view_places = np.full(n_tools, -1, dtype=np.int32)
-        view_places[places] = np.arange(len(places))
-        return NameIndex(self.places_by_name, view_places)
-
-    def named_in(self, query: str) -> list[int]:
-        """Return the tools whose names stand in a request as they are written.
-
-        A name of one word counts only where it is the whole request or stands in backticks or quotes: it may be just
-        a word.
-        """
-        text = query.strip()
-        places = set(self.places_by_name.get(text.casefold(), ()))
-        for match in _MENTION.finditer(text):
-            mention = match.group().rstrip(".:/-")
-            start, end = match.start(), match.start() + len(mention)
-            is_quoted = text.endswith(_QUOTES, 0, start) and text.startswith(_QUOTES, end)
-            if is_quoted or " " in split_identifier(mention):
-                places.update(self.places_by_name.get(mention.casefold(), ()))
-        if self.view_places is None:
-            return sorted(places)
-        return sorted(int(view_place) for view_place in self.view_places[list(places)] if view_place >= 0)
-
-
-class Servers:
-    """The servers of a catalog.
-
-    Args:
-        numbers: (n_tools,) the number of each tool's server.
-    """
-
-    def __init__(self, numbers: Places) -> None:
-        self.n_tools = len(numbers)
-        _, self._server_of_tool, self._n_tools_of_server = np.unique(numbers, return_inverse=True, return_counts=True)
-
-    @classmethod
-    def of(cls, documents: Sequence[ToolDocument]) -> Servers:
-        """Return those of a catalog."""
-        numbers: dict[str, int] = {}
-        return cls(np.array([numbers.setdefault(tool.server, len(numbers)) for tool in documents], dtype=np.intp))
-
-    @property
-    def n_bytes(self) -> int:
-        """What the arrays take."""
-        return self._server_of_tool.nbytes + self._n_tools_of_server.nbytes
-
-    def within(self, places: Places) -> Servers:
-        """Return those of some of the tools."""
-        return Servers(self._server_of_tool[places])
-
-    def mean_scores(self, scores: Scores) -> Scores:
-        """Return for each tool the mean score of its server's tools: (n_tools,); 0 where there is one server only."""
-        n_servers = len(self._n_tools_of_server)
-        if n_servers < 2:
-            return np.zeros(self.n_tools, dtype=np.float32)
-        means = np.bincount(self._server_of_tool, weights=scores, minlength=n_servers) / self._n_tools_of_server
-        return means.astype(np.float32)[self._server_of_tool]
-
+from agent_utilities.ranking.arrays import NDArray, np
 
 LOSS = 0.05
 """Of a score, where a tool does something of another kind."""

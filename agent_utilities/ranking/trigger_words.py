@@ -14,7 +14,7 @@ from functools import cache
 from itertools import pairwise
 from math import log
 
-from agent_utilities.ranking.arrays import Scores
+from agent_utilities.ranking.arrays import Scores, np
 from agent_utilities.ranking.examples import PATTERNS, REQUESTS, TALK, UNANSWERABLE
 from agent_utilities.ranking.terms import SURFACE_WEIGHT, TermWeights
 from agent_utilities.ranking.text import is_content_word, stem, words
@@ -61,15 +61,15 @@ class TriggerWords:
     @classmethod
     def of(cls, triggers: Mapping[str, Sequence[str]]) -> TriggerWords:
         """Return them for capabilities in order of the mapping; processor work."""
-        weights = TermWeights.of([_weights(name, texts) for name, texts in triggers.items()])
+        weights = TermWeights.of_owners([_weights(name, texts) for name, texts in triggers.items()])
         n = len(triggers) + BACKGROUND_WEIGHT * len(UNANSWERABLE)
         n_having = Counter(_background())
-        n_having.update({term: end - start for term, (start, end) in weights.slices.items()})
+        n_having.update(dict(zip(weights.rows, np.diff(weights.starts).tolist(), strict=True)))
         return cls(
             weights=weights,
             idf={term: _idf(n, n_term) for term, n_term in n_having.items()},
             max_idf=_idf(n, 0),
-            vocabulary=sorted(term for term in weights.slices if term[0] != "~" and len(term) >= _N_LETTERS),
+            vocabulary=sorted(term for term in weights.rows if term[0] != "~" and len(term) >= _N_LETTERS),
             talk_idf=_talk_idf(text for texts in triggers.values() for text in texts),
         )
 
@@ -100,7 +100,7 @@ class TriggerWords:
         """Return terms, and those of words that begin as one does which no trigger has."""
         extended = dict(counts)
         for word in counts:
-            if word.startswith("~") or word in self.weights.slices or stem(word) in self.weights.slices:
+            if word.startswith("~") or word in self.weights.rows or stem(word) in self.weights.rows:
                 continue
             begun = list(self._beginning_alike(word))
             for term in map(stem, begun):
@@ -117,7 +117,7 @@ class TriggerWords:
                 break
             yield known[place]
         for end in range(_N_LETTERS, len(word)):
-            if word[:end] in self.weights.slices:
+            if word[:end] in self.weights.rows:
                 yield word[:end]
 
 
@@ -166,7 +166,7 @@ def _talk_idf(triggers: Iterable[str]) -> dict[str, float]:
 @cache
 def _talk() -> TermWeights:
     """Return the messages that have each term: all are worth the same."""
-    return TermWeights.of([dict.fromkeys(_pair_counts(text), 1.0) for text in _ALL_TALK])
+    return TermWeights.of_owners([dict.fromkeys(_pair_counts(text), 1.0) for text in _ALL_TALK])
 
 
 def _pair_counts(text: str) -> dict[str, float]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
+
+from cachetools import LRUCache, cachedmethod
 
 from agent_utilities.errors import RankerError
 from agent_utilities.ranking.arrays import Places, Scores, Vectors, np, single_blas_thread
+from agent_utilities.ranking.base import N_DECIMALS
 from agent_utilities.ranking.examples import N_TALK, N_UNANSWERABLE
-from agent_utilities.ranking.scoring import N_DECIMALS
 from agent_utilities.ranking.trigger_words import TriggerWords
-from agent_utilities.runtime.caches import BoundedCache
 
 _RIDGE = 0.013
 """Of a mean square of 1: how little one dimension may say. Three times it loses some points of hits."""
@@ -176,7 +178,8 @@ class TriggerView:
     @property
     def n_bytes(self) -> int:
         """About what it takes."""
-        return self.words.n_bytes + (0 if self.vectors is None else self.vectors.n_bytes)
+        n_bytes = 4096 + 64 * len(self.names) + self.words.n_bytes
+        return n_bytes if self.vectors is None else n_bytes + self.vectors.n_bytes
 
     def evidence(self, text: str) -> float:
         """Return how well the best capability fits a text by words: quick, to choose parts of a long request by."""
@@ -228,32 +231,21 @@ class TriggerIndex:
         examples: Vectors | None = None,
     ) -> None:
         self.triggers = {name: tuple(dict.fromkeys(triggers[name])) for name in sorted(triggers) if triggers[name]}
-        self.names = frozenset(self.triggers)
         self._vectors = vectors
         self._examples = examples
         rows = dict.fromkeys(text for texts in self.triggers.values() for text in texts)
         self._row_of = {text: row for row, text in enumerate(rows)}
         self._lock = threading.Lock()
-        self._views: BoundedCache[frozenset[str], TriggerView] = BoundedCache(_VIEWS_BYTES, _weigh)
+        self._views = LRUCache[frozenset[str], TriggerView](_VIEWS_BYTES, attrgetter("n_bytes"))
 
+    @cachedmethod(attrgetter("_views"), lambda self, usable: usable.intersection(self.triggers), attrgetter("_lock"))
     def view(self, usable: frozenset[str]) -> TriggerView:
         """Return what an index of the usable capabilities alone would have; processor work the first time."""
-        names = usable & self.names
-        with self._lock:
-            view = self._views.get(names)
-        if view is None:
-            triggers = {name: self.triggers[name] for name in sorted(names)}
-            rows = [self._row_of[text] for texts in triggers.values() for text in texts]
-            view = TriggerView.of(triggers, None if self._vectors is None else self._vectors[rows], self._examples)
-            with self._lock:
-                self._views.keep(names, view)
-        return view
+        triggers = {name: texts for name, texts in self.triggers.items() if name in usable}
+        rows = [self._row_of[text] for texts in triggers.values() for text in texts]
+        return TriggerView.of(triggers, None if self._vectors is None else self._vectors[rows], self._examples)
 
 
 def distinct_triggers(triggers: Mapping[str, Sequence[str]]) -> list[str]:
     """Return the different triggers of capabilities, in the order in which `TriggerIndex` takes their vectors."""
     return list(dict.fromkeys(text for name in sorted(triggers) for text in triggers[name]))
-
-
-def _weigh(names: frozenset[str], view: TriggerView) -> int:
-    return 4096 + 64 * len(names) + view.n_bytes

@@ -29,7 +29,7 @@ def rank(
         lexical=LexicalRanker().index(catalog).view(None),
         answerability=Answerability(
             axes,
-            rows=None,
+            rows=np.arange(4),
             mean=np.zeros(4, dtype=np.float32),
             scale=np.ones(4, dtype=np.float32),
             unanswerable=np.array([unanswerable, *np.zeros((3, 4))], dtype=np.float32),

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, product
 
 import numpy as np
 import pytest
 
+from agent_utilities.ranking.base import SPARE_BYTES
+from agent_utilities.ranking.base import views_of as kept_views
 from agent_utilities.ranking.hybrid import HybridRanker
 from agent_utilities.ranking.lexical import LexicalRanker
-from agent_utilities.ranking.views import SPARE_BYTES, Views
 from tests.ranking.catalogs import TOOLS, Concepts
 
 N_TOOLS = 8
@@ -42,25 +43,25 @@ class Maker:
         return part
 
 
-def views_of(make: Maker, whole_bytes: int = 0) -> Views[Part]:
-    return Views(Part(tuple(range(N_TOOLS)), whole_bytes), N_TOOLS, make)
+def views_of(make: Maker, whole_bytes: int = 0) -> Callable[[Sequence[int] | None], Part]:
+    return kept_views(Part(tuple(range(N_TOOLS)), whole_bytes), N_TOOLS, make)
 
 
 class TestMaking:
     def test_a_view_is_made_once_for_its_tools(self):
         views = views_of(make := Maker(n_bytes=1))
-        assert views.of((1, 2)) is views.of([1, 2])
+        assert views((1, 2)) is views([1, 2])
         assert make.asked == [(1, 2)]
 
     def test_places_are_ascending_and_stand_once(self):
         views = views_of(make := Maker(n_bytes=1))
-        assert views.of((3, 1, 3)).places == (1, 3)
+        assert views((3, 1, 3)).places == (1, 3)
         assert make.asked == [(1, 3)]
 
     def test_where_all_is_permitted_nothing_is_made(self):
         for permitted in [None, tuple(range(N_TOOLS)), [*range(N_TOOLS)][::-1]]:
             views = views_of(make := Maker(n_bytes=1))
-            assert views.of(permitted) is views.of(None)
+            assert views(permitted) is views(None)
             assert make.asked == []
 
 
@@ -68,25 +69,25 @@ class TestRoom:
     def test_no_more_is_kept_than_there_is_room_for(self):
         views = views_of(make := Maker(n_bytes=SPARE_BYTES // 4))
         for place in range(N_TOOLS):
-            views.of((place,))
+            views((place,))
         assert sorted(part.places for part in make.alive) == [(5,), (6,), (7,)]
 
     def test_the_view_used_least_recently_goes_first(self):
         views = views_of(make := Maker(n_bytes=SPARE_BYTES // 4))
         for permitted in ((0,), (1,), (2,), (0,), (3,)):
-            views.of(permitted)
+            views(permitted)
         assert sorted(part.places for part in make.alive) == [(0,), (2,), (3,)]
 
     def test_views_as_large_as_a_large_catalog_have_room(self):
         views = views_of(make := Maker(n_bytes=10 * SPARE_BYTES), whole_bytes=10 * SPARE_BYTES)
-        assert views.of((1,)) is views.of((1,))
-        views.of((2,))
+        assert views((1,)) is views((1,))
+        views((2,))
         assert [part.places for part in make.alive] == [(2,)]
 
     def test_views_of_few_bytes_are_not_kept_without_end(self):
         views = views_of(make := Maker(n_bytes=0))
         for permitted in islice(product(range(N_TOOLS), repeat=5), 10_000):
-            views.of(permitted)
+            views(permitted)
         assert len(make.alive) <= SPARE_BYTES // 4096
 
 
