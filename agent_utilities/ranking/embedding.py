@@ -20,7 +20,6 @@ from cachetools import LRUCache, cachedmethod
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.errors import RankerError
 from agent_utilities.ranking.arrays import Vectors, np, unit_vectors
-from agent_utilities.ranking.text import clauses
 
 if TYPE_CHECKING:
     from agent_utilities.ranking.vector_store import VectorStore
@@ -174,28 +173,23 @@ def document_vectors(embedder: Embedder, documents: Sequence[ToolDocument]) -> V
     Raises:
         RankerError: the provider can't.
     """
-    chunks = [documents[start : start + _N_AT_A_TIME] for start in range(0, len(documents), _N_AT_A_TIME)]
-    return np.concatenate([_with_hints(embedder, chunk, _of_texts(embedder, chunk)) for chunk in chunks])
+    starts = range(0, len(documents), _N_AT_A_TIME)
+    return np.concatenate([_vectors_of(embedder, documents[start : start + _N_AT_A_TIME]) for start in starts])
 
 
-def _of_texts(embedder: Embedder, documents: Sequence[ToolDocument]) -> Vectors:
+def _vectors_of(embedder: Embedder, documents: Sequence[ToolDocument]) -> Vectors:
     aspects = [document.aspects() for document in documents]
     vectors = embedder.embed([texts[name] or "-" for texts in aspects for name in ASPECT_WEIGHTS], "document")
     by_document = vectors.reshape(len(documents), len(ASPECT_WEIGHTS), -1)
     weights = np.array(list(ASPECT_WEIGHTS.values()), dtype=np.float32)
-    return unit_vectors((by_document * weights[None, :, None]).sum(axis=1))
-
-
-def _with_hints(embedder: Embedder, documents: Sequence[ToolDocument], vectors: Vectors) -> Vectors:
-    texts = [hint for document in documents for hint in document.hints]
-    if not texts:
-        return vectors
-    n_by_document = [len(document.hints) for document in documents]
-    owners = np.repeat(np.arange(len(documents)), n_by_document)
-    n_hints = np.maximum(n_by_document, 1)[:, None].astype(np.float32)
-    sums = np.zeros_like(vectors)
-    np.add.at(sums, owners, embedder.embed(texts, "query"))
-    return unit_vectors(vectors + HINT_WEIGHT / (n_hints + 1) * sums)
+    of_texts = unit_vectors((by_document * weights[None, :, None]).sum(axis=1))
+    hints = [hint for document in documents for hint in document.hints]
+    if not hints:
+        return of_texts
+    n_hints = np.array([len(document.hints) for document in documents])
+    sums = np.zeros_like(of_texts)
+    np.add.at(sums, np.repeat(np.arange(len(documents)), n_hints), embedder.embed(hints, "query"))
+    return unit_vectors(of_texts + HINT_WEIGHT / (np.maximum(n_hints, 1)[:, None].astype(np.float32) + 1) * sums)
 
 
 BUDGET = 256
@@ -296,3 +290,35 @@ def _choose(parts: Sequence[str], evidences: Sequence[float], room: int) -> tupl
             chosen.append(place)
             room -= n
     return tuple(parts[place] for place in sorted(chosen))
+
+
+# Runs of marks or spaces are entered at their first character only, or one that leads nowhere takes quadratic time.
+_CLAUSE_END = re.compile(
+    r"(?<![.!?;\n])[.!?;\n]+\s+|[\u3002\uff01\uff1f\uff1b]|,\s+|(?:(?<!\s)\s+)?\b(?:as well as|so that|after that"
+    r"|along with|together with|in addition to|and|then|also|plus|but|while|or)\b\s+"
+    r"(?:(?:also|then|can you|could you)\s+)?",
+    re.IGNORECASE,
+)
+_EDGES = " \t\r\n,.;:!?\"'"
+_N_CLAUSE_WORDS = 3
+
+
+def clauses(query: str) -> list[str]:
+    """Return the parts of a request that may each want a tool of its own; none where it has one part only.
+
+    Parts of fewer than three words stay with the part before them.
+    """
+    parts: list[list[str]] = []
+    n_words: list[int] = []
+    for piece in _CLAUSE_END.split(query):
+        text = piece.strip(_EDGES)
+        if not text:
+            continue
+        n = len(text.split())
+        if parts and min(n, n_words[-1]) < _N_CLAUSE_WORDS:
+            parts[-1].append(text)
+            n_words[-1] += n
+        else:
+            parts.append([text])
+            n_words.append(n)
+    return [", ".join(texts) for texts in parts] if len(parts) > 1 else []

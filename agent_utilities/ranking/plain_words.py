@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Iterable
 
 from agent_utilities.catalog.document import ToolDocument
-from agent_utilities.ranking.text import is_content_word, words
+from agent_utilities.ranking.terms import is_content_word, words
 
 _N_QUERY_WORDS = 256
 _N_CHARACTERS = 8_000

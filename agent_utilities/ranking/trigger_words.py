@@ -16,8 +16,7 @@ from math import log
 
 from agent_utilities.ranking.arrays import Scores, np
 from agent_utilities.ranking.examples import PATTERNS, REQUESTS, TALK, UNANSWERABLE
-from agent_utilities.ranking.terms import SURFACE_WEIGHT, TermWeights
-from agent_utilities.ranking.text import is_content_word, stem, words
+from agent_utilities.ranking.terms import SURFACE_WEIGHT, TermWeights, is_content_word, stem, words
 
 STOPWORD_WEIGHT = 0.25
 """Of a word that says nothing by itself, beside 1: `what did I tell you` calls for a memory."""

@@ -15,7 +15,6 @@ from agent_utilities.ranking.arrays import NDArray, np
 R = TypeVar("R")
 logger = logging.getLogger(__name__)
 
-_N_AT_A_TIME = 500
 _CHECKSUM_BYTES = 8
 _TIMEOUT_S = 2
 _TABLE = "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID"
@@ -37,16 +36,14 @@ class VectorStore:
 
     def get(self, model: str, role: str, texts: Sequence[str]) -> dict[str, NDArray[np.float32]]:
         """Return the vectors that are stored, by text."""
-        text_by_key = {_key(model, role, text): text for text in texts}
 
         def read(connection: sqlite3.Connection) -> dict[str, NDArray[np.float32]]:
-            keys, vectors = list(text_by_key), {}
-            for start in range(0, len(keys), _N_AT_A_TIME):
-                some = keys[start : start + _N_AT_A_TIME]
-                marks = ",".join("?" * len(some))
-                for key, blob in connection.execute(f"SELECT key, vector FROM vectors WHERE key IN ({marks})", some):
-                    if (content := _verified(blob)) is not None:
-                        vectors[text_by_key[key]] = np.frombuffer(content, dtype="<f4")
+            vectors = {}
+            for text in texts:
+                key = (_key(model, role, text),)
+                blob = next(connection.execute("SELECT vector FROM vectors WHERE key = ?", key), (None,))[0]
+                if (content := _verified(blob)) is not None:
+                    vectors[text] = np.frombuffer(content, dtype="<f4")
             return vectors
 
         return self._run(read) or {}
@@ -58,11 +55,7 @@ class VectorStore:
             for text, vector in vectors.items()
         ]
 
-        def write(connection: sqlite3.Connection) -> None:
-            connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", rows)
-            connection.commit()
-
-        self._run(write)
+        self._run(lambda connection: connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", rows))
 
     def _run(self, action: Callable[[sqlite3.Connection], R]) -> R | None:
         """Return what an action on the file gives, or None where the file can't be used."""
@@ -84,7 +77,7 @@ class VectorStore:
 
     def _run_once(self, action: Callable[[sqlite3.Connection], R]) -> R:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with closing(sqlite3.connect(self.path, timeout=_TIMEOUT_S)) as connection:
+        with closing(sqlite3.connect(self.path, timeout=_TIMEOUT_S)) as connection, connection:
             connection.execute(_TABLE)
             return action(connection)
 

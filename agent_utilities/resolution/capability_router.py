@@ -17,7 +17,7 @@ from agent_utilities.capabilities.user_text import intent_text
 from agent_utilities.errors import RankerError
 from agent_utilities.ranking.embedding import Embedder, FallbackNotice, read_request
 from agent_utilities.ranking.examples import EXAMPLES
-from agent_utilities.ranking.text import STOPWORDS, is_content_word, words
+from agent_utilities.ranking.terms import STOPWORDS, is_content_word, words
 from agent_utilities.ranking.triggers import TriggerIndex, distinct_triggers
 from agent_utilities.runtime.caches import BoundedCache
 from agent_utilities.runtime.waiting import in_daemon_thread, start_in_daemon_thread

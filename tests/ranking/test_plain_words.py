@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_utilities.ranking.plain_words import plain_matches
-from agent_utilities.ranking.text import is_content_word, words
+from agent_utilities.ranking.terms import is_content_word, words
 from tests.ranking.strategies import texts
 
 ROWS = (

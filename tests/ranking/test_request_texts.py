@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_utilities.ranking.embedding import BUDGET, RequestTexts, n_pieces, read_request
+from agent_utilities.ranking.embedding import BUDGET, RequestTexts, clauses, n_pieces, read_request
 from agent_utilities.ranking.lexical import LexicalRanker
-from agent_utilities.ranking.text import clauses
 from tests.ranking.catalogs import TOOLS
 
 TOLD = " ".join(f"My manager has been travelling since meeting {n} which was long and rather loud." for n in range(12))
