@@ -46,10 +46,12 @@ def wrong_arguments(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> 
     Schemas of upstreams are a stranger's. What one refers to elsewhere is not fetched, and its patterns, which can take
     hours on the right text, are not tried, nor is one that refers to itself over and over.
     """
+    from referencing import Registry  # it fetches nothing
+
     try:
         if len(repr(arguments)) > _MOST_BYTES or len(_REFERENCE.findall(repr(schema))) > _MOST_REFERENCES:
             return None
-        error = next(_validator()(dict(schema), registry=_no_registry()).iter_errors(dict(arguments)), None)
+        error = next(_validator()(dict(schema), registry=Registry()).iter_errors(dict(arguments)), None)
     except Exception:  # an upstream's schema may be anything
         return None
     if error is None:
@@ -74,11 +76,3 @@ def _validator() -> Any:
         Draft202012Validator, {**untried, "additionalProperties": additional}
     )
     return validator
-
-
-@cache
-def _no_registry() -> Any:
-    """Return a registry that fetches nothing."""
-    from referencing import Registry
-
-    return Registry()

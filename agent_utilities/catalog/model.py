@@ -63,33 +63,24 @@ def entry(
     tags: Iterable[str] = (),
     read_only: bool | None = None,
     aliases: Iterable[str] = (),
-    content: str = "",
-    version: str | None = None,
-    is_guarded: bool = False,
-    denied_by: str | None = None,
-    capabilities: frozenset[str] | None = None,
-    header_schema: Mapping[str, Any] | None = None,
+    **others: Any,
 ) -> Entry:
     """Return an entry with its names and tags folded.
 
     Args:
-        kind, name, content, version, is_guarded, denied_by, capabilities, header_schema: as of an `Entry`.
+        kind, name: as of an `Entry`.
         tags: as the author wrote them.
         read_only: the `readOnlyHint` of a tool; None counts as false for tools, and as true for what is only read.
         aliases: further names a selection may use, such as a resource's short name.
+        others: whatever else an `Entry` has.
     """
     return Entry(
-        kind=kind,
-        name=name,
+        kind,
+        name,
         identifiers=tuple(dict.fromkeys([fold(name), *map(fold, aliases)])),
         tags=frozenset(map(fold, tags)),
         read_only=kind != "tool" if read_only is None else read_only,
-        content=content,
-        version=version,
-        is_guarded=is_guarded,
-        denied_by=denied_by,
-        capabilities=capabilities,
-        header_schema=header_schema,
+        **others,
     )
 
 

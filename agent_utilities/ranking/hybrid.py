@@ -130,9 +130,7 @@ class HybridView:
         learned, places = self.lexical.permitted(self.learned.places)
         if not len(learned):
             return None
-        past = self.learned.within(learned)
-        nearness = past.cosines(vectors)
-        gains = past.gains(vectors, nearness, self.answerability.mean)
+        nearness, gains = self.learned.within(learned).nearness(vectors, self.answerability.mean)
         return places, _with_best_part(gains - cosines[:, places]), float(nearness[0].max())
 
 
@@ -222,6 +220,7 @@ class HybridIndex:
         notice: where failures are said.
         learning_notice: where those of learning are.
         learned: what was asked of its tools before; None where nothing was learned.
+        cause: empty, as nothing is missing.
     """
 
     lexical: LexicalIndex
@@ -232,11 +231,7 @@ class HybridIndex:
     notice: FallbackNotice
     learning_notice: FallbackNotice
     learned: PastVectors | None = None
-
-    @property
-    def cause(self) -> str:
-        """Nothing is missing."""
-        return ""
+    cause: str = ""
 
     @property
     def n_learned_bytes(self) -> int:
@@ -257,14 +252,8 @@ class HybridIndex:
         self.notice.worked()
         kinds = self.kinds if lexical.places is None else self.kinds[lexical.places]
         distance = self.embedder.provider.claim_distance
-        view = HybridView(
-            lexical,
-            self.answerability(permitted),
-            kinds,
-            self.lexical_weight,
-            distance,
-            self.learned,
-        )
+        vectors_of_tools = self.answerability(permitted)
+        view = HybridView(lexical, vectors_of_tools, kinds, self.lexical_weight, distance, self.learned)
         return view.rank(query, (texts.whole, *texts.parts), vectors, limit)
 
     def learn(self, past: PastRequests) -> HybridIndex:

@@ -158,27 +158,24 @@ class PastVectors:
         """What the arrays take."""
         return self.blended.nbytes + self.subjects.nbytes + self.common.nbytes
 
-    def cosines(self, queries: Vectors) -> Vectors:
-        """Return how near requests are to each tool's text and past requests together: (n_texts, n_learned)."""
-        with single_blas_thread():
-            return queries @ self.blended.T
+    def nearness(self, queries: Vectors, mean: NDArray[np.float32]) -> tuple[Vectors, Vectors]:
+        """Return how near requests are to each tool's text and past requests together, and what those are worth.
 
-    def gains(self, queries: Vectors, cosines: Vectors, mean: NDArray[np.float32]) -> Vectors:
-        """Return how much nearer requests are for what was asked before: (n_texts, n_learned).
-
-        To be taken from it is how near they are to the tool's own text.
+        To be taken from the latter is how near the requests are to the tool's own text.
 
         Args:
             queries: (n_texts, n_dimensions) of the whole request first, then of its parts.
-            cosines: as `cosines` gives them.
             mean: (n_dimensions,) what is taken out of the permitted tools' vectors, and of these alike.
+
+        Returns:
+            Twice (n_texts, n_learned).
         """
         with single_blas_thread():
+            cosines = queries @ self.blended.T
             squares = 1 - 2 * (self.blended @ mean) + mean @ mean
             particular = unit_vectors(queries - self.common) @ self.subjects.T
         lengths = np.maximum(np.sqrt(np.maximum(squares, 0)), _LEAST_LENGTH)
-        gains: Vectors = (cosines - (queries @ mean)[:, None]) / lengths + particular
-        return gains
+        return cosines, (cosines - (queries @ mean)[:, None]) / lengths + particular
 
 
 def _in_batches(past: PastRequests) -> Iterator[tuple[list[int], list[str]]]:

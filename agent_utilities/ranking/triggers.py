@@ -60,16 +60,12 @@ class TriggerVectors:
 
     Args:
         vectors: (n_triggers + n_unanswerable, n_dimensions), of unit length, capability after capability.
-        starts: (n_capabilities,) where each one's triggers start among them.
-        log_sizes: (n_capabilities,) of how many those are.
-        n_triggers: of all.
+        sizes: (n_capabilities,) how many triggers each has, 1 or more.
         direction, offset: how much a message is put as requests are, as `request_direction` gives them.
     """
 
     vectors: Vectors
-    starts: Places
-    log_sizes: Scores
-    n_triggers: int
+    sizes: Places
     direction: Vectors
     offset: float
 
@@ -79,24 +75,16 @@ class TriggerVectors:
 
         Args:
             vectors: (n_triggers, n_dimensions), capability after capability.
-            sizes: how many triggers each capability has, 1 or more.
+            sizes: how many of them each capability has, 1 or more.
             examples: (n, n_dimensions) of `examples.EXAMPLES`.
         """
-        direction, offset = request_direction(examples, vectors)
-        n = np.array(sizes, dtype=np.intp)
-        return cls(
-            vectors=np.concatenate([vectors, examples[:N_UNANSWERABLE]]),
-            starts=np.concatenate([[0], np.cumsum(n)[:-1]]).astype(np.intp),
-            log_sizes=np.log(n).astype(np.float32),
-            n_triggers=len(vectors),
-            direction=direction,
-            offset=offset,
-        )
+        with_unanswerable = np.concatenate([vectors, examples[:N_UNANSWERABLE]])
+        return cls(with_unanswerable, np.array(sizes, dtype=np.intp), *request_direction(examples, vectors))
 
     @property
     def n_bytes(self) -> int:
         """What the arrays take."""
-        return sum(array.nbytes for array in (self.vectors, self.starts, self.log_sizes, self.direction))
+        return self.vectors.nbytes + self.sizes.nbytes + self.direction.nbytes
 
     def scores(self, queries: Vectors) -> Scores:
         """Return how near what is said is to each capability, and how much it calls for any at all.
@@ -116,22 +104,17 @@ class TriggerVectors:
             raise RankerError(f"{queries.shape[1]} dimensions instead of {self.vectors.shape[1]}")
         with single_blas_thread():
             cosines = queries @ self.vectors.T
-        by_text = self._nearness(cosines[:, : self.n_triggers])
+        *starts, n_triggers = np.cumsum([0, *self.sizes.tolist()])
+        # The soft maximum of each capability's cosines lies between their mean and the nearest one: as it is of a mean,
+        # many triggers are no advantage over few.
+        sums = np.add.reduceat(np.exp(cosines[:, :n_triggers] / SOFTNESS), starts, axis=1)
+        by_text = SOFTNESS * (np.log(sums) - np.log(self.sizes).astype(np.float32))
         whole, parts = by_text[0], by_text[1:]
         scores: Scores = np.maximum(whole, (whole + parts.max(axis=0)) / 2) if len(parts) else whole
-        unanswerable = np.sort(cosines[0, self.n_triggers :])[-N_NEAREST_UNANSWERABLE:].mean()
+        unanswerable = np.sort(cosines[0, n_triggers:])[-N_NEAREST_UNANSWERABLE:].mean()
         put_as_request = float(queries[0] @ self.direction) + self.offset
         scores += np.float32(REQUEST_WEIGHT * put_as_request - BACKGROUND_WEIGHT * float(unanswerable))
         return scores
-
-    def _nearness(self, cosines: Scores) -> Scores:
-        """Return the soft maximum of each capability's cosines: between their mean and the nearest one.
-
-        As it is of a mean, many triggers are no advantage over few.
-        """
-        sums = np.add.reduceat(np.exp(cosines / SOFTNESS), self.starts, axis=1)
-        nearness: Scores = SOFTNESS * (np.log(sums) - self.log_sizes)
-        return nearness
 
 
 WORDS_WEIGHT = 0.3
@@ -233,8 +216,7 @@ class TriggerIndex:
         self.triggers = {name: tuple(dict.fromkeys(triggers[name])) for name in sorted(triggers) if triggers[name]}
         self._vectors = vectors
         self._examples = examples
-        rows = dict.fromkeys(text for texts in self.triggers.values() for text in texts)
-        self._row_of = {text: row for row, text in enumerate(rows)}
+        self._row_of = {text: row for row, text in enumerate(distinct_triggers(triggers))}
         self._lock = threading.Lock()
         self._views = LRUCache[frozenset[str], TriggerView](_VIEWS_BYTES, attrgetter("n_bytes"))
 
