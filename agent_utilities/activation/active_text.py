@@ -16,9 +16,11 @@ MAX_ACTIVE_NAMES = 512
 MAX_NAME = 256
 _MOST_BYTES = 6000
 """What is written at most: less than is read, so that other values of the same channel have room beside it."""
-_TURNS = re.compile(r"[0-9]{1,6}")
-_PLACES = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){0,511}")
-_WORDS = re.compile(r"[0-9a-f]{8}")
+_PARTS = {
+    "turns": re.compile(r"[0-9]{1,6}"),
+    "of": re.compile(r"[0-9a-f]{8}"),
+    "used": re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){0,511}"),
+}
 _HINT = "give names, such as git_log,git_diff, or the value of active as a result told it"
 
 
@@ -31,22 +33,17 @@ def read_active(text: str, source: str) -> Active:
     listed, *parts = text.split(";")
     given = _names(listed, source)
     loaded = tuple(name for name, is_attached in given.items() if not is_attached)
-    n_turns, words = 0, ""
-    told: set[str] = set()
+    told: dict[str, str] = {}
     for part in parts:
         key, _, value = part.strip().partition("=")
         if key in told:
             raise SelectionError("a part of an active value given twice", part, source, _HINT)
-        told.add(key)
-        if key == "turns" and _TURNS.fullmatch(value):
-            n_turns = int(value)
-        elif key == "of" and _WORDS.fullmatch(value):
-            words = value
-        elif key == "used" and _PLACES.fullmatch(value):
-            loaded = _in_order(loaded, value, source)
-        else:
+        if key not in _PARTS or not _PARTS[key].fullmatch(value):
             raise SelectionError("not a part of an active value", part, source, _HINT)
-    return Active(tuple(given), loaded, n_turns, words)
+        told[key] = value
+    if "used" in told:
+        loaded = _in_order(loaded, told["used"], source)
+    return Active(tuple(given), loaded, int(told.get("turns", 0)), told.get("of", ""))
 
 
 def check_active_count(n_names: int, source: str) -> None:

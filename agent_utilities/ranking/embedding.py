@@ -42,11 +42,8 @@ class Provider(Protocol):
         claim_distance: how far behind the best a tool may lie and still be claimed; 0 where that was never measured.
     """
 
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def claim_distance(self) -> float: ...
+    name: str
+    claim_distance: float
 
     def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
         """Return one vector a text, in order: (n_texts, n_dimensions).

@@ -279,14 +279,13 @@ class CatalogTerms:
 
     def view(self, places: Places | None = None) -> LexicalView:
         """Return the view of the tools at some places, ascending: what reading these alone would give; None for all."""
-        if places is None:
-            postings = Postings.of(self.documents, self.term_numbers)
-            return LexicalView(self.documents, postings, self.names, Servers(self.servers))
-        documents = [self.documents[place] for place in places.tolist()]
-        positions = np.full(len(self.documents), -1, dtype=np.intp)
-        positions[places] = np.arange(len(places))
+        documents, servers, positions = self.documents, self.servers, None
+        if places is not None:
+            documents, servers = [self.documents[place] for place in places.tolist()], self.servers[places]
+            positions = np.full(len(self.documents), -1, dtype=np.intp)
+            positions[places] = np.arange(len(places))
         postings = Postings.of(documents, self.term_numbers)
-        return LexicalView(documents, postings, self.names, Servers(self.servers[places]), places, positions)
+        return LexicalView(documents, postings, self.names, Servers(servers), places, positions)
 
 
 _N_SPARE_TERMS = 10_000

@@ -36,7 +36,6 @@ _HALF_SHARE = 0.15
 _MAX_COUNT = 1.3
 _N_LETTERS = 4
 _N_CHARACTERS = 8_000
-_TERM_BYTES = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,11 +70,6 @@ class TriggerWords:
             vocabulary=sorted(term for term in weights.rows if term[0] != "~" and len(term) >= _N_LETTERS),
             talk_idf=_talk_idf(text for texts in triggers.values() for text in texts),
         )
-
-    @property
-    def n_bytes(self) -> int:
-        """About what it takes."""
-        return self.weights.n_bytes + _TERM_BYTES * (len(self.idf) + len(self.talk_idf))
 
     def scores(self, text: str) -> Scores:
         """Return how well a text fits each capability by its words: (n_capabilities,), 0 for none shared.

@@ -81,11 +81,6 @@ class TriggerVectors:
         with_unanswerable = np.concatenate([vectors, examples[:N_UNANSWERABLE]])
         return cls(with_unanswerable, np.array(sizes, dtype=np.intp), *request_direction(examples, vectors))
 
-    @property
-    def n_bytes(self) -> int:
-        """What the arrays take."""
-        return self.vectors.nbytes + self.sizes.nbytes + self.direction.nbytes
-
     def scores(self, queries: Vectors) -> Scores:
         """Return how near what is said is to each capability, and how much it calls for any at all.
 
@@ -134,35 +129,15 @@ class TriggerView:
 
     Args:
         names: of the capabilities, ascending.
+        n_triggers: how many triggers they have together.
         words: of their triggers.
         vectors: of their triggers; None where words alone are compared.
     """
 
     names: tuple[str, ...]
+    n_triggers: int
     words: TriggerWords
     vectors: TriggerVectors | None = None
-
-    @classmethod
-    def of(
-        cls, triggers: Mapping[str, Sequence[str]], vectors: Vectors | None = None, examples: Vectors | None = None
-    ) -> TriggerView:
-        """Return it; processor work.
-
-        Args:
-            triggers: by capability, ascending by name, each with one at least.
-            vectors: (n_triggers, n_dimensions), capability after capability; None for none.
-            examples: (n, n_dimensions) of `examples.EXAMPLES`; None without `vectors`.
-        """
-        by_meaning = None
-        if vectors is not None and examples is not None and triggers:
-            by_meaning = TriggerVectors.of(vectors, list(map(len, triggers.values())), examples)
-        return cls(tuple(triggers), TriggerWords.of(triggers), by_meaning)
-
-    @property
-    def n_bytes(self) -> int:
-        """About what it takes."""
-        n_bytes = 4096 + 64 * len(self.names) + self.words.n_bytes
-        return n_bytes if self.vectors is None else n_bytes + self.vectors.n_bytes
 
     def evidence(self, text: str) -> float:
         """Return how well the best capability fits a text by words: quick, to choose parts of a long request by."""
@@ -192,7 +167,10 @@ class TriggerView:
         return tuple(sorted(named, key=lambda item: (-item[1], item[0])))
 
 
-_VIEWS_BYTES = 32 << 20
+_N_TRIGGERS_IN_VIEWS = 12_000
+"""What all views may have together: each takes some 2.5 KB with a vector of 384 dimensions."""
+_OVERHEAD = 150
+"""What a view takes beside, in triggers: some 300 KB of words that talk and other requests have."""
 
 
 class TriggerIndex:
@@ -218,14 +196,19 @@ class TriggerIndex:
         self._examples = examples
         self._row_of = {text: row for row, text in enumerate(distinct_triggers(triggers))}
         self._lock = threading.Lock()
-        self._views = LRUCache[frozenset[str], TriggerView](_VIEWS_BYTES, attrgetter("n_bytes"))
+        self._views = LRUCache[frozenset[str], TriggerView](
+            _N_TRIGGERS_IN_VIEWS, lambda view: view.n_triggers + _OVERHEAD
+        )
 
     @cachedmethod(attrgetter("_views"), lambda self, usable: usable.intersection(self.triggers), attrgetter("_lock"))
     def view(self, usable: frozenset[str]) -> TriggerView:
         """Return what an index of the usable capabilities alone would have; processor work the first time."""
         triggers = {name: texts for name, texts in self.triggers.items() if name in usable}
         rows = [self._row_of[text] for texts in triggers.values() for text in texts]
-        return TriggerView.of(triggers, None if self._vectors is None else self._vectors[rows], self._examples)
+        vectors = None
+        if rows and self._vectors is not None and self._examples is not None:
+            vectors = TriggerVectors.of(self._vectors[rows], list(map(len, triggers.values())), self._examples)
+        return TriggerView(tuple(triggers), len(rows), TriggerWords.of(triggers), vectors)
 
 
 def distinct_triggers(triggers: Mapping[str, Sequence[str]]) -> list[str]:
