@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -148,8 +148,11 @@ def context_report(
     Raises:
         ValueError: a section is none of `SECTIONS`.
     """
-    costs = [(section, of_server, count(definition)) for section, of_server, definition in definitions]
-    rows = _rows(costs)
+    costs: dict[tuple[str, str], list[int]] = {}
+    for section, of_server, definition in definitions:
+        costs.setdefault((section, of_server), []).append(count(definition))
+    rows = [ContextRow(section, of_server, len(each), sum(each)) for (section, of_server), each in costs.items()]
+    permitted = [row for row in rows if row.section != ENTRY_TOOLS]
     told = count(instructions) if instructions else 0
     if told:
         rows.append(ContextRow(INSTRUCTIONS, server, 0, told))
@@ -161,17 +164,9 @@ def context_report(
         n_active=len(active),
         max_active=max_active,
         active_names=active,
-        n_permitted=sum(section != ENTRY_TOOLS for section, _, _ in costs),
-        n_attached=sum(section == ATTACHED for section, _, _ in costs),
-        undeferred_tokens=told + sum(tokens for section, _, tokens in costs if section != ENTRY_TOOLS),
+        n_permitted=sum(row.n_tools for row in permitted),
+        n_attached=sum(row.n_tools for row in permitted if row.section == ATTACHED),
+        undeferred_tokens=told + sum(row.tokens for row in permitted),
         tokenizer=tokenizer,
         n_evicted=n_evicted,
     )
-
-
-def _rows(costs: Iterable[tuple[str, str, int]]) -> list[ContextRow]:
-    """Return a row for each section and server among tools' costs."""
-    by_group: dict[tuple[str, str], list[int]] = {}
-    for section, server, tokens in costs:
-        by_group.setdefault((section, server), []).append(tokens)
-    return [ContextRow(section, server, len(each), sum(each)) for (section, server), each in by_group.items()]

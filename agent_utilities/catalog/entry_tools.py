@@ -163,30 +163,25 @@ def search_arguments(arguments: Mapping[str, Any]) -> SearchArguments:
         raise InputError("not a server's name", server, "tool_search: server", "give one, or leave it out")
     for key, text in (("query", query), ("server", server or "")):
         _check_unicode(key, text)
-    return SearchArguments(query, _read_max_results(given.get("max_results")), server or None)
+    max_results = n_results(given["max_results"]) if "max_results" in given else None
+    return SearchArguments(query, max_results, server or None)
 
 
-def _read_max_results(most: object) -> int | None:
-    if isinstance(most, str) and most.isascii() and most.isdecimal():
-        most = int(most[:4])
-    if most is not None and (not isinstance(most, int) or isinstance(most, bool)):
-        raise InputError("not a whole number", most, "tool_search: max_results", f"use one from 1 to {MAX_RESULTS}")
-    n_results(most)
-    return most
-
-
-def n_results(max_results: int | None) -> int:
-    """Return the most tools that a search gives or names.
+def n_results(max_results: object) -> int:
+    """Return the most tools that a search gives or names; the number may come as text.
 
     Raises:
-        InputError: it is less than 1 or more than 25.
+        InputError: it is no whole number from 1 to 25.
     """
     if max_results is None:
         return DEFAULT_RESULTS
-    if not 1 <= max_results <= MAX_RESULTS:
+    most = max_results
+    if isinstance(most, str) and most.isascii() and most.isdecimal():
+        most = int(most[:4])
+    if not isinstance(most, int) or isinstance(most, bool) or not 1 <= most <= MAX_RESULTS:
         hint = f"give a whole number from 1 to {MAX_RESULTS}"
         raise InputError("not a number of tools that one search gives", max_results, "tool_search: max_results", hint)
-    return max_results
+    return most
 
 
 def _check_unicode(key: str, text: str) -> None:

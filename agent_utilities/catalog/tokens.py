@@ -76,7 +76,7 @@ def open_warning(*, defers: bool) -> str:
 def _cuts(tools: Sequence[ListedTool], *, can_defer: bool, defers: bool) -> list[str]:
     cuts = ["fewer --pin would cut it"] if defers else ["--tool-search on defers all but --pin"] if can_defer else []
     if (toolset := _largest_toolset(tools)) is not None:
-        cuts.append(f"--toolsets {toolset} leaves {_told(_bearing(tools, toolset))}")
+        cuts.append(f"--toolsets {toolset} leaves {_told([tool for tool in tools if toolset in tool.tags])}")
     if any(tool.read_only for tool in tools) and not all(tool.read_only for tool in tools):
         cuts.append(f"--read-only leaves {_told([tool for tool in tools if tool.read_only])}")
     return cuts
@@ -90,10 +90,6 @@ def _largest_toolset(tools: Sequence[ListedTool]) -> str | None:
         costs.update(dict.fromkeys(tool.tags, tool.tokens))
     partial = [tag for tag, n in n_bearing.items() if n < len(tools)]
     return min(partial, key=lambda tag: (-costs[tag], tag), default=None)
-
-
-def _bearing(tools: Sequence[ListedTool], tag: str) -> list[ListedTool]:
-    return [tool for tool in tools if tag in tool.tags]
 
 
 def _told(tools: Sequence[ListedTool]) -> str:

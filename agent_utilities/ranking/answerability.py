@@ -6,10 +6,8 @@ for one catalog is wrong for the next, and says nothing about another model. So 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.ranking.arrays import NDArray, Places, Scores, Vectors, np, single_blas_thread
 from agent_utilities.ranking.base import N_DECIMALS
 
@@ -55,14 +53,8 @@ class Answerability:
     cut: float
 
     @classmethod
-    def of_catalog(cls, vectors: Vectors, documents: Sequence[ToolDocument], unanswerable: Vectors) -> Answerability:
-        """Return it for a catalog, from the vectors of its different documents, in order of their first place."""
-        row_of = {document: row for row, document in enumerate(dict.fromkeys(documents))}
-        return cls.of(vectors, np.array([row_of[document] for document in documents], dtype=np.intp), unanswerable)
-
-    @classmethod
     def of(cls, vectors: Vectors, rows: Places, unanswerable: Vectors) -> Answerability:
-        """Return it for the tools of a catalog, or of a part of one.
+        """Return it for the tools of a catalog, or of a part of one; rows are in order of their first place.
 
         The cut is the higher of two estimates, made to lose one request in a hundred that the tools do answer. The
         unanswerable requests' median evidence and 1.7 spreads: only the lower half of them tells the spread, since a

@@ -40,100 +40,6 @@ PAST_SPREADS = 2.0
 _LEAST_IDF = 1e-6
 
 
-@dataclass(frozen=True, eq=False)
-class HybridView:
-    """The permitted tools of a catalog.
-
-    Args:
-        lexical: by words.
-        answerability: by vectors, and whether a request is answered at all.
-        kinds: (n_tools,) of what each does.
-        lexical_weight: what words count beside vectors; 0 for nothing.
-        claim_distance: how far behind the best a tool may lie and be claimed, on the model's scale; 0 where that was
-            never measured.
-        learned: what was asked before; None where nothing was learned.
-    """
-
-    lexical: LexicalView
-    answerability: Answerability
-    kinds: NDArray[np.uint8]
-    lexical_weight: float
-    claim_distance: float
-    learned: PastVectors | None = None
-
-    def rank(self, query: str, texts: Sequence[str], vectors: Vectors, limit: int) -> Ranking:
-        """Return the tools nearest to a request. See `Index.rank`.
-
-        Args:
-            query: as it came; names are looked for in it.
-            texts: what stands for the whole first, then the parts that may each want a tool of their own.
-            vectors: (n_texts, n_dimensions) of those.
-            limit: the most to return.
-        """
-        lexical = self.lexical
-        terms = [lexical.terms(text) for text in texts]
-        word_scores = [lexical.scores(text_terms) for text_terms in terms]
-        plain, centred = self.answerability.cosines(vectors)
-        evidence = self.answerability.evidence(vectors, plain, self._coverage(terms, word_scores))
-        gains = self._gains(vectors, centred)
-        fused = self._fuse(texts, centred, word_scores)
-        scores = fused
-        if gains is not None:
-            places, of_past, nearest = gains
-            scores = raise_best(fused, places, of_past)
-            nearest -= PAST_SPREADS * self.answerability.spread
-            evidence = max(evidence, self.answerability.gap(vectors[0], nearest))
-        named = lexical.named_in(query)
-        return lexical.ranking(
-            terms[0],
-            scores,
-            named,
-            float(scores.max() - scores.min()) + 1,
-            least_claimed(fused, self.claim_distance, CLAIM_SHARE),
-            self.answerability.cut,
-            limit,
-            evidence=evidence + bool(named),
-        )
-
-    def _coverage(self, terms: Sequence[RequestTerms], word_scores: Sequence[Scores]) -> Vectors:
-        """Return the share of each text's words that each tool has, by how rare they are: (n_texts, n_tools)."""
-        idf = np.array([[max(_LEAST_IDF, sum(text_terms.idf))] for text_terms in terms], dtype=np.float32)
-        coverage: Vectors = np.stack(word_scores) / idf
-        return coverage * (self.lexical_weight > 0)
-
-    def _fuse(self, texts: Sequence[str], cosines: Vectors, word_scores: Sequence[Scores]) -> Scores:
-        """Return how well each tool fits: the whole request, the best part of it, and the tool's server.
-
-        The cosines, (n_texts, n_tools), are overwritten.
-        """
-        for text, text_cosines, text_scores in zip(texts, cosines, word_scores, strict=True):
-            text_cosines += self.lexical_weight / self.lexical.postings.max_idf * text_scores
-            text_cosines[of_another_kind(self.kinds, text)] -= LOSS
-        if len(cosines) > 1:
-            cosines[1:] -= LEAD_SHARE * cosines[1:].max(axis=1, keepdims=True)
-        fused = _with_best_part(cosines)
-        return fused + SERVER_WEIGHT * self.lexical.servers.mean_scores(fused)
-
-    def _gains(self, vectors: Vectors, cosines: Vectors) -> tuple[Places, Scores, float] | None:
-        """Return what past requests of permitted tools say; None where there are none.
-
-        Args:
-            vectors: (n_texts, n_dimensions) of a request.
-            cosines: (n_texts, n_tools) as the tools' own texts make them.
-
-        Returns:
-            The places among the permitted tools of those that have any, how much better each of them fits for it, and
-            the highest cosine of the request to any past one.
-        """
-        if self.learned is None:
-            return None
-        learned, places = self.lexical.permitted(self.learned.places)
-        if not len(learned):
-            return None
-        nearness, gains = self.learned.within(learned).nearness(vectors, self.answerability.mean)
-        return places, _with_best_part(gains - cosines[:, places]), float(nearness[0].max())
-
-
 def _with_best_part(by_text: Vectors) -> Scores:
     """Return what the whole request, which stands first, and the best part of it come to: (n_tools,)."""
     scores: Scores = by_text[0]
@@ -178,7 +84,9 @@ class HybridRanker:
         except RankerError as error:
             return self._lexical.index(documents, self._notice.failed(str(error)))
         self._notice.worked()
-        answerability = Answerability.of_catalog(vectors, documents, unanswerable)
+        row_of = {document: row for row, document in enumerate(dict.fromkeys(documents))}
+        rows = np.array([row_of[document] for document in documents], dtype=np.intp)
+        answerability = Answerability.of(vectors, rows, unanswerable)
         return HybridIndex(
             self._lexical.index(documents),
             views_of(answerability, len(documents), answerability.within),
@@ -216,7 +124,7 @@ class HybridIndex:
         answerability: returns what the permitted tools' vectors say of a request.
         kinds: (n_tools,) of what each of its tools does.
         embedder: what embeds requests.
-        lexical_weight: what words count beside vectors.
+        lexical_weight: what words count beside vectors; 0 for nothing.
         notice: where failures are said.
         learning_notice: where those of learning are.
         learned: what was asked of its tools before; None where nothing was learned.
@@ -250,11 +158,96 @@ class HybridIndex:
             by_words = self.lexical.rank(query, permitted=permitted, limit=limit)
             return replace(by_words, cause=self.notice.failed(str(error)))
         self.notice.worked()
+        answerability = self.answerability(permitted)
+        return self.nearest(lexical, answerability, query, (texts.whole, *texts.parts), vectors, limit)
+
+    def nearest(
+        self,
+        lexical: LexicalView,
+        answerability: Answerability,
+        query: str,
+        texts: Sequence[str],
+        vectors: Vectors,
+        limit: int,
+    ) -> Ranking:
+        """Return the tools nearest to a request. See `Index.rank`.
+
+        Args:
+            lexical: the permitted tools by words.
+            answerability: the same by vectors, and whether a request is answered at all.
+            query: as it came; names are looked for in it.
+            texts: what stands for the whole first, then the parts that may each want a tool of their own.
+            vectors: (n_texts, n_dimensions) of those.
+            limit: the most to return.
+        """
+        terms = [RequestTerms.of(text, lexical.postings) for text in texts]
+        word_scores = [lexical.postings.sums(text_terms.rows) for text_terms in terms]
+        plain, centred = answerability.cosines(vectors)
+        evidence = answerability.evidence(vectors, plain, self._coverage(terms, word_scores))
+        gains = self._gains(lexical, answerability.mean, vectors, centred)
+        fused = self._fuse(lexical, texts, centred, word_scores)
+        scores = fused
+        if gains is not None:
+            places, of_past, nearest = gains
+            scores = raise_best(fused, places, of_past)
+            nearest -= PAST_SPREADS * answerability.spread
+            evidence = max(evidence, answerability.gap(vectors[0], nearest))
+        named = lexical.named_in(query)
+        return lexical.ranking(
+            terms[0],
+            scores,
+            named,
+            float(scores.max() - scores.min()) + 1,
+            least_claimed(fused, self.embedder.provider.claim_distance, CLAIM_SHARE),
+            answerability.cut,
+            limit,
+            evidence=evidence + bool(named),
+        )
+
+    def _coverage(self, terms: Sequence[RequestTerms], word_scores: Sequence[Scores]) -> Vectors:
+        """Return the share of each text's words that each tool has, by how rare they are: (n_texts, n_tools)."""
+        idf = np.array([[max(_LEAST_IDF, sum(text_terms.idf))] for text_terms in terms], dtype=np.float32)
+        coverage: Vectors = np.stack(word_scores) / idf
+        return coverage * (self.lexical_weight > 0)
+
+    def _fuse(
+        self, lexical: LexicalView, texts: Sequence[str], cosines: Vectors, word_scores: Sequence[Scores]
+    ) -> Scores:
+        """Return how well each tool fits: the whole request, the best part of it, and the tool's server.
+
+        The cosines, (n_texts, n_tools), are overwritten.
+        """
         kinds = self.kinds if lexical.places is None else self.kinds[lexical.places]
-        distance = self.embedder.provider.claim_distance
-        vectors_of_tools = self.answerability(permitted)
-        view = HybridView(lexical, vectors_of_tools, kinds, self.lexical_weight, distance, self.learned)
-        return view.rank(query, (texts.whole, *texts.parts), vectors, limit)
+        for text, text_cosines, text_scores in zip(texts, cosines, word_scores, strict=True):
+            text_cosines += self.lexical_weight / lexical.postings.max_idf * text_scores
+            text_cosines[of_another_kind(kinds, text)] -= LOSS
+        if len(cosines) > 1:
+            cosines[1:] -= LEAD_SHARE * cosines[1:].max(axis=1, keepdims=True)
+        fused = _with_best_part(cosines)
+        return fused + SERVER_WEIGHT * lexical.server_means(fused)
+
+    def _gains(
+        self, lexical: LexicalView, mean: NDArray[np.float32], vectors: Vectors, cosines: Vectors
+    ) -> tuple[Places, Scores, float] | None:
+        """Return what past requests of permitted tools say; None where there are none.
+
+        Args:
+            lexical: the permitted tools.
+            mean: what is taken out of their vectors.
+            vectors: (n_texts, n_dimensions) of a request.
+            cosines: (n_texts, n_tools) as the tools' own texts make them.
+
+        Returns:
+            The places among the permitted tools of those that have any, how much better each of them fits for it, and
+            the highest cosine of the request to any past one.
+        """
+        if self.learned is None:
+            return None
+        learned, places = lexical.permitted(self.learned.places)
+        if not len(learned):
+            return None
+        nearness, gains = self.learned.within(learned).nearness(vectors, mean)
+        return places, _with_best_part(gains - cosines[:, places]), float(nearness[0].max())
 
     def learn(self, past: PastRequests) -> HybridIndex:
         """Return the same index that knows past requests too.

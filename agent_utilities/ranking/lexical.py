@@ -57,24 +57,6 @@ def places_by_name(documents: Sequence[ToolDocument]) -> Mapping[str, Sequence[i
     return places
 
 
-class Servers:
-    """The servers of some tools.
-
-    Args:
-        numbers: (n_tools,) the number of each tool's server.
-    """
-
-    def __init__(self, numbers: Places) -> None:
-        _, self._of_tool, self._n_tools = np.unique(numbers, return_inverse=True, return_counts=True)
-
-    def mean_scores(self, scores: Scores) -> Scores:
-        """Return for each tool the mean score of its server's tools: (n_tools,); 0 where there is one server only."""
-        if len(self._n_tools) < 2:
-            return np.zeros(len(self._of_tool), dtype=np.float32)
-        means = np.bincount(self._of_tool, weights=scores, minlength=len(self._n_tools)) / self._n_tools
-        return means.astype(np.float32)[self._of_tool]
-
-
 @dataclass(frozen=True, eq=False)
 class LexicalView:
     """The permitted tools of a catalog, with the weights that words have among them alone.
@@ -83,7 +65,8 @@ class LexicalView:
         documents: their words.
         postings: what those are worth.
         names: the places in the catalog of each name.
-        servers: their servers.
+        server_of: (n_tools,) the number of each one's server.
+        server_sizes: (n_servers,) how many tools each server has.
         places: (n_tools,) where they stand in the catalog, ascending; None where they are all of it.
         positions: (n_catalog,) where each tool of the catalog stands among them, -1 for nowhere; None likewise.
     """
@@ -91,7 +74,8 @@ class LexicalView:
     documents: Sequence[DocumentTerms]
     postings: Postings
     names: Mapping[str, Sequence[int]]
-    servers: Servers
+    server_of: Places
+    server_sizes: Places
     places: Places | None = None
     positions: Places | None = None
 
@@ -147,10 +131,10 @@ class LexicalView:
         """
         if not self.n_tools:
             return Ranking()
-        terms = self.terms(query)
-        scores = self.scores(terms)
+        terms = RequestTerms.of(query, self.postings)
+        scores = self.postings.sums(terms.rows)
         eligible = scores > 0
-        scores = scores + SERVER_WEIGHT * self.servers.mean_scores(scores)
+        scores = scores + SERVER_WEIGHT * self.server_means(scores)
         norm = max(_LEAST_NORM, float(np.linalg.norm(terms.idf)))
         scores /= norm
         scores *= terms.known_share
@@ -210,6 +194,13 @@ class LexicalView:
             cut=cut,
         )
 
+    def server_means(self, scores: Scores) -> Scores:
+        """Return for each tool the mean score of its server's tools: (n_tools,); 0 where there is one server only."""
+        if len(self.server_sizes) < 2:
+            return np.zeros(self.n_tools, dtype=np.float32)
+        means = np.bincount(self.server_of, weights=scores, minlength=len(self.server_sizes)) / self.server_sizes
+        return means.astype(np.float32)[self.server_of]
+
     def permitted(self, places: Places) -> tuple[Places, Places]:
         """Return which of some tools of the catalog are permitted, and where those stand among the permitted ones."""
         if self.positions is None:
@@ -235,20 +226,12 @@ class LexicalView:
         named: list[int] = self.permitted(np.array(sorted(places)))[1].tolist() if places else []
         return named
 
-    def terms(self, query: str) -> RequestTerms:
-        """Return a request's terms."""
-        return RequestTerms.of(query, self.postings)
-
-    def scores(self, terms: RequestTerms) -> Scores:
-        """Return the sum of the terms' weights in each tool: (n_tools,)."""
-        return self.postings.sums(terms.rows)
-
     def evidence(self, text: str) -> float:
         """Return how well the best tool fits a text, servers and names aside; 0 where none has a word of it."""
-        terms = self.terms(text)
+        terms = RequestTerms.of(text, self.postings)
         if not terms.rows:
             return 0.0
-        return float(self.scores(terms).max()) / max(_LEAST_NORM, float(np.linalg.norm(terms.idf)))
+        return float(self.postings.sums(terms.rows).max()) / max(_LEAST_NORM, float(np.linalg.norm(terms.idf)))
 
     def _matched(self, terms: RequestTerms, places: Places) -> tuple[tuple[str, ...], ...]:
         """Return for each of some tools the words of a request that stand in it, in the request's order."""
@@ -285,7 +268,8 @@ class CatalogTerms:
             positions = np.full(len(self.documents), -1, dtype=np.intp)
             positions[places] = np.arange(len(places))
         postings = Postings.of(documents, self.term_numbers)
-        return LexicalView(documents, postings, self.names, Servers(servers), places, positions)
+        _, server_of, server_sizes = np.unique(servers, return_inverse=True, return_counts=True)
+        return LexicalView(documents, postings, self.names, server_of, server_sizes, places, positions)
 
 
 _N_SPARE_TERMS = 10_000

@@ -185,7 +185,9 @@ class MiniLM:
         Of what is not waited for, one batch at a time is computed in a process, and callers take turns after each, so
         that a request need not wait for a whole catalog.
         """
-        ids = [self._ids(text) for text in texts]
+        # Unpaired surrogates can't be read.
+        readable = [text[:_N_CHARACTERS].encode(errors="replace").decode() for text in texts]
+        ids = [self._tokenizer.encode(text).ids for text in readable]
         if role == "request":
             return self._of_request(ids)
         vectors = [np.empty((0, N_DIMENSIONS), dtype=np.float32)]
@@ -209,12 +211,6 @@ class MiniLM:
                 first = beside.submit(self._bert.embed, ids[:half])
                 second = self._bert.embed(ids[half:])
                 return np.concatenate([first.result(), second])
-
-    def _ids(self, text: str) -> list[int]:
-        """Return the numbers of a text's word pieces between the marks of start and end, 256 at most."""
-        readable = text[:_N_CHARACTERS].encode(errors="replace").decode()  # unpaired surrogates
-        ids: list[int] = self._tokenizer.encode(readable).ids
-        return ids
 
 
 def _tokenizer(told: str) -> Any:

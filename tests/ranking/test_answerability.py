@@ -23,8 +23,8 @@ def unit(vectors: np.ndarray) -> np.ndarray:
 
 def answerability(vectors: np.ndarray, common: float = 0.0) -> Answerability:
     """Return that of tools by a model which lets all texts have something in common."""
-    tools = [ToolDocument(f"tool{place}") for place in range(len(vectors))]
-    return Answerability.of_catalog(unit(vectors + common * THEME), tools, unit(UNANSWERABLE + common * THEME))
+    rows = np.arange(len(vectors))
+    return Answerability.of(unit(vectors + common * THEME), rows, unit(UNANSWERABLE + common * THEME))
 
 
 def evidence(of: Answerability, request: np.ndarray) -> float:

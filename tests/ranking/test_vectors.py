@@ -47,7 +47,7 @@ class TestCosines:
         for places in [[0, 2, 3, 7], [1, 4], [0, 1, 2, 3, 4, 5, 6, 7]]:
             vectors, unanswerable = document_vectors(EMBEDDER, TOOLS), EMBEDDER.embed(UNANSWERABLE, "query")
             queries = EMBEDDER.embed_request(["list the newest commits", "read a file"])
-            whole = Answerability.of_catalog(vectors, TOOLS, unanswerable)
+            whole = Answerability.of(vectors, np.arange(len(TOOLS)), unanswerable)
             plain, centred = whole.within(np.array(places)).cosines(queries)
             permitted = vectors[places]
             assert plain == pytest.approx(queries @ permitted.T, abs=1e-6)

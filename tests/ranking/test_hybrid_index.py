@@ -7,9 +7,11 @@ import pytest
 
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.ranking.answerability import Answerability
-from agent_utilities.ranking.hybrid import HybridView
+from agent_utilities.ranking.embedding import Embedder, FallbackNotice
+from agent_utilities.ranking.hybrid import HybridIndex
 from agent_utilities.ranking.lexical import LexicalRanker
 from agent_utilities.ranking.traits import kinds_of_tools
+from tests.ranking.catalogs import Concepts
 
 SERVERS = ("zoo", "music", "music", "zoo")
 
@@ -25,23 +27,26 @@ def rank(
     """Rank four tools whose vectors are the axes, so that a request's vector is its cosines."""
     catalog = [ToolDocument(name, server=server) for name, server in zip(names, servers, strict=True)]
     axes = np.eye(4, dtype=np.float32)
-    view = HybridView(
-        lexical=LexicalRanker().index(catalog).view(None),
-        answerability=Answerability(
-            axes,
-            rows=np.arange(4),
-            mean=np.zeros(4, dtype=np.float32),
-            scale=np.ones(4, dtype=np.float32),
-            unanswerable=np.array([unanswerable, *np.zeros((3, 4))], dtype=np.float32),
-            spread=0.1,
-            cut=cut,
-        ),
-        kinds=kinds_of_tools(catalog),
-        lexical_weight=0.0,
-        claim_distance=0.35,
+    by_vectors = Answerability(
+        axes,
+        rows=np.arange(4),
+        mean=np.zeros(4, dtype=np.float32),
+        scale=np.ones(4, dtype=np.float32),
+        unanswerable=np.array([unanswerable, *np.zeros((3, 4))], dtype=np.float32),
+        spread=0.1,
+        cut=cut,
     )
-    texts = [text] * len(cosines)
-    return view.rank(text, texts, np.array(cosines, dtype=np.float32), limit=4)
+    index = HybridIndex(
+        lexical=LexicalRanker().index(catalog),
+        answerability=lambda permitted: by_vectors,
+        kinds=kinds_of_tools(catalog),
+        embedder=Embedder(Concepts),
+        lexical_weight=0.0,
+        notice=FallbackNotice(),
+        learning_notice=FallbackNotice(),
+    )
+    texts, vectors = [text] * len(cosines), np.array(cosines, dtype=np.float32)
+    return index.nearest(index.lexical.view(None), by_vectors, text, texts, vectors, limit=4)
 
 
 class TestFusing:
