@@ -15,7 +15,7 @@ from agent_utilities.selection.model import fold
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.configuration.host_files import user_home
 from agent_utilities.upstream.configuration.server_entry import MAX_NAME, Reader
-from agent_utilities.upstream.configuration.variables import Variables
+from agent_utilities.upstream.configuration.variables import Reading
 from agent_utilities.visibility.bounds import Bounds
 
 
@@ -81,8 +81,8 @@ class _Placing:
 
     def _read(self, capability: Capability, servers: Sequence[CapabilityServer]) -> tuple[list[UpstreamConfig], str]:
         """Return servers as an `mcp.json` would have them, and what is wrong with any of them."""
-        variables = Variables(self._environ, self._folder, user_home(self._environ))
-        reader = Reader(variables, self._folder, is_in_seconds=True)
+        reading = Reading(self._environ, self._folder, user_home(self._environ), is_in_seconds=True)
+        reader = Reader(reading)
         read = [(server, reader.read(server.name, server.entry, server.source)) for server in servers]
         self.notices += reader.notices
         configs = [

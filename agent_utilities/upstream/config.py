@@ -3,22 +3,40 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from functools import cached_property
 from hashlib import blake2b
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, StrictBool, StringConstraints
 
 from agent_utilities.upstream.limits import Limits
 
 Transport = Literal["stdio", "http", "sse"]
 
+_NOT_HANDED_ON = re.compile(r"progressToken\Z|io\.modelcontextprotocol/|agent-utilities/|.*\*")
+
+
+def _can_be_handed_on(key: str) -> str:
+    """Refuse keys of the protocol and of the gateway, which are between it and its callers."""
+    if _NOT_HANDED_ON.match(key):
+        raise ValueError("no key that can be handed on")
+    return key
+
+
+_Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+_MetaKey = Annotated[_Name, AfterValidator(_can_be_handed_on)]
+_Header = Annotated[str, StringConstraints(strip_whitespace=True, pattern=r"^[!#$%&'+.^_`|~0-9A-Za-z-]+$")]
+_FoldedHeader = Annotated[_Header, StringConstraints(to_lower=True)]
+_Variable = Annotated[str, StringConstraints(pattern=r"^[^=\x00]+$")]
+_Seconds = Annotated[float, Field(strict=True, gt=0, le=7 * 24 * 3600, allow_inf_nan=False)]
+
 
 class ToolOverride(BaseModel):
     """What the operator says of one tool in place of its upstream."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True)
 
     description: str | None = None
     """The description that callers read."""
@@ -26,7 +44,7 @@ class ToolOverride(BaseModel):
     """The title that callers read."""
     tags: tuple[str, ...] = ()
     """Tags beside the upstream's."""
-    enabled: bool = True
+    enabled: StrictBool = True
     """False: the tool is denied."""
 
 
@@ -39,9 +57,9 @@ class OAuthClient(BaseModel):
     """The client's id there."""
     client_secret: SecretStr | None = None
     """Its secret; None for a public client."""
-    scopes: tuple[str, ...] = ()
+    scopes: tuple[_Name, ...] = ()
     """What is asked for; empty for what the server names."""
-    callback_port: int | None = None
+    callback_port: int | None = Field(default=None, strict=True, gt=0, lt=65536)
     """The loopback port that the browser comes back to; None for any."""
 
 
@@ -60,7 +78,7 @@ class UpstreamConfig(BaseModel):
     """stdio: the program, as it stands in the file."""
     args: tuple[SecretStr, ...] = ()
     """stdio: its arguments; people put keys there."""
-    env: Mapping[str, SecretStr] = Field(default_factory=dict)
+    env: Mapping[_Variable, SecretStr] = Field(default_factory=dict)
     """stdio: variables beside the few that every upstream gets."""
     env_file: str | None = None
     """stdio: a file whose variables are among them."""
@@ -68,43 +86,43 @@ class UpstreamConfig(BaseModel):
     """stdio: the folder it runs in; the config file's own where None."""
     url: SecretStr = SecretStr("")
     """http, sse: its address; people put keys there."""
-    headers: Mapping[str, SecretStr] = Field(default_factory=dict)
+    headers: Mapping[_Header, SecretStr] = Field(default_factory=dict)
     """http, sse: headers of every request."""
     auth: SecretStr | None = None
     """http, sse: `oauth`, or a bearer token."""
     oauth: OAuthClient | None = None
     """http, sse: what OAuth is told of us; None where it finds out by itself."""
-    forward_headers: tuple[str, ...] = ()
+    forward_headers: tuple[_FoldedHeader, ...] = ()
     """http, sse: names of the caller's headers that cross, folded."""
-    forward_meta: tuple[str, ...] = ()
+    forward_meta: tuple[_MetaKey, ...] = ()
     """Keys of `_meta` of the caller's requests that cross beside the trace and the log level."""
-    enabled: bool = True
+    enabled: StrictBool = True
     """False: neither started nor listed."""
-    allow: frozenset[str] | None = None
+    allow: frozenset[_Name] | None = None
     """Names or globs of its tools, as it calls them, that are permitted; None for all."""
-    deny: frozenset[str] = frozenset()
+    deny: frozenset[_Name] = frozenset()
     """Names or globs of its tools that are denied."""
     keys: Mapping[str, str] = Field(default_factory=dict)
     """By field, the key that it is written under in the file: `deny` may stand there as `disabledTools`."""
-    lazy: bool = True
+    lazy: StrictBool = True
     """False: its tools are pins, in every list where they are permitted."""
-    tags: tuple[str, ...] = ()
+    tags: tuple[_Name, ...] = ()
     """Tags that each of its components bears beside its own."""
     description: str = ""
     """What it is for: context for ranking."""
-    isolate: bool = False
+    isolate: StrictBool = False
     """Whether every session gets a connection, and a process, of its own."""
-    timeout_s: float = Field(default=300.0, gt=0)
+    timeout_s: _Seconds = 300.0
     """Seconds a call may take without a sign of progress."""
-    start_timeout_s: float = Field(default=60.0, gt=0)
+    start_timeout_s: _Seconds = 60.0
     """Seconds until it has answered its first request."""
-    list_timeout_s: float = Field(default=30.0, gt=0)
+    list_timeout_s: _Seconds = 30.0
     """Seconds that each of its lists may take."""
-    idle_s: float = Field(default=600.0, gt=0)
+    idle_s: _Seconds = 600.0
     """Seconds without a call after which it is stopped."""
-    max_message_bytes: int = Field(default=Limits().message_bytes, gt=0)
+    max_message_bytes: int = Field(default=Limits().message_bytes, strict=True, ge=2**16, le=2**30)
     """Bytes that one message of its may have."""
-    max_call_s: float | None = Field(default=None, gt=0)
+    max_call_s: _Seconds | None = None
     """Seconds a call may take in all; an hour where None, or `timeout_s` where that is longer."""
     overrides: Mapping[str, ToolOverride] = Field(default_factory=dict)
     """What the operator says of single tools, by the name that the upstream calls them."""

@@ -19,7 +19,7 @@ from fastmcp.client.transports import StdioTransport
 from agent_utilities.capabilities.servers import servers_of
 from agent_utilities.capabilities.tap import read_capabilities, starter_tap
 from agent_utilities.resolution.capability_router import CapabilityRouter
-from agent_utilities.upstream.configuration.variables import Variables
+from agent_utilities.upstream.configuration.variables import Reading
 
 TAP = starter_tap()
 NAMES = sorted(folder.name for folder in (TAP / "capabilities").iterdir())
@@ -128,8 +128,8 @@ def test_bundles_are_complete_and_pin_what_they_start() -> None:
 
 def filled(server: dict[str, Any], folder: Path, environ: dict[str, str]) -> list[str]:
     """A server's arguments and the values of its environment, with every variable filled in."""
-    variables = Variables(environ, folder, folder / "home")
-    return [variables.fill(text) for text in (*server["args"], *server.get("env", {}).values())]
+    reading = Reading(environ, folder, folder / "home")
+    return [reading.fill(text) for text in (*server["args"], *server.get("env", {}).values())]
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_utilities.upstream.configuration.variables import MAX_LENGTH, Unusable, Variables, names_in
+from agent_utilities.upstream.configuration.variables import MAX_LENGTH, Reading, Unusable, names_in
 
-VARIABLES = Variables(
+READING = Reading(
     environ={"A": "1", "EMPTY": "", "REF": "${A}", "ProgramFiles(x86)": "C:", "MCP_INPUT_GIVEN": "g"},
     folder=Path("/work/project"),
     home=Path("/home/ada"),
@@ -47,7 +47,7 @@ class TestFill:
             ("${not a name}", "${not a name}"),
             ("${x[0]}", "${x[0]}"),
         ]:
-            assert VARIABLES.fill(text) == filled
+            assert READING.fill(text) == filled
 
     def test_refuses(self) -> None:
         for text, told in [
@@ -60,25 +60,24 @@ class TestFill:
             ("${A:-" * 20 + "}" * 20, "variables stand too deep in one another"),
         ]:
             with pytest.raises(Unusable) as caught:
-                VARIABLES.fill(text)
+                READING.fill(text)
             assert told in str(caught.value)
 
     def test_bounds_what_it_makes(self) -> None:
-        variables = Variables(environ={"LONG": "x" * 1000}, folder=Path("/"), home=Path("/"))
+        reading = Reading(environ={"LONG": "x" * 1000}, folder=Path("/"), home=Path("/"))
         with pytest.raises(Unusable, match="too long once its variables are filled in"):
-            variables.fill("${LONG}" * (MAX_LENGTH // 1000 + 1))
+            reading.fill("${LONG}" * (MAX_LENGTH // 1000 + 1))
 
     def test_takes_bare_names_in_geminis_files_alone(self) -> None:
-        variables = Variables(environ={"A": "1"}, folder=Path("/"), home=Path("/"), has_bare=True)
-        assert variables.fill("$A-${A}-$$5") == "1-1-$$5"
+        reading = Reading(environ={"A": "1"}, folder=Path("/"), home=Path("/"), has_bare_variables=True)
+        assert reading.fill("$A-${A}-$$5") == "1-1-$$5"
         with pytest.raises(Unusable, match="NONE is not set"):
-            variables.fill("$NONE")
+            reading.fill("$NONE")
 
     @given(st.text(alphabet="${}:-A ", max_size=40))
     def test_law_is_the_same_every_time_and_ends(self, text: str) -> None:
-        kept = Variables(environ={}, folder=Path("/"), home=Path("/"), keeps_missing=True)
-        shown = Variables(environ={"A": "secret"}, folder=Path("/"), home=Path("/"), keeps_all=True)
-        assert kept.fill(text) == kept.fill(text)
+        shown = Reading(environ={"A": "secret"}, folder=Path("/"), home=Path("/"), keeps_references=True)
+        assert shown.fill(text) == shown.fill(text)
         assert "secret" not in shown.fill(text)
 
 

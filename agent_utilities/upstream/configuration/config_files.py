@@ -13,10 +13,9 @@ from typing import Any
 from agent_utilities.selection.model import fold, nearest
 from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
 from agent_utilities.upstream.configuration.config_keys import KEYS
-from agent_utilities.upstream.configuration.config_text import Table, described, parsed, read_bytes, refuse, shown
-from agent_utilities.upstream.configuration.host_files import containers, dialect, own_file, user_files, user_home
+from agent_utilities.upstream.configuration.config_text import described, parsed, read_bytes, refuse, shown
+from agent_utilities.upstream.configuration.host_files import containers, is_kept_off, reading_of
 from agent_utilities.upstream.configuration.server_entry import Reader
-from agent_utilities.upstream.configuration.variables import Variables
 from agent_utilities.upstream.errors import ConfigError
 
 MAX_SERVERS = 1000
@@ -25,98 +24,60 @@ MAX_SERVERS = 1000
 _MAX_NOTICES = 20
 
 
-class ConfigFile:
-    """A file whose servers are read.
+def _read_file(
+    path: Path,
+    told: Mapping[str, Any],
+    environ: Mapping[str, str],
+    folder: Path,
+    files: Collection[Path] = (),
+    *,
+    keeps_references: bool = False,
+) -> tuple[dict[str, UpstreamConfig | None], Reader]:
+    """Return what each server of a file comes to, None for one that is left out, and the reader with what it tells.
 
     Args:
-        path: the file, as messages name it.
+        folder: the working folder.
+        files: the files of the gateway that is configured.
     """
-
-    def __init__(
-        self,
-        path: Path,
-        told: Table,
-        environ: Mapping[str, str],
-        working_folder: Path,
-        files: Collection[Path],
-        *,
-        keeps_all: bool = False,
-    ) -> None:
-        absolute, home = Path(os.path.abspath(path)), user_home(environ)
-        is_of_host = absolute in user_files(home, environ).values()
-        is_of_user = is_of_host or absolute == own_file(home, environ)
-        self.path, self.told, self._files, self._working_folder = path, told, files, working_folder
-        of_host = dialect(absolute)
-        base = home if is_of_host else of_host.folder
-        self.notices: list[str] = []
-        self.reader = Reader(
-            variables=Variables(
-                environ=environ,
-                folder=working_folder if is_of_user else base,
-                home=home,
-                inputs=_inputs(told),
-                has_bare=of_host.has_bare_variables,
-                keeps_all=keeps_all,
-            ),
-            folder=base,
-            is_in_seconds=of_host.is_in_seconds,
-        )
-
-    def upstreams(self) -> Iterator[tuple[str, UpstreamConfig | None]]:
-        """Yield each server's name, and what it comes to; None where it is left out."""
-        places = list(containers(self.told, self._working_folder))
-        if not places:
-            self.notices.append(f'{shown(str(self.path), 1000)}: it has no servers; they stand under "mcpServers"')
-        for place, servers in places:
-            if not isinstance(servers, dict):
-                hint = "write an object, with a server under each name"
-                refuse(f"{place!r} is {described(servers)}", self.path, hint)
-            for name in servers.repeated[:_MAX_NOTICES] if isinstance(servers, Table) else ():
-                self.notices.append(shown(f"{self._source(place, name)}: stands twice; the last one is taken", 1000))
-            if len(servers) > MAX_SERVERS:
-                refuse(f"{place!r} has {len(servers)} servers", self.path, f"{MAX_SERVERS} are the most")
-            for name, value in servers.items():
-                upstream = self.reader.read(name, value, self._source(place, name))
-                if upstream is not None and self._is_off(name):
-                    upstream = upstream.model_copy(update={"enabled": False})
-                if upstream is not None and _is_gateway_of(upstream, self._files):
-                    self.notices.append(f"{upstream.source}: is this gateway itself, and left out")
-                    upstream = None
-                yield name, upstream
-
-    def _is_off(self, name: str) -> bool:
-        """Whether a list of Gemini's file, `mcp.allowed` or `mcp.excluded`, keeps a server from being started."""
-        mcp = self.told.get("mcp")
-        if not isinstance(mcp, dict):
-            return False
-        allowed, excluded = mcp.get("allowed"), mcp.get("excluded")
-        is_allowed = not isinstance(allowed, list) or not allowed or name in allowed
-        return not is_allowed or (isinstance(excluded, list) and name in excluded)
-
-    def all_notices(self) -> list[str]:
-        """Return a line for each thing that was passed over."""
-        spellings = [spelling for key in KEYS for spelling in key.spellings]
-        told = []
-        for key, sources in list(self.reader.unknown.items())[:_MAX_NOTICES]:
-            near = nearest(key[:64], spellings)
-            where = f"{sources[0]} and {len(sources) - 1} more" if len(sources) > 1 else sources[0]
-            meant = f"; did you mean {near!r}?" if near else ""
-            told.append(shown(f"{where}: the key {shown(key, 64)!r} is not known, and passed over{meant}", 1000))
-        if (n_more := len(self.reader.unknown) - _MAX_NOTICES) > 0:
-            told.append(f"{shown(str(self.path), 1000)}: {n_more} more keys are not known, and passed over")
-        return [*self.notices, *self.reader.notices, *told]
-
-    def _source(self, place: str, name: str) -> str:
-        is_plain = name.isascii() and name.replace("-", "").replace("_", "").isalnum()
-        where = f".{name}" if is_plain else f"[{shown(repr(name))}]"
-        return f"{self.path}: {place}{where}".replace(": .", ": ")
+    reader = Reader(reading_of(path, told, environ, folder, keeps_references=keeps_references))
+    servers: dict[str, UpstreamConfig | None] = {}
+    places = list(containers(told, folder))
+    if not places:
+        reader.notices.append(f'{shown(str(path), 1000)}: it has no servers; they stand under "mcpServers"')
+    for place, entries in places:
+        if not isinstance(entries, dict):
+            refuse(f"{place!r} is {described(entries)}", path, "write an object, with a server under each name")
+        if len(entries) > MAX_SERVERS:
+            refuse(f"{place!r} has {len(entries)} servers", path, f"{MAX_SERVERS} are the most")
+        for name, entry in entries.items():
+            upstream = reader.read(name, entry, _source(path, place, name))
+            if upstream is not None and is_kept_off(name, told):
+                upstream = upstream.model_copy(update={"enabled": False})
+            if upstream is not None and _is_gateway_of(upstream, files):
+                reader.notices.append(f"{upstream.source}: is this gateway itself, and left out")
+                upstream = None
+            servers.pop(name, None)
+            servers[name] = upstream
+    reader.notices += _unknown_keys(reader.unknown, path)
+    return servers, reader
 
 
-def _inputs(told: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
-    """Return what a file of VS Code says of the values that it asks for, by their ids."""
-    listed = told.get("inputs")
-    objects = [asked for asked in listed if isinstance(asked, dict)] if isinstance(listed, list) else []
-    return {asked["id"]: asked for asked in objects if isinstance(asked.get("id"), str)}
+def _source(path: Path, place: str, name: str) -> str:
+    is_plain = name.isascii() and name.replace("-", "").replace("_", "").isalnum()
+    where = f".{name}" if is_plain else f"[{shown(repr(name))}]"
+    return f"{path}: {place}{where}".replace(": .", ": ")
+
+
+def _unknown_keys(unknown: Mapping[str, Sequence[str]], path: Path) -> Iterator[str]:
+    """Yield a line for each key that is not known, up to twenty of them."""
+    spellings = [spelling for key in KEYS for spelling in key.spellings]
+    for key, sources in list(unknown.items())[:_MAX_NOTICES]:
+        near = nearest(key[:64], spellings)
+        where = f"{sources[0]} and {len(sources) - 1} more" if len(sources) > 1 else sources[0]
+        meant = f"; did you mean {near!r}?" if near else ""
+        yield shown(f"{where}: the key {shown(key, 64)!r} is not known, and passed over{meant}", 1000)
+    if (n_more := len(unknown) - _MAX_NOTICES) > 0:
+        yield f"{shown(str(path), 1000)}: {n_more} more keys are not known, and passed over"
 
 
 def _is_gateway_of(upstream: UpstreamConfig, files: Collection[Path]) -> bool:
@@ -148,23 +109,18 @@ def read_config(files: Sequence[Path], environ: Mapping[str, str], *, folder: Pa
     for path in files:
         try:
             content = read_bytes(path)
-            read = ConfigFile(path, parsed(content, path), environ, folder or Path.cwd(), files)
-            for name, upstream in list(read.upstreams()):
-                upstreams.pop(name, None)
-                upstreams[name] = upstream
+            servers, reader = _read_file(path, parsed(content, path), environ, folder or Path.cwd(), files)
         except ConfigError as error:
             errors.append(error)
             problems.append(str(error))
             continue
+        upstreams = {name: each for name, each in upstreams.items() if name not in servers} | servers
         digests[str(path)] = digest(content)
-        problems += read.reader.problems
-        notices += read.all_notices()
-    if len(errors) == 1 and not digests:
-        raise errors[0]
+        problems += reader.problems
+        notices += reader.notices
     if errors and not digests:
-        what, hint = "none of the config files can be read", " | ".join(problems)
-        raise ConfigError(what, ", ".join(map(str, files)), "config files", hint)
-    taken = tuple(upstream for upstream in upstreams.values() if upstream is not None)
+        raise errors[0]
+    taken = _taken(upstreams)
     return GatewayConfig(
         upstreams=taken,
         problems=tuple(problems),
@@ -183,16 +139,18 @@ def read_servers(told: Mapping[str, Any], environ: Mapping[str, str]) -> Gateway
     Raises:
         ConfigError: it can't be read as a config file's.
     """
-    read = ConfigFile(Path("mcp.json"), Table(told), environ, Path.cwd(), [])
-    upstreams = [upstream for _, upstream in read.upstreams() if upstream is not None]
-    problems, notices = tuple(read.reader.problems), tuple(read.all_notices())
-    return GatewayConfig(upstreams=tuple(upstreams), problems=problems, notices=notices)
+    servers, reader = _read_file(Path("mcp.json"), told, environ, Path.cwd())
+    return GatewayConfig(upstreams=_taken(servers), problems=tuple(reader.problems), notices=tuple(reader.notices))
 
 
 def read_unfilled(path: Path, content: bytes, environ: Mapping[str, str]) -> tuple[UpstreamConfig, ...]:
     """Return a file's servers with every value of the environment left a reference, for a person to see."""
-    read = ConfigFile(path, parsed(content, path), environ, Path.cwd(), [path], keeps_all=True)
-    return tuple({name: upstream for name, upstream in read.upstreams() if upstream is not None}.values())
+    servers, _ = _read_file(path, parsed(content, path), environ, Path.cwd(), [path], keeps_references=True)
+    return _taken(servers)
+
+
+def _taken(servers: Mapping[str, UpstreamConfig | None]) -> tuple[UpstreamConfig, ...]:
+    return tuple(upstream for upstream in servers.values() if upstream is not None)
 
 
 def digest(content: bytes) -> str:

@@ -7,7 +7,7 @@ import json
 import os
 import re
 import stat
-from collections import Counter
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
@@ -46,13 +46,6 @@ _COMMENT_OR_STRING = re.compile(r'"(?:\\.|[^"\\])*+"?|//[^\n]*|/\*.*?\*/', re.DO
 _COMMA_OR_STRING = re.compile(r'"(?:\\.|[^"\\])*+"?|,(?=\s*[}\]])', re.DOTALL)
 
 
-class Table(dict[str, Any]):
-    """An object of a file; of a key that stands twice it has the last value, as JSON readers do."""
-
-    repeated: tuple[str, ...] = ()
-    """The keys that stand in it more than once."""
-
-
 def read_bytes(path: Path) -> bytes:
     """Return a file's content.
 
@@ -76,8 +69,8 @@ def read_bytes(path: Path) -> bytes:
     return content
 
 
-def parsed(content: bytes, path: Path) -> Table:
-    """Return what a file says.
+def parsed(content: bytes, path: Path) -> dict[str, Any]:
+    """Return what a file says; of a key that stands twice the last value, as JSON readers do.
 
     JSON may have comments, commas before closing brackets, and a byte order mark, and be in UTF-8, UTF-16 or UTF-32.
     A file whose name ends in `.toml` is TOML.
@@ -88,10 +81,16 @@ def parsed(content: bytes, path: Path) -> Table:
     text = _decoded(content, path)
     if not text.strip():
         refuse("the file is empty", path, 'write {"mcpServers": {"NAME": {"command": "…"}}}')
-    told = _toml(text, path) if path.suffix == ".toml" else _json(text, path)
+    form = "TOML" if path.suffix == ".toml" else "JSON"
+    try:
+        told = tomllib.loads(text) if form == "TOML" else _json(text)
+    except RecursionError:
+        refuse("nested too deep", path, "write fewer objects or lists in one another")
+    except ValueError as error:
+        refuse(f"not {form}: {str(error)[:80]}", path, "mend the file there")
     if not isinstance(told, dict):
         refuse("no JSON object", path, 'write {"mcpServers": {"NAME": {"command": "…"}}}')
-    return told if isinstance(told, Table) else Table(told)
+    return told
 
 
 def refuse(what: str, path: Path, hint: str) -> NoReturn:
@@ -111,36 +110,13 @@ def _decoded(content: bytes, path: Path) -> str:
         refuse(f"not {encoding.removesuffix('-sig').upper()} at byte {error.start}", path, "save it as UTF-8")
 
 
-def _json(text: str, path: Path) -> Any:
+def _json(text: str) -> Any:
     try:
-        try:
-            return _loads(text)
-        except (json.JSONDecodeError, RecursionError):  # brackets in a comment count for nothing
-            if len(text) > MAX_COMMENTED:
-                raise
-            return _loads(_plain(text))
-    except json.JSONDecodeError as error:
-        where = f"line {error.lineno}, column {error.colno}"
-        refuse(f"not JSON: {error.msg.removesuffix(' at').lower()} at {where}", path, "mend the file there")
-    except RecursionError:
-        refuse("nested too deep", path, "write fewer objects or lists in one another")
-    except ValueError as error:
-        refuse(f"not JSON: {error}", path, "mend the file")
-
-
-def _loads(text: str) -> Any:
-    return json.loads(text, object_pairs_hook=_table, parse_constant=_no_constant)
-
-
-def _table(pairs: list[tuple[str, Any]]) -> Table:
-    table = Table(pairs)
-    if len(table) < len(pairs):
-        table.repeated = tuple(name for name, n in Counter(name for name, _ in pairs).items() if n > 1)
-    return table
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
+        return json.loads(text)
+    except (ValueError, RecursionError):  # brackets in a comment count for nothing
+        if len(text) > MAX_COMMENTED:
+            raise
+        return json.loads(_plain(text))
 
 
 def _plain(text: str) -> str:
@@ -150,17 +126,6 @@ def _plain(text: str) -> str:
         return found[0] if found[0].startswith('"') else re.sub(r"[^\n]", " ", found[0])
 
     return _COMMA_OR_STRING.sub(blank, _COMMENT_OR_STRING.sub(blank, text))
-
-
-def _toml(text: str, path: Path) -> Any:
-    import tomllib
-
-    try:
-        return tomllib.loads(text)
-    except RecursionError:
-        refuse("nested too deep", path, "write fewer tables or lists in one another")
-    except ValueError as error:
-        refuse(f"not TOML: {str(error)[:80]}", path, "mend the file there")
 
 
 def read_env_file(path: Path) -> Mapping[str, str]:

@@ -1,20 +1,27 @@
-"""Values of a server's entry, each read as its kind: what it comes to, or what is wrong with it."""
+"""Values of a server's entry as people write them, turned into what `UpstreamConfig` takes, which judges them."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlsplit
 
-from agent_utilities.upstream.config import OAuthClient, ToolOverride
-from agent_utilities.upstream.configuration.config_text import described, shown
-from agent_utilities.upstream.configuration.variables import Unusable, Variables, references
+from agent_utilities.upstream.configuration.variables import Reading, Unusable, references
 
-_K = TypeVar("_K")
+Read = Callable[[Any, Reading], Any]
+"""Returns what a value comes to. One of a wrong type may come out as it is: it is judged afterwards.
+
+Raises:
+    Unusable: nothing can be made of it, or a variable in it can't be filled in.
+"""
+
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_NOT_PASSED = re.compile(r"[\x00\ud800-\udfff]")
+"""NUL, and half a surrogate pair, which an escape can spell."""
+_TRANSPORTS = {"stdio": "stdio", "local": "stdio", "sse": "sse"} | dict.fromkeys(
+    ("http", "streamablehttp", "remote", "httpstream", "streamable"), "http"
+)
 
 
 def fold(key: str) -> str:
@@ -22,229 +29,103 @@ def fold(key: str) -> str:
     return key.replace("_", "").replace("-", "").casefold()
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What a value is read with.
-
-    Args:
-        is_in_seconds: whether `timeout` is in seconds whatever its size.
-        is_secret: whether no message may show the value.
-    """
-
-    variables: Variables
-    folder: Path
-    is_in_seconds: bool = False
-    is_secret: bool = False
-
-    def wrong(self, value: object, expected: str) -> Unusable:
-        """Return the error for a value of a wrong type; a secret's is told without the value."""
-        told = described(value) if self.is_secret or isinstance(value, dict | list) else shown(repr(value))
-        return Unusable(f"is {told}", f"write {expected}")
-
-    def text(self, value: object, expected: str = "a text") -> str:
-        """Return a text, with its variables filled in."""
-        filled = self.variables.fill(self.a(str, value, expected))
-        if "\0" in filled or not is_encodable(filled):
-            raise Unusable("has a character that no program or address can take", f"write {expected} without it")
-        return filled
-
-    def own(self, name: str) -> str:
-        """Return the value of a variable of the user's own."""
-        return self.variables.fill(f"${{env:{name}}}")
-
-    def a(self, kind: type[_K], value: object, expected: str) -> _K:
-        """Return a value that is of a kind."""
-        if not isinstance(value, kind):
-            raise self.wrong(value, expected)
-        return value
-
-    def scalars(self, value: object, expected: str) -> dict[str, str]:
-        """Return an object's values as texts; those that are null are left out."""
-        values = {}
-        for name, given in self.a(dict, value, expected).items():
-            if given is None:
-                continue
-            if isinstance(given, bool):
-                values[name] = "true" if given else "false"
-            elif isinstance(given, int | float):
-                values[name] = str(given)
-            elif isinstance(given, str):
-                values[name] = self.text(given)
-            else:
-                raise Unusable(f"has {described(given)} under {shown(name)!r}", f"write {expected}")
-        return values
+def as_written(value: Any, reading: Reading) -> Any:
+    """Take a value to the letter."""
+    return value
 
 
-Read = Callable[[object, Reading], Any]
-"""Returns what a value of a kind comes to.
-
-Raises:
-    Unusable: it is no value of the kind, or a variable in it can't be filled in.
-"""
-
-
-def is_encodable(text: str) -> bool:
-    """Whether a text can be written as UTF-8; half a surrogate pair, which an escape can spell, can't."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def names(value: object, reading: Reading) -> tuple[str, ...]:
-    """Read a list of names, each once."""
-    expected = 'a list of names, such as ["read_file", "list_*"]'
-    given = reading.a(list, value, expected)
-    if not all(isinstance(name, str) and name.strip() and is_encodable(name) for name in given):
-        raise Unusable("has what is no name", f"write {expected}")
-    return tuple(dict.fromkeys(name.strip() for name in given))
-
-
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
-_NOT_HANDED_ON = re.compile(r"progressToken\Z|io\.modelcontextprotocol/|agent-utilities/|.*\*")
-_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-
-
-def headers(value: object, reading: Reading) -> dict[str, str]:
-    """Read headers, by name."""
-    values = reading.scalars(value, 'an object of texts, such as {"Authorization": "Bearer ${TOKEN}"}')
-    for name, told in values.items():
-        if not _HEADER_NAME.match(name):
-            raise Unusable(f"{shown(name)!r} can't be a header's name", "write letters, digits and dashes")
-        if _CONTROL.search(told):
-            raise Unusable(f"{name} has a line break or another control character", "write it on one line")
-    if len({name.lower() for name in values}) < len(values):
-        raise Unusable("has a header twice, in capitals and without", "leave one out")
-    return values
-
-
-def env_headers(value: object, reading: Reading) -> dict[str, str]:
-    """Read headers whose values are those of the user's own variables of these names."""
-    return {header: reading.own(name) for header, name in headers(value, reading).items()}
-
-
-def header_names(value: object, reading: Reading) -> tuple[str, ...]:
-    """Read names of headers, folded."""
-    given = names(value, reading)
-    if bad := next((name for name in given if not _HEADER_NAME.match(name) or "*" in name), None):
-        raise Unusable(f"{shown(bad)!r} can't be a header's name", "name each header in full")
-    return tuple(dict.fromkeys(name.lower() for name in given))
-
-
-def meta_keys(value: object, reading: Reading) -> tuple[str, ...]:
-    """Return keys of `_meta`, each once; those of the protocol and of the gateway are between it and its callers."""
-    keys = names(value, reading)
-    if bad := next((key for key in keys if _NOT_HANDED_ON.match(key)), None):
-        hint = 'name each key of your own in full, such as "example.com/user"'
-        raise Unusable(f"{shown(bad)!r} is no key that can be handed on", hint)
-    return keys
-
-
-@dataclass(frozen=True, slots=True)
-class Auth:
-    """How a server is told who calls: a bearer token, or OAuth.
-
-    Args:
-        token: `oauth`, or the token; None for no credential.
-        client: what OAuth is told of us; None where it finds out.
-    """
-
-    token: str | None
-    client: OAuthClient | None = None
-
-
-def auth(value: object, reading: Reading) -> Auth:
-    """Read a token, or what an object says of OAuth."""
-    expected = '"oauth", a bearer token such as "${TOKEN}", or an object with "clientId"'
+def filled(value: Any, reading: Reading) -> Any:
+    """Fill in the variables of a text, or of each text in a list or an object."""
+    if isinstance(value, list):
+        return [filled(each, reading) if isinstance(each, str) else each for each in value]
     if isinstance(value, dict):
-        return oauth(value, reading)
-    token = reading.text(value, expected).strip()
-    if not token or _CONTROL.search(token):
-        raise Unusable("is no token", f"write {expected}")
-    is_oauth = token.lower() == "oauth"
-    return Auth("oauth" if is_oauth else re.sub(r"(?i)\Abearer\s+", "", token))
+        return {name: filled(each, reading) if isinstance(each, str) else each for name, each in value.items()}
+    if not isinstance(value, str):
+        return value
+    text = reading.fill(value)
+    if _NOT_PASSED.search(text):
+        raise Unusable("has a character that no program or address can take", "write it without that")
+    return text
 
 
-def oauth(value: object, reading: Reading) -> Auth:
-    """Read whether OAuth is wanted, or what it is told of us."""
-    expected = 'true, or an object such as {"clientId": "…", "scopes": ["read"]}'
-    if isinstance(value, bool):
-        return Auth("oauth" if value else None)
-    given = {fold(name): told for name, told in reading.a(dict, value, expected).items()}
-    if given.get("enabled") is False:
-        return Auth(None)
-    scopes, port = given.get("scopes", given.get("scope")), given.get("callbackport")
-    told = {name: reading.text(given[name]) for name in ("clientid", "clientsecret") if given.get(name) is not None}
-    if isinstance(scopes, str):
-        scopes = scopes.split()
-    if port is not None and (isinstance(port, bool) or not isinstance(port, int) or not 0 < port < 65536):
-        raise Unusable("has a callbackPort that is no port", "write one of 1 to 65535")
-    client = OAuthClient(
-        client_id=told.get("clientid"),
-        client_secret=told.get("clientsecret"),
-        scopes=() if scopes is None else names(scopes, reading),
-        callback_port=port,
-    )
-    return Auth("oauth", None if client == OAuthClient() else client)
-
-
-def bearer_variable(value: object, reading: Reading) -> Auth:
-    """Read the name of a variable of the user's own that has a token."""
-    if not isinstance(value, str) or not value:
-        raise reading.wrong(value, "the name of a variable")
-    return Auth(reading.own(value))
-
-
-_LONGEST_S = 7 * 24 * 3600
-_FEWEST_BYTES, _MOST_BYTES = 2**16, 2**30
-_TRANSPORTS = {"stdio": "stdio", "local": "stdio", "sse": "sse"} | dict.fromkeys(
-    ("http", "streamablehttp", "remote", "httpstream", "streamable"), "http"
-)
-
-
-def text(value: object, reading: Reading) -> str:
-    """Read a text that is taken to the letter."""
-    return reading.a(str, value, "a text")
-
-
-def path(value: object, reading: Reading) -> str:
-    """Read a path, of the project's folder or the user's."""
-    told = reading.text(value, "a path")
-    if not told:
-        raise Unusable("is empty", "write a path, or leave it out")
-    if told == "~" or told.startswith(("~/", "~\\")):
-        told = f"{reading.variables.home}{told[1:]}"
-    return str(reading.folder / told)
-
-
-def command(value: object, reading: Reading) -> tuple[str, ...]:
-    """Read a program, and the arguments that come with it."""
-    expected = 'a program, such as "npx", with its arguments under `args`'
-    words = tuple(_words(value, reading, expected)) if isinstance(value, list) else (reading.text(value, expected),)
-    if not words or not words[0].strip():
-        raise Unusable("is empty", f"write {expected}")
-    home = str(reading.variables.home)
-    return (home + words[0][1:] if words[0].startswith("~/") else words[0], *words[1:])
-
-
-def _words(value: object, reading: Reading, expected: str) -> list[str]:
-    return [
-        str(word) if isinstance(word, int) and not isinstance(word, bool) else reading.text(word, expected)
-        for word in reading.a(list, value, expected)
-    ]
-
-
-def texts(value: object, reading: Reading) -> tuple[str, ...]:
+def words(value: Any, reading: Reading) -> Any:
     """Read a list of texts; numbers are taken as they are written."""
-    return tuple(_words(value, reading, 'a list of texts, such as ["-y", "NAME"]'))
+    if not isinstance(value, list):
+        raise Unusable()
+    return filled([str(word) if _is_number(word) else word for word in value], reading)
 
 
-def url(value: object, reading: Reading) -> str:
+def command(value: Any, reading: Reading) -> list[str]:
+    """Read a program, and the arguments that come with it."""
+    program, *arguments = (words(value, reading) or [""]) if isinstance(value, list) else [filled(value, reading)]
+    if not all(isinstance(word, str) for word in (program, *arguments)):
+        raise Unusable()
+    if not program.strip():
+        raise Unusable("is empty")
+    return [f"{reading.home}{program[1:]}" if program.startswith("~/") else program, *arguments]
+
+
+def path(value: Any, reading: Reading) -> str:
+    """Read a path, of the project's folder or the user's."""
+    told = filled(value, reading)
+    if not isinstance(told, str) or not told:
+        raise Unusable()
+    if told == "~" or told.startswith(("~/", "~\\")):
+        told = f"{reading.home}{told[1:]}"
+    return str((reading.base or reading.folder) / told)
+
+
+def variables(value: Any, reading: Reading) -> Any:
+    """Read an object of texts; numbers and switches are taken as they are written, and null for none."""
+    if not isinstance(value, dict):
+        raise Unusable()
+    texts = {}
+    for name, told in value.items():
+        if isinstance(told, bool):
+            texts[name] = "true" if told else "false"
+        elif told is not None:
+            texts[name] = str(told) if _is_number(told) else told
+    return filled(texts, reading)
+
+
+def own_variables(value: Any, reading: Reading) -> dict[str, str]:
+    """Read names of variables of the user's own that are handed on where they are set."""
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise Unusable()
+    return {name: _own(name, reading) for name in value if name in reading.environ}
+
+
+def _own(name: Any, reading: Reading) -> str:
+    """Return the value of a variable of the user's own; what is no variable's name may be a secret, and is not told."""
+    if not isinstance(name, str) or not name:
+        raise Unusable()
+    if name not in reading.environ and not reading.keeps_references:
+        raise Unusable("names a variable that is not set", "set it")
+    return reading.fill(f"${{env:{name}}}")
+
+
+def headers(value: Any, reading: Reading) -> Any:
+    """Read headers, by name."""
+    texts = variables(value, reading)
+    for name, text in texts.items():
+        if isinstance(text, str) and _CONTROL.search(text):
+            raise Unusable(f"{name} has a line break or another control character", "write it on one line")
+    return texts
+
+
+def env_headers(value: Any, reading: Reading) -> dict[str, str]:
+    """Read headers whose values are those of the user's own variables of these names."""
+    if not isinstance(value, dict):
+        raise Unusable()
+    return {header: _own(name, reading) for header, name in value.items()}
+
+
+def url(value: Any, reading: Reading) -> str:
     """Read an address."""
-    expected = "an address, such as https://example.com/mcp"
-    address = reading.text(value, expected).strip()
-    if reading.variables.keeps_all and references(address):
+    if not isinstance(value, str):
+        raise Unusable()
+    address: str = filled(value, reading).strip()
+    if reading.keeps_references and references(address):
         return address
     try:
         parts = urlsplit(address)
@@ -252,84 +133,68 @@ def url(value: object, reading: Reading) -> str:
     except ValueError:
         is_address = False
     if not is_address or not address.isprintable() or " " in address:
-        raise Unusable("is no http:// or https:// address", f"write {expected}")
+        raise Unusable("is no http:// or https:// address")
     return address
 
 
-def variables(value: object, reading: Reading) -> dict[str, str]:
-    """Read a program's variables, by name."""
-    values = reading.scalars(value, 'an object of texts, such as {"NAME": "value"}')
-    for name in values:
-        if not name or "=" in name or "\0" in name or not is_encodable(name):
-            raise Unusable(f"{shown(name)!r} can't be a variable's name", "write one without `=`")
-    return values
+def auth(value: Any, reading: Reading) -> dict[str, Any]:
+    """Read how a server is told who calls: `oauth`, a bearer token, or what an object says of OAuth."""
+    if not isinstance(value, str):
+        return oauth(value, reading)
+    token = filled(value, reading).strip()
+    if not token or _CONTROL.search(token):
+        raise Unusable("is no token")
+    return {"auth": "oauth" if token.lower() == "oauth" else re.sub(r"(?i)\Abearer\s+", "", token)}
 
 
-def own_variables(value: object, reading: Reading) -> dict[str, str]:
-    """Read names of variables of the user's own that are handed on where they are set."""
-    return {name: reading.own(name) for name in names(value, reading) if name in reading.variables.environ}
+def oauth(value: Any, reading: Reading) -> dict[str, Any]:
+    """Read whether OAuth is wanted, or what it is told of us."""
+    if isinstance(value, bool):
+        return {"auth": "oauth" if value else None}
+    if not isinstance(value, dict):
+        raise Unusable()
+    given = {fold(name): told for name, told in filled(value, reading).items() if told is not None}
+    if given.get("enabled") is False:
+        return {"auth": None}
+    scopes = given.get("scopes", given.get("scope", ()))
+    told = {
+        "client_id": given.get("clientid"),
+        "client_secret": given.get("clientsecret"),
+        "scopes": scopes.split() if isinstance(scopes, str) else scopes,
+        "callback_port": given.get("callbackport"),
+    }
+    client = {field: value for field, value in told.items() if value is not None and value != ()}
+    return {"auth": "oauth", "oauth": client or None}
 
 
-def switch(value: object, reading: Reading) -> bool:
-    """Read true or false."""
-    return reading.a(bool, value, "true or false")
+def bearer_variable(value: Any, reading: Reading) -> dict[str, Any]:
+    """Read the name of a variable of the user's own that has a token."""
+    return {"auth": _own(value, reading)}
 
 
-def off_switch(value: object, reading: Reading) -> bool:
+def opposite(value: Any, reading: Reading) -> Any:
     """Read true for false, and false for true."""
-    return not switch(value, reading)
+    return not value if isinstance(value, bool) else value
 
 
-def seconds(value: object, reading: Reading, unit_s: float = 1.0) -> float:
-    """Read a time in a unit, above 0 and up to a week."""
-    expected = "a number above 0, such as 30" if unit_s == 1 else "a number above 0, such as 30000"
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
-        raise reading.wrong(value, expected)
-    if value * unit_s > _LONGEST_S:
-        raise Unusable(f"is {value!r}, over a week", f"write {expected}")
-    return value * unit_s
-
-
-def milliseconds(value: object, reading: Reading) -> float:
+def milliseconds(value: Any, reading: Reading) -> Any:
     """Read a time in milliseconds."""
-    return seconds(value, reading, 0.001)
+    return value * 0.001 if _is_number(value) and value < 1e12 else value
 
 
-def time(value: object, reading: Reading) -> float:
+def time(value: Any, reading: Reading) -> Any:
     """Read a time whose size tells its unit, where the file's host does not."""
-    is_ms = not reading.is_in_seconds and isinstance(value, int | float) and value >= 1000
-    return seconds(value, reading, 0.001 if is_ms else 1.0)
+    is_ms = not reading.is_in_seconds and _is_number(value) and value >= 1000
+    return milliseconds(value, reading) if is_ms else value
 
 
-def size(value: object, reading: Reading) -> int:
-    """Read a number of bytes."""
-    if isinstance(value, bool) or not isinstance(value, int) or not _FEWEST_BYTES <= value <= _MOST_BYTES:
-        raise reading.wrong(value, f"a whole number from {_FEWEST_BYTES} to {_MOST_BYTES}, such as 16777216")
-    return value
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def transport(value: object, reading: Reading) -> str:
+def transport(value: Any, reading: Reading) -> str:
     """Read how a server is reached."""
     kind = _TRANSPORTS.get(fold(value)) if isinstance(value, str) else None
     if kind is None:
-        raise reading.wrong(value, '"stdio", "http" or "sse"')
+        raise Unusable()
     return kind
-
-
-def tools(value: object, reading: Reading) -> tuple[str, ...] | dict[str, ToolOverride]:
-    """Read which tools are permitted, or what is said of each."""
-    if isinstance(value, list):
-        return names(value, reading)
-    expected = 'an object by tool, such as {"read": {"description": "…", "enabled": true}}'
-    return {name: _override(name, told, reading, expected) for name, told in reading.a(dict, value, expected).items()}
-
-
-def _override(name: str, value: object, reading: Reading, expected: str) -> ToolOverride:
-    if not isinstance(value, dict):
-        raise Unusable(f"{shown(name)!r} is {described(value)}", f"write {expected}")
-    told: dict[str, Any] = {key: value[key] for key in ("description", "title", "tags", "enabled") if key in value}
-    for key, given in told.items():
-        is_right = isinstance(given, {"tags": list, "enabled": bool}.get(key, str))
-        if not is_right or (isinstance(given, list) and not all(isinstance(tag, str) for tag in given)):
-            raise Unusable(f"{shown(name)!r} has {described(given)} under {key!r}", f"write {expected}")
-    return ToolOverride(**{**told, "tags": tuple(told.get("tags", ()))})

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_utilities.upstream.configuration.config_text import parsed, read_bytes, shown
+from agent_utilities.upstream.configuration.variables import Reading
 from agent_utilities.upstream.errors import ConfigError
 
 IN_A_FOLDER = (".mcp.json", "mcp.json", ".vscode/mcp.json", ".cursor/mcp.json")
@@ -23,30 +24,46 @@ _CONTAINERS = ("mcpServers", "servers", "mcp_servers", "context_servers")
 _IN_SECONDS = ("cline_mcp_settings.json", "mcp_settings.json", ".roo/mcp.json", ".kilocode/mcp.json")
 
 
-@dataclass(frozen=True, slots=True)
-class Dialect:
-    """What is particular to a host's file.
+def project_folder(path: Path) -> Path:
+    """Return the folder of a file's project, which relative paths and `${workspaceFolder}` are of."""
+    folder = path.parent
+    return next((part.parent for part in (folder, folder.parent) if part.name in _OF_A_PROJECT), folder)
+
+
+def reading_of(
+    path: Path, told: Mapping[str, Any], environ: Mapping[str, str], folder: Path, *, keeps_references: bool = False
+) -> Reading:
+    """Return what the values of a file are read with, by its name and place, and by what it says of inputs.
 
     Args:
-        folder: the project's folder, which relative paths and `${workspaceFolder}` are of.
-        has_bare_variables: whether `$VAR` is a variable, as for Gemini.
-        is_in_seconds: whether `timeout` is in seconds whatever its size.
+        folder: the working folder, which `${workspaceFolder}` is in a user's own file.
     """
-
-    folder: Path
-    has_bare_variables: bool = False
-    is_in_seconds: bool = False
-
-
-def dialect(path: Path) -> Dialect:
-    """Return what is particular to a file, by its name and folder."""
-    folder = path.parent
-    in_folder = f"{folder.name}/{path.name}"
-    return Dialect(
-        folder=next((part.parent for part in (folder, folder.parent) if part.name in _OF_A_PROJECT), folder),
+    absolute, home = Path(os.path.abspath(path)), user_home(environ)
+    in_folder = f"{absolute.parent.name}/{absolute.name}"
+    is_of_host = absolute in user_files(home, environ).values()
+    base = home if is_of_host else project_folder(absolute)
+    asked = told.get("inputs")
+    inputs = [each for each in asked if isinstance(each, dict)] if isinstance(asked, list) else []
+    return Reading(
+        environ=environ,
+        folder=folder if is_of_host or absolute == own_file(home, environ) else base,
+        home=home,
+        base=base,
+        inputs={each["id"]: each for each in inputs if isinstance(each.get("id"), str)},
         has_bare_variables=in_folder in (".gemini/settings.json", ".qwen/settings.json"),
         is_in_seconds=path.suffix == ".toml" or path.name in _IN_SECONDS or in_folder in _IN_SECONDS,
+        keeps_references=keeps_references,
     )
+
+
+def is_kept_off(name: str, told: Mapping[str, Any]) -> bool:
+    """Whether a list of Gemini's file, `mcp.allowed` or `mcp.excluded`, keeps a server from being started."""
+    mcp = told.get("mcp")
+    if not isinstance(mcp, dict):
+        return False
+    allowed, excluded = mcp.get("allowed"), mcp.get("excluded")
+    is_allowed = not isinstance(allowed, list) or not allowed or name in allowed
+    return not is_allowed or (isinstance(excluded, list) and name in excluded)
 
 
 def user_home(environ: Mapping[str, str]) -> Path:
@@ -124,26 +141,20 @@ def find_config(folder: Path, home: Path, environ: Mapping[str, str]) -> Found |
     Returns:
         None where there is none.
     """
-    own, of_hosts = own_file(home, environ), tuple(user_files(home, environ).values())
-    of_user = {own, *of_hosts}
-    there = [path for name in IN_A_FOLDER if _is_there(path := folder / name)]
-    there += [own] if _is_there(own) else []
-    there += [path for path in of_hosts if path not in there and _is_there(path) and _has_servers(path, folder)]
+    of_hosts = user_files(home, environ).values()
+    there = [
+        path
+        for path in dict.fromkeys(searched(folder, home, environ))
+        if os.path.isfile(path) and (path not in of_hosts or _has_servers(path, folder))
+    ]
     if not there:
         return None
-    return Found(there[0], there[0] not in of_user, tuple(there[1:]))
+    return Found(there[0], there[0] not in (own_file(home, environ), *of_hosts), tuple(there[1:]))
 
 
 def searched(folder: Path, home: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Return where was looked, in order, for the message that nothing was found."""
+    """Return where is looked, in order."""
     return (*(folder / name for name in IN_A_FOLDER), own_file(home, environ), *user_files(home, environ).values())
-
-
-def _is_there(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError:
-        return False
 
 
 def _has_servers(path: Path, folder: Path) -> bool:

@@ -3,147 +3,139 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
-from agent_utilities.upstream.config import ToolOverride, Transport, UpstreamConfig
-from agent_utilities.upstream.configuration.config_keys import NOT_DONE, OF_HOSTS_ONLY, Key, by_spelling
-from agent_utilities.upstream.configuration.config_text import Table, described, read_env_file, shown
-from agent_utilities.upstream.configuration.entry_values import Auth, Reading, fold, off_switch
-from agent_utilities.upstream.configuration.variables import Unusable, Variables
+from pydantic import ValidationError
+
+from agent_utilities.upstream.config import Transport, UpstreamConfig
+from agent_utilities.upstream.configuration.config_keys import BY_SPELLING, EXPECTED, NOT_DONE, OF_HOSTS_ONLY
+from agent_utilities.upstream.configuration.config_text import described, read_env_file, shown
+from agent_utilities.upstream.configuration.entry_values import fold, opposite
+from agent_utilities.upstream.configuration.variables import Reading, Unusable
 from agent_utilities.upstream.errors import ConfigError
 
 MAX_NAME = 128
 """The longest name of a server, in characters."""
+_AS_THEY_ARE = UpstreamConfig.model_fields.keys() - {
+    *("transport", "command", "args", "env", "env_file", "cwd", "url", "headers", "auth"),
+}
+"""The fields that a key's value is taken for as it is; others are put together by how the server is reached."""
+_OF_HOSTS_ONLY = frozenset(map(fold, OF_HOSTS_ONLY))
+_NOT_DONE = {fold(key): told for key, told in NOT_DONE.items()}
 
 
 @dataclass(slots=True)
 class Reader:
-    """Reads the entries of one file.
+    """Reads the entries of one file, and keeps what is told of them.
 
     Args:
-        is_in_seconds: whether `timeout` is in seconds whatever its size.
+        reading: what their values are read with.
+        problems: a line for each thing that is wrong.
+        notices: a line for each thing that is passed over.
+        unknown: by key that nobody knows, the entries that have it.
     """
 
-    variables: Variables
-    folder: Path
-    is_in_seconds: bool
+    reading: Reading
     problems: list[str] = field(default_factory=list)
-    unknown: dict[str, list[str]] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
+    unknown: dict[str, list[str]] = field(default_factory=dict)
 
-    def read(self, name: str, value: object, source: str) -> UpstreamConfig | None:
+    def read(self, name: str, entry: object, source: str) -> UpstreamConfig | None:
         """Return what an entry comes to; None where something is wrong with it, or it only says that it is off.
 
         Args:
             source: where it stands, such as `.mcp.json: mcpServers.git`.
         """
-        n_before = len(self.problems)
-        try:
-            if not isinstance(value, dict):
-                raise Unusable(f"is {described(value)}", 'write an object, such as {"command": "npx"}')
-            _check_name(name)
-            given = self._given(value, source)
-            return self._config(name, shown(source, 1000), given) if len(self.problems) == n_before else None
-        except (Unusable, ConfigError) as error:
-            self._problem(source, error)
+        if not isinstance(entry, dict):
+            self._problem(source, f"is {described(entry)}", 'write an object, such as {"command": "npx"}')
             return None
+        n_before = len(self.problems)
+        given, written_as = self._given(entry, source)
+        fields = {"transport": "stdio", **{name: given[name] for name in _AS_THEY_ARE & given.keys()}}
+        try:
+            _check_name(name)
+            if len(self.problems) == n_before:
+                reached_by = self._reached_by(given, source)
+                if reached_by is None:
+                    return None
+                fields |= reached_by
+            upstream = UpstreamConfig(name=name, source=shown(source, 1000), keys=written_as, **fields)
+            return upstream if len(self.problems) == n_before else None
+        except Unusable as error:
+            self._problem(source, error.what, error.hint)
+        except ConfigError as error:
+            self._problem(source, f"{error.what}: {error.value!r}", error.hint)
+        except ValidationError as error:
+            # A field may be wrong in thousands of places: the first is told.
+            for each in {each["loc"][0]: each for each in reversed(error.errors())}.values():
+                field, *inside = map(str, each["loc"])
+                field = "auth" if field == "oauth" else field
+                written = written_as.get(field, field)
+                what = _told(each["input"] if inside else entry[written], inside, is_secret=_is_secret(written))
+                self._problem(f"{source}.{written}", what, _hint(field))
+        return None
 
-    def _given(self, value: Mapping[str, Any], source: str) -> dict[str, Any]:
-        """Return what the entry's keys come to, by field."""
-        keyed = self._keyed(value, source)
-        variables = replace(self.variables, keeps_missing=_is_off(value, keyed))
+    def _given(self, entry: Mapping[str, Any], source: str) -> tuple[dict[str, Any], dict[str, str]]:
+        """Return what an entry's keys come to, by field, and how each field's key is written there; tell of others."""
+        is_off = self.reading.keeps_references or any(map(_switches_off, entry, entry.values()))
+        reading = replace(self.reading, keeps_references=is_off)
         given: dict[str, Any] = {}
         written_as: dict[str, str] = {}
-        for name, key in keyed.items():
-            try:
-                told = key.read(value[name], Reading(variables, self.folder, self.is_in_seconds, key.is_secret))
-            except Unusable as error:
-                self._problem(f"{source}.{name}", error)
-                continue
-            if key.field in given and given[key.field] != told:
-                what = f"contradicts {written_as[key.field]!r}"
-                self._problem(f"{source}.{name}", Unusable(what, "leave one of the two out"))
-            given.setdefault(key.field, told)
-            written_as.setdefault(key.field, name)
-            if fold(name) == "httpurl":
-                given.setdefault("is_http", True)
-        return {**given, "keys": written_as}
-
-    def _keyed(self, value: Mapping[str, Any], source: str) -> dict[str, Key]:
-        """Return the known keys that an entry has, by how they are written there; tell of the others."""
-        known, of_hosts, not_done = by_spelling(), {fold(key) for key in OF_HOSTS_ONLY}, _NOT_DONE
-        keyed = {}
-        for name, told in value.items():
+        for name, written in entry.items():
             folded = fold(name)
-            if folded in known:
-                if told is not None:
-                    keyed[name] = known[folded]
-            elif folded in not_done:
-                self.notices.append(shown(f"{source}.{name}: {not_done[folded]}", 1000))
-            elif folded not in of_hosts:
-                self.unknown.setdefault(name, []).append(source)
-        if isinstance(value, Table) and value.repeated:
-            names = ", ".join(value.repeated[:5])
-            self.notices.append(shown(f"{source}: stands twice: {names}; the last one is taken", 1000))
-        return keyed
+            if folded not in BY_SPELLING:
+                if folded in _NOT_DONE:
+                    self.notices.append(shown(f"{source}.{name}: {_NOT_DONE[folded]}", 1000))
+                elif folded not in _OF_HOSTS_ONLY:
+                    self.unknown.setdefault(name, []).append(source)
+                continue
+            if written is None:
+                continue
+            key = BY_SPELLING[folded]
+            try:
+                value = key.read(written, reading)
+            except Unusable as error:
+                what = error.what or _told(written, is_secret=key.is_secret)
+                self._problem(f"{source}.{name}", what, error.hint or _hint(key.field))
+                continue
+            # A list of tools says the same as `onlyAllow`.
+            field = "allow" if key.field == "overrides" and isinstance(value, list) else key.field
+            if field in given and given[field] != value:
+                self._problem(f"{source}.{name}", f"contradicts {written_as[field]!r}", "leave one of the two out")
+            given.setdefault(field, value)
+            written_as.setdefault(field, name)
+            if folded == "httpurl":
+                given["is_http"] = True
+        return given, written_as
 
-    def _config(self, name: str, source: str, given: dict[str, Any]) -> UpstreamConfig | None:
-        enabled: bool = given.get("enabled", True)
-        transport = _transport(given, enabled)
+    def _reached_by(self, given: Mapping[str, Any], source: str) -> dict[str, Any] | None:
+        """Return the fields that say how a server is reached; None where its entry only says that it is off."""
+        transport = _transport(given)
         if transport is None:
             return None
-        fields = {field: given[field] for field in _AS_THEY_ARE & given.keys()}
-        if transport == "stdio":
-            fields |= self._process(given, source, enabled)
-        else:
-            auth = given.get("auth", Auth(None))
-            sent = {**given.get("env_headers", {}), **given.get("headers", {})}
-            fields |= {"url": given["url"], "headers": sent, "auth": auth.token, "oauth": auth.client}
-        allow, overrides = _tools(given)
-        return UpstreamConfig(
-            name=name,
-            source=source,
-            transport=transport,
-            enabled=enabled,
-            allow=allow,
-            deny=frozenset(given.get("deny", ())),
-            overrides=overrides,
-            keys={field: given["keys"][field] for field in ("allow", "deny", "tools") if field in given["keys"]},
-            **fields,
-        )
-
-    def _process(self, given: Mapping[str, Any], source: str, enabled: bool) -> dict[str, Any]:
+        if transport != "stdio":
+            headers = {**given.get("env_headers", {}), **given.get("headers", {})}
+            return {"transport": transport, "url": given["url"], "headers": headers, **given.get("auth", {})}
         program, *arguments = given["command"]
         if " " in program.strip() and not arguments and "args" not in given and not re.search(r"[/\\]", program):
-            self.notices.append(
-                f"{source}.command: has spaces, and is looked up as one name; write arguments under `args`"
-            )
-        env = dict(given.get("env_names", {}))
+            told = "has spaces, and is looked up as one name; write arguments under `args`"
+            self.notices.append(f"{source}.command: {told}")
         env_file: str | None = given.get("env_file")
-        if enabled and env_file is not None and not self.variables.keeps_all:
-            env |= read_env_file(Path(env_file))
+        is_started = given.get("enabled", True) and not self.reading.keeps_references
+        of_file = read_env_file(Path(env_file)) if env_file is not None and is_started else {}
         return {
             "command": program,
             "args": (*arguments, *given.get("args", ())),
-            "env": env | given.get("env", {}),
+            "env": {**given.get("env_names", {}), **of_file, **given.get("env", {})},
             "env_file": env_file,
-            "cwd": given.get("cwd", str(self.folder)),
+            "cwd": given.get("cwd", str(self.reading.base or self.reading.folder)),
         }
 
-    def _problem(self, where: str, error: Unusable | ConfigError) -> None:
-        what = f"{error.what}: {error.value!r}" if isinstance(error, ConfigError) else error.what
-        self.problems.append(shown(f"{where}: {what}; {error.hint}", 1000))
-
-
-_AS_THEY_ARE = UpstreamConfig.model_fields.keys() - {
-    *("command", "args", "env", "env_file", "cwd", "url", "headers", "auth"),
-    *("transport", "enabled", "allow", "deny", "keys"),
-}
-_NOT_DONE = {fold(key): told for key, told in NOT_DONE.items()}
+    def _problem(self, where: str, what: str, hint: str) -> None:
+        self.problems.append(shown(f"{where}: {what}; {hint}", 1000))
 
 
 def _check_name(name: str) -> None:
@@ -152,17 +144,37 @@ def _check_name(name: str) -> None:
         raise Unusable("the name can't be a toolset's", hint)
 
 
-def _is_off(value: Mapping[str, Any], keyed: Mapping[str, Key]) -> bool:
-    """Whether an entry is switched off, so that a variable which is not set there matters to nobody."""
-    return any(value[name] is (key.read is off_switch) for name, key in keyed.items() if key.field == "enabled")
+def _told(value: object, inside: Sequence[str] = (), *, is_secret: bool) -> str:
+    """Return what is wrong: a value, or what stands inside of it at a place; a secret's is told without the value."""
+    if len(inside) == 2 and inside[1] == "[key]":
+        return f"{shown(repr(inside[0]))} can't be a name"
+    told = described(value) if is_secret or isinstance(value, dict | list) else shown(repr(value))
+    names = ".".join(part for part in inside if not part.isdecimal())
+    under = f" under {shown(names)!r}" if names else ""
+    return f"{'has' if inside else 'is'} {told}{under}"
 
 
-def _transport(given: Mapping[str, Any], enabled: bool) -> Transport | None:
+def _hint(field: str) -> str:
+    return f"write {EXPECTED.get(field, 'a number above 0, a week at most')}"
+
+
+def _is_secret(name: str) -> bool:
+    key = BY_SPELLING.get(fold(name))
+    return key is None or key.is_secret
+
+
+def _switches_off(name: str, value: object) -> bool:
+    """Whether a key switches its server off, so that a variable which is not set there matters to nobody."""
+    key = BY_SPELLING.get(fold(name))
+    return key is not None and key.field == "enabled" and value is (key.read is opposite)
+
+
+def _transport(given: Mapping[str, Any]) -> Transport | None:
     """Return how a server is reached; None where an entry only says that it is off."""
     named: Transport | None = given.get("transport")
     has_command, has_url = "command" in given, "url" in given
     if not has_command and not has_url:
-        if not enabled:
+        if given.get("enabled") is False:
             return None
         raise Unusable("has neither a command nor a url", "write the one or the other")
     if named is None and has_command and has_url:
@@ -176,17 +188,5 @@ def _transport(given: Mapping[str, Any], enabled: bool) -> Transport | None:
         return named
     if has_command:
         return "stdio"
-    return "sse" if not given.get("is_http") and _ends_in_sse(given["url"]) else "http"
-
-
-def _ends_in_sse(url: str) -> bool:
-    return urlsplit(url).path.rstrip("/").endswith("/sse")
-
-
-def _tools(given: Mapping[str, Any]) -> tuple[frozenset[str] | None, Mapping[str, ToolOverride]]:
-    allow, tools = given.get("allow"), given.get("tools", {})
-    if isinstance(tools, tuple):
-        if allow is not None and set(allow) != set(tools):
-            raise Unusable("`tools` is a list, and contradicts the list of what is allowed", "leave one out")
-        allow, tools = tools, {}
-    return (None if allow is None else frozenset(allow)), tools
+    ends_in_sse = re.split("[?#]", given["url"])[0].rstrip("/").endswith("/sse")
+    return "sse" if ends_in_sse and not given.get("is_http") else "http"

@@ -20,9 +20,14 @@ _OF_EDITORS = ("command", "config", "extensionInstallFolder")
 
 
 class Unusable(ValueError):
-    """A value that can't be taken."""
+    """A value that can't be taken.
 
-    def __init__(self, what: str, hint: str) -> None:
+    Args:
+        what: what is wrong with it; empty where it is of a wrong type.
+        hint: what would do; empty where that is the same for whatever is wrong with its key.
+    """
+
+    def __init__(self, what: str = "", hint: str = "") -> None:
         self.what, self.hint = what, hint
         super().__init__(f"{what}; {hint}")
 
@@ -33,37 +38,37 @@ def input_variable(input_id: str) -> str:
 
 
 @dataclass(frozen=True)
-class Variables:
-    """What the variables of one file stand for.
+class Reading:
+    """What the values of one file are read with.
 
     Args:
         environ: the environment.
         folder: the project's folder: `${workspaceFolder}`.
         home: the user's: `${userHome}`.
+        base: the folder that relative paths are of; the project's where None.
         inputs: by id, what a file of VS Code says of a value that it asks for, and that the environment gives here.
-        has_bare: whether `$VAR` is a variable too, as in Gemini's files.
-        keeps_missing: whether what can't be filled in stays as it stands, as for a server that is not started.
-        keeps_all: whether every value of the environment stays a reference, for a person who is to see no secret.
+        has_bare_variables: whether `$VAR` is a variable too, as in Gemini's files.
+        is_in_seconds: whether `timeout` is in seconds whatever its size.
+        keeps_references: whether every value of the environment stays a reference: for a person who is to see no
+            secret, and for a server that is not started, so that what is not set there matters to nobody.
     """
 
     environ: Mapping[str, str]
     folder: Path
     home: Path
+    base: Path | None = None
     inputs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    has_bare: bool = False
-    keeps_missing: bool = False
-    keeps_all: bool = False
+    has_bare_variables: bool = False
+    is_in_seconds: bool = False
+    keeps_references: bool = False
 
-    def fill(self, text: str) -> str:
+    def fill(self, text: str, depth: int = 0) -> str:
         """Return a text with its variables filled in. Values are taken as they are: none is looked into for more.
 
         Raises:
             Unusable: one is not set and has no default, is of a kind that only an editor knows, or the text gets
                 too long.
         """
-        return self._fill(text, 0)
-
-    def _fill(self, text: str, depth: int) -> str:
         if len(text) > MAX_LENGTH:
             raise Unusable("too long", f"{MAX_LENGTH} characters are the most")
         if depth > _MAX_DEPTH:
@@ -78,57 +83,56 @@ class Variables:
         return "".join([*parts, self._bare(text[rest:])])
 
     def _bare(self, text: str) -> str:
-        return _BARE.sub(lambda found: self._environ(found[1], None, found[0]), text) if self.has_bare else text
+        if not self.has_bare_variables:
+            return text
+        return _BARE.sub(lambda found: self._variable(found[1], None, found[0]), text)
 
     def _value(self, inside: str, depth: int) -> str:
         reference = f"${{{inside}}}"
         kind, colon, rest = inside.partition(":")
         if (place := self._place(kind)) is not None:
             return place
+        if colon and (kind == "input" or kind in _OF_EDITORS) and self.keeps_references:
+            return reference
         if colon and kind == "input":
-            return self._input(rest, reference)
+            return self._input(rest)
         if colon and kind in _OF_EDITORS:
-            if self.keeps_missing or self.keeps_all:
-                return reference
             raise Unusable(f"${{{kind}:…}} is known to editors alone", "write the value, or ${VAR} for a variable")
         name, has_default, default = (rest if colon and kind == "env" else inside).partition(":-")
         if kind != "env" and not _NAME.match(name):
             return reference
-        return self._environ(name, self._fill(default, depth + 1) if has_default else None, reference)
+        return self._variable(name, self.fill(default, depth + 1) if has_default else None, reference)
 
     def _place(self, kind: str) -> str | None:
         """Return what a variable of editors for a place stands for; None for any other variable."""
-        folder = str(self.folder)
         match kind:
             case "workspaceFolder" | "workspaceRoot" | "cwd":
-                return folder
+                return str(self.folder)
             case "workspaceFolderBasename":
                 return self.folder.name
             case "userHome":
                 return str(self.home)
             case "CLAUDE_PROJECT_DIR" | "CLAUDE_PLUGIN_ROOT":
-                return self.environ.get(kind, folder)
+                return self.environ.get(kind, str(self.folder))
             case "pathSeparator" | "/":
                 return os.sep
         return None
 
-    def _environ(self, name: str, default: str | None, reference: str) -> str:
-        if self.keeps_all:
+    def _variable(self, name: str, default: str | None, reference: str) -> str:
+        if self.keeps_references:
             return reference
-        value = self.environ.get(name) or (self.environ.get(name) if default is None else default)
-        if value is not None:
-            return value
-        if self.keeps_missing:
-            return reference
-        raise Unusable(f"the variable {name} is not set", f"set it, or write ${{{name}:-default}}")
+        value = self.environ.get(name)
+        if default is not None:
+            return value or default
+        if value is None:
+            raise Unusable(f"the variable {name} is not set", f"set it, or write ${{{name}:-default}}")
+        return value
 
-    def _input(self, input_id: str, reference: str) -> str:
+    def _input(self, input_id: str) -> str:
         variable, asked = input_variable(input_id), self.inputs.get(input_id, {})
-        value = None if self.keeps_all else self.environ.get(variable, asked.get("default"))
+        value = self.environ.get(variable, asked.get("default"))
         if isinstance(value, str):
             return value
-        if self.keeps_missing or self.keeps_all:
-            return reference
         about = f" ({asked['description']})" if isinstance(asked.get("description"), str) else ""
         raise Unusable(f"the input {input_id!r}{about} is not given", f"set the variable {variable} to it")
 

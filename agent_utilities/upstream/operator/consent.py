@@ -18,7 +18,7 @@ from agent_utilities.runtime.process_io import write_whole
 from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
 from agent_utilities.upstream.configuration.config_files import digest, read_unfilled
 from agent_utilities.upstream.configuration.config_text import read_bytes, read_env_file, refuse, shown
-from agent_utilities.upstream.configuration.host_files import Found, dialect
+from agent_utilities.upstream.configuration.host_files import Found, project_folder
 from agent_utilities.upstream.configuration.variables import names_in
 from agent_utilities.upstream.errors import ConfigError
 
@@ -49,7 +49,7 @@ def question(path: Path, content: bytes, environ: Mapping[str, str], started: Co
         refuse(f"can't show what the servers {names} would do", path, "read the file, and name it on the command line")
     if not upstreams:
         return f"{shown(str(path), _WHOLE)} was found in this folder. It has no server that could be started."
-    folder = str(dialect(Path(os.path.abspath(path))).folder)
+    folder = str(project_folder(Path(os.path.abspath(path))))
     lines = [f"{shown(str(path), _WHOLE)} was found in this folder. As you, and with your rights, it would:"]
     for upstream in upstreams:
         lines += ["", f"  {shown(upstream.name)}", *(f"    {line}" for line in _told(upstream, folder))]

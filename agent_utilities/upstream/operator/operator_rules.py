@@ -38,7 +38,7 @@ def denied_by(config: UpstreamConfig, tool: str) -> str | None:
     if _names(name, config.deny):
         return _origin(config, "deny", "disabledTools")
     if any(not override.enabled and fold(named) == name for named, override in config.overrides.items()):
-        return f"{_origin(config, 'tools', 'tools')}.{tool}.enabled"
+        return f"{_origin(config, 'overrides', 'tools')}.{tool}.enabled"
     if config.allow is not None and not _names(name, config.allow):
         return _origin(config, "allow", "onlyAllow")
     return None
