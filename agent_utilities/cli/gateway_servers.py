@@ -199,14 +199,12 @@ def lock_gateway(
         print("what changes or is new from now on is withheld until `gateway lock --accept NAME`", file=sys.stderr)
         return 0
     pending = changes(lock, snapshots)
-    if accept_all:
-        accepted = [str(change.key) for change in pending]
-    taken = [change.key for name in accepted for change in named(name, pending)]
+    taken = pending if accept_all else [change for name in accepted for change in named(name, pending)]
     for change in pending:
-        print(change_text(change) + ("\n  accepted" if change.key in taken else ""))
+        print(change_text(change) + ("\n  accepted" if change in taken else ""))
     if taken:
-        write_lock(path, accept(lock, accepted, snapshots))
-    waiting = [change.what for change in pending if change.key not in taken]
+        write_lock(path, accept(lock, taken))
+    waiting = [change.what for change in pending if change not in taken]
     if not waiting:
         print(f"nothing to accept: all is as {path} has it")
         return 0

@@ -20,7 +20,7 @@ from agent_utilities.upstream.operator.lock import (
     changes,
     lock_of,
     lock_path,
-    origin,
+    named,
     read_lock,
     write_lock,
 )
@@ -103,18 +103,24 @@ class TestChanges:
         assert changes(LOCK, []) == []
 
 
+def accepted_by(names: list[str], now: Snapshot) -> Lock:
+    """Return the lock with what has changed by now accepted by its names, as `--accept` does."""
+    pending = changes(LOCK, [now])
+    return accept(LOCK, [change for name in names for change in named(name, pending)])
+
+
 class TestAccept:
     NOW = snapshot(GIT, CHANGED["title"], tool("push"))
 
     def test_takes_one_change_by_its_name(self) -> None:
         for name in ["git/tools/push", "git/push", "git_push"]:
-            assert withheld(accept(LOCK, [name], [self.NOW]), self.NOW) == {"git/tools/status"}
+            assert withheld(accepted_by([name], self.NOW), self.NOW) == {"git/tools/status"}
 
     def test_takes_all_of_an_upstreams(self) -> None:
-        assert changes(accept(LOCK, ["git"], [self.NOW]), [self.NOW]) == []
+        assert changes(accepted_by(["git"], self.NOW), [self.NOW]) == []
 
     def test_forgets_what_was_removed(self) -> None:
-        accepted = accept(LOCK, ["git/log"], [self.NOW])
+        accepted = accepted_by(["git/log"], self.NOW)
         assert Key("git", "tools", "log") not in accepted
         assert withheld(accepted, snapshot(GIT, STATUS, LOG)) == {"git/tools/log"}
 
@@ -122,18 +128,18 @@ class TestAccept:
         now = snapshot(
             GIT, STATUS, LOG, tool("push"), tool("tools/push"), tool("x"), prompts=(mcp_types.Prompt(name="x"),)
         )
-        assert withheld(accept(LOCK, ["git/tools/push"], [now]), now) == {
+        assert withheld(accepted_by(["git/tools/push"], now), now) == {
             "git/tools/tools/push",
             "git/tools/x",
             "git/prompts/x",
         }
         with pytest.raises(LockError, match=r"several changes have that name.*git/tools/x, git/prompts/x"):
-            accept(LOCK, ["git/x"], [now])
+            accepted_by(["git/x"], now)
 
     def test_refuses_a_name_that_has_not_changed(self) -> None:
         for name, hint in [("git/pusj", "did you mean 'git/push'"), ("zzz", "without --accept")]:
             with pytest.raises(LockError, match=hint):
-                accept(LOCK, [name], [self.NOW])
+                accepted_by([name], self.NOW)
 
 
 class TestFile:
@@ -171,7 +177,7 @@ class TestFile:
             ('{"format": 2}', "mcp.lock.json: format"),
             ('{"format": "agent-utilities lock 1"}', "mcp.lock.json: upstreams"),
             ('{"format": "agent-utilities lock 1", "upstreams": {"git": 1}}', "upstreams.git"),
-            ('{"format": "agent-utilities lock 1", "upstreams": {"git": {"tool": {}}}}', "upstreams.git"),
+            ('{"format": "agent-utilities lock 1", "upstreams": {"git": {"tool": {}}}}', "upstreams.git.tool"),
             (
                 '{"format": "agent-utilities lock 1", "upstreams": {"git": {"tools": {"a": 1}}}}',
                 "upstreams.git.tools.a",
@@ -191,9 +197,6 @@ class TestFile:
     def test_a_folder_in_its_place_is_refused(self, tmp_path: Path) -> None:
         with pytest.raises(LockError, match="can't read the lock"):
             read_lock(tmp_path)
-
-    def test_says_where_a_key_stands(self) -> None:
-        assert origin(Path("/a/mcp.lock.json"), Key("git", "tools", "log")) == "mcp.lock.json: git/tools/log"
 
 
 class TestText:

@@ -13,29 +13,28 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, TypeAlias, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agent_utilities.errors import InputError
 from agent_utilities.runtime.process_io import write_whole
 from agent_utilities.selection.model import nearest
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
-
     from agent_utilities.upstream.snapshot import Snapshot
 
-
-Kind = Literal["tools", "prompts", "resources", "templates", "instructions"]
-KINDS: tuple[Kind, ...] = ("tools", "prompts", "templates", "instructions")
-"""What is locked."""
+Locked = Literal["tools", "prompts", "templates", "instructions"]
+"""What is locked, in the order of the file."""
+Kind = Locked | Literal["resources"]
 Definition: TypeAlias = Mapping[str, Any]
 """What a model reads of a component, as JSON; keys that the upstream leaves out are not there."""
 
-_READ: Mapping[str, set[str]] = {
+_READ: Mapping[Kind, set[str]] = {
     "tools": {"name", "title", "description", "input_schema", "output_schema", "annotations"},
     "prompts": {"name", "title", "description", "arguments"},
     "templates": {"name", "title", "description", "uri_template", "mime_type", "annotations"},
@@ -58,12 +57,13 @@ class Key(NamedTuple):
         return f"{self.upstream}/{self.kind}" + (f"/{self.name}" if self.name else "")
 
 
-@dataclass(frozen=True)
-class Accepted:
+class Accepted(BaseModel):
     """A definition that was accepted: its hash, which is what counts, and its text, for a diff."""
 
-    sha256: str
-    definition: Definition
+    model_config = ConfigDict(frozen=True)
+
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    definition: dict[str, Any]
 
 
 Lock: TypeAlias = Mapping[Key, Accepted]
@@ -93,11 +93,7 @@ class Change:
 
 def lock_of(snapshots: Iterable[Snapshot]) -> Lock:
     """Return the lock that accepts all that upstreams list now."""
-    accepted: dict[Key, Accepted] = {}
-    for snapshot in snapshots:
-        for key, definition in definitions(snapshot):
-            accepted.setdefault(key, Accepted(sha256_of(definition), definition))
-    return accepted
+    return accept({}, changes({}, snapshots))
 
 
 def changes(lock: Lock, snapshots: Iterable[Snapshot]) -> list[Change]:
@@ -107,13 +103,11 @@ def changes(lock: Lock, snapshots: Iterable[Snapshot]) -> list[Change]:
     """
     found: list[Change] = []
     for snapshot in snapshots:
-        now: set[Key] = set()
-        for key, definition in definitions(snapshot):
-            now.add(key)
-            if (change := change_of(lock, key, definition)) is not None:
-                found.append(change)
+        listed = list(definitions(snapshot))
+        found += [change for each in listed if (change := change_of(lock, *each)) is not None]
+        now = {key for key, _ in listed}
         gone = (key for key in lock if key.upstream == snapshot.upstream and key not in now)
-        found.extend(Change(key, lock[key].definition, None) for key in gone)
+        found += [Change(key, lock[key].definition, None) for key in gone]
     return found
 
 
@@ -125,19 +119,14 @@ def change_of(lock: Lock, key: Key, definition: Definition) -> Change | None:
     return None
 
 
-def accept(lock: Lock, names: Collection[str], snapshots: Sequence[Snapshot]) -> Lock:
-    """Return the lock with changes accepted as the upstreams list them now.
-
-    Raises:
-        LockError: nothing of a name has changed.
-    """
-    pending = changes(lock, snapshots)
+def accept(lock: Lock, changes: Iterable[Change]) -> Lock:
+    """Return the lock with changes accepted."""
     accepted = dict(lock)
-    for change in (change for name in names for change in named(name, pending)):
+    for change in changes:
         if change.after is None:
             accepted.pop(change.key, None)
         else:
-            accepted[change.key] = Accepted(sha256_of(change.after), change.after)
+            accepted[change.key] = Accepted(sha256=sha256_of(change.after), definition=dict(change.after))
     return accepted
 
 
@@ -177,20 +166,12 @@ def _short_forms(key: Key) -> tuple[str, ...]:
 
 def definitions(snapshot: Snapshot) -> Iterator[tuple[Key, Definition]]:
     """Yield what a model reads of each component that is locked, in the upstream's order."""
-    kinds: tuple[tuple[Kind, Sequence[BaseModel]], ...] = (
-        ("tools", snapshot.tools),
-        ("prompts", snapshot.prompts),
-        ("templates", snapshot.templates),
-    )
-    for kind, components in kinds:
-        for component in components:
-            told = component.model_dump(mode="json", by_alias=True, exclude_none=True, include=_READ[kind])
+    for kind, fields in _READ.items():
+        for component in getattr(snapshot, kind):
+            told = component.model_dump(mode="json", by_alias=True, exclude_none=True, include=fields)
             yield Key(snapshot.upstream, kind, told["uriTemplate"] if kind == "templates" else told["name"]), told
     if snapshot.instructions:
         yield Key(snapshot.upstream, "instructions", ""), {"instructions": snapshot.instructions}
-
-
-FORMAT = "agent-utilities lock 1"
 
 
 def lock_path(config: Path) -> Path:
@@ -198,9 +179,11 @@ def lock_path(config: Path) -> Path:
     return config.with_name(f"{re.sub(r'[.]jsonc?$', '', config.name)}.lock.json")
 
 
-def origin(path: Path, key: Key) -> str:
-    """Return where in a lock's file a key stands, as explanations name it."""
-    return f"{path.name}: {key}"
+class _File(BaseModel):
+    """What the file of a lock holds."""
+
+    format: Literal["agent-utilities lock 1"] = "agent-utilities lock 1"
+    upstreams: dict[str, dict[Locked, dict[str, Accepted]]]
 
 
 def read_lock(path: Path) -> Lock | None:
@@ -211,26 +194,23 @@ def read_lock(path: Path) -> Lock | None:
             accepted is not known.
     """
     try:
-        content = json.loads(path.read_bytes().decode("utf-8"))
+        upstreams = _File.model_validate(json.loads(path.read_bytes())).upstreams
     except FileNotFoundError:
         return None
     except OSError as error:
-        _refuse(f"can't read the lock, {(error.strerror or 'refused').lower()}", "", path, "")
+        _refuse(f"can't read the lock, {(error.strerror or 'refused').lower()}", "", path)
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        where = ".".join(str(part) for part in wrong["loc"] if part != "[key]")
+        _refuse(f"the lock can't be taken, {wrong['msg'].lower()}", wrong["input"], path, where)
     except (ValueError, RecursionError) as error:
-        _refuse(f"the lock is no JSON ({error})", "", path, "")
-    form = _object(content, path, "").get("format")
-    if form != FORMAT:
-        _refuse("the lock is of another version", form, path, "format")
-    accepted: dict[Key, Accepted] = {}
-    for upstream, kinds in _object(content.get("upstreams"), path, "upstreams").items():
-        where = f"upstreams.{upstream}"
-        for kind, entries in _object(kinds, path, where).items():
-            if kind not in KINDS:
-                _refuse(f"a lock has none of these; it has {', '.join(KINDS)}", kind, path, where)
-            for name, entry in _object(entries, path, f"{where}.{kind}").items():
-                key = Key(upstream, kind, name)
-                accepted[key] = _accepted(entry, path, f"{where}.{kind}.{name}")
-    return accepted
+        _refuse(f"the lock is no JSON ({error})", "", path)
+    return {
+        Key(upstream, kind, name): accepted
+        for upstream, kinds in upstreams.items()
+        for kind, entries in kinds.items()
+        for name, accepted in entries.items()
+    }
 
 
 def write_lock(path: Path, lock: Lock) -> None:
@@ -240,34 +220,18 @@ def write_lock(path: Path, lock: Lock) -> None:
         LockError: it can't be written; the file is as it was.
     """
     upstreams: dict[str, dict[str, dict[str, Any]]] = {}
-    for key in sorted(lock, key=lambda key: (key.upstream, KINDS.index(key.kind), key.name)):
-        entry = lock[key]
-        kinds = upstreams.setdefault(key.upstream, {})
-        kinds.setdefault(key.kind, {})[key.name] = {"sha256": entry.sha256, "definition": entry.definition}
+    for key in sorted(lock, key=lambda key: (key.upstream, get_args(Locked).index(key.kind), key.name)):
+        upstreams.setdefault(key.upstream, {}).setdefault(key.kind, {})[key.name] = lock[key].model_dump()
     # ASCII alone: characters that can't be seen are spelled out, for whoever reviews the file.
-    text = json.dumps({"format": FORMAT, "upstreams": upstreams}, indent=2) + "\n"
+    text = json.dumps(_File.model_validate({"upstreams": upstreams}).model_dump(), indent=2) + "\n"
     try:
         target = Path(os.path.realpath(path))
         mode = target.stat().st_mode & 0o777 if target.exists() else 0o644  # it is reviewed and shared, no secret
         write_whole(target, text.encode(), mode=mode)
     except OSError as error:
-        _refuse(f"can't write the lock, {(error.strerror or 'refused').lower()}", "", path, "")
+        _refuse(f"can't write the lock, {(error.strerror or 'refused').lower()}", "", path)
 
 
-def _accepted(entry: Any, path: Path, where: str) -> Accepted:
-    content = _object(entry, path, where)
-    hashed, definition = content.get("sha256"), _object(content.get("definition"), path, f"{where}.definition")
-    if not isinstance(hashed, str) or not re.fullmatch(r"[0-9a-f]{64}", hashed):
-        _refuse("not a hash", hashed, path, f"{where}.sha256")
-    return Accepted(hashed, definition)
-
-
-def _object(value: Any, path: Path, where: str) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        _refuse("not a JSON object", value, path, where)
-    return value
-
-
-def _refuse(what: str, value: object, path: Path, where: str) -> NoReturn:
+def _refuse(what: str, value: object, path: Path, where: str = "") -> NoReturn:
     hint = "bring back the file as `agent-utilities gateway lock` wrote it, or delete it and run that again"
     raise LockError(what, value, f"{path}: {where}" if where else str(path), hint)

@@ -6,24 +6,24 @@ import json
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator
 from difflib import unified_diff
 
 from agent_utilities.upstream.operator.lock import Change, Definition
 
 MAX_LINES = 2_000
-MAX_LINE = 2_000
 _ENDS = re.compile(r"(?<=[.!?;]) +(?=\S)")
 _UNSEEN = {
     0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0, *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0),
 }  # fmt: skip
-"""Characters that are shown as nothing, though their category tells of letters, marks or symbols."""
-_UNSEEN_CATEGORIES = {"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"}
+"""Characters that are shown as nothing, though they count as printable: letters, marks or symbols by their category."""
 
 
 def visible(text: str) -> str:
     """Return a text with each character that acts on a terminal, or can't be seen, spelled as `<U+202E>`."""
-    return "".join(f"<U+{ord(character):04X}>" if _is_unseen(character) else character for character in text)
+    return "".join(
+        character if character.isprintable() and ord(character) not in _UNSEEN else f"<U+{ord(character):04X}>"
+        for character in text
+    )
 
 
 def change_text(change: Change) -> str:
@@ -54,13 +54,7 @@ def _lines(definition: Definition | None) -> list[str]:
         else:
             text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
             lines += f"{name}: {text}".split("\n")
-    return [part for line in lines for part in _folded(visible(line))]
-
-
-def _folded(line: str) -> Iterator[str]:
-    yield line[:MAX_LINE]
-    for start in range(MAX_LINE, len(line), MAX_LINE):
-        yield f"    {line[start : start + MAX_LINE]}"
+    return list(map(visible, lines))
 
 
 def _foreign(change: Change) -> str:
@@ -70,10 +64,3 @@ def _foreign(change: Change) -> str:
     new = sorted((after - before) if change.before is not None else after)
     named = [f"U+{ord(character):04X} {unicodedata.name(character, 'unnamed')}" for character in new[:10]]
     return ", ".join(named) + (f" and {len(new) - 10} more" if len(new) > 10 else "")
-
-
-def _is_unseen(character: str) -> bool:
-    if " " <= character <= "~":
-        return False
-    category = unicodedata.category(character)
-    return category in _UNSEEN_CATEGORIES or category == "Zs" or ord(character) in _UNSEEN

@@ -14,7 +14,7 @@ from agent_utilities.runtime.watched_files import touched
 from agent_utilities.selection.model import fold
 from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
 from agent_utilities.upstream.configuration.config_files import read_config
-from agent_utilities.upstream.operator.lock import Key, Lock, change_of, definitions, lock_path, origin, read_lock
+from agent_utilities.upstream.operator.lock import Key, Lock, change_of, definitions, lock_path, read_lock
 from agent_utilities.upstream.snapshot import Snapshot
 from agent_utilities.visibility.bounds import Steps, fits
 
@@ -72,7 +72,7 @@ class OperatorRules:
                 if n % _A_STEP == 0:
                     yield
                 if (change := change_of(self.lock, key, definition)) is not None:
-                    denied[key] = f"{origin(self.lock_file, key)}, {change.what} since it was accepted"
+                    denied[key] = f"{self.lock_file.name}: {key}, {change.what} since it was accepted"
         for n, tool in enumerate(snapshot.tools):
             if n % _A_STEP == 0:
                 yield
