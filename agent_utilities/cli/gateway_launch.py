@@ -18,7 +18,7 @@ from agent_utilities.upstream.config import GatewayConfig
 from agent_utilities.upstream.configuration.config_files import read_config
 from agent_utilities.upstream.configuration.host_files import find_config, searched, user_home
 from agent_utilities.upstream.folders import gateway_folder
-from agent_utilities.upstream.operator.consent import agreed_or_refuse, is_config_agreed
+from agent_utilities.upstream.operator.consent import agreed_or_refuse, is_agreed
 from agent_utilities.upstream.operator.operator_rules import ConfigFiles
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def chosen_config(files: Sequence[Path], *, yes: bool, is_needed: bool = True) -
         stdin=sys.stdin,
         stdout=sys.stderr,  # stdout may carry the protocol
     )
-    return ConfigFiles([found.path], os.environ, config, lambda later: is_config_agreed(found, later, consent))
+    return ConfigFiles([found.path], os.environ, config, lambda later: is_agreed(found, later, consent))
 
 
 def print_notes(problems: Sequence[str], notices: Sequence[str]) -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from agent_utilities.upstream.configuration.config_files import read_config
 from agent_utilities.upstream.configuration.host_files import Found
 from agent_utilities.upstream.errors import ConfigError
-from agent_utilities.upstream.operator.consent import agree, agreed_or_refuse, is_agreed, question
+from agent_utilities.upstream.operator.consent import agreed_or_refuse, is_agreed, question
 
 ENVIRON = {"HOME": "/home/ada", "TOKEN": "ghp_value_of_token", "AWS": "aws_value"}
 
@@ -50,6 +50,11 @@ def start(path: Path, state: Path, answer: str | None = None, *, yes: bool = Fal
     return stdout.getvalue()
 
 
+def is_agreed_to(path: Path, state: Path) -> bool:
+    """Whether the user has agreed to a found file as it is now."""
+    return is_agreed(Found(path, True), read_config([path], ENVIRON), state)
+
+
 def asked(tmp_path: Path, told: dict[str, Any]) -> str:
     """Return the question about servers."""
     path = tmp_path / ".mcp.json"
@@ -71,7 +76,7 @@ class TestAgreement:
         for answer in ["", "\n", "n\n", "no\n", "yep\n", "q\n"]:
             with pytest.raises(ConfigError, match="not agreed to, so nothing was started"):
                 start(path, state, answer)
-            assert not is_agreed(path, state, path.read_bytes())
+            assert not is_agreed_to(path, state)
 
     def test_without_a_terminal_is_refused_with_what_would_do(self, path: Path, state: Path) -> None:
         with pytest.raises(ConfigError, match=r"starts nothing until you agree.*give --yes, or name the file"):
@@ -87,17 +92,17 @@ class TestAgreement:
 
     def test_ends_with_any_change_of_the_file_and_holds_again_with_the_old_one(self, path: Path, state: Path) -> None:
         before = path.read_bytes()
-        agree(path, state, path.read_bytes())
+        start(path, state, yes=True)
         path.write_bytes(before + b" ")
-        assert not is_agreed(path, state, path.read_bytes())
+        assert not is_agreed_to(path, state)
         path.write_bytes(before)
-        assert is_agreed(path, state, path.read_bytes())
+        assert is_agreed_to(path, state)
 
     def test_is_of_one_place_since_commands_are_relative(self, path: Path, state: Path, tmp_path: Path) -> None:
-        agree(path, state, path.read_bytes())
+        start(path, state, yes=True)
         elsewhere = tmp_path / ".mcp.json"
         elsewhere.write_bytes(path.read_bytes())
-        assert not is_agreed(elsewhere, state, elsewhere.read_bytes())
+        assert not is_agreed_to(elsewhere, state)
 
     def test_is_to_what_was_read_not_to_what_the_file_says_by_now(self, path: Path, state: Path) -> None:
         config = read_config([path], ENVIRON)
@@ -107,25 +112,16 @@ class TestAgreement:
             agreed_or_refuse(Found(path, True), config, state_folder=state, environ=ENVIRON, yes=False, **streams)
 
     def test_is_the_users_alone(self, path: Path, state: Path) -> None:
-        agree(path, state, path.read_bytes())
+        start(path, state, yes=True)
         (record,) = (state / "agreed").iterdir()
         assert stat.S_IMODE(record.stat().st_mode) == 0o600
         assert stat.S_IMODE(record.parent.stat().st_mode) == 0o700
         assert str(path) in record.read_text()
 
-    def test_that_is_damaged_is_none(self, path: Path, state: Path) -> None:
-        for damage in ["", "{", "[]", '{"file": "x"}']:
-            agree(path, state, path.read_bytes())
-            (record,) = (state / "agreed").iterdir()
-            record.write_text(damage)
-            assert not is_agreed(path, state, path.read_bytes())
-            agree(path, state, path.read_bytes())
-            assert is_agreed(path, state, path.read_bytes())
-
     def test_that_cannot_be_remembered_is_an_error_with_the_reason(self, path: Path, state: Path) -> None:
         state.write_text("a file")
         with pytest.raises(ConfigError, match="can't remember the agreement"):
-            agree(path, state, path.read_bytes())
+            start(path, state, yes=True)
 
 
 class TestQuestion:
@@ -200,6 +196,6 @@ def test_agreements_at_once_do_not_meet(path: Path, state: Path) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda _: agree(path, state, path.read_bytes()), range(40)))
-    assert is_agreed(path, state, path.read_bytes())
+        list(pool.map(lambda _: start(path, state, yes=True), range(40)))
+    assert is_agreed_to(path, state)
     assert len(os.listdir(state / "agreed")) == 1

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from fnmatch import fnmatchcase
 from hashlib import blake2b
 from pathlib import Path
-from typing import NoReturn, TextIO
+from typing import TextIO
 from urllib.parse import urlsplit
 
 from agent_utilities.runtime.process_io import write_whole
@@ -124,27 +124,18 @@ def _without_secrets(url: str) -> str:
 
 _FOLDER = "agreed"
 _LONGEST_QUESTION = 32 * 1024
+_HOW = "run the command once in a terminal and answer y, give --yes, or name the file"
 
 
-def is_agreed(path: Path, state_folder: Path, content: bytes) -> bool:
-    """Whether the user has agreed to a file as it was read: by its place and its content, to the byte."""
-    record, wanted = _record(path, state_folder, content)
-    try:
-        told = json.loads(record.read_bytes())
-    except (OSError, ValueError):
-        return False
-    return isinstance(told, dict) and {key: told.get(key) for key in wanted} == wanted
+def is_agreed(found: Found, config: GatewayConfig, state_folder: Path) -> bool:
+    """Whether a found config may be run: the file is the user's own, or agreed to as it was read.
+
+    An agreement is to a place and a content, to the byte.
+    """
+    return not found.is_of_folder or os.path.isfile(_record(found, config, state_folder)[0])
 
 
-def is_config_agreed(found: Found, config: GatewayConfig, state_folder: Path) -> bool:
-    """Whether a config that was read again may be taken: the file is the user's own, or agreed to as it was read."""
-    if not found.is_of_folder:
-        return True
-    content = read_bytes(found.path)
-    return config.digests.get(str(found.path)) == digest(content) and is_agreed(found.path, state_folder, content)
-
-
-def agree(path: Path, state_folder: Path, content: bytes) -> None:
+def agree(found: Found, config: GatewayConfig, state_folder: Path) -> None:
     """Remember that the user has agreed to a file as it was read; other content, or another place, is asked for anew.
 
     Each agreement is a file of its own that only the user can read, swapped in whole: processes that agree at once
@@ -153,16 +144,21 @@ def agree(path: Path, state_folder: Path, content: bytes) -> None:
     Raises:
         ConfigError: it can't be written.
     """
-    record, told = _record(path, state_folder, content)
+    record, told = _record(found, config, state_folder)
     text = json.dumps({**told, "agreed_at_s": int(time.time())}, indent=2) + "\n"
     try:
         record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_whole(record, text.encode())
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise ConfigError(
-            f"can't remember the agreement ({reason})", str(record.parent), "state folder", "name the config file"
-        ) from None
+        what = f"can't remember the agreement ({(error.strerror or str(error)).lower()})"
+        raise ConfigError(what, str(record.parent), "state folder", "name the config file") from None
+
+
+def _record(found: Found, config: GatewayConfig, state_folder: Path) -> tuple[Path, dict[str, str | None]]:
+    """Return the file that an agreement makes, named by what it is to, and that."""
+    told = {"file": os.path.realpath(found.path), "content": config.digests.get(str(found.path))}
+    name = blake2b(json.dumps(told, sort_keys=True).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return state_folder / _FOLDER / f"{name}.json", told
 
 
 def agreed_or_refuse(
@@ -183,35 +179,20 @@ def agreed_or_refuse(
     Raises:
         ConfigError: the user has not agreed, can't be asked, or the file has changed since it was read.
     """
-    if not found.is_of_folder:
-        return
-    content = read_bytes(found.path)
-    if config.digests.get(str(found.path)) != digest(content):
-        _refuse("changed while it was read", found.path, "start again")
-    if is_agreed(found.path, state_folder, content):
+    if is_agreed(found, config, state_folder):
         return
     if not yes:
         if not (stdin.isatty() and stdout.isatty()):
-            _refuse("a config that was found in this folder starts nothing until you agree to it", found.path, _HOW)
+            refuse("a config that was found in this folder starts nothing until you agree to it", found.path, _HOW)
+        content = read_bytes(found.path)
+        if config.digests.get(str(found.path)) != digest(content):
+            refuse("changed while it was read", found.path, "start again")
         started = {upstream.name for upstream in config.upstreams if upstream.enabled}
         asked = question(found.path, content, environ, started)
         if len(asked) > _LONGEST_QUESTION:
-            _refuse("too long to be asked about", found.path, "read it, and name it on the command line")
+            refuse("too long to be asked about", found.path, "read it, and name it on the command line")
         stdout.write(f"{asked}\nStart them, now and later, until the file changes? [y/N] ")
         stdout.flush()
         if stdin.readline().strip().casefold() not in ("y", "yes"):
-            _refuse("not agreed to, so nothing was started", found.path, _HOW)
-    agree(found.path, state_folder, content)
-
-
-_HOW = "run the command once in a terminal and answer y, give --yes, or name the file"
-
-
-def _refuse(what: str, path: Path, hint: str) -> NoReturn:
-    raise ConfigError(what, shown(str(path), 1000), "working folder", hint)
-
-
-def _record(path: Path, state_folder: Path, content: bytes) -> tuple[Path, dict[str, str]]:
-    told = {"file": os.path.realpath(path), "content": digest(content)}
-    name = blake2b(json.dumps(told, sort_keys=True).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
-    return state_folder / _FOLDER / f"{name}.json", told
+            refuse("not agreed to, so nothing was started", found.path, _HOW)
+    agree(found, config, state_folder)
