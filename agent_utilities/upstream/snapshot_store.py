@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import re
-import stat
 import time
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,10 +26,6 @@ LATE_SUFFIX = ".late"
 PARTIAL_SUFFIX = ".partial"
 
 
-class DamagedSnapshotError(ValueError):
-    """A file that holds no snapshot that this version can read."""
-
-
 def stem_of(upstream: str) -> str:
     """Return how the names of all files of an upstream begin: readable, and no two upstreams' alike."""
     readable = re.sub(r"[^A-Za-z0-9_-]", "_", upstream)[:60]
@@ -47,7 +43,7 @@ def read(path: Path) -> Snapshot:
     The digest of what it lists is taken from the file, so that a start hashes nothing but the file's bytes.
 
     Raises:
-        DamagedSnapshotError: the file is of another format, cut short, changed, or holds no snapshot.
+        ValueError: the file is of another format, cut short, changed, or holds no snapshot that this version can read.
         OSError: it can't be read; `FileNotFoundError` where there is none.
     """
     from agent_utilities.upstream.snapshot import Snapshot
@@ -56,13 +52,10 @@ def read(path: Path) -> Snapshot:
     form, _, sums = head.decode("ascii", "replace").rpartition(" ")
     checksum, _, digest = sums.partition(":")
     if form != FORMAT:
-        raise DamagedSnapshotError("it is of another version")
+        raise ValueError("it is of another version")
     if _checksum(body + digest.encode()) != checksum:
-        raise DamagedSnapshotError("it was cut short or changed")
-    try:
-        snapshot = Snapshot.model_validate_json(body)
-    except ValueError as error:
-        raise DamagedSnapshotError("it holds no snapshot that this version can read") from error
+        raise ValueError("it was cut short or changed")
+    snapshot = Snapshot.model_validate_json(body)
     snapshot.__dict__["digest"] = digest  # the value of its cached property, which the checksum vouches for
     return snapshot
 
@@ -113,51 +106,45 @@ class SnapshotStore:
 
     def load(self, config: UpstreamConfig) -> Snapshot | None:
         """Return what an upstream last listed with this config; None where that is not known."""
-        own = config.name, config.digest
         in_memory = self._in_memory.get(config.name)
         if in_memory is not None and in_memory.config_digest == config.digest:
             return in_memory
         if self.folder is None:
             return None
-        path = self.folder / file_name(*own)
         try:
-            self._check_owner(self.folder)
-            snapshot = read(path)
-            if (snapshot.upstream, snapshot.config_digest) != own:
-                raise DamagedSnapshotError("it is another upstream's")
+            _check_owner(self.folder)
+            snapshot = read(self.folder / file_name(config.name, config.digest))
+            if (snapshot.upstream, snapshot.config_digest) == (config.name, config.digest):
+                return snapshot
+            why: object = "it is another upstream's"
         except FileNotFoundError:
             return None
-        except (OSError, DamagedSnapshotError) as error:
-            logger.warning("the snapshot of upstream %r can't be read: %s", config.name, error)
-            return None
-        return snapshot
+        except (OSError, ValueError) as error:
+            why = error
+        logger.warning("the snapshot of upstream %r can't be read: %s", config.name, why)
+        return None
 
     def save(self, snapshot: Snapshot) -> None:
         """Keep a snapshot in place of the one before. It waits for the disk: call it in a thread."""
+        self._in_memory[snapshot.upstream] = snapshot
         if self.folder is None:
-            self._in_memory[snapshot.upstream] = snapshot
             return
+        own = snapshot.upstream, snapshot.config_digest
         try:
-            self._write(self.folder, snapshot)
+            self._make(self.folder)
+            write(self.folder / file_name(*own), snapshot)
+            (self.folder / file_name(*own, LATE_SUFFIX)).unlink(missing_ok=True)
         except (OSError, ValueError) as error:  # ValueError: what can't be written as JSON
-            self._in_memory[snapshot.upstream] = snapshot
             self._tell(error)
-            return
-        self._in_memory.pop(snapshot.upstream, None)
-        self.problem = ""
-        try:
+        else:
+            self.problem = ""
             _remove_old(self.folder, snapshot.upstream)
-        except OSError:  # another process removed what this one looked at, or nothing may be removed: not now, then
-            return
 
     def is_late(self, config: UpstreamConfig) -> bool:
         """Whether an upstream without a snapshot failed, or came late, when lists waited for it, and is not again."""
-        try:
-            return (
-                self.folder is not None and (self.folder / file_name(config.name, config.digest, LATE_SUFFIX)).exists()
-            )
-        except OSError:
-            return False
+        return self.folder is not None and os.path.exists(
+            self.folder / file_name(config.name, config.digest, LATE_SUFFIX)
+        )
 
     def note_late(self, config: UpstreamConfig) -> None:
         """Remember that an upstream failed, or came late, until it has a snapshot. Call it in a thread."""
@@ -166,27 +153,15 @@ class SnapshotStore:
         try:
             self._make(self.folder)
             (self.folder / file_name(config.name, config.digest, LATE_SUFFIX)).touch(mode=0o600)
-            _remove_old(self.folder, config.name)
         except OSError as error:
             self._tell(error)
-
-    def _write(self, folder: Path, snapshot: Snapshot) -> None:
-        own = snapshot.upstream, snapshot.config_digest
-        self._make(folder)
-        write(folder / file_name(*own), snapshot)
-        (folder / file_name(*own, LATE_SUFFIX)).unlink(missing_ok=True)
+        else:
+            _remove_old(self.folder, config.name)
 
     def _make(self, folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._check_owner(folder)
-        if stat.S_IMODE(folder.stat().st_mode) & 0o077:
-            folder.chmod(0o700)
-
-    def _check_owner(self, folder: Path) -> None:
-        """Raise where a folder is somebody else's, who could have a gateway list what they like."""
-        user, owner = (os.geteuid(), folder.lstat().st_uid) if hasattr(os, "geteuid") else (0, 0)
-        if user not in (0, owner):
-            raise PermissionError(f"the folder belongs to user {owner}, not to {user}")
+        _check_owner(folder)
+        folder.chmod(0o700)
 
     def _tell(self, error: Exception) -> None:
         before, self.problem = self.problem, f"snapshots are kept in memory only: {error} ({self.folder})"
@@ -194,13 +169,20 @@ class SnapshotStore:
             logger.warning("%s", self.problem)
 
 
+def _check_owner(folder: Path) -> None:
+    """Raise where a folder is somebody else's, who could have a gateway list what they like."""
+    user, owner = (os.geteuid(), folder.lstat().st_uid) if hasattr(os, "geteuid") else (0, 0)
+    if user not in (0, owner):
+        raise PermissionError(f"the folder belongs to user {owner}, not to {user}")
+
+
 def _remove_old(folder: Path, upstream: str) -> None:
-    """Remove what the bounds leave no room for."""
+    """Remove what the bounds leave no room for; what another process removes meanwhile is left to it."""
     now = time.time()
-    with os.scandir(folder) as entries:
+    with suppress(OSError), os.scandir(folder) as entries:
         ages = {Path(entry.path): now - entry.stat().st_mtime for entry in entries}
-    for suffix, longest_s in ((PARTIAL_SUFFIX, PARTIAL_LONGEST_S), (SUFFIX, LONGEST_S), (LATE_SUFFIX, LONGEST_S)):
-        newest_first = sorted((path for path in ages if path.suffix == suffix), key=ages.__getitem__)
-        own = [path for path in newest_first if path.name.startswith(stem_of(upstream))]
-        for path in {*own[N_CONFIGS:], *(path for path in newest_first if ages[path] > longest_s)}:
-            path.unlink(missing_ok=True)
+        for suffix, longest_s in ((PARTIAL_SUFFIX, PARTIAL_LONGEST_S), (SUFFIX, LONGEST_S), (LATE_SUFFIX, LONGEST_S)):
+            newest_first = sorted((path for path in ages if path.suffix == suffix), key=ages.__getitem__)
+            own = [path for path in newest_first if path.name.startswith(stem_of(upstream))]
+            for path in {*own[N_CONFIGS:], *(path for path in newest_first if ages[path] > longest_s)}:
+                path.unlink(missing_ok=True)
