@@ -13,7 +13,7 @@ MAX_LENGTH = 64
 _MAX_PREFIX = 40
 _HASH_LENGTH = 12
 _ODD = re.compile(r"[^A-Za-z0-9_-]+")
-_LIKE_HASHED = re.compile(r"_[0-9a-f]{12}\Z")
+_PLAIN = re.compile(r"(?!.*_[0-9a-f]{12}\Z)[A-Za-z0-9_-]+\Z")
 _VALUE = re.compile(r"\{[^{}]*\}")
 
 
@@ -35,9 +35,6 @@ class Namespace:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Namespace) and self.prefixes == other.prefixes
-
-    def __hash__(self) -> int:
-        return hash(tuple(self.prefixes.items()))
 
     def namespaced(self, upstream: str, name: str) -> str:
         """Return the name of an upstream's tool or prompt: `git_git_status`.
@@ -64,34 +61,52 @@ class Namespace:
         )
 
 
-class Names:
-    """The names of one kind of component of all upstreams, both ways."""
+Here = tuple[dict[tuple[str, str], str], list[str]]
+"""By upstream and what it calls a component, what that is called here; and a line for each changed or left out."""
 
-    def __init__(self, namespace: Namespace, listed: Mapping[str, Sequence[str]]) -> None:
-        self._by_original: dict[tuple[str, str], str] = {}
-        self._originals: dict[str, tuple[str, str]] = {}
-        notices: list[str] = []
-        for upstream, names in listed.items():
-            for original in names:
-                name = namespace.namespaced(upstream, original)
-                if (holder := self._originals.get(name)) is not None:
-                    notices.append(
-                        f"upstream {upstream!r}: {original!r} is left out, the name {name!r} is taken"
-                        f" by {holder[1]!r} of {holder[0]!r}"
-                    )
-                    continue
-                self._originals[name] = (upstream, original)
-                self._by_original[upstream, original] = name
-                if name != f"{namespace.prefixes[upstream]}_{original}":
-                    notices.append(
-                        f"{name!r} is what upstream {upstream!r} calls {original!r}: hosts don't take that name"
-                    )
-        self.notices: tuple[str, ...] = tuple(notices)
-        """A line for each name that was changed or left out."""
 
-    def of(self, upstream: str, original: str) -> str | None:
-        """Return what a component is called here, or None where it is left out."""
-        return self._by_original.get((upstream, original))
+def names_here(namespace: Namespace, listed: Mapping[str, Sequence[str]]) -> Here:
+    """Return the names of one kind of component of all upstreams."""
+    here: dict[tuple[str, str], str] = {}
+    holders: dict[str, tuple[str, str]] = {}
+    notices = []
+    for upstream, names in listed.items():
+        for original in names:
+            name = namespace.namespaced(upstream, original)
+            if name in holders:
+                holder, held = holders[name]
+                notices.append(
+                    f"upstream {upstream!r}: {original!r} is left out, the name {name!r} is taken"
+                    f" by {held!r} of {holder!r}"
+                )
+                continue
+            holders[name] = upstream, original
+            here[upstream, original] = name
+            if name != f"{namespace.prefixes[upstream]}_{original}":
+                notices.append(f"{name!r} is what upstream {upstream!r} calls {original!r}: hosts don't take that name")
+    return here, notices
+
+
+def uris_here(namespace: Namespace, listed: Mapping[str, Sequence[str]]) -> Here:
+    """Return the URIs of one kind of component of all upstreams: their own, since results of calls link to them.
+
+    Where two upstreams list one URI, the first in the order of the config keeps it; the other's bears its prefix behind
+    the scheme, as with FastMCP's namespaces.
+    """
+    here: dict[tuple[str, str], str] = {}
+    holders: dict[str, str] = {}
+    notices = []
+    for upstream, originals in listed.items():
+        for original in dict.fromkeys(originals):
+            uri, told = original, f"upstream {upstream!r}: the resource {original!r} is"
+            if (holder := holders.get(_shape(uri), upstream)) != upstream:
+                uri = _with_prefix(original, namespace.prefixes[upstream])
+                notices.append(f"{told} listed as {uri!r}, since upstream {holder!r} has that URI too")
+            if (holder := holders.setdefault(_shape(uri), upstream)) != upstream:
+                notices.append(f"{told} left out, the URI {uri!r} is taken by upstream {holder!r}")
+                continue
+            here[upstream, original] = uri
+    return here, notices
 
 
 def _prefixes(upstreams: Sequence[str]) -> dict[str, str]:
@@ -101,20 +116,15 @@ def _prefixes(upstreams: Sequence[str]) -> dict[str, str]:
     prefixes = {}
     for name, prefix in wished.items():
         is_its_own = prefix == name or n_wished[prefix] == 1
-        prefixes[name] = prefix if is_its_own and _is_prefix(prefix) else _hashed(name, (name,), _MAX_PREFIX)
+        prefixes[name] = (
+            prefix if is_its_own and _is_plain(prefix, _MAX_PREFIX) else _hashed(name, (name,), _MAX_PREFIX)
+        )
     return prefixes
 
 
-def _is_prefix(name: str) -> bool:
-    return 0 < len(name) <= _MAX_PREFIX and _ODD.search(name) is None and not _looks_hashed(name)
-
-
-def _is_plain(name: str) -> bool:
-    return len(name) <= MAX_LENGTH and _ODD.search(name) is None and not _looks_hashed(name)
-
-
-def _looks_hashed(name: str) -> bool:
-    return name[-_HASH_LENGTH - 1 : -_HASH_LENGTH] == "_" and _LIKE_HASHED.search(name) is not None
+def _is_plain(name: str, max_length: int = MAX_LENGTH) -> bool:
+    """Whether a name can be taken as it is; one that looks as if it had a hash can't."""
+    return len(name) <= max_length and _PLAIN.match(name) is not None
 
 
 def _hashed(name: str, original: tuple[str, ...], max_length: int = MAX_LENGTH) -> str:
@@ -126,50 +136,12 @@ def _hashed(name: str, original: tuple[str, ...], max_length: int = MAX_LENGTH) 
     return f"{head}_{digest.hexdigest()}"
 
 
-class Uris:
-    """The URIs of one kind of component of all upstreams: their own, since results of calls link to them.
-
-    Where two upstreams list one URI, the first in the order of the config keeps it; the other's bears its prefix behind
-    the scheme, as with FastMCP's namespaces.
-    """
-
-    def __init__(self, prefixes: Mapping[str, str], listed: Mapping[str, Sequence[str]]) -> None:
-        self._by_original: dict[tuple[str, str], str] = {}
-        notices: list[str] = []
-        holders: dict[str, str] = {}
-        taken: set[str] = set()
-        for upstream, originals in listed.items():
-            for original in dict.fromkeys(originals):
-                uri = original
-                if (holder := holders.get(_shape(original))) is not None and holder != upstream:
-                    uri = with_prefix(original, prefixes[upstream])
-                    notices.append(
-                        f"upstream {upstream!r}: the resource {original!r} is listed as {uri!r}, since upstream"
-                        f" {holder!r} has that URI too"
-                    )
-                if uri in taken or holders.get(_shape(uri), upstream) != upstream:
-                    notices.append(
-                        f"upstream {upstream!r}: the resource {original!r} is left out, the URI {uri!r} is taken by"
-                        f" upstream {holders[_shape(uri)]!r}"
-                    )
-                    continue
-                holders[_shape(uri)] = upstream
-                taken.add(uri)
-                self._by_original[upstream, original] = uri
-        self.notices: tuple[str, ...] = tuple(notices)
-        """A line for each URI that was changed or left out."""
-
-    def of(self, upstream: str, original: str) -> str | None:
-        """Return the URI of a resource here, or None where it is left out."""
-        return self._by_original.get((upstream, original))
-
-
 def _shape(uri: str) -> str:
     """Return what templates of the same URIs have in common, whatever they call their values."""
     return _VALUE.sub("{}", uri)
 
 
-def with_prefix(uri: str, prefix: str) -> str:
+def _with_prefix(uri: str, prefix: str) -> str:
     """Return a URI or template with a prefix behind its scheme: `file://git/a`; `git+urn:a` where it has no `//`."""
     scheme, separator, rest = uri.partition("://")
     return f"{scheme}://{prefix}/{rest}" if separator else f"{prefix}+{uri}"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_utilities.upstream.names import MAX_LENGTH, Names, Namespace
+from agent_utilities.upstream.names import MAX_LENGTH, Namespace, names_here
 
 any_name = st.text(max_size=90) | st.from_regex(r"[A-Za-z0-9_-]{1,70}", fullmatch=True)
 confusable = st.text(alphabet="ab_", min_size=1, max_size=5)
@@ -77,9 +77,9 @@ class TestTwoUpstreams:
 
     def test_keep_their_names_when_the_other_lists_something(self) -> None:
         space = Namespace(["a", "a_b"])
-        alone = Names(space, {"a": ["b_c"]})
-        both = Names(space, {"a_b": ["c"], "a": ["b_c"]})
-        assert alone.of("a", "b_c") == both.of("a", "b_c")
+        alone, _ = names_here(space, {"a": ["b_c"]})
+        both, _ = names_here(space, {"a_b": ["c"], "a": ["b_c"]})
+        assert alone["a", "b_c"] == both["a", "b_c"]
 
     def test_cant_take_the_place_of_a_hashed_name(self) -> None:
         space = Namespace(["a", "a_b"])
@@ -91,24 +91,18 @@ class TestTable:
     @settings(max_examples=100)
     @given(st.dictionaries(any_name, st.lists(any_name, max_size=5), max_size=3))
     def test_has_every_name(self, listed: dict[str, list[str]]) -> None:
-        names = Names(Namespace(listed), listed)
-        for upstream, originals in listed.items():
-            for original in originals:
-                assert names.of(upstream, original) is not None
+        names, _ = names_here(Namespace(listed), listed)
+        assert names.keys() == {(upstream, original) for upstream in listed for original in listed[upstream]}
 
     def test_tells_of_what_was_renamed(self) -> None:
-        (notice,) = Names(Namespace(["git"]), {"git": ["status", "a.b"]}).notices
+        _, (notice,) = names_here(Namespace(["git"]), {"git": ["status", "a.b"]})
         assert "'a.b'" in notice
         assert "'git'" in notice
 
     def test_tells_of_a_name_that_is_listed_twice(self) -> None:
-        names = Names(Namespace(["git"]), {"git": ["status", "status"]})
-        assert names.of("git", "status") == "git_status"
-        assert len(names.notices) == 1
-
-    def test_knows_no_other_names(self) -> None:
-        names = Names(Namespace(["git"]), {"git": ["status"]})
-        assert names.of("git", "git_status") is None
+        names, notices = names_here(Namespace(["git"]), {"git": ["status", "status"]})
+        assert names == {("git", "status"): "git_status"}
+        assert len(notices) == 1
 
     def test_refuses_an_upstream_that_is_not_configured(self) -> None:
         with pytest.raises(KeyError):

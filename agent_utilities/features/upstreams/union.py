@@ -18,7 +18,7 @@ from agent_utilities.features.upstreams.components import (
 from agent_utilities.features.upstreams.waiting import WaitingCalls
 from agent_utilities.selection.model import fold
 from agent_utilities.upstream.config import UpstreamConfig
-from agent_utilities.upstream.names import Names, Namespace, Uris
+from agent_utilities.upstream.names import Namespace, names_here, uris_here
 from agent_utilities.upstream.operator.lock import Key, Kind
 from agent_utilities.upstream.snapshot import Snapshot
 from agent_utilities.upstream.supervision.supervisor import Upstream
@@ -139,8 +139,8 @@ def union_of(upstreams: Sequence[Upstream], before: Union, denials: Denials, wai
     for kind, (attribute, _) in _KINDS.items():
         called = attrgetter(attribute)
         listed = {name: [str(called(x)) for x in getattr(shot, kind)] for name, (_, shot, _) in reached.items()}
-        here = Names(namespace, listed) if kind in ("tools", "prompts") else Uris(namespace.prefixes, listed)
-        notices += here.notices
+        here, told = (names_here if kind in ("tools", "prompts") else uris_here)(namespace, listed)
+        notices += told
         yield
         for each in reached.values():
             yield from _components(kind, each, here, before, made, union.by_kind[kind])
@@ -150,7 +150,7 @@ def union_of(upstreams: Sequence[Upstream], before: Union, denials: Denials, wai
 def _components(
     kind: Kind,
     reached: _Reached,
-    here: Names | Uris,
+    here: Mapping[tuple[str, str], str],
     before: Union,
     made: dict[Key, tuple[_Given, Any]],
     into: dict[str, Any],
@@ -162,7 +162,7 @@ def _components(
         if n % _A_STEP == 0:
             yield
         original = str(getattr(listed, attribute))
-        name, key = here.of(caller.config.name, original), Key(caller.config.name, kind, original)
+        name, key = here.get((caller.config.name, original)), Key(caller.config.name, kind, original)
         if name is None or key in made:
             continue
         given = (caller, name, listed, denials.get(key))
