@@ -11,14 +11,12 @@ from pathlib import Path
 from agent_utilities.selection.channels import FIELDS, Field
 from agent_utilities.selection.merge import SEARCHING
 from agent_utilities.settings import Settings, variable
-from agent_utilities.upstream.configuration.config_keys import KEYS
 from tests.docs.house import house
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 REFERENCE = ROOT / "docs/reference"
 DESIGN = ROOT / "docs/design.md"
-GATEWAY = ROOT / "docs/gateway.md"
 TOOL_SEARCH = ROOT / "docs/tool-search.md"
 
 
@@ -51,18 +49,8 @@ def settings() -> str:
     return "\n".join(rows)
 
 
-def config_keys() -> str:
-    """The table of the keys that a server's entry of a gateway's config may have."""
-    rows = ["| key | what it says | whose files have it |", "|---|---|---|"]
-    for key in KEYS:
-        spellings = ", ".join(f"`{spelling}`" for spelling in key.spellings)
-        rows.append(f"| {spellings} | {key.meaning} | {', '.join(key.hosts) or 'the gateway alone'} |")
-    return "\n".join(rows)
-
-
 TABLES = {
     "channels": channels,
-    "config_keys": config_keys,
     "house": house,
     "settings": settings,
     "tool_search": tool_search,
@@ -71,7 +59,6 @@ PAGES = {
     REFERENCE / "channels.md": ("channels",),
     REFERENCE / "settings.md": ("settings",),
     DESIGN: ("house",),
-    GATEWAY: ("config_keys",),
     TOOL_SEARCH: ("tool_search",),
 }
 """The pages, each with the tables that are on it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
 from agent_utilities.upstream.configuration.config_files import read_config
+from agent_utilities.upstream.configuration.config_keys import KEYS
 from agent_utilities.upstream.errors import ConfigError
 
 
@@ -240,6 +242,13 @@ class TestOfOurOwn:
             ("r",),
             False,
         )
+
+
+def test_the_docs_say_of_every_key_in_each_spelling_what_it_is_for() -> None:
+    page = (Path(__file__).parents[2] / "docs/gateway.md").read_text(encoding="utf-8")
+    table = page.partition("| key | what it says | whose files have it |")[2].partition("\n\n")[0]
+    cells = [row.split(" | ") for row in table.splitlines()[2:]]
+    assert [tuple(re.findall("`(.+?)`", key)) for key, _, _ in cells] == [key.spellings for key in KEYS]
 
 
 class TestSeveralFiles:

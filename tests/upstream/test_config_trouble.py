@@ -138,7 +138,7 @@ class TestNotice:
 
     def test_what_a_host_would_do_and_the_gateway_does_not_is_told(self, tmp_path: Path) -> None:
         (told,) = servers(tmp_path, {"a": {**GOOD, "sandboxEnabled": True}}).notices
-        assert told.endswith("a.sandboxEnabled: it is started without a sandbox")
+        assert told.endswith("a: the key 'sandboxEnabled' is not known, and passed over")
 
     def test_of_a_name_or_key_that_stands_twice_the_last_is_taken(self, tmp_path: Path) -> None:
         path = tmp_path / "mcp.json"

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from agent_utilities.upstream.config import Transport, UpstreamConfig
-from agent_utilities.upstream.configuration.config_keys import BY_SPELLING, EXPECTED, NOT_DONE, OF_HOSTS_ONLY
+from agent_utilities.upstream.configuration.config_keys import BY_SPELLING, EXPECTED, OF_HOSTS_ONLY
 from agent_utilities.upstream.configuration.config_text import described, read_env_file, shown
 from agent_utilities.upstream.configuration.entry_values import fold, opposite
 from agent_utilities.upstream.configuration.variables import Reading, Unusable
@@ -23,8 +23,6 @@ _AS_THEY_ARE = UpstreamConfig.model_fields.keys() - {
     *("transport", "command", "args", "env", "env_file", "cwd", "url", "headers", "auth"),
 }
 """The fields that a key's value is taken for as it is; others are put together by how the server is reached."""
-_OF_HOSTS_ONLY = frozenset(map(fold, OF_HOSTS_ONLY))
-_NOT_DONE = {fold(key): told for key, told in NOT_DONE.items()}
 
 
 @dataclass(slots=True)
@@ -86,15 +84,11 @@ class Reader:
         written_as: dict[str, str] = {}
         for name, written in entry.items():
             folded = fold(name)
-            if folded not in BY_SPELLING:
-                if folded in _NOT_DONE:
-                    self.notices.append(shown(f"{source}.{name}: {_NOT_DONE[folded]}", 1000))
-                elif folded not in _OF_HOSTS_ONLY:
-                    self.unknown.setdefault(name, []).append(source)
+            key = BY_SPELLING.get(folded)
+            if key is None and folded not in OF_HOSTS_ONLY:
+                self.unknown.setdefault(name, []).append(source)
+            if key is None or written is None:
                 continue
-            if written is None:
-                continue
-            key = BY_SPELLING[folded]
             try:
                 value = key.read(written, reading)
             except Unusable as error:
