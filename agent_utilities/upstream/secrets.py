@@ -29,26 +29,20 @@ _PATH = re.compile(r"(?i)(\.{0,2}/|~|@[\w.-]+/|[a-z]:[\\/]|file:)")
 _SEPARATORS = re.compile(r"[\s;,&=:\"'{}\[\]()<>?|@/\\#]+")
 _WORD_SEPARATORS = re.compile(r"[-_.@+*%~^!$`]+")
 _PLAIN_PART = re.compile(r"[^\W\d_]{0,16}|[a-z]{0,24}|\w{0,4}")
-_UNESCAPED = re.compile(r"[ !#-\[\]-~]*")
-"""What JSON spells as it is."""
 _SHORTEST, _SHORTEST_WORD, _SHORTEST_OF_A_PATH = 5, 6, 16
 
 
 def secrets_of(config: UpstreamConfig) -> tuple[str, ...]:
     """Return the secrets that a config holds, in every spelling that they may come back in, longest first."""
-    found: set[str] = set()
-    for name, value in (*config.env.items(), *config.headers.items()):
-        found.update(_secrets_in(value.get_secret_value(), is_named=_NAMED.search(name) is not None))
+    values = [(name, value.get_secret_value()) for name, value in (*config.env.items(), *config.headers.items())]
     if config.auth is not None and config.auth.get_secret_value() != "oauth":
-        found.update(_secrets_in(config.auth.get_secret_value(), is_named=True))
+        values.append(("auth", config.auth.get_secret_value()))
     if config.oauth is not None and config.oauth.client_secret is not None:
-        found.update(_secrets_in(config.oauth.client_secret.get_secret_value(), is_named=True))
-    before = ""
-    for arg in config.args:
-        text = arg.get_secret_value()
-        found.update(_secrets_in(text, is_named=before.startswith("-") and _NAMED.search(before) is not None))
-        before = text
-    found.update(_secrets_in(config.url.get_secret_value(), is_named=False))
+        values.append(("secret", config.oauth.client_secret.get_secret_value()))
+    words = ["", *(arg.get_secret_value() for arg in config.args)]
+    values += [(before if before.startswith("-") else "", word) for before, word in pairwise(words)]
+    values.append(("", config.url.get_secret_value()))
+    found = {secret for name, value in values for secret in _secrets_in(value, is_named=_is_named(name))}
     found.update([quote(secret, safe="") for secret in found])
     return tuple(sorted(found, key=lambda secret: (-len(secret), secret)))
 
@@ -70,19 +64,16 @@ def without_secrets(snapshot: Snapshot, secrets: Sequence[str]) -> Snapshot:
     if not secrets:
         return snapshot
     pattern = _pattern(secrets)
-    if all(map(_UNESCAPED.fullmatch, secrets)) and not pattern.search(snapshot.model_dump_json(by_alias=True)):
-        return snapshot
     content = snapshot.model_dump(mode="json", by_alias=True, exclude_unset=True)
-    cleaned, problems = dict(content), list(snapshot.problems)
+    told: dict[str, Any] = {**content, "problems": list(snapshot.problems)}
     for kind in ("tools", "prompts", "resources", "templates"):
         components = content.get(kind, [])
-        kept = [each for each in components if not any(pattern.search(text) for text in _identity(each))]
-        if n_left_out := len(components) - len(kept):
-            problems.append(f"{n_left_out} of {kind} left out: a secret of the config stands in its name or address")
-        cleaned[kind] = kept
-    known = {"upstream", "config_digest", "problems"}
-    cleaned = {key: value if key in known else _cleaned(value, pattern) for key, value in cleaned.items()}
-    cleaned["problems"] = _cleaned(problems, pattern)
+        told[kind] = [each for each in components if not any(map(pattern.search, _identity(each)))]
+        if n_left_out := len(components) - len(told[kind]):
+            problem = f"{n_left_out} of {kind} left out: a secret of the config stands in its name or address"
+            told["problems"].append(problem)
+    own = {"upstream": snapshot.upstream, "config_digest": snapshot.config_digest}
+    cleaned = {key: _cleaned(value, pattern) for key, value in told.items()} | own
     if all(cleaned[key] == value for key, value in content.items()):
         return snapshot
     return type(snapshot).model_validate(cleaned)
@@ -120,7 +111,7 @@ def _secrets_of_url(value: str) -> Iterator[str]:
                 yield from _secrets_in(unquote(text), is_named=is_named)
         for pair in re.split("[&;]", f"{parts.query}&{parts.fragment}"):
             name, _, text = pair.rpartition("=")
-            yield from _secrets_in(unquote(text), is_named=_NAMED.search(name) is not None)
+            yield from _secrets_in(unquote(text), is_named=_is_named(name))
         yield from _secrets_of_path(unquote(parts.path))
         yield from _secrets_of_path((parts.hostname or "").replace(".", "/"))
 
@@ -132,9 +123,14 @@ def _secrets_of_path(path: str) -> Iterator[str]:
             yield part
 
 
+def _is_named(name: str) -> bool:
+    """Return whether what is given under a name is secret by that name."""
+    return _NAMED.search(name) is not None
+
+
 def _is_told_by(name: str, piece: str) -> bool:
     """Return whether a piece is secret by the one before it, as in `Authorization: Bearer abcdefgh`."""
-    return _NAMED.search(name) is not None and len(piece) >= _SHORTEST_WORD and not _NAMED.search(piece)
+    return _is_named(name) and len(piece) >= _SHORTEST_WORD and not _is_named(piece)
 
 
 def _is_plain(piece: str) -> bool:
