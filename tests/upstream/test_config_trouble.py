@@ -146,11 +146,6 @@ class TestNotice:
         (upstream,) = read_config([path], {}).upstreams
         assert (upstream.command, len(upstream.args)) == ("two", 1)
 
-    def test_names_that_differ_by_case_alone(self, tmp_path: Path) -> None:
-        config = servers(tmp_path, {"Good": GOOD})
-        assert len(config.upstreams) == 2
-        assert config.notices[0].endswith("mcpServers.Good: is one toolset with 'good'; rename one to tell them apart")
-
     def test_arguments_within_the_command(self, tmp_path: Path) -> None:
         config = servers(tmp_path, {"a": {"command": "npx -y x"}, "b": {"command": "/opt/my tools/x"}})
         assert [told.rpartition("mcpServers.")[2] for told in config.notices] == [

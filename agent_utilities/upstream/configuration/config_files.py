@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from agent_utilities.selection.model import fold, nearest
+from agent_utilities.selection.model import nearest
 from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
 from agent_utilities.upstream.configuration.config_keys import KEYS
 from agent_utilities.upstream.configuration.config_text import described, parsed, read_bytes, refuse, shown
@@ -50,7 +50,7 @@ def _read_file(
         if len(entries) > MAX_SERVERS:
             refuse(f"{place!r} has {len(entries)} servers", path, f"{MAX_SERVERS} are the most")
         for name, entry in entries.items():
-            upstream = reader.read(name, entry, _source(path, place, name))
+            upstream = reader.read(name, entry, f"{path}: {place}.{name}" if place else f"{path}: {name}")
             if upstream is not None and is_kept_off(name, told):
                 upstream = upstream.model_copy(update={"enabled": False})
             if upstream is not None and _is_gateway_of(upstream, files):
@@ -60,12 +60,6 @@ def _read_file(
             servers[name] = upstream
     reader.notices += _unknown_keys(reader.unknown, path)
     return servers, reader
-
-
-def _source(path: Path, place: str, name: str) -> str:
-    is_plain = name.isascii() and name.replace("-", "").replace("_", "").isalnum()
-    where = f".{name}" if is_plain else f"[{shown(repr(name))}]"
-    return f"{path}: {place}{where}".replace(": .", ": ")
 
 
 def _unknown_keys(unknown: Mapping[str, Sequence[str]], path: Path) -> Iterator[str]:
@@ -120,11 +114,10 @@ def read_config(files: Sequence[Path], environ: Mapping[str, str], *, folder: Pa
         notices += reader.notices
     if errors and not digests:
         raise errors[0]
-    taken = _taken(upstreams)
     return GatewayConfig(
-        upstreams=taken,
+        upstreams=_taken(upstreams),
         problems=tuple(problems),
-        notices=(*notices, *_alike(taken)),
+        notices=tuple(notices),
         files=tuple(digests),
         digests=digests,
     )
@@ -156,12 +149,3 @@ def _taken(servers: Mapping[str, UpstreamConfig | None]) -> tuple[UpstreamConfig
 def digest(content: bytes) -> str:
     """Return a hash of a file's content, 32 hex digits."""
     return blake2b(content, digest_size=16).hexdigest()
-
-
-def _alike(upstreams: Sequence[UpstreamConfig]) -> Iterator[str]:
-    """Yield a line for each server whose name differs from another's by case alone: they are one toolset to callers."""
-    by_name: dict[str, UpstreamConfig] = {}
-    for upstream in upstreams:
-        other = by_name.setdefault(fold(upstream.name), upstream)
-        if other is not upstream:
-            yield f"{upstream.source}: is one toolset with {shown(other.name)!r}; rename one to tell them apart"
