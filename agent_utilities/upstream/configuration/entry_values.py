@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from agent_utilities.upstream.configuration.variables import Reading, Unusable, references
+
+_T = TypeVar("_T")
 
 Read = Callable[[Any, Reading], Any]
 """Returns what a value comes to. One of a wrong type may come out as it is: it is judged afterwards.
@@ -34,6 +36,13 @@ def as_written(value: Any, reading: Reading) -> Any:
     return value
 
 
+def _a(kind: type[_T], value: Any) -> _T:
+    """Return a value that is of a kind."""
+    if not isinstance(value, kind):
+        raise Unusable()
+    return value
+
+
 def filled(value: Any, reading: Reading) -> Any:
     """Fill in the variables of a text, or of each text in a list or an object."""
     if isinstance(value, list):
@@ -50,26 +59,22 @@ def filled(value: Any, reading: Reading) -> Any:
 
 def words(value: Any, reading: Reading) -> Any:
     """Read a list of texts; numbers are taken as they are written."""
-    if not isinstance(value, list):
-        raise Unusable()
-    return filled([str(word) if _is_number(word) else word for word in value], reading)
+    return filled([str(word) if _is_number(word) else word for word in _a(list, value)], reading)
 
 
 def command(value: Any, reading: Reading) -> list[str]:
     """Read a program, and the arguments that come with it."""
     program, *arguments = (words(value, reading) or [""]) if isinstance(value, list) else [filled(value, reading)]
-    if not all(isinstance(word, str) for word in (program, *arguments)):
-        raise Unusable()
-    if not program.strip():
+    if not _a(str, program).strip():
         raise Unusable("is empty")
     return [f"{reading.home}{program[1:]}" if program.startswith("~/") else program, *arguments]
 
 
 def path(value: Any, reading: Reading) -> str:
     """Read a path, of the project's folder or the user's."""
-    told = filled(value, reading)
-    if not isinstance(told, str) or not told:
-        raise Unusable()
+    told: str = filled(_a(str, value), reading)
+    if not told:
+        raise Unusable("is empty")
     if told == "~" or told.startswith(("~/", "~\\")):
         told = f"{reading.home}{told[1:]}"
     return str((reading.base or reading.folder) / told)
@@ -77,10 +82,8 @@ def path(value: Any, reading: Reading) -> str:
 
 def variables(value: Any, reading: Reading) -> Any:
     """Read an object of texts; numbers and switches are taken as they are written, and null for none."""
-    if not isinstance(value, dict):
-        raise Unusable()
     texts = {}
-    for name, told in value.items():
+    for name, told in _a(dict, value).items():
         if isinstance(told, bool):
             texts[name] = "true" if told else "false"
         elif told is not None:
@@ -90,18 +93,17 @@ def variables(value: Any, reading: Reading) -> Any:
 
 def own_variables(value: Any, reading: Reading) -> dict[str, str]:
     """Read names of variables of the user's own that are handed on where they are set."""
-    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-        raise Unusable()
-    return {name: _own(name, reading) for name in value if name in reading.environ}
+    names = [_a(str, name) for name in _a(list, value)]
+    return {name: _own(name, reading) for name in names if name in reading.environ}
 
 
 def _own(name: Any, reading: Reading) -> str:
     """Return the value of a variable of the user's own; what is no variable's name may be a secret, and is not told."""
-    if not isinstance(name, str) or not name:
-        raise Unusable()
-    if name not in reading.environ and not reading.keeps_references:
+    if reading.keeps_references:
+        return f"${{env:{name}}}"
+    if _a(str, name) not in reading.environ:
         raise Unusable("names a variable that is not set", "set it")
-    return reading.fill(f"${{env:{name}}}")
+    return reading.environ[name]
 
 
 def headers(value: Any, reading: Reading) -> Any:
@@ -115,16 +117,12 @@ def headers(value: Any, reading: Reading) -> Any:
 
 def env_headers(value: Any, reading: Reading) -> dict[str, str]:
     """Read headers whose values are those of the user's own variables of these names."""
-    if not isinstance(value, dict):
-        raise Unusable()
-    return {header: _own(name, reading) for header, name in value.items()}
+    return {header: _own(name, reading) for header, name in _a(dict, value).items()}
 
 
 def url(value: Any, reading: Reading) -> str:
     """Read an address."""
-    if not isinstance(value, str):
-        raise Unusable()
-    address: str = filled(value, reading).strip()
+    address: str = filled(_a(str, value), reading).strip()
     if reading.keeps_references and references(address):
         return address
     try:
@@ -151,9 +149,7 @@ def oauth(value: Any, reading: Reading) -> dict[str, Any]:
     """Read whether OAuth is wanted, or what it is told of us."""
     if isinstance(value, bool):
         return {"auth": "oauth" if value else None}
-    if not isinstance(value, dict):
-        raise Unusable()
-    given = {fold(name): told for name, told in filled(value, reading).items() if told is not None}
+    given = {fold(name): told for name, told in filled(_a(dict, value), reading).items() if told is not None}
     if given.get("enabled") is False:
         return {"auth": None}
     scopes = given.get("scopes", given.get("scope", ()))
@@ -194,7 +190,4 @@ def _is_number(value: Any) -> bool:
 
 def transport(value: Any, reading: Reading) -> str:
     """Read how a server is reached."""
-    kind = _TRANSPORTS.get(fold(value)) if isinstance(value, str) else None
-    if kind is None:
-        raise Unusable()
-    return kind
+    return _a(str, _TRANSPORTS.get(fold(_a(str, value))))

@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from hashlib import blake2b
 from pathlib import Path
@@ -28,9 +28,6 @@ _CHANGE_WHAT_IS_RUN = (
 )  # fmt: skip
 """Variables, folded, that make a program run another one, or fetch it from elsewhere: shown with their value."""
 
-_WHOLE = 2**31
-"""No command is cut: what matters could be at its end."""
-
 
 def question(path: Path, content: bytes, environ: Mapping[str, str], started: Collection[str]) -> str:
     """Return what a file's servers are and do, for a person to agree to or not.
@@ -48,65 +45,65 @@ def question(path: Path, content: bytes, environ: Mapping[str, str], started: Co
         names = ", ".join(map(shown, sorted(missing)))
         refuse(f"can't show what the servers {names} would do", path, "read the file, and name it on the command line")
     if not upstreams:
-        return f"{shown(str(path), _WHOLE)} was found in this folder. It has no server that could be started."
+        return _whole(f"{path} was found in this folder. It has no server that could be started.")
     folder = str(project_folder(Path(os.path.abspath(path))))
-    lines = [f"{shown(str(path), _WHOLE)} was found in this folder. As you, and with your rights, it would:"]
+    lines = [f"{path} was found in this folder. As you, and with your rights, it would:"]
     for upstream in upstreams:
-        lines += ["", f"  {shown(upstream.name)}", *(f"    {line}" for line in _told(upstream, folder))]
-    return "\n".join([*lines, ""])
+        lines += ["", f"  {upstream.name}", *(f"    {line}" for line in _told(upstream, folder))]
+    return "\n".join([*map(_whole, lines), ""])
+
+
+def _whole(line: str) -> str:
+    """Return a line as it is shown; none is cut, as what matters could be at its end."""
+    return shown(line, len(line))
 
 
 def _told(upstream: UpstreamConfig, folder: str) -> Iterator[str]:
     if upstream.transport == "stdio":
-        words = [upstream.command, *(arg.get_secret_value() for arg in upstream.args)]
-        yield f"run      {shlex.join(shown(word, _WHOLE) for word in words)}"
+        yield f"run      {shlex.join([upstream.command, *(arg.get_secret_value() for arg in upstream.args)])}"
         if upstream.cwd != folder:
-            yield f"in       {shown(upstream.cwd or '', _WHOLE)}"
-        values = {name: value.get_secret_value() for name, value in upstream.env.items()}
-        if values:
+            yield f"in       {upstream.cwd}"
+        if upstream.env:
+            values = {name: value.get_secret_value() for name, value in upstream.env.items()}
             yield f"with     {', '.join(_variable(name, value) for name, value in values.items())}"
         if upstream.env_file is not None:
-            yield f"with     {', '.join(_of_file(upstream.env_file))}"
+            changing = [_variable(*each) for each in _of_file(upstream.env_file) if _changes_what_is_run(each[0])]
+            yield f"with     {', '.join([f'the variables of {upstream.env_file}', *changing])}"
     else:
         url = upstream.url.get_secret_value()
-        yield f"connect  to {_header(_without_secrets(url), url)}"
-        sent = [_header(name, value.get_secret_value()) for name, value in upstream.headers.items()]
+        yield f"connect  to {_named(_without_secrets(url), url)}"
+        sent = [_named(name, value.get_secret_value()) for name, value in upstream.headers.items()]
         token = upstream.auth.get_secret_value() if upstream.auth is not None else "oauth"
         if token != "oauth":
-            sent.append(_header("a bearer token", token))
+            sent.append(_named("a bearer token", token))
         elif "authorization" not in map(str.lower, upstream.headers):
             sent.append("your login there, where you have one")
         yield f"send     {', '.join(sent)}"
         if upstream.forward_headers:
             yield f"hand on  its callers' {', '.join(upstream.forward_headers)}"
     if upstream.forward_meta:
-        yield f"hand on  its callers' _meta {', '.join(shown(key) for key in upstream.forward_meta)}"
+        yield f"hand on  its callers' _meta {', '.join(upstream.forward_meta)}"
+
+
+def _of_file(env_file: str) -> Iterable[tuple[str, str]]:
+    try:
+        return read_env_file(Path(env_file)).items()
+    except ConfigError:
+        return ()
 
 
 def _variable(name: str, value: str) -> str:
-    if _changes_what_is_run(name):
-        return f"{shown(name, _WHOLE)}={shlex.quote(shown(_without_secrets(value), _WHOLE))}"
-    return _header(name, value)
-
-
-def _of_file(env_file: str) -> Iterator[str]:
-    yield f"the variables of {shown(env_file, _WHOLE)}"
-    try:
-        values = read_env_file(Path(env_file))
-    except ConfigError:
-        return
-    for name, value in values.items():
-        if _changes_what_is_run(name):
-            yield _variable(name, value)
+    return f"{name}={shlex.quote(_without_secrets(value))}" if _changes_what_is_run(name) else _named(name, value)
 
 
 def _changes_what_is_run(name: str) -> bool:
     return any(fnmatchcase(name.casefold(), pattern) for pattern in _CHANGE_WHAT_IS_RUN)
 
 
-def _header(name: str, value: str) -> str:
-    taken = ", ".join(f"your {shown(variable)}" for variable in names_in(value))
-    return shown(name, _WHOLE) + (f" ({taken})" if taken else "")
+def _named(name: str, value: str) -> str:
+    """Return a name, and the variables of the user's own that its value takes."""
+    taken = ", ".join(f"your {variable}" for variable in names_in(value))
+    return f"{name} ({taken})" if taken else name
 
 
 def _without_secrets(url: str) -> str:
