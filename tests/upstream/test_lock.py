@@ -11,11 +11,11 @@ import mcp_types
 import pytest
 
 from agent_utilities.cli.gateway_servers import lock_gateway
+from agent_utilities.errors import InputError
 from agent_utilities.upstream.config import GatewayConfig
 from agent_utilities.upstream.operator.lock import (
     Key,
     Lock,
-    LockError,
     accept,
     changes,
     lock_of,
@@ -133,12 +133,12 @@ class TestAccept:
             "git/tools/x",
             "git/prompts/x",
         }
-        with pytest.raises(LockError, match=r"several changes have that name.*git/tools/x, git/prompts/x"):
+        with pytest.raises(InputError, match=r"several changes have that name.*git/tools/x, git/prompts/x"):
             accepted_by(["git/x"], now)
 
     def test_refuses_a_name_that_has_not_changed(self) -> None:
         for name, hint in [("git/pusj", "did you mean 'git/push'"), ("zzz", "without --accept")]:
-            with pytest.raises(LockError, match=hint):
+            with pytest.raises(InputError, match=hint):
                 accepted_by([name], self.NOW)
 
 
@@ -189,13 +189,13 @@ class TestFile:
         ]:
             path = tmp_path / "mcp.lock.json"
             path.write_text(content)
-            with pytest.raises(LockError) as caught:
+            with pytest.raises(InputError) as caught:
                 read_lock(path)
             assert caught.value.source.endswith(where)
             assert str(path) in caught.value.source
 
     def test_a_folder_in_its_place_is_refused(self, tmp_path: Path) -> None:
-        with pytest.raises(LockError, match="can't read the lock"):
+        with pytest.raises(InputError, match="can't read the lock"):
             read_lock(tmp_path)
 
 
@@ -294,6 +294,6 @@ class TestCommand:
         self.run(store, tmp_path)
         before = (tmp_path / "mcp.lock.json").read_bytes()
         self.list(store, tool("push"))
-        with pytest.raises(LockError):
+        with pytest.raises(InputError):
             self.run(store, tmp_path, accepted=["git/push", "git/none"])
         assert (tmp_path / "mcp.lock.json").read_bytes() == before

@@ -95,14 +95,14 @@ class Reader:
                 what = error.what or _told(written, is_secret=key.is_secret)
                 self._problem(f"{source}.{name}", what, error.hint or _hint(key.field))
                 continue
-            # A list of tools says the same as `onlyAllow`.
-            field = "allow" if key.field == "overrides" and isinstance(value, list) else key.field
-            if field in given and given[field] != value:
-                self._problem(f"{source}.{name}", f"contradicts {written_as[field]!r}", "leave one of the two out")
-            given.setdefault(field, value)
-            written_as.setdefault(field, name)
+            # A list of tools says the same as `onlyAllow`, and `httpUrl` more than `url`.
+            says = {"allow" if key.field == "overrides" and isinstance(value, list) else key.field: value}
             if folded == "httpurl":
-                given["is_http"] = True
+                says["transport"] = "http"
+            for set_by, value in says.items():
+                if given.setdefault(set_by, value) != value:
+                    self._problem(f"{source}.{name}", f"contradicts {written_as[set_by]!r}", "leave one of the two out")
+                written_as.setdefault(set_by, name)
         return given, written_as
 
     def _reached_by(self, given: Mapping[str, Any], source: str) -> dict[str, Any] | None:
@@ -166,21 +166,16 @@ def _switches_off(name: str, value: object) -> bool:
 def _transport(given: Mapping[str, Any]) -> Transport | None:
     """Return how a server is reached; None where an entry only says that it is off."""
     named: Transport | None = given.get("transport")
-    has_command, has_url = "command" in given, "url" in given
-    if not has_command and not has_url:
+    there = [key for key in ("command", "url") if key in given]
+    if not there:
         if given.get("enabled") is False:
             return None
         raise Unusable("has neither a command nor a url", "write the one or the other")
-    if named is None and has_command and has_url:
+    if named is None and len(there) > 1:
         raise Unusable("has a command and a url", "leave one out, or write which holds under `type`")
-    if (named == "stdio" and not has_command) or (named in ("http", "sse") and not has_url):
-        lacks = "command" if named == "stdio" else "url"
-        raise Unusable(f"is of type {named}, and has no {lacks}", f"write the {lacks}, or another type")
-    if named == "sse" and given.get("is_http"):
-        raise Unusable("is of type sse, and httpUrl says http", "leave one of the two out")
-    if named is not None:
-        return named
-    if has_command:
-        return "stdio"
-    ends_in_sse = re.split("[?#]", given["url"])[0].rstrip("/").endswith("/sse")
-    return "sse" if ends_in_sse and not given.get("is_http") else "http"
+    needed = "command" if named == "stdio" else "url"
+    if named is not None and needed not in there:
+        raise Unusable(f"is of type {named}, and has no {needed}", f"write the {needed}, or another type")
+    if named is not None or "command" in there:
+        return named or "stdio"
+    return "sse" if re.split("[?#]", given["url"])[0].rstrip("/").endswith("/sse") else "http"

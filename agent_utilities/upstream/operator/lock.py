@@ -42,10 +42,6 @@ _READ: Mapping[Kind, set[str]] = {
 """The fields that a model reads, by kind."""
 
 
-class LockError(InputError):
-    """A lock that can't be read, or something to accept that is not there."""
-
-
 class Key(NamedTuple):
     """Which component of which upstream; of instructions the name is empty."""
 
@@ -55,6 +51,11 @@ class Key(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.upstream}/{self.kind}" + (f"/{self.name}" if self.name else "")
+
+    @property
+    def short_forms(self) -> tuple[str, str]:
+        """How it may be written in short, where nothing else is written so."""
+        return f"{self.upstream}/{self.name}", f"{self.upstream}_{self.name}"
 
 
 class Accepted(BaseModel):
@@ -137,20 +138,19 @@ def named(name: str, pending: Sequence[Change]) -> list[Change]:
     then an upstream's, then a short form that only one change has.
 
     Raises:
-        LockError: nothing of the name has changed, or its short form means several things.
+        InputError: nothing of the name has changed, or its short form means several things.
     """
     exact = [change for change in pending if name == str(change.key)]
     if found := exact or [change for change in pending if name == change.key.upstream]:
         return found
-    short = [change for change in pending if name in _short_forms(change.key)]
+    short = [change for change in pending if name in change.key.short_forms]
     if len(short) > 1:
         hint = f"name one of {', '.join(str(change.key) for change in short[:5])}"
-        raise LockError("several changes have that name", name, "option --accept", hint)
+        raise InputError("several changes have that name", name, "option --accept", hint)
     if not short:
-        choices = {spelling for change in pending for spelling in (str(change.key), *_short_forms(change.key))}
-        near = nearest(name, choices | {change.key.upstream for change in pending})
+        near = nearest(name, {form for change in pending for form in (str(change.key), *change.key.short_forms)})
         hint = f"did you mean {near!r}?" if near else "run it without --accept to see what has changed"
-        raise LockError("nothing of that name has changed", name, "option --accept", hint)
+        raise InputError("nothing of that name has changed", name, "option --accept", hint)
     return short
 
 
@@ -158,10 +158,6 @@ def sha256_of(definition: Definition) -> str:
     """Return the hash of a definition, 64 hex digits: the same for whatever order its keys are told in."""
     text = json.dumps(definition, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _short_forms(key: Key) -> tuple[str, ...]:
-    return (f"{key.upstream}/{key.name}", f"{key.upstream}_{key.name}") if key.name else ()
 
 
 def definitions(snapshot: Snapshot) -> Iterator[tuple[Key, Definition]]:
@@ -190,7 +186,7 @@ def read_lock(path: Path) -> Lock | None:
     """Return the lock in a file; None where there is no file, so that nothing is withheld.
 
     Raises:
-        LockError: the file can't be read, or a value of it can't be taken. Nothing must be served then: what was
+        InputError: the file can't be read, or a value of it can't be taken. Nothing must be served then: what was
             accepted is not known.
     """
     try:
@@ -217,7 +213,7 @@ def write_lock(path: Path, lock: Lock) -> None:
     """Put a lock in place of what a file held: a reader finds the old or the new one, whole.
 
     Raises:
-        LockError: it can't be written; the file is as it was.
+        InputError: it can't be written; the file is as it was.
     """
     upstreams: dict[str, dict[str, dict[str, Any]]] = {}
     for key in sorted(lock, key=lambda key: (key.upstream, get_args(Locked).index(key.kind), key.name)):
@@ -234,4 +230,4 @@ def write_lock(path: Path, lock: Lock) -> None:
 
 def _refuse(what: str, value: object, path: Path, where: str = "") -> NoReturn:
     hint = "bring back the file as `agent-utilities gateway lock` wrote it, or delete it and run that again"
-    raise LockError(what, value, f"{path}: {where}" if where else str(path), hint)
+    raise InputError(what, value, f"{path}: {where}" if where else str(path), hint)

@@ -102,7 +102,7 @@ class ConfigFiles:
         """Return the operator's rules, with the lock as it is now.
 
         Raises:
-            LockError: it can't be read, so that what was accepted is not known.
+            InputError: it can't be read, so that what was accepted is not known.
         """
         path = self.lock_file
         return OperatorRules() if path is None else OperatorRules(read_lock(path), path)
