@@ -103,7 +103,7 @@ def create_gateway(
         case _:
             paths = [Path(config)] if isinstance(config, str | Path) else [Path(file) for file in config]
             read = read_config(paths, variables)
-            files = ConfigFiles(paths, variables, read)
+            files = ConfigFiles(paths, variables, read) if paths else None
     every = [*gateway_features(read, files, graph=graph), *features]
     return gateway_of(every, name, instructions, environ=environ, **options)
 

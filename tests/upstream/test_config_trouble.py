@@ -129,7 +129,7 @@ class TestNotice:
     def test_an_unknown_key_is_told_once_with_the_nearest(self, tmp_path: Path) -> None:
         config = servers(tmp_path, {name: {**GOOD, "disabeldTools": ["x"]} for name in "abc"})
         assert config.notices == (
-            f"{tmp_path}/.mcp.json: mcpServers.a and 2 more: the key 'disabeldTools' is not known, and passed over; "
+            f"{tmp_path}/.mcp.json: mcpServers.a: the key 'disabeldTools' is not known, and passed over; "
             "did you mean 'disabledTools'?",
         )
         assert len(config.upstreams) == 4
@@ -168,8 +168,7 @@ class TestNotice:
 
     def test_there_are_never_thousands(self, tmp_path: Path) -> None:
         config = servers(tmp_path, {"a": {**GOOD, **{f"key{number}": 1 for number in range(5000)}}})
-        assert (len(config.notices), len(config.upstreams)) == (21, 2)
-        assert config.notices[-1].endswith("4980 more keys are not known, and passed over")
+        assert (len(config.notices), len(config.upstreams)) == (20, 2)
 
 
 class TestFile:

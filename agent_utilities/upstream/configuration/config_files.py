@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from hashlib import blake2b
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from agent_utilities.selection.model import nearest
 from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
-from agent_utilities.upstream.configuration.config_keys import KEYS
 from agent_utilities.upstream.configuration.config_text import described, parsed, read_bytes, refuse, shown
 from agent_utilities.upstream.configuration.host_files import containers, is_kept_off, reading_of
 from agent_utilities.upstream.configuration.server_entry import Reader
@@ -20,8 +18,6 @@ from agent_utilities.upstream.errors import ConfigError
 
 MAX_SERVERS = 1000
 """The most servers that are read from one file."""
-
-_MAX_NOTICES = 20
 
 
 def _read_file(
@@ -58,20 +54,7 @@ def _read_file(
                 upstream = None
             servers.pop(name, None)
             servers[name] = upstream
-    reader.notices += _unknown_keys(reader.unknown, path)
     return servers, reader
-
-
-def _unknown_keys(unknown: Mapping[str, Sequence[str]], path: Path) -> Iterator[str]:
-    """Yield a line for each key that is not known, up to twenty of them."""
-    spellings = [spelling for key in KEYS for spelling in key.spellings]
-    for key, sources in list(unknown.items())[:_MAX_NOTICES]:
-        near = nearest(key[:64], spellings)
-        where = f"{sources[0]} and {len(sources) - 1} more" if len(sources) > 1 else sources[0]
-        meant = f"; did you mean {near!r}?" if near else ""
-        yield shown(f"{where}: the key {shown(key, 64)!r} is not known, and passed over{meant}", 1000)
-    if (n_more := len(unknown) - _MAX_NOTICES) > 0:
-        yield f"{shown(str(path), 1000)}: {n_more} more keys are not known, and passed over"
 
 
 def _is_gateway_of(upstream: UpstreamConfig, files: Collection[Path]) -> bool:

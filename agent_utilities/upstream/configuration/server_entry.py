@@ -10,13 +10,16 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from agent_utilities.selection.model import nearest
 from agent_utilities.upstream.config import Transport, UpstreamConfig
-from agent_utilities.upstream.configuration.config_keys import BY_SPELLING, EXPECTED, OF_HOSTS_ONLY
+from agent_utilities.upstream.configuration.config_keys import BY_SPELLING, EXPECTED, KEYS, OF_HOSTS_ONLY
 from agent_utilities.upstream.configuration.config_text import described, read_env_file, shown
 from agent_utilities.upstream.configuration.entry_values import fold, opposite
 from agent_utilities.upstream.configuration.variables import Reading, Unusable
 from agent_utilities.upstream.errors import ConfigError
 
+MAX_UNKNOWN = 20
+"""The most keys of one file that are told of as not known."""
 MAX_NAME = 128
 """The longest name of a server, in characters."""
 _AS_THEY_ARE = UpstreamConfig.model_fields.keys() - {
@@ -33,13 +36,13 @@ class Reader:
         reading: what their values are read with.
         problems: a line for each thing that is wrong.
         notices: a line for each thing that is passed over.
-        unknown: by key that nobody knows, the entries that have it.
+        unknown: the keys that nobody knows; each is told once, where it first stands.
     """
 
     reading: Reading
     problems: list[str] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
-    unknown: dict[str, list[str]] = field(default_factory=dict)
+    unknown: set[str] = field(default_factory=set)
 
     def read(self, name: str, entry: object, source: str) -> UpstreamConfig | None:
         """Return what an entry comes to; None where something is wrong with it, or it only says that it is off.
@@ -86,7 +89,7 @@ class Reader:
             folded = fold(name)
             key = BY_SPELLING.get(folded)
             if key is None and folded not in OF_HOSTS_ONLY:
-                self.unknown.setdefault(name, []).append(source)
+                self._pass_over(name, source)
             if key is None or written is None:
                 continue
             try:
@@ -127,6 +130,15 @@ class Reader:
             "env_file": env_file,
             "cwd": given.get("cwd", str(self.reading.base or self.reading.folder)),
         }
+
+    def _pass_over(self, name: str, source: str) -> None:
+        """Tell of a key that nobody knows, once, and of so many at most."""
+        if name in self.unknown or len(self.unknown) == MAX_UNKNOWN:
+            return
+        self.unknown.add(name)
+        near = nearest(name[:64], [spelling for key in KEYS for spelling in key.spellings])
+        meant = f"; did you mean {near!r}?" if near else ""
+        self.notices.append(shown(f"{source}: the key {shown(name, 64)!r} is not known, and passed over{meant}", 1000))
 
     def _problem(self, where: str, what: str, hint: str) -> None:
         self.problems.append(shown(f"{where}: {what}; {hint}", 1000))

@@ -86,7 +86,7 @@ logger = logging.getLogger("agent_utilities.gateway")
 
 @dataclass
 class ConfigFiles:
-    """The files that a gateway is configured by, and what they said last."""
+    """The files that a gateway is configured by, one at least, and what they said last."""
 
     files: Sequence[Path]
     environ: Mapping[str, str]
@@ -94,9 +94,9 @@ class ConfigFiles:
     is_agreed: Callable[[GatewayConfig], bool] = lambda config: True
 
     @property
-    def lock_file(self) -> Path | None:
-        """Where the lock stands or would stand; None for a config of no file."""
-        return lock_path(Path(self.files[0])) if self.files else None
+    def lock_file(self) -> Path:
+        """Where the lock stands or would stand."""
+        return lock_path(Path(self.files[0]))
 
     def rules(self) -> OperatorRules:
         """Return the operator's rules, with the lock as it is now.
@@ -104,8 +104,7 @@ class ConfigFiles:
         Raises:
             InputError: it can't be read, so that what was accepted is not known.
         """
-        path = self.lock_file
-        return OperatorRules() if path is None else OperatorRules(read_lock(path), path)
+        return OperatorRules(read_lock(self.lock_file), self.lock_file)
 
     async def changes(self) -> AsyncIterator[tuple[GatewayConfig, OperatorRules]]:
         """Yield what the files say whenever that has changed, until cancelled.
@@ -117,7 +116,7 @@ class ConfigFiles:
         Files are read in a thread: a disk that hangs holds up no request, and no stop.
         """
         rules = await in_daemon_thread(self.rules)
-        async for _ in touched([*self.files, *([self.lock_file] if self.lock_file is not None else ())]):
+        async for _ in touched([*self.files, self.lock_file]):
             config, now = await in_daemon_thread(self._read), await in_daemon_thread(partial(self._rules_now, rules))
             if config != self.config or now != rules:
                 self.config, rules = config, now
