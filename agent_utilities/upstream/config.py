@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from functools import cached_property
 from hashlib import blake2b
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, StrictBool, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, StrictBool, StringConstraints
 
 from agent_utilities.upstream.limits import Limits
 
 Transport = Literal["stdio", "http", "sse"]
 
-_NOT_HANDED_ON = re.compile(r"progressToken\Z|io\.modelcontextprotocol/|agent-utilities/|.*\*")
-
-
-def _can_be_handed_on(key: str) -> str:
-    """Refuse keys of the protocol and of the gateway, which are between it and its callers."""
-    if _NOT_HANDED_ON.match(key):
-        raise ValueError("no key that can be handed on")
-    return key
-
-
 _Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
-_MetaKey = Annotated[_Name, AfterValidator(_can_be_handed_on)]
-_Header = Annotated[str, StringConstraints(strip_whitespace=True, pattern=r"^[!#$%&'+.^_`|~0-9A-Za-z-]+$")]
+_Variable = Annotated[str, StringConstraints(pattern=r"\A[^=\x00]+\Z")]
+_Header = Annotated[_Name, StringConstraints(pattern=r"\A[!#$%&'+.^_`|~0-9A-Za-z-]+\Z")]
 _FoldedHeader = Annotated[_Header, StringConstraints(to_lower=True)]
-_Variable = Annotated[str, StringConstraints(pattern=r"^[^=\x00]+$")]
+_MetaKey = Annotated[
+    _Name, StringConstraints(pattern=r"\A(?!progressToken\Z|io\.modelcontextprotocol/|agent-utilities/)[^*]+\Z")
+]
+"""Keys of the protocol and of the gateway are between it and its callers."""
 _Seconds = Annotated[float, Field(strict=True, gt=0, le=7 * 24 * 3600, allow_inf_nan=False)]
 
 
@@ -66,7 +58,7 @@ class OAuthClient(BaseModel):
 class UpstreamConfig(BaseModel):
     """One server of a config file. Secrets are `SecretStr`s, so that no log, error or dump shows one."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", regex_engine="python-re")
 
     name: str
     """The server's name in the file: the prefix of its tools, and its toolset."""

@@ -75,17 +75,15 @@ OF_HOSTS_ONLY = frozenset(map(fold, (
 BY_SPELLING: Mapping[str, Key] = {fold(spelling): key for key in KEYS for spelling in key.spellings}
 """Each key of the table by each of its spellings, folded."""
 
-_TEXTS = "an object of texts, such as"
 _NAMES = "a list of names, such as"
 EXPECTED: Mapping[str, str] = {
     **dict.fromkeys(("enabled", "lazy", "isolate"), "true or false"),
     **dict.fromkeys(("allow", "deny", "tags"), f'{_NAMES} ["read_file", "list_*"]'),
-    **dict.fromkeys(("headers", "env_headers"), f'{_TEXTS} {{"Authorization": "Bearer ${{TOKEN}}"}}'),
+    **dict.fromkeys(("env", "headers", "env_headers"), 'an object of texts, such as {"NAME": "${VARIABLE}"}'),
     **dict.fromkeys(("env_file", "cwd"), "a path"),
     "transport": '"stdio", "http" or "sse"',
     "command": 'a program, such as "npx", with its arguments under `args`',
     "args": 'a list of texts, such as ["-y", "NAME"]',
-    "env": f'{_TEXTS} {{"NAME": "value"}}',
     "env_names": f'{_NAMES} ["NAME"]',
     "url": "an address, such as https://example.com/mcp",
     "auth": '"oauth", a bearer token such as "${TOKEN}", or an object such as {"clientId": "…", "scopes": ["read"]}',

@@ -24,7 +24,7 @@ _CONTAINERS = ("mcpServers", "servers", "mcp_servers", "context_servers")
 _IN_SECONDS = ("cline_mcp_settings.json", "mcp_settings.json", ".roo/mcp.json", ".kilocode/mcp.json")
 
 
-def project_folder(path: Path) -> Path:
+def _project_folder(path: Path) -> Path:
     """Return the folder of a file's project, which relative paths and `${workspaceFolder}` are of."""
     folder = path.parent
     return next((part.parent for part in (folder, folder.parent) if part.name in _OF_A_PROJECT), folder)
@@ -41,7 +41,7 @@ def reading_of(
     absolute, home = Path(os.path.abspath(path)), user_home(environ)
     in_folder = f"{absolute.parent.name}/{absolute.name}"
     is_of_host = absolute in user_files(home, environ).values()
-    base = home if is_of_host else project_folder(absolute)
+    base = home if is_of_host else _project_folder(absolute)
     asked = told.get("inputs")
     inputs = [each for each in asked if isinstance(each, dict)] if isinstance(asked, list) else []
     return Reading(

@@ -18,7 +18,7 @@ from agent_utilities.runtime.process_io import write_whole
 from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
 from agent_utilities.upstream.configuration.config_files import digest, read_unfilled
 from agent_utilities.upstream.configuration.config_text import read_bytes, read_env_file, refuse, shown
-from agent_utilities.upstream.configuration.host_files import Found, project_folder
+from agent_utilities.upstream.configuration.host_files import Found
 from agent_utilities.upstream.configuration.variables import names_in
 from agent_utilities.upstream.errors import ConfigError
 
@@ -46,10 +46,9 @@ def question(path: Path, content: bytes, environ: Mapping[str, str], started: Co
         refuse(f"can't show what the servers {names} would do", path, "read the file, and name it on the command line")
     if not upstreams:
         return _whole(f"{path} was found in this folder. It has no server that could be started.")
-    folder = str(project_folder(Path(os.path.abspath(path))))
     lines = [f"{path} was found in this folder. As you, and with your rights, it would:"]
     for upstream in upstreams:
-        lines += ["", f"  {upstream.name}", *(f"    {line}" for line in _told(upstream, folder))]
+        lines += ["", f"  {upstream.name}", *(f"    {line}" for line in _told(upstream))]
     return "\n".join([*map(_whole, lines), ""])
 
 
@@ -58,11 +57,10 @@ def _whole(line: str) -> str:
     return shown(line, len(line))
 
 
-def _told(upstream: UpstreamConfig, folder: str) -> Iterator[str]:
+def _told(upstream: UpstreamConfig) -> Iterator[str]:
     if upstream.transport == "stdio":
         yield f"run      {shlex.join([upstream.command, *(arg.get_secret_value() for arg in upstream.args)])}"
-        if upstream.cwd != folder:
-            yield f"in       {upstream.cwd}"
+        yield f"in       {upstream.cwd}"
         if upstream.env:
             values = {name: value.get_secret_value() for name, value in upstream.env.items()}
             yield f"with     {', '.join(_variable(name, value) for name, value in values.items())}"
