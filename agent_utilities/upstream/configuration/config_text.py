@@ -138,10 +138,7 @@ def read_env_file(path: Path) -> Mapping[str, str]:
     """
     from dotenv import dotenv_values
 
-    try:
-        text = read_bytes(path).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        refuse(f"not UTF-8 at byte {error.start}", path, "save it as UTF-8")
+    text = _decoded(read_bytes(path), path)
     if "\0" in text:
         refuse("has a NUL character", path, "name a text file")
     return {name: value or "" for name, value in dotenv_values(stream=io.StringIO(text), interpolate=False).items()}

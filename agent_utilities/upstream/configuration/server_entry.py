@@ -81,16 +81,18 @@ class Reader:
 
     def _given(self, entry: Mapping[str, Any], source: str) -> tuple[dict[str, Any], dict[str, str]]:
         """Return what an entry's keys come to, by field, and how each field's key is written there; tell of others."""
-        is_off = self.reading.keeps_references or any(map(_switches_off, entry, entry.values()))
-        reading = replace(self.reading, keeps_references=is_off)
+        known = {name: key for name in entry if (key := BY_SPELLING.get(fold(name))) is not None}
+        for name in entry:
+            if name not in known and fold(name) not in OF_HOSTS_ONLY:
+                self._pass_over(name, source)
+        # What is not set for a server that is switched off matters to nobody.
+        is_off = any(key.field == "enabled" and entry[name] is (key.read is opposite) for name, key in known.items())
+        reading = replace(self.reading, keeps_references=self.reading.keeps_references or is_off)
         given: dict[str, Any] = {}
         written_as: dict[str, str] = {}
-        for name, written in entry.items():
-            folded = fold(name)
-            key = BY_SPELLING.get(folded)
-            if key is None and folded not in OF_HOSTS_ONLY:
-                self._pass_over(name, source)
-            if key is None or written is None:
+        for name, key in known.items():
+            written = entry[name]
+            if written is None:
                 continue
             try:
                 value = key.read(written, reading)
@@ -100,7 +102,7 @@ class Reader:
                 continue
             # A list of tools says the same as `onlyAllow`, and `httpUrl` more than `url`.
             says = {"allow" if key.field == "overrides" and isinstance(value, list) else key.field: value}
-            if folded == "httpurl":
+            if fold(name) == "httpurl":
                 says["transport"] = "http"
             for set_by, value in says.items():
                 if given.setdefault(set_by, value) != value:
@@ -167,12 +169,6 @@ def _hint(field: str) -> str:
 def _is_secret(name: str) -> bool:
     key = BY_SPELLING.get(fold(name))
     return key is None or key.is_secret
-
-
-def _switches_off(name: str, value: object) -> bool:
-    """Whether a key switches its server off, so that a variable which is not set there matters to nobody."""
-    key = BY_SPELLING.get(fold(name))
-    return key is not None and key.field == "enabled" and value is (key.read is opposite)
 
 
 def _transport(given: Mapping[str, Any]) -> Transport | None:
