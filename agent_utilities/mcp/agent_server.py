@@ -31,9 +31,8 @@ from agent_utilities.catalog.model import Catalog, ComponentKind
 from agent_utilities.mcp import answers
 from agent_utilities.mcp.answers import is_response_cache
 from agent_utilities.mcp.changes.changes import Changes
-from agent_utilities.mcp.changes.watching import Watch
 from agent_utilities.mcp.command_line import NO_VERSION
-from agent_utilities.mcp.events import CatalogListed, Event, ToolsChanged
+from agent_utilities.mcp.events import CatalogListed, Event
 from agent_utilities.mcp.fastmcp_internals import (
     generation,
     hold_private_lists,
@@ -105,14 +104,7 @@ class AgentServer(FastMCP[Any]):
         self.operator_bounds = OperatorBounds(self)
         self._kept: tuple[_Generations, Sequence[Tool]] | None = None
         self._observing_metrics: Metrics | None = None
-        self.changes = Changes(
-            self.surface,
-            self.components,
-            self.may_read,
-            on_tools=lambda: self.notify(ToolsChanged()),
-            knows_lists=self._knows_lists,
-        )
-        self._watch = Watch(self.changes.note_component, self.changes.note)
+        self.changes = Changes(self)
         self.author_injected_tools: Callable[[], list[Tool]] = list  # until FastMCP is there to tell
         self._visibility = DynamicVisibilityTransform(self.surface, lambda: self.author_injected_tools(), self.own_tool)
         jobs = [self.changes.run, *(each.run for each in self.features.running())]
@@ -121,7 +113,7 @@ class AgentServer(FastMCP[Any]):
         super().__init__(name, instructions, lifespan=lifespan, dereference_schemas=False, **options)
         if resolves_references:
             self._author_middleware.append(answers.KnownReferences())
-        self._watch.watch(self)
+        self.changes.watch.watch(self)
         self.author_injected_tools = hold_private_lists(
             self, self.kept_tools, lambda tool: self.surface.permits("tool", tool)
         )
@@ -351,13 +343,6 @@ class AgentServer(FastMCP[Any]):
         """Complete arguments of permitted prompts and resources; see `FastMCP.add_completion_handler`."""
         super().add_completion_handler(handler)
         self.completes = True
-
-    def _knows_lists(self) -> bool:
-        """Whether to list everything at the start: not where nobody is served without a token.
-
-        Nor over stdio where it would start or ask other servers.
-        """
-        return self.auth is None and (self.transport not in (None, "stdio") or self._watch.is_in_process)
 
     # -- what is told ------------------------------------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ def with_background(jobs: Sequence[Job], lifespan: Lifespan | None) -> Lifespan:
     @asynccontextmanager
     async def combined(server: Any) -> AsyncIterator[Any]:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(_guarded(job())) for job in jobs]
+            tasks = [group.create_task(guarded(job())) for job in jobs]
             try:
                 async with lifespan(server) if lifespan else nullcontext({}) as result:
                     yield result
@@ -40,7 +40,8 @@ def with_background(jobs: Sequence[Job], lifespan: Lifespan | None) -> Lifespan:
     return combined
 
 
-async def _guarded(work: Awaitable[None]) -> None:
+async def guarded(work: Awaitable[None]) -> None:
+    """Do some work; a failure of it is logged, and fails nothing else."""
     try:
         await work
     except Exception:
@@ -69,13 +70,13 @@ class BackgroundWork:
             Whether it was started: not where a hundred others are under way, nor while the server stops.
         """
         group = self._group()
-        guarded = _guarded(work)
+        safe = guarded(work)
         try:
             if group is None or len(self._tasks) >= MOST:
                 raise RuntimeError("no room for more work")
-            task = group.create_task(guarded)
+            task = group.create_task(safe)
         except RuntimeError:
-            guarded.close()
+            safe.close()
             work.close()
             return False
         self._tasks.add(task)

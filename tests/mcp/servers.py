@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,6 +14,7 @@ from fastmcp.client.transports import StreamableHttpTransport
 from fastmcp.server.http import StarletteWithLifespan
 
 from agent_utilities import AgentServer, create_mcp_server
+from agent_utilities.mcp.events import Event, ToolsChanged
 
 
 def log_server(**options: Any) -> AgentServer:
@@ -108,3 +109,13 @@ def running(server: AgentServer) -> Iterator[str]:
 
 async def tool_names(client: Client[Any]) -> list[str]:
     return [tool.name for tool in await client.list_tools()]
+
+
+def when_tools_change(server: AgentServer, call: Callable[[], object]) -> None:
+    """Have something called whenever the server's tools have changed, whoever may use them."""
+
+    def heard(event: Event) -> None:
+        if isinstance(event, ToolsChanged):
+            call()
+
+    server.surface.observers.add(heard)

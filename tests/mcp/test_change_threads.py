@@ -8,7 +8,7 @@ import threading
 import pytest
 from fastmcp import Client
 
-from tests.mcp.servers import log_server
+from tests.mcp.servers import log_server, when_tools_change
 
 pytestmark = pytest.mark.anyio
 
@@ -24,7 +24,7 @@ async def test_a_change_noted_in_another_thread_is_handled_in_the_servers():
         told_in.append(threading.get_ident())
         told.set()
 
-    server.changes.on_tools = on_tools
+    when_tools_change(server, on_tools)
     async with Client(server):
         await asyncio.to_thread(server.changes.note, {"tools"})
         await told.wait()
@@ -37,18 +37,18 @@ async def test_before_the_server_runs_and_after_nothing_is_kept():
     async with Client(server):
         pass
     server.changes.note({"tools"})
-    assert server.changes.pending == frozenset()
+    assert server.changes._pending == set()
 
 
 async def test_what_was_told_once_is_not_told_again_with_the_next_change():
     server = log_server()
     refreshed: list[None] = []
-    server.changes.on_tools = lambda: refreshed.append(None)
+    when_tools_change(server, lambda: refreshed.append(None))
     events: asyncio.Queue[str] = asyncio.Queue()
     async with Client(server) as client, asyncio.timeout(60):
         for list_all in (client.list_tools, client.list_prompts, client.list_resources):
             await list_all()
-        server.changes.bus.subscribe(lambda event: events.put_nowait(type(event).__name__))
+        server.changes.subscribe(lambda event: events.put_nowait(type(event).__name__))
         server.local_provider.remove_tool("tail_log")
         assert await events.get() == "ToolsListChanged"
         server.local_provider.remove_prompt("triage")

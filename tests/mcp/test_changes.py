@@ -19,7 +19,7 @@ from mcp_types import PaginatedRequestParams
 
 from agent_utilities import AgentServer, create_mcp_server
 from agent_utilities.mcp.changes.changes import _is_comparing
-from tests.mcp.servers import log_server, running, tool_names
+from tests.mcp.servers import log_server, running, tool_names, when_tools_change
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(30)]
 KEY = "agent-utilities/selection"
@@ -156,7 +156,7 @@ class TestDenied:
     async def test_a_session_is_not_told(self, operator: dict[str, str], meta: dict[str, Any]):
         heard, server = Heard(), log_server(environ=operator)
         changed = anyio.Event()
-        server.changes.on_tools = changed.set
+        when_tools_change(server, changed.set)
         asked = PaginatedRequestParams(_meta=meta)
         async with Client(server, mode="legacy", message_handler=heard) as client:
             before = (await client.session.list_tools(params=asked)).meta[KEY]["revision"]
@@ -207,7 +207,7 @@ class TestDenied:
         @server.tool
         async def touch() -> None:
             for uri in uris:
-                await server.changes.bus.publish(ResourceUpdated(uri=uri))
+                await server.changes.publish(ResourceUpdated(uri=uri))
 
         told = {}
         with running(server) as base:
@@ -270,5 +270,5 @@ async def test_updates_of_a_denied_resource_are_not_told():
         await client.list_resources()
         async with listen(client.session, resource_subscriptions=["log://keys", "log://status"]) as stream:
             for uri in ("log://keys", "log://status"):
-                await server.changes.bus.publish(ResourceUpdated(uri=uri))
+                await server.changes.publish(ResourceUpdated(uri=uri))
             assert (await anext(aiter(stream))).uri == "log://status"

@@ -246,7 +246,7 @@ class TestToolsThatComeUnannounced:
         server.add_provider(FileSystemProvider(tmp_path, reload=True))
         async with asked(server) as client:
             refresher = refresher_of(server)
-            await until(lambda: refresher.is_idle and not server.changes.pending, "settled")
+            await until(lambda: refresher.is_idle and not server.changes._pending, "settled")
             n_refreshes = refresher.n_refreshes
             for _ in range(3):
                 assert names((await client.get("/tools")).json()) == ["balloon"]
@@ -255,7 +255,7 @@ class TestToolsThatComeUnannounced:
 
             def settled() -> bool:
                 nonlocal n_lists
-                n_lists = n_lists + 1 if refresher.is_idle and not server.changes.pending else 0
+                n_lists = n_lists + 1 if refresher.is_idle and not server.changes._pending else 0
                 return n_lists > 50
 
             await until(settled, "nothing follows from a refresh")

@@ -21,7 +21,7 @@ from fastmcp.client.messages import MessageHandler
 from fastmcp.client.transports import StreamableHttpTransport
 
 from agent_utilities import AgentServer
-from tests.mcp.servers import log_server, running
+from tests.mcp.servers import log_server, running, when_tools_change
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside, pytest.mark.timeout(60)]
 _N_CHANGES = 5
@@ -91,7 +91,7 @@ async def hears(server: AgentServer, heard: Heard) -> None:
 async def test_others_are_told_and_so_is_the_graph(served: tuple[AgentServer, threading.Event]) -> None:
     server, answers = served
     refreshed: list[None] = []
-    server.changes.on_tools = lambda: refreshed.append(None)
+    when_tools_change(server, lambda: refreshed.append(None))
     heard = Heard()
     with running(server) as base, stalled(base, answers):
         async with Client(StreamableHttpTransport(f"{base}/mcp"), mode="legacy", message_handler=heard) as client:

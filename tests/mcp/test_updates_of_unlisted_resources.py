@@ -19,7 +19,7 @@ async def first_told(**environ: str) -> str:
         await client.list_resources()
         async with listen(client.session, resource_subscriptions=[UNLISTED, LISTED]) as stream:
             for uri in (UNLISTED, LISTED):
-                await server.changes.bus.publish(ResourceUpdated(uri=uri))
+                await server.changes.publish(ResourceUpdated(uri=uri))
             return str((await anext(aiter(stream))).uri)
 
 

@@ -4,22 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextvars import Context, ContextVar, copy_context
+from contextvars import ContextVar, copy_context
+from typing import TYPE_CHECKING
 
 from fastmcp.prompts.base import Prompt
 from fastmcp.tools.base import Tool
 from mcp.server.connection import Connection
-from mcp.server.subscriptions import ListenHandler
+from mcp.server.subscriptions import (
+    ListenHandler,
+    PromptsListChanged,
+    ResourcesListChanged,
+    ResourceUpdated,
+    ServerEvent,
+    ToolsListChanged,
+)
 
 from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind
-from agent_utilities.mcp.changes.bus import LIMIT_S, Bus, Member, Sender
-from agent_utilities.mcp.lifespan import BackgroundWork
+from agent_utilities.mcp.changes.watching import Watch
+from agent_utilities.mcp.events import ToolsChanged
+from agent_utilities.mcp.fastmcp_internals import is_over_stdio
+from agent_utilities.mcp.lifespan import BackgroundWork, guarded
+from agent_utilities.mcp.sessions import NOTICE_S
 from agent_utilities.mcp.surface.catalogs import CATALOGS_BYTES, caller_key, weigh_catalog
 from agent_utilities.mcp.surface.introspecting import is_introspecting
-from agent_utilities.mcp.surface.surface import Surface, Verdict
+from agent_utilities.mcp.surface.surface import Verdict, verdict_in_force
 from agent_utilities.runtime.caches import BoundedCache
+from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import NOTHING
+
+if TYPE_CHECKING:
+    from agent_utilities.mcp.agent_server import AgentServer
 
 logger = logging.getLogger("agent_utilities.changes")
 
@@ -28,7 +44,15 @@ _KINDS: Mapping[str, Sequence[ComponentKind]] = {
     "prompts": ("prompt",),
     "resources": ("resource", "template"),
 }
-ALL = frozenset(_KINDS)
+_EVENTS: Mapping[str, Callable[[], ServerEvent]] = {
+    "tools": ToolsListChanged,
+    "prompts": PromptsListChanged,
+    "resources": ResourcesListChanged,
+}
+_N_BOUNDS = 4
+
+_Listed = tuple[Catalog, ...]
+"""What a caller was listed of a kind: when they were last told, and what they listed themselves last since then."""
 
 
 def _weigh(key: tuple[str, ComponentKind], listed: _Listed) -> int:
@@ -38,12 +62,43 @@ def _weigh(key: tuple[str, ComponentKind], listed: _Listed) -> int:
 _is_comparing: ContextVar[bool] = ContextVar("agent_utilities_is_comparing", default=False)
 
 
-_Listed = tuple[Catalog, ...]
-"""What a caller was listed of a kind: when they were last told, and what they listed themselves last since then."""
-_Compared = tuple[_Listed, Catalog | None]
-"""What a caller was listed of a kind, and is listed now; None where that could not be learnt."""
-_Burst = dict[tuple[str, ComponentKind], asyncio.Task[_Compared]]
-"""In one burst of changes each caller's lists are compared once, for all of their clients."""
+class _Client:
+    """One client: what its caller asked for last, and how it is told.
+
+    Made, and brought up to date, while a request of the client is served.
+
+    Args:
+        tell: tells it that a list (`tools`, `prompts`, `resources`) changed.
+        takes: takes the events of its stream; None on a session.
+    """
+
+    def __init__(
+        self,
+        verdict: Verdict,
+        tell: Callable[[str], Awaitable[None]],
+        takes: Callable[[ServerEvent], None] | None = None,
+    ) -> None:
+        self.tell, self.takes = tell, takes
+        self.untold: set[str] = set()
+        self.is_being_told = False
+        self._listed: dict[ComponentKind, set[Effective]] = {}
+        self.heard(verdict)
+
+    def heard(self, verdict: Verdict, listed: ComponentKind | None = None) -> None:
+        """Take note of a request of the client, and of what it listed.
+
+        The request's context is kept: it bears the token that `auth` checks ask for.
+        """
+        self.context = copy_context()
+        self.caller = caller_key()
+        self._latest = verdict.effective.bounds_only
+        if listed is not None and len(bounds := self._listed.setdefault(listed, set())) < _N_BOUNDS:
+            bounds.add(self._latest)
+
+    def bounds(self, kind: ComponentKind, operator: Effective) -> Iterable[Effective]:
+        """Return the bounds that the client's lists of a kind were made under; the operator's where they are many."""
+        bounds = self._listed.get(kind, {self._latest})
+        return bounds if len(bounds) < _N_BOUNDS else (operator,)
 
 
 class Changes:
@@ -53,46 +108,25 @@ class Changes:
     bounds that their lists were made under: a change to a denied tool is told to nobody (law L1). Changes that come
     together are told as one. Before the server runs nobody listens, and nothing is kept.
 
-    Args:
-        surface: what decides.
-        components: lists a kind under the verdict in force, without middleware.
-        may_read: whether the present caller may read a resource.
-        on_tools: called when tools changed, whoever may use them, before clients are told.
-        knows_lists: whether what a caller without a token is listed is to be learnt at the start; asked then.
+    It is the bus behind `subscriptions/listen`, too.
     """
 
-    def __init__(
-        self,
-        surface: Surface,
-        components: Callable[[ComponentKind], Awaitable[object]],
-        may_read: Callable[[str], Awaitable[bool]],
-        *,
-        on_tools: Callable[[], None],
-        knows_lists: Callable[[], bool],
-    ) -> None:
-        self.on_tools = on_tools
-        self.limit_s = LIMIT_S
-        self.bus = Bus(surface, may_read, self._join)
-        self.listen = ListenHandler(self.bus)
-        self._surface, self._components = surface, components
-        self._knows_lists = knows_lists
-        self._connections: dict[Connection, Member] = {}
-        self._streams: dict[Member, None] = {}
+    def __init__(self, server: AgentServer) -> None:
+        self.limit_s = NOTICE_S
+        """How long one client may take to read a notice, and one caller's rights to be judged for it."""
+        self.listen = ListenHandler(self)
+        self.watch = Watch(self.note_component, self.note)
+        self._server, self._surface = server, server.surface
+        self._clients: dict[object, _Client] = {}
+        """By connection, or by stream."""
         self._listed: BoundedCache[tuple[str, ComponentKind], _Listed] = BoundedCache(CATALOGS_BYTES, _weigh)
         self._learning: set[str] = set()
-        self._everybody = ""
-        self._first_lists: asyncio.Task[None] | None = None
         self.work = BackgroundWork(lambda: self._group)
         self._pending: set[str] = set()
         self._has_new_tools = False
         self._wake: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._group: asyncio.TaskGroup | None = None
-
-    @property
-    def pending(self) -> frozenset[str]:
-        """The lists whose changes wait to be told."""
-        return frozenset(self._pending)
 
     # -- who is told -------------------------------------------------------------------------------------------------
 
@@ -104,22 +138,48 @@ class Changes:
             verdict: what holds for the request.
             listed: the kind of component that it was listed, if any.
         """
-        member = self._connections.get(connection)
-        if member is None:
-            sender = Sender(connection, lambda: self._group, self.limit_s, self._stalled)
-            self._connections[connection] = member = Member(verdict, sender.notify)
-            connection.exit_stack.callback(self._connections.pop, connection, None)
-        member.heard(verdict, listed)
-        self._learn(member)
+        client = self._clients.get(connection)
+        if client is None:
+            client = _Client(verdict, lambda name: connection.notify(f"notifications/{name}/list_changed", None))
+            self._clients[connection] = client
+            connection.exit_stack.callback(self._clients.pop, connection, None)
+        client.heard(verdict, listed)
+        self._learn(client)
 
-    def _stalled(self, connection: Connection) -> None:
-        if self._connections.pop(connection, None) is not None:
-            logger.warning("a client read no notice for %s s; it is told no more until it is heard of", self.limit_s)
+    def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
+        """Register a stream's listener, in the request that opened it; see `mcp.server.subscriptions`."""
 
-    def _join(self, member: Member) -> Callable[[], None]:
-        self._streams[member] = None
-        self._learn(member)
-        return lambda: self._streams.pop(member, None)
+        async def tell(name: str) -> None:
+            listener(_EVENTS[name]())
+
+        stream, verdict = object(), verdict_in_force() or self._surface.verdict(NOTHING, shapes_lists=False)
+        self._clients[stream] = client = _Client(verdict, tell, listener)
+        self._learn(client)
+
+        def unsubscribe() -> None:
+            self._clients.pop(stream, None)
+
+        return unsubscribe
+
+    async def publish(self, event: ServerEvent) -> None:
+        """Tell streams of a resource's update: only those whose caller may read it at that moment (law L1).
+
+        It is awaited until each stream's caller was judged, all at once.
+        """
+        if isinstance(event, ResourceUpdated):
+            async with asyncio.TaskGroup() as group:
+                for client in self._clients.values():
+                    if client.takes is not None:
+                        group.create_task(self._update(event, client.takes), context=client.context.copy())
+        await asyncio.sleep(0)
+
+    async def _update(self, event: ResourceUpdated, takes: Callable[[ServerEvent], None]) -> None:
+        try:
+            async with asyncio.timeout(self.limit_s):
+                if await self._server.may_read(event.uri):
+                    takes(event)
+        except Exception:
+            logger.warning("no telling whether a caller may read %r: not told of its update", event.uri, exc_info=True)
 
     def note_listed(self, kind: ComponentKind, catalog: Catalog) -> None:
         """Take note of what the present caller is listed: where it is gone again by now, they must be told."""
@@ -128,26 +188,30 @@ class Changes:
         if (not listed or listed[-1] is not catalog) and not _is_comparing.get():
             self._listed.keep(key, (*listed[:1], catalog))
 
-    def _learn(self, member: Member) -> None:
+    def _learn(self, client: _Client) -> None:
         """Learn what a caller would be listed before anything changes, where they were listed nothing here.
 
-        Such as by a server beside this one.
+        Such as by a server beside this one. Not over stdio where it would start or ask other servers.
         """
-        caller = member.caller
-        if caller == self._everybody or caller in self._learning or self._group is None:
+        caller = client.caller
+        if self._group is None or caller in self._learning or (is_over_stdio() and not self.watch.is_in_process):
             return
-        if any(self._listed.get((caller, kind)) is None for kind in KINDS):
+        if unknown := [kind for kind in KINDS if self._listed.get((caller, kind)) is None]:
             self._learning.add(caller)
-            self._group.create_task(self._know(member.context, caller))
+            self._group.create_task(self._learn_lists(caller, unknown), context=client.context.copy())
+
+    async def _learn_lists(self, caller: str, kinds: Sequence[ComponentKind]) -> None:
+        for kind in kinds:
+            await self._compared(caller, kind)
+        self._learning.discard(caller)
 
     def tell_tools(self, connection: Connection) -> None:
         """Tell the client of a connection that its list of tools changed, whatever it is listed by."""
-        if (member := self._connections.get(connection)) is not None:
-            member.notify(["tools"])
+        self._tell(connection, ["tools"])
 
     # -- what changed ------------------------------------------------------------------------------------------------
 
-    def note(self, lists: Iterable[str] = ALL) -> None:
+    def note(self, lists: Iterable[str] = _KINDS) -> None:
         """Note that lists (`tools`, `prompts`, `resources`) changed; safe to call from any thread.
 
         A provider that registers its components anew with each listing tells of that too. What a listing for graph and
@@ -159,10 +223,10 @@ class Changes:
 
     def note_component(self, component: object) -> None:
         """Note that the list of a component that was added or removed changed."""
-        kinds: dict[type, str] = {Tool: "tools", Prompt: "prompts"}
-        self.note({next((name for kind, name in kinds.items() if isinstance(component, kind)), "resources")})
+        is_tool, is_prompt = isinstance(component, Tool), isinstance(component, Prompt)
+        self.note({"tools" if is_tool else "prompts" if is_prompt else "resources"})
 
-    def _note(self, lists: frozenset[str], is_news: bool = True) -> None:
+    def _note(self, lists: frozenset[str], is_news: bool) -> None:
         self._surface.catalogs.forget()
         self._pending |= lists
         self._has_new_tools |= is_news and "tools" in lists
@@ -172,92 +236,97 @@ class Changes:
     async def run(self) -> None:
         """Send notices until cancelled; one task of the server's lifespan."""
         self._loop, self._wake = asyncio.get_running_loop(), asyncio.Event()
-        self._everybody = caller_key()
         try:
             async with asyncio.TaskGroup() as self._group:
-                if self._knows_lists():
-                    self._first_lists = self._group.create_task(self._know(copy_context(), self._everybody))
                 while True:
                     await self._wake.wait()
                     self._wake.clear()
-                    lists, self._pending = frozenset(self._pending), set()
+                    lists, self._pending = sorted(self._pending), set()
                     if self._has_new_tools:
                         self._has_new_tools = False
-                        self.on_tools()
-                    self._tell(lists, self._group)
+                        self._server.notify(ToolsChanged())
+                    self._tell_all(lists, self._group)
         finally:
-            self._loop = self._wake = self._group = self._first_lists = None
+            self._loop = self._wake = self._group = None
             self._listed.clear()
+            self._learning.clear()
             self.listen.close()
 
-    def _tell(self, lists: frozenset[str], group: asyncio.TaskGroup) -> None:
-        """Tell each client of what changed for it, no client waiting for another's lists."""
-        members = [*self._connections.values(), *self._streams]
-        callers = {self._everybody, *(member.caller for member in members)}
-        keys = [(caller, kind) for caller in callers for kind in KINDS]
-        kept = [(key, listed) for key in keys if (listed := self._listed.get(key)) is not None]
+    def _tell_all(self, lists: Sequence[str], group: asyncio.TaskGroup) -> None:
+        """Tell each client of what changed for it, no caller waiting for another's lists."""
+        by_caller: dict[str, list[object]] = defaultdict(list)
+        for key, client in self._clients.items():
+            by_caller[client.caller].append(key)
+        kept = [((caller, kind), self._listed.get((caller, kind))) for caller in by_caller for kind in KINDS]
         self._listed.clear()  # of who is not told: what they list from now on is what they will be compared with
-        for key, listed in kept:
-            self._listed.keep(key, listed)
-        burst: _Burst = {}
-        for member in members:
-            group.create_task(self._tell_one(member, lists, burst))
+        for caller_and_kind, listed in kept:
+            if listed is not None:
+                self._listed.keep(caller_and_kind, listed)
+        for caller, keys in by_caller.items():
+            context = self._clients[keys[0]].context.copy()
+            group.create_task(guarded(self._tell_caller(caller, keys, lists)), context=context)
 
-    async def _tell_one(self, member: Member, lists: frozenset[str], burst: _Burst) -> None:
-        try:
-            if self._first_lists is not None:
-                await asyncio.wait({self._first_lists})
-            changed = [name for name in sorted(lists) if await self._has_changed(member, name, burst)]
-            member.notify(changed)
-        except Exception:
-            logger.exception("a client could not be told of a change")
+    async def _tell_caller(self, caller: str, keys: Sequence[object], lists: Sequence[str]) -> None:
+        """Tell the clients of the caller in whose context this runs."""
+        compared = {kind: await self._compared(caller, kind) for name in lists for kind in _KINDS[name]}
+        operator = self._surface.verdict(NOTHING, shapes_lists=False).effective.bounds_only
+        for key in keys:
+            if (client := self._clients.get(key)) is not None:
+                self._tell(key, [name for name in lists if await self._has_changed(client, name, compared, operator)])
 
-    async def _has_changed(self, member: Member, name: str, burst: _Burst) -> bool:
-        surface = self._surface
-        operator = surface.verdict(NOTHING, shapes_lists=False).effective.bounds_only
+    async def _has_changed(
+        self, client: _Client, name: str, compared: Mapping[ComponentKind, _Listed], operator: Effective
+    ) -> bool:
         for kind in _KINDS[name]:
-            listed, now = await self._compared(burst, member.caller, kind, member.context)
-            if not listed:  # they were listed none here; what everybody is listed has changed for them too
-                listed, now = await self._compared(burst, self._everybody, kind, copy_context())
-            if not listed or now is None:
-                return True
-            for bounds in member.bounds(kind, operator):
-                if len({await surface.permitted_digest(kind, catalog, bounds) for catalog in (*listed, now)}) > 1:
+            for bounds in client.bounds(kind, operator):
+                digests = [await self._surface.permitted_digest(kind, each, bounds) for each in compared[kind]]
+                if len(set(digests)) != 1:
                     return True
         return False
 
-    async def _compared(self, burst: _Burst, caller: str, kind: ComponentKind, context: Context) -> _Compared:
-        if (caller, kind) not in burst and self._group is not None:
-            burst[caller, kind] = self._group.create_task(self._compare(caller, kind), context=context.copy())
-        return await burst[caller, kind]
-
-    async def _compare(self, caller: str, kind: ComponentKind, *, is_first: bool = False) -> _Compared:
+    async def _compared(self, caller: str, kind: ComponentKind) -> _Listed:
         """List a kind to the caller of the context that this runs in; from now on they are compared with that.
 
-        The first time what they listed themselves meanwhile counts on: they were told of nothing yet.
+        Returns:
+            What they were listed before, what they listed themselves meanwhile, and what they are listed now; empty
+            where either is not known.
         """
-        is_known = self._listed.get((caller, kind)) is not None
+        was_known = self._listed.get((caller, kind)) is not None
         _is_comparing.set(True)
-        after: Catalog | None = None
         try:
-            surface = self._surface
             async with asyncio.timeout(self.limit_s):
-                with surface.under_verdict(surface.verdict(NOTHING, shapes_lists=False)):
-                    await self._components(kind)
-            after = surface.catalogs.of_caller(kind)
+                with self._surface.under_verdict(self._surface.verdict(NOTHING, shapes_lists=False)):
+                    await self._server.components(kind)
+            now = self._surface.catalogs.of_caller(kind)
         except Exception:
             logger.warning("not known whether a caller's list of %ss changed; they are told so", kind, exc_info=True)
+            now = None
+        if now is None:
+            return ()
         listed = self._listed.get((caller, kind)) or ()  # with what they listed themselves meanwhile
-        if after is not None:
-            self._listed.keep((caller, kind), (after, *listed[-1:]) if is_first else (after,))
-        return listed if is_known else (), after
+        # The first time that counts on: they were told of nothing yet.
+        self._listed.keep((caller, kind), (now,) if was_known else (now, *listed[-1:]))
+        return (*listed, now) if was_known else ()
 
-    async def _know(self, context: Context, caller: str) -> None:
-        """Learn what a caller is listed of each kind that is not known."""
+    def _tell(self, key: object, lists: Iterable[str]) -> None:
+        """Send a client a notice for each list, waiting for nobody; one that waits to be sent is not sent twice."""
+        if (client := self._clients.get(key)) is None or self._group is None:
+            return
+        client.untold.update(lists)
+        if client.untold and not client.is_being_told:
+            client.is_being_told = True
+            self._group.create_task(guarded(self._send(key, client)))
+
+    async def _send(self, key: object, client: _Client) -> None:
         try:
-            async with asyncio.TaskGroup() as group:
-                for kind in KINDS:
-                    if self._listed.get((caller, kind)) is None:
-                        group.create_task(self._compare(caller, kind, is_first=True), context=context.copy())
+            async with asyncio.timeout(self.limit_s):
+                while client.untold:
+                    name = min(client.untold)
+                    client.untold.discard(name)
+                    await client.tell(name)
+        except TimeoutError:
+            if self._clients.pop(key, None) is not None:
+                told = "a client read no notice for %s s; it is told no more until it is heard of"
+                logger.warning(told, self.limit_s)
         finally:
-            self._learning.discard(caller)
+            client.is_being_told = False
