@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -20,9 +19,7 @@ from agent_utilities.errors import InputError
 from agent_utilities.mcp.command_line import installed_version
 from agent_utilities.mcp.command_line.options import (
     BriefHelp,
-    LogLevel,
     Options,
-    Transport,
     message_of,
     options_type,
     selection_of,
@@ -30,10 +27,7 @@ from agent_utilities.mcp.command_line.options import (
 )
 
 if TYPE_CHECKING:  # the command line is read before anything of FastMCP is loaded
-    from types import FrameType
-
     from agent_utilities.mcp.agent_server import AgentServer
-    from agent_utilities.runtime.process_io import EndableStdin
 
 
 _EPILOG = "Callers narrow this further by URL query (?tools=…) and headers (x-mcp-enabled-tools: …)."
@@ -150,65 +144,40 @@ def _refuse(message: str) -> NoReturn:
 
 
 def _serve(server: AgentServer, options: Options) -> None:
+    import anyio
+
     from agent_utilities.mcp.lifespan import calm_collector
+    from agent_utilities.runtime.hosts import is_loopback
+    from agent_utilities.runtime.process_io import EndableStdin
 
     _log_to_stderr(options.log_level)
     # Uvicorn raises the signal again when it is done; the lifespan still has to close what it opened.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     _ = server.surface.operator.selection, server.surface.operator.settings
-    server.transport = "stdio" if options.transport is Transport.STDIO else options.transport.wire
+    server.transport = "http" if options.transport == "streamable-http" else options.transport
     for feature in server.features:
         feature.check()
     calm_collector()
-    common: dict[str, Any] = {"show_banner": False, "log_level": options.log_level.upper()}
-    if options.transport is Transport.STDIO:
-        stdin = _stdin_that_signals_end()
-        _run_until_stopped(server, transport="stdio", **common)
-        if stdin is not None and stdin.ended_by == signal.SIGINT:
-            raise KeyboardInterrupt
-        return
-    from agent_utilities.runtime.hosts import is_loopback
-
-    if not is_loopback(options.host) and server.auth is None:
-        _warn_open(options.host, options.port)
-    _run_until_stopped(server, transport=options.transport.wire, host=options.host, port=options.port, **common)
-
-
-def _run_until_stopped(server: AgentServer, **options: Any) -> None:
-    import anyio
+    run: dict[str, Any] = {"transport": server.transport, "show_banner": False, "log_level": options.log_level.upper()}
+    if options.transport != "stdio":
+        run |= {"host": options.host, "port": options.port}
+        if not is_loopback(options.host) and server.auth is None:
+            _warn_open(options.host, options.port)
+    elif sys.platform != "win32":  # which can't wait for pipes
+        server.stopping.end_input = EndableStdin().end
 
     async def serve() -> None:
         try:
-            await server.run_async(**options)
+            await server.run_async(**run)
         finally:
             server.stopping.leave()
 
     anyio.run(serve)
+    if server.stopping.signal == signal.SIGINT:
+        raise KeyboardInterrupt
 
 
-def _stdin_that_signals_end() -> EndableStdin | None:
-    """Have SIGTERM and Ctrl-C end a server as the end of its input does, for which it may wait in a thread.
-
-    A second signal ends it wherever it is: in a start that hangs, or in a lifespan that does not end.
-    """
-    if sys.platform == "win32":  # which can't wait for pipes
-        return None
-    from agent_utilities.runtime.process_io import EndableStdin
-
-    stdin = EndableStdin()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        before = signal.getsignal(number)
-        if callable(before):  # Ctrl-C may be ignored, as in the background
-            signal.signal(number, partial(_end_stdin, stdin, before))
-    return stdin
-
-
-def _end_stdin(stdin: EndableStdin, before: Callable[[int, FrameType | None], Any], number: int, _: object) -> None:
-    stdin.end(number)
-    signal.signal(number, before)
-
-
-def _log_to_stderr(level: LogLevel) -> None:
+def _log_to_stderr(level: str) -> None:
     """Send this package's log lines to stderr, at a level, and cut everybody's; the root logger is left alone."""
     from agent_utilities.runtime.process_io import ShortRecord
 

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -67,8 +68,11 @@ class Stopping:
     def __init__(self, close_streams: Callable[[], None]) -> None:
         self.begun = asyncio.Event()
         """Set when a signal has come: requests under way have a second to finish, and further ones are refused."""
+        self.signal: int | None = None
+        """The one that has come."""
+        self.end_input: Callable[[], None] | None = None
+        """Ends the input of a server over stdio, which it may wait for in a thread: then it ends by that."""
         self._close_streams = close_streams
-        self._signal: int | None = None
         self._requests: dict[asyncio.Task[HandlerResult], _Request] = {}
         self._unfinished: set[asyncio.Task[HandlerResult]] = set()
         self._ending: asyncio.Task[None] | None = None
@@ -114,10 +118,8 @@ class Stopping:
 
         def heed(number: int, frame: FrameType | None) -> None:
             restore()
-            if loop.is_closed():
-                before[number](number, frame)
-            else:
-                loop.call_soon_threadsafe(self._stop, number, before[number])
+            then = self.end_input or partial(before[number], number, frame)
+            loop.call_soon_threadsafe(self._stop, number, then)
 
         def restore() -> None:
             for number, handler in before.items():
@@ -126,23 +128,23 @@ class Stopping:
                     signal.signal(number, handler)
 
         for number in before:
-            loop.add_signal_handler(number, _nothing)  # has the signal wake the loop, whichever thread it comes to
+            loop.add_signal_handler(number, lambda: None)  # has the signal wake the loop, whichever thread it comes to
             signal.signal(number, heed)
         try:
             yield
         finally:
             restore()
 
-    def _stop(self, number: int, then: _Handler) -> None:
-        self._signal = number
+    def _stop(self, number: int, then: Callable[[], object]) -> None:
+        self.signal = number
         self.begun.set()
         self._close_streams()
         if self._requests:
-            self._ending = asyncio.get_running_loop().create_task(self._answer(number, then))
+            self._ending = asyncio.get_running_loop().create_task(self._answer(then))
         else:
-            then(number, None)
+            then()
 
-    async def _answer(self, number: int, then: _Handler) -> None:
+    async def _answer(self, then: Callable[[], object]) -> None:
         """Answer the requests under way, in little more than two seconds at most, and then do what the signal does."""
         answering = [one.waiting for one in self._requests.values() if one.waiting is not None]
         _, self._unfinished = await asyncio.wait(list(self._requests), timeout=_FINISH_S)
@@ -155,14 +157,14 @@ class Stopping:
             one.settled.set()
         await asyncio.wait([*self._unfinished, *answering], timeout=_FINISH_S)
         await asyncio.sleep(_FLUSH_S)
-        then(number, None)
+        then()
 
     def leave(self) -> None:
         """Have the process end once a signal has ended all serving, whatever a tool's thread goes on with.
 
         Python waits for threads, and an event loop for tasks that do not heed that they are cancelled.
         """
-        if self._signal is not None:
+        if self.signal is not None:
             timer = threading.Timer(_LEAVE_S, self._end_process)
             timer.daemon = True
             timer.start()
@@ -171,11 +173,7 @@ class Stopping:
         logger.warning("stopped: a tool goes on with a request and ends with the process")
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(130 if self._signal == signal.SIGINT else 0)
-
-
-def _nothing() -> None:
-    pass
+        os._exit(130 if self.signal == signal.SIGINT else 0)
 
 
 def _error() -> MCPError:

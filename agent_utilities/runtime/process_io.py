@@ -23,8 +23,6 @@ class EndableStdin:
     """
 
     def __init__(self) -> None:
-        self.ended_by: int | None = None
-        """The signal that ended it first, or None."""
         self._source = os.dup(0)
         reads, self._sink = os.pipe()
         os.dup2(reads, 0)
@@ -33,9 +31,8 @@ class EndableStdin:
         self._woken, self._wake = os.pipe()
         threading.Thread(target=self._hand_on, name="stdin", daemon=True).start()
 
-    def end(self, number: int) -> None:
-        """End it, whatever else comes; a signal handler may call it, and call it again."""
-        self.ended_by = self.ended_by or number
+    def end(self) -> None:
+        """End it, whatever else comes."""
         os.write(self._wake, b".")
 
     def _hand_on(self) -> None:

@@ -6,7 +6,6 @@ Annotations are values here, not texts: classes of options in other modules inhe
 import dataclasses
 import re
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Annotated, Any, Literal, TypeVar
 
 import typer
@@ -30,28 +29,10 @@ _VARIABLE = re.compile(r" \[dim\]\\\[env: \w+\]\[/dim\]$")
 _METAVARS: dict[ValueKind, str] = {"count": "N", "number": "N", "text": "WORDS", "threshold": "MODE", "profile": "NAME"}
 
 
-class Transport(StrEnum):
-    """How clients reach the server; `http` serves `/mcp` and the legacy `/sse` together."""
-
-    STDIO = "stdio"
-    HTTP = "http"
-    STREAMABLE_HTTP = "streamable-http"
-    SSE = "sse"
-
-    @property
-    def wire(self) -> Literal["http", "sse"]:
-        """The transport's name in FastMCP, where `streamable-http` is `http`."""
-        return "sse" if self is Transport.SSE else "http"
-
-
-class LogLevel(StrEnum):
-    """The least severe log line to print on stderr."""
-
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
-
+Transport = Literal["stdio", "http", "streamable-http", "sse"]
+"""How clients reach the server; `http` serves `/mcp` and the legacy `/sse` together."""
+LogLevel = Literal["debug", "info", "warning", "error"]
+"""The least severe log line to print on stderr."""
 
 _O = TypeVar("_O", bound="Options")
 
@@ -103,13 +84,13 @@ class Options:
     transport: Annotated[
         Transport,
         option("-t", "--transport", help="How clients reach it: stdio (default), http or sse.", metavar="KIND"),
-    ] = Transport.STDIO
+    ] = "stdio"
     host: Annotated[str, option("--host", help="Address to bind, over HTTP (127.0.0.1).", metavar="ADDRESS")] = (
         "127.0.0.1"
     )
     port: Annotated[
         int,
-        option("-p", "--port", help="Port to bind, over HTTP (8001); 0 for a free one.", metavar="N", min=0, max=65535),
+        option("--port", "-p", help="Port to bind, over HTTP (8001); 0 for a free one.", metavar="N", min=0, max=65535),
     ] = 8001
     list_tools: Annotated[
         bool, option("--list", help="Print what would be visible, with reasons, and exit.", metavar="")
@@ -117,10 +98,8 @@ class Options:
     as_json: Annotated[bool, option("--json", help="With --list: print JSON.", metavar="")] = False
     log_level: Annotated[
         LogLevel,
-        option(
-            "--log-level", help="Log lines on stderr from debug, info (default), warning or error.", metavar="LEVEL"
-        ),
-    ] = LogLevel.INFO
+        option(help="Log lines on stderr from debug, info (default), warning or error.", metavar="LEVEL"),
+    ] = "info"
     version: Annotated[
         bool,
         option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True, metavar=""),
@@ -135,64 +114,41 @@ class Options:
             metavar="",
         ),
     ] = False
-    allowed_hosts: Annotated[
-        list[str] | None,
-        option(
-            "--allowed-hosts",
-            help="Hosts that requests may be for, beside loopback names on a loopback address.",
-            env="MCP_ALLOWED_HOSTS",
-            metavar="HOSTS",
-            panel=_NETWORK,
-        ),
-    ] = None
-    allowed_origins: Annotated[
-        list[str] | None,
-        option(
-            "--allowed-origins",
-            help="Origins of web pages that may send requests.",
-            env="MCP_ALLOWED_ORIGINS",
-            metavar="ORIGINS",
-            panel=_NETWORK,
-        ),
-    ] = None
-    selection_policy: Annotated[
-        Literal["narrow", "override"] | None,
-        option(
-            "--selection-policy",
-            help="Whether a caller's allow-lists only narrow the operator's (default), or override them.",
-            env="MCP_SELECTION_POLICY",
-            metavar="POLICY",
-            panel=_NETWORK,
-            few=True,
-        ),
-    ] = None
-    no_match: Annotated[
-        Literal["all", "search"] | None,
-        option(
-            "--no-match",
-            help="What a query lists that nothing answers: all (default), or search (over 50 tools).",
-            env="MCP_NO_MATCH",
-            metavar="MODE",
-            panel=_LISTED,
-            few=True,
-        ),
-    ] = None
+
+
+def _setting(name: str, kind: Any, metavar: str, help: str, **more: Any) -> tuple[str, Any, Any]:
+    """Return a field of options for a setting, which the environment has too."""
+    flag, env = f"--{name.replace('_', '-')}", f"MCP_{name.upper()}"
+    made = option(flag, help=help, env=env, metavar=metavar, **more)
+    return name, Annotated[kind | None, made], dataclasses.field(default=None)
+
+
+_HOSTS = "Hosts that requests may be for, beside loopback names on a loopback address."
+_ORIGINS = "Origins of web pages that may send requests."
+_POLICY = "Whether a caller's allow-lists only narrow the operator's (default), or override them."
+_NO_MATCH = "What a query lists that nothing answers: all (default), or search (over 50 tools)."
+_SETTINGS = (
+    _setting("allowed_hosts", list[str], "HOSTS", _HOSTS, panel=_NETWORK),
+    _setting("allowed_origins", list[str], "ORIGINS", _ORIGINS, panel=_NETWORK),
+    _setting("selection_policy", Literal["narrow", "override"], "POLICY", _POLICY, panel=_NETWORK, few=True),
+    _setting("no_match", Literal["all", "search"], "MODE", _NO_MATCH, panel=_LISTED, few=True),
+)
 
 
 def options_type(base: type[_O]) -> type[_O]:
-    """Return a class of options with one more field for every command-line spelling in the table of selection fields.
+    """Return a class of options with one more field for each setting, and each spelling in the table of selections.
 
     Args:
         base: `Options`, or what has options of its own beside them.
     """
-    fields = [
+    selecting = [
         (_attribute(spelling), _annotation(spelling, field), dataclasses.field(default=None))
         for spelling, field in spellings("cli")
     ]
     # Annotations of `Options` are looked up in the module that the new class names as its own.
     return dataclasses.make_dataclass(
         f"Selecting{base.__name__}",
-        fields,
+        [*_SETTINGS, *selecting],
         bases=(base,),
         namespace={"__module__": base.__module__, "__doc__": base.__doc__},
         frozen=True,
@@ -252,12 +208,8 @@ def settings_of(options: Options) -> dict[str, str]:
     """
     from agent_utilities.settings import check_hosts  # it loads pydantic, which --help and --version need not
 
-    hosts, origins = (",".join(given or ()) for given in (options.allowed_hosts, options.allowed_origins))
+    given = {name: getattr(options, name) for name, *_ in _SETTINGS}
+    texts = {name: value if isinstance(value, str) else ",".join(value or ()) for name, value in given.items()}
+    hosts, origins = texts["allowed_hosts"], texts["allowed_origins"]
     check_hosts(hosts, origins, "option --allowed-hosts", "option --allowed-origins")
-    given = {
-        "selection_policy": options.selection_policy,
-        "allowed_hosts": hosts,
-        "allowed_origins": origins,
-        "no_match": options.no_match,
-    }
-    return {name: value for name, value in given.items() if value}
+    return {name: text for name, text in texts.items() if text}
