@@ -1,4 +1,4 @@
-"""What the operator's bounds come to when a server starts: said in one line, and checked for names that fit nothing.
+"""What a server says when it starts: what its operator's bounds come to, names in them that fit nothing, and its size.
 
 A misspelt deny leaves open what it was to close. On the command line, which is this server's alone, it ends the launch;
 in the environment, which many servers may share, it is a warning, unless `MCP_STRICT` is set. Where components may come
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from fastmcp.server.providers import Provider
@@ -18,7 +18,8 @@ from fastmcp.server.providers.aggregate import AggregateProvider
 from fastmcp.server.providers.fastmcp_provider import FastMCPProvider
 from fastmcp.server.providers.local_provider import LocalProvider
 from fastmcp.server.transforms import Namespace, ToolTransform
-from fastmcp.server.transforms.visibility import Visibility
+from fastmcp.server.transforms.visibility import Visibility, is_enabled
+from fastmcp.tools.base import Tool
 
 from agent_utilities.catalog.entry_tools import EVERY_NAME as ENTRY_NAMES
 from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind, Entry, entry
@@ -26,7 +27,7 @@ from agent_utilities.errors import SelectionError
 from agent_utilities.mcp.fastmcp_internals import as_over_stdio, inner_provider, whole_lifespan
 from agent_utilities.mcp.kept_provider import KeptProvider
 from agent_utilities.mcp.surface.components import LISTING, entry_of
-from agent_utilities.mcp.surface.surface import Surface
+from agent_utilities.mcp.surface.surface import TOOL_SEARCH, Surface
 from agent_utilities.mcp.surface.visibility_transform import DynamicVisibilityTransform
 from agent_utilities.selection.channels import spelled
 from agent_utilities.selection.merge import Effective
@@ -36,6 +37,7 @@ from agent_utilities.visibility.decision import Decision, decide
 from agent_utilities.visibility.unfit import UnfitName, unfit_names
 
 if TYPE_CHECKING:
+    from agent_utilities.catalog.tokens import ListedTool
     from agent_utilities.mcp.agent_server import AgentServer
 
 logger = logging.getLogger("agent_utilities.start")
@@ -58,7 +60,7 @@ class OperatorBounds:
         self._unfit: tuple[UnfitName, ...] = ()
         self._seen: set[str] = set()
         self._is_announced = False
-        self._size_at_start: list[str] = []
+        self._size_at_start: str | None = None
 
     async def announce(self, *, on_stderr: bool, log_level: str | None = None) -> None:
         """Say what holds, once a server; called when its lifespan has been entered and nothing is served yet.
@@ -71,14 +73,13 @@ class OperatorBounds:
             SelectionError: a deny of the command line fits nothing and nothing can come that it fits, or one of the
                 environment does, and `MCP_STRICT` is set.
         """
-        from agent_utilities.catalog.tokens import open_warning  # nothing is judged before the server starts
-        from agent_utilities.mcp.surface_size import size_warning
+        from agent_utilities.catalog.tokens import open_warning, surface_warning  # not before the server starts
 
         if self._is_announced:
             return
         self._is_announced = True
-        verdict = self._server.surface.verdict(NOTHING, shapes_lists=True)
-        is_complete = is_fixed(self._server)
+        surface, is_complete, large = self._server.surface, is_fixed(self._server), None
+        verdict = surface.verdict(NOTHING, shapes_lists=True)
         try:
             tools = await components(self._server, "tool")
             everything = [entry_of("tool", tool) for tool in tools]
@@ -89,19 +90,24 @@ class OperatorBounds:
                 catalog = Catalog(tuple(entry_of("tool", tool) for tool in listed))
             decision = decide(catalog, verdict.effective.bounds_only, verdict.preferences)
             what_holds = self._what_holds(decision, len({tool.name for tool in tools}), is_complete)
-            too_much = size_warning(self._server.surface, decision, await _marked(self._server, listed))
-            self._size_at_start = [open_warning(defers=decision.defers)] if too_much else []
+            if verdict.preferences.query is None:  # else the operator's query cuts what is listed
+                marked = await _marked(self._server, listed)
+                shown = listed_tools(marked[i] for i in decision.visible if is_enabled(marked[i]))
+                can_defer = verdict.bounds.permits_entry_tool(TOOL_SEARCH, by_caller=False)
+                large = surface_warning(shown, can_defer=can_defer, defers=decision.defers)
         except Exception:
             logger.exception("a listing failed: what the operator's bounds come to is not known")
             return
+        self._size_at_start = open_warning(defers=decision.defers) if large else None
         if is_complete:
             _refuse(self._ending_in(self._unfit))
+        least = logging.getLevelNamesMapping().get((log_level or "info").upper(), logging.INFO)
         for name in self._unfit:
             _say(logging.WARNING, str(_error([name])), on_stderr=on_stderr)
-        if not on_stderr or (log_level or "info").lower() in ("debug", "info"):
+        if not on_stderr or least <= logging.INFO:
             _say(logging.INFO, what_holds, on_stderr=on_stderr)
-        if too_much and (not on_stderr or (log_level or "info").lower() in ("debug", "info", "warning")):
-            _say(logging.WARNING, f"{self._server.name}: {too_much}", on_stderr=on_stderr)
+        if large and (not on_stderr or least <= logging.WARNING):
+            _say(logging.WARNING, f"{self._server.name}: {large}", on_stderr=on_stderr)
 
     async def check(self) -> None:
         """Refuse what ends a launch, where nothing is launched.
@@ -165,15 +171,24 @@ class OperatorBounds:
 
     def warnings(self) -> list[str]:
         """Return what `/ready` warns of: everybody may read it, so it bears no name."""
-        from agent_utilities.mcp.surface_size import open_warnings  # as above
+        from agent_utilities.catalog.tokens import is_large, open_warning  # as above
 
         counts = [("deny" if denies else "allow-list", self.n_unfit(denies=denies)) for denies in (True, False)]
-        unfit = [
+        warnings = [
             f"names in the operator's {what} settings that fit nothing: {n}; see what was logged at the start"
             for what, n in counts
             if n
         ]
-        return [*unfit, *(self._size_at_start or open_warnings(self._server.surface))]
+        if self._size_at_start is not None:
+            return [*warnings, self._size_at_start]
+        surface = self._server.surface
+        verdict = surface.verdict(NOTHING, shapes_lists=True)
+        for catalog in surface.catalogs.all() if verdict.preferences.query is None else ():
+            if catalog.entries and catalog.entries[0].kind == "tool":
+                decision = surface.decision("tool", catalog, verdict)
+                if is_large(len(decision.visible_names)):  # by number, as callers were listed it
+                    return [*warnings, open_warning(defers=decision.defers)]
+        return warnings
 
     def _what_holds(self, decision: Decision, n_tools: int, is_complete: bool) -> str:
         """Return how many tools callers may use, of how many, and by which bounds."""
@@ -210,6 +225,22 @@ async def components(server: AgentServer, kind: ComponentKind, *, past_mounted: 
             if isinstance(transform, Namespace | ToolTransform):
                 found = list(await getattr(transform, LISTING[kind])(found))
     return found
+
+
+def listed_tools(tools: Iterable[Tool]) -> list[ListedTool]:
+    """Return what counts of listed tools; of several versions of one the last.
+
+    Read from the tools themselves: no definition is made of them while a server starts.
+    """
+    from agent_utilities.catalog.tokens import ListedTool, n_tokens
+
+    listed = []
+    for tool in {tool.name: tool for tool in tools}.values():
+        described = {"description": tool.description} if tool.description is not None else {}
+        cost = n_tokens({"name": tool.name, **described, "inputSchema": tool.parameters})
+        read_only = bool(tool.annotations and tool.annotations.read_only_hint)
+        listed.append(ListedTool(frozenset(tool.tags), read_only, cost))
+    return listed
 
 
 async def _marked(server: AgentServer, tools: Sequence[Any]) -> Sequence[Any]:

@@ -15,7 +15,7 @@ from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
 from agent_utilities import create_mcp_server
 from agent_utilities.catalog.tokens import n_tokens
 from agent_utilities.mcp.command_line.listing import print_listing
-from agent_utilities.mcp.surface_size import listed_tools
+from agent_utilities.mcp.operator_bounds import listed_tools
 from agent_utilities.selection.parse import read_cli
 from tests.mcp.in_process import web_of
 from tests.mcp.servers import log_server

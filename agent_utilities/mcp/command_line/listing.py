@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from agent_utilities.catalog.context import ACTIVE, ATTACHED, attached_line
-from agent_utilities.catalog.model import KINDS, ComponentKind
+from agent_utilities.catalog.model import KINDS, ComponentKind, Entry
 from agent_utilities.catalog.tokens import ListedTool, n_tokens, surface_warning
 from agent_utilities.mcp.command_line.tables import NamesTable, plain
 from agent_utilities.mcp.feature import OwnTool
 from agent_utilities.mcp.request import Request, serving
 from agent_utilities.mcp.surface.components import entry_of
-from agent_utilities.mcp.surface.surface import Verdict
-from agent_utilities.mcp.surface_size import can_defer
+from agent_utilities.mcp.surface.surface import TOOL_SEARCH, Verdict
 from agent_utilities.resolution.answer import reason_text, reasons_by_name, status_text
 from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import NOTHING
@@ -40,7 +39,8 @@ async def print_listing(host: AgentServer, as_json: bool) -> None:
     request = await host.features.report(NOTHING, partial(host.request, NOTHING, is_dry=True))
     verdict = request.verdict
     entry_tools = await _own_rows(host, request)
-    there = {kind: await _everything(host, kind) for kind in KINDS}
+    with host.surface.under_verdict(host.surface.unbounded()):
+        there = {kind: await host.components(kind) for kind in KINDS}
     decisions = {kind: host.surface.decide(kind, there[kind], verdict) for kind in KINDS}
     rows = [row for kind in KINDS for row in _rows(kind, there[kind], decisions[kind])]
     tools = [row for row in rows if row["kind"] == "tool"]
@@ -85,57 +85,47 @@ async def _own_rows(host: AgentServer, request: Request) -> list[dict[str, Any]]
     """Return a row for each tool of features' own in a caller's list."""
     with serving(request):
         tools = [tool for tool in await host.components("tool") if isinstance(tool, OwnTool)]
-    return [
-        {
-            "kind": "tool",
-            "name": tool.name,
-            "tags": [],
-            "read_only": bool(tool.annotations and tool.annotations.read_only_hint),
-            "verdict": "visible",
-            "reason": tool.purpose,
-            **_told_to_models(tool),
-            "entry_tool": True,
-        }
-        for tool in tools
-    ]
+    rows = [_row("tool", tool, entry_of("tool", tool), "visible", tool.purpose) for tool in tools]
+    return [{**row, "entry_tool": True} for row in rows]
 
 
 def _rows(kind: ComponentKind, components: Sequence[Any], decision: Decision) -> list[dict[str, Any]]:
     visible, rows = frozenset(decision.visible), []
     reasons = reasons_by_name(decision.preferences.resolution)
     for i, (component, entry) in enumerate(zip(components, decision.catalog.entries, strict=True)):
-        rule = decision.refusals[i]
-        judged = "denied" if rule is not None else "visible" if i in visible else "deferred"
-        shown = reason_text(reasons.get(entry.name, {}))
-        reason = rule.text if rule is not None else shown if i in visible else "permitted, and not among the shown"
-        rows.append(
-            {
-                "kind": kind,
-                "name": entry.name,
-                "tags": sorted(component.tags),
-                "read_only": entry.read_only,
-                "verdict": judged,
-                "reason": reason,
-                **(_told_to_models(component) if kind == "tool" else {"tokens": 0}),
-            }
-        )
+        if (rule := decision.refusals[i]) is not None:
+            judged = "denied", rule.text
+        elif i in visible:
+            judged = "visible", reason_text(reasons.get(entry.name, {}))
+        else:
+            judged = "deferred", "permitted, and not among the shown"
+        rows.append(_row(kind, component, entry, *judged))
     return rows
+
+
+def _row(kind: ComponentKind, component: Any, entry: Entry, verdict: str, reason: str) -> dict[str, Any]:
+    """Return what is said of a component; of a tool what is ranked of its definition, and what all of it costs."""
+    told: dict[str, Any] = {"tokens": 0}
+    if kind == "tool":
+        definition = component.to_mcp_tool(name=component.name).model_dump(
+            mode="json", by_alias=True, exclude_none=True
+        )
+        ranked = {"description": definition.get("description", ""), "inputSchema": definition["inputSchema"]}
+        told = {"tokens": n_tokens(definition), **ranked}
+    row = {"kind": kind, "name": entry.name, "tags": sorted(component.tags), "read_only": entry.read_only}
+    return {**row, "verdict": verdict, "reason": reason, **told}
 
 
 def _size(shown: Sequence[dict[str, Any]], decision: Decision, verdict: Verdict) -> tuple[str | None, str | None]:
     """Return the warning of a large surface, and how much of what is deferred is visible; None where neither holds."""
     listed = [ListedTool(frozenset(row["tags"]), row["read_only"], row["tokens"]) for row in shown]
-    warning = surface_warning(listed, can_defer=can_defer(verdict), defers=decision.defers)
+    can_defer = verdict.bounds.permits_entry_tool(TOOL_SEARCH, by_caller=False)
+    warning = surface_warning(listed, can_defer=can_defer, defers=decision.defers)
     if not decision.defers:
         return warning, None
     n_in = Counter(sections_of(decision).values())
     max_active = decision.preferences.deferral.max_active
     return warning, attached_line(n_in[ATTACHED], len(decision.permitted_names), n_in[ACTIVE], max_active)
-
-
-async def _everything(host: AgentServer, kind: ComponentKind) -> Sequence[Any]:
-    with host.surface.under_verdict(host.surface.unbounded()):
-        return await host.components(kind)
 
 
 def _unknown(host: AgentServer, there: Mapping[ComponentKind, Sequence[Any]]) -> dict[str, str | None]:
@@ -147,13 +137,6 @@ def _unknown(host: AgentServer, there: Mapping[ComponentKind, Sequence[Any]]) ->
     unknown = {name: next(filter(None, (each[name] for each in missing)), None) for name in of_no_kind}
     pins = Effective(allow_tools=verdict.effective.pins)
     return {**unknown, **finish(unknown_in(pins, "operator", entries["tool"]))}
-
-
-def _told_to_models(tool: Any) -> dict[str, Any]:
-    """Return what of a tool's definition is ranked, and what all of it costs."""
-    definition = tool.to_mcp_tool(name=tool.name).model_dump(mode="json", by_alias=True, exclude_none=True)
-    ranked = {"description": definition.get("description", ""), "inputSchema": definition["inputSchema"]}
-    return {"tokens": n_tokens(definition), **ranked}
 
 
 def _print_table(
