@@ -105,26 +105,14 @@ DETACH DELETE t
 """
 """Drops what was not put with this tool set. A list of 10,000 names to keep would hold the interpreter for 8 ms."""
 
-DROP_OTHER_UPSTREAM_TOOLS = """
+DROP_TOOLS_OF = """
 MATCH (s:Server)-[:PROVIDES]->(t:CallableResource)
-WHERE s.gateway = $server_name AND NOT s.name IN $server_names
+WHERE s.name IN $server_names
 DETACH DELETE t
 """
 
-DROP_OTHER_UPSTREAMS = """
-MATCH (s:Server)
-WHERE s.gateway = $server_name AND NOT s.name IN $server_names
-DETACH DELETE s
-"""
-
-FORGET_TOOLS = """
-MATCH (s:Server)-[:PROVIDES]->(t:CallableResource)
-WHERE s.name = $server_name OR s.gateway = $server_name
-DETACH DELETE t
-"""
-
-FORGET_SERVER = """
-MATCH (s:Server) WHERE s.name = $server_name OR s.gateway = $server_name
+DROP_SERVERS = """
+MATCH (s:Server) WHERE s.name IN $server_names
 DETACH DELETE s
 """
 

@@ -65,18 +65,6 @@ def is_damage(error: Exception) -> bool:
     return isinstance(error, ValueError | IndexError) and "::" in str(error)  # such as `vector::reserve`
 
 
-def _set_aside(path: Path, aside: Path) -> None:
-    """Rename a database file and all that goes with it; nothing is deleted.
-
-    The file itself goes last: a log without its file would be taken for another database's.
-    """
-    for companion in path.parent.glob(f"{path.name}.*"):
-        rest = companion.name.removeprefix(path.name)
-        if not rest.startswith(".corrupt-"):
-            companion.rename(aside.with_name(aside.name + rest))
-    path.rename(aside)
-
-
 logger = logging.getLogger("agent_utilities.graph")
 
 _T = TypeVar("_T")
@@ -112,9 +100,9 @@ class EmbeddedGraph:
     or read-only; that costs nothing but a fill at start.
 
     The file is a cache of live servers. A kill in a write can leave a torn record at the end of the engine's log: what
-    was committed before it is used then, and the log as it was is set aside. A file that can't be used even so is set
-    aside whole and made anew, empty. Either way a refresh brings the live tools in, so nothing may be kept in it that
-    only it knows. What is set aside is never deleted here. `graph/README.md` tells how often that happens.
+    was committed before it is used then. A file that can't be used even so is set aside whole and made anew, empty.
+    Either way a refresh brings the live tools in, so nothing may be kept in it that only it knows. What is set aside is
+    never deleted here. `graph/README.md` tells how often that happens.
 
     Args:
         path: the database file, or None for memory only.
@@ -216,25 +204,22 @@ class EmbeddedGraph:
             self._held = None
 
     def _use_file(self, path: Path) -> None:
-        """Open the file; where it is damaged as far as it is whole, and else made anew."""
-        aside = path.with_name(f"{path.name}.corrupt-{time.time_ns()}")  # and of those files that go with it
-        log, log_aside = (each.with_name(f"{each.name}.wal") for each in (path, aside))  # the engine's write-ahead log
+        """Open the file; where it can't be read it is set aside with all that goes with it, and made anew.
+
+        Nothing is deleted. The file itself goes last: a log without its file would be taken for another database's.
+        """
         try:
             return self._use(str(path))
         except Exception as error:
             if not (path.is_file() and is_damage(error)):
                 raise
             damage = error
-        if log.is_file():
-            shutil.copy2(log, log_aside)  # before the engine cuts it
-            try:
-                self._use(str(path), log_must_be_whole=False)
-                message = "the log of graph file %s is corrupt (%s), as after a kill; what was committed before is used"
-                logger.warning(f"{message}, and the log was set aside as %s", path, _reason(damage), log_aside)
-                return
-            except Exception as error:
-                logger.debug("not readable without the end of its log either: %s", error)
-        _set_aside(path, aside)
+        aside = path.with_name(f"{path.name}.corrupt-{time.time_ns()}")
+        for companion in path.parent.glob(f"{path.name}.*"):
+            rest = companion.name.removeprefix(path.name)
+            if not rest.startswith(".corrupt-"):
+                companion.rename(aside.with_name(aside.name + rest))
+        path.rename(aside)
         logger.warning("graph file %s is corrupt (%s); set aside as %s and made anew", path, _reason(damage), aside)
         self._use(str(path))
 
@@ -246,15 +231,15 @@ class EmbeddedGraph:
         self.path = None
         self._use(":memory:")
 
-    def _use(self, where: str, *, log_must_be_whole: bool = True) -> None:
-        """Open a database and make its tables; a log that need not be whole is read up to its first damaged record."""
+    def _use(self, where: str) -> None:
+        """Open a database and make its tables; its log is read up to the record that a kill left torn."""
         import ladybug
 
         database = ladybug.Database(
             where,
             max_db_size=_MAX_BYTES,
             buffer_pool_size=_POOL_BYTES,
-            throw_on_wal_replay_failure=log_must_be_whole,
+            throw_on_wal_replay_failure=False,
         )
         try:
             writer = ladybug.Connection(database)

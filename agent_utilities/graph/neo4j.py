@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Iterable
+from importlib import import_module
 from importlib.resources import files
 from typing import Any, TypeVar
 
@@ -50,7 +51,7 @@ class Neo4jGraph:
         """Connect, and apply the schema where this user may."""
         if self._driver is not None:
             return
-        self._neo4j = await asyncio.to_thread(_import_driver)
+        self._neo4j = await asyncio.to_thread(import_module, "neo4j")
         try:
             driver = self._neo4j.AsyncGraphDatabase.driver(
                 self._uri,
@@ -90,14 +91,12 @@ class Neo4jGraph:
 
     async def read(self, statement: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
         """Run a read-only statement, refused by the server if it would write; return its rows, by column name."""
-        driver, access = self._open_driver(), self._neo4j.READ_ACCESS
-
-        async def fetch() -> list[dict[str, Any]]:
-            session = driver.session(database=self._database, default_access_mode=access)
-            async with session, await session.begin_transaction() as tx:
-                return [dict(record) async for record in in_turns(await tx.run(statement, parameters))]
-
-        return await self._or_graph_error(fetch())
+        driver, only_read = self._open_driver(), self._neo4j.RoutingControl.READ
+        options = {"database_": self._database, "bookmark_manager_": None, "result_transformer_": _rows}
+        rows: list[dict[str, Any]] = await self._or_graph_error(
+            driver.execute_query(statement, parameters, only_read, **options)
+        )
+        return rows
 
     async def write(self, statements: Iterable[Statement]) -> None:
         """Run statements in one transaction: all of them, or none."""
@@ -127,7 +126,5 @@ class Neo4jGraph:
             raise GraphError("unreachable", error) from error
 
 
-def _import_driver() -> Any:
-    import neo4j
-
-    return neo4j
+async def _rows(result: Any) -> list[dict[str, Any]]:
+    return [dict(record) async for record in in_turns(result)]

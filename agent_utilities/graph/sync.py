@@ -52,14 +52,6 @@ class _Node:
     digest: str
     upstream: UpstreamRecord | None
 
-    def state(self, now_ms: int) -> ServerState:
-        """Return its state once it is written."""
-        return ServerState(self.name, self.digest, now_ms, len(self.records))
-
-    def is_held(self, held: ServerState | None) -> bool:
-        """Whether the graph holds just these tools."""
-        return held is not None and (held.digest, held.n_tools) == (self.digest, len(self.records))
-
     def put(self) -> Iterator[Statement]:
         """Iterate over the statements that make the node's tools these, each made when its turn comes."""
         of_node = {"server_name": self.name, "digest": self.digest}
@@ -106,10 +98,10 @@ async def sync(graph: ToolGraph, server: str, records: Sequence[ToolRecord], now
     """
     nodes = await asyncio.to_thread(_nodes, server, records)
     before = await server_state(graph, server)
-    held = {node.name: node for node in before.each_node} if before is not None else {}
-    state = ServerState.of(server, [node.state(now_ms) for node in nodes])
-    changed = [node for node in nodes if not node.is_held(held.get(node.name))]
-    gone = held.keys() - {node.name for node in nodes}
+    held = {node.name: (node.digest, node.n_tools) for node in before.each_node} if before is not None else {}
+    state = ServerState.of(server, [ServerState(node.name, node.digest, now_ms, len(node.records)) for node in nodes])
+    changed = [node for node in nodes if held.get(node.name) != (node.digest, len(node.records))]
+    gone = sorted(held.keys() - {node.name for node in nodes})
     if not changed and not gone:
         await graph.write(_put_servers(nodes, now_ms))
         return SyncReport(state, 0, 0)
@@ -120,7 +112,7 @@ async def sync(graph: ToolGraph, server: str, records: Sequence[ToolRecord], now
     for node in changed:
         async for record in in_turns(node.records):
             n_put += digests.pop(record.name, None) != record.digest
-    await graph.write(_Statements(partial(_replacement, nodes, changed, now_ms, drops_others=bool(gone))))
+    await graph.write(_Statements(partial(_replacement, nodes, changed, now_ms, gone)))
     return SyncReport(state, n_put, n_dropped=len(digests))
 
 
@@ -139,9 +131,9 @@ def _put_servers(nodes: Sequence[_Node], now_ms: int) -> list[Statement]:
 
 
 def _replacement(
-    nodes: Sequence[_Node], changed: Sequence[_Node], now_ms: int, *, drops_others: bool
+    nodes: Sequence[_Node], changed: Sequence[_Node], now_ms: int, gone: Sequence[str]
 ) -> Iterator[Statement]:
-    """Return the statements that make the tools of a server's changed nodes theirs, and drop its other upstreams.
+    """Return the statements that make the tools of a server's changed nodes theirs, and drop upstreams that are gone.
 
     The server's node is written first: that locks it, and two processes that sync at once follow one another. All tools
     of a changed node are put, changed or not, since the other may have written between the reading and this.
@@ -150,18 +142,21 @@ def _replacement(
     yield from _put_servers(nodes, now_ms)
     for node in changed:
         yield from node.put()
-    if drops_others:
-        others = {"server_name": server, "server_names": [node.name for node in nodes]}
-        yield cypher.DROP_OTHER_UPSTREAM_TOOLS, others
-        yield cypher.DROP_OTHER_UPSTREAMS, others
+    if gone:
+        yield from _drop(gone)
     # Tools that were dropped took their edges with them, and others may have come: the edges are to be put anew.
     yield cypher.PUT_EDGES_DIGEST, {"server_name": server, "digest": ""}
 
 
 async def forget(graph: ToolGraph, server: str) -> None:
     """Remove a server and its tools, such as one that was renamed; with a gateway its upstreams go too."""
-    of_server = {"server_name": server}
-    await graph.write([(cypher.FORGET_TOOLS, of_server), (cypher.FORGET_SERVER, of_server)])
+    state = await server_state(graph, server)
+    await graph.write(_drop([node.name for node in state.each_node] if state is not None else [server]))
+
+
+def _drop(servers: Sequence[str]) -> list[Statement]:
+    named = {"server_names": servers}
+    return [(cypher.DROP_TOOLS_OF, named), (cypher.DROP_SERVERS, named)]
 
 
 EdgeKind = Literal["used_with", "followed_by"]
