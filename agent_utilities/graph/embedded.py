@@ -11,6 +11,7 @@ import re
 import shutil
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -22,29 +23,9 @@ from agent_utilities.runtime.waiting import start_in_daemon_thread
 _CLOSING_S = 2.0
 """Seconds to wait for a file that is being closed, as where a server is stopped and started again at once."""
 
-# State of the process, as what it keeps track of is: files that the process has open. The engine's lock keeps only
-# other processes out.
-_open_files: set[Path] = set()
-_changed = threading.Condition()
-
-
-def _hold(path: Path) -> None:
-    """Take a file, so that nobody else in this process opens it; blocks while another closes it.
-
-    Raises:
-        GraphError: `busy`: another database of this process has it open.
-    """
-    with _changed:
-        if not _changed.wait_for(lambda: path not in _open_files, _CLOSING_S):
-            raise GraphError("busy", "this process has it open already")
-        _open_files.add(path)
-
-
-def _release(path: Path) -> None:
-    with _changed:
-        _open_files.discard(path)
-        _changed.notify_all()
-
+_locks: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)
+"""State of the process, as what it keeps track of is: of each file that it has open. The engine's own lock keeps only
+other processes out."""
 
 _OF_THE_FILE = re.compile(
     r"(Runtime|Storage|Catalog|Binder) exception: |Assertion failed in file |.*\bcorrupt", re.DOTALL
@@ -114,7 +95,7 @@ class EmbeddedGraph:
     def __init__(self, path: Path | None, *, or_memory: bool = True) -> None:
         self.path = path
         self._or_memory = or_memory
-        self._held: Path | None = None
+        self._lock: threading.Lock | None = None
         self._opening: Future[None] | None = None
         self._is_wanted = False
         self._database: Any = None
@@ -188,8 +169,7 @@ class EmbeddedGraph:
             try:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 self._check_space()
-                _hold(held := self.path.resolve())
-                self._held = held
+                self._hold(self.path)
                 self._use_file(self.path)
             except Exception as error:
                 self._release()
@@ -198,10 +178,17 @@ class EmbeddedGraph:
             database, self._database = self._database, None
             self._close(database)
 
+    def _hold(self, path: Path) -> None:
+        """Take a file, so that nobody else in this process opens it; blocks while another closes it."""
+        lock = _locks[path.resolve()]
+        if not lock.acquire(timeout=_CLOSING_S):
+            raise GraphError("busy", "this process has it open already")
+        self._lock = lock
+
     def _release(self) -> None:
-        if self._held is not None:
-            _release(self._held)
-            self._held = None
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.release()
 
     def _use_file(self, path: Path) -> None:
         """Open the file; where it can't be read it is set aside with all that goes with it, and made anew.
@@ -278,7 +265,7 @@ class EmbeddedGraph:
 
     def _abandon(self, database: Any) -> None:
         """Leave a database open for good: closing it writes, and on a full disk that would end the process."""
-        self._held = None  # the file stays taken
+        self._lock = None  # the file stays taken
         for leaked in (database, self._reader, self._writer):
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(leaked))
 

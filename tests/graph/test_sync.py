@@ -69,7 +69,7 @@ class TestSync:
         await sync(graph, "s", [record("a")], 1)
         before = await server_state(graph, "s")
         good = (cypher.PUT_SERVER, {"server_name": "s", "digest": "other", "updated_at": 9})
-        drop = (cypher.FORGET_TOOLS, {"server_name": "s"})
+        drop = (cypher.DROP_TOOLS_OF, {"server_names": ["s"]})
         with pytest.raises(GraphError):
             await graph.write([good, drop, ("THIS IS NO CYPHER", {})])
         assert await server_state(graph, "s") == before
@@ -90,7 +90,7 @@ class TestSync:
             def __iter__(self) -> Iterator[Statement]:
                 for i in range(3):
                     taken.append(i)
-                    yield ("THIS IS NO CYPHER", {}) if i == 1 else (cypher.FORGET_SERVER, {"server_name": "nobody"})
+                    yield ("THIS IS NO CYPHER", {}) if i == 1 else (cypher.DROP_SERVERS, {"server_names": ["nobody"]})
 
         with pytest.raises(GraphError):
             await graph.write(Lazy())
@@ -238,7 +238,7 @@ class TestReading:
         with pytest.raises(GraphError):
             await graph.read(cypher.SERVERS, {})
         with pytest.raises(GraphError):
-            await graph.write([(cypher.FORGET_SERVER, {"server_name": "s"})])
+            await graph.write([(cypher.DROP_SERVERS, {"server_names": ["s"]})])
         await graph.close()
 
 
