@@ -8,9 +8,9 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
@@ -53,23 +53,6 @@ def quiet_for_gone_reader() -> Iterator[None]:
         sys.exit(1)
 
 
-@dataclass(frozen=True)
-class _Unloaded:
-    """A server that is imported once its options are known to be good."""
-
-    name: str
-    place: str
-
-    @property
-    def version(self) -> str | None:
-        return installed_version(self.name)
-
-    def load(self) -> AgentServer:
-        module, _, attribute = self.place.partition(":")
-        server: AgentServer = getattr(import_module(module), attribute or "mcp")
-        return server
-
-
 def server_command(name: str, place: str) -> Callable[..., NoReturn]:
     """Return the command of a server that is not imported yet; the entry point of its package.
 
@@ -81,9 +64,13 @@ def server_command(name: str, place: str) -> Callable[..., NoReturn]:
         place: where the server is: `weather_agent.server:mcp`.
     """
 
+    def load() -> AgentServer:
+        module, _, attribute = place.partition(":")
+        server: AgentServer = getattr(import_module(module), attribute or "mcp")
+        return server
+
     def command(argv: Sequence[str] | None = None) -> NoReturn:
-        server = _Unloaded(name, place)
-        _run(server, server.load, argv)
+        _run(SimpleNamespace(name=name, version=installed_version(name)), load, argv)
 
     return command
 
@@ -99,7 +86,8 @@ def run(server: AgentServer, argv: Sequence[str] | None = None) -> NoReturn:
 
 
 @quiet_for_gone_reader()
-def _run(program: AgentServer | _Unloaded, load: Callable[[], AgentServer], argv: Sequence[str] | None) -> NoReturn:
+def _run(program: Any, load: Callable[[], AgentServer], argv: Sequence[str] | None) -> NoReturn:
+    """Run the command line of what has a name and a version, and load the server once its options are good."""
     app = typer.Typer(rich_markup_mode="rich")
     app.command(cls=BriefHelp, help=f"Serve {program.name} over MCP.", epilog=_EPILOG)(options_type(Options))
     try:

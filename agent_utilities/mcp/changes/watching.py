@@ -46,20 +46,18 @@ class Watch:
             case FastMCPProvider():
                 self.watch(provider.server)
             case AggregateProvider():
-                self._watch_all(provider)
-                _after(provider, "add_provider", lambda: self._watch_added(provider))
+                for each in provider.providers:
+                    self.watch(each)
+                _after(provider, "add_provider", lambda: self._added(provider))
             case _:
                 if (wrapped := inner_provider(provider)) is not None:
                     self.watch(wrapped)
                 else:
                     self.is_in_process = False
 
-    def _watch_all(self, aggregate: AggregateProvider) -> None:
+    def _added(self, aggregate: AggregateProvider) -> None:
         for provider in aggregate.providers:
             self.watch(provider)
-
-    def _watch_added(self, aggregate: AggregateProvider) -> None:
-        self._watch_all(aggregate)
         self._on_change()
 
 

@@ -66,16 +66,10 @@ class Accepted:
             return False
         if self.loopback and is_loopback(origin.name) and is_loopback(host.name):
             return True
-        return self._is_own(origin, host)
-
-    def _is_own(self, origin: Host, host: Host) -> bool:
-        """Whether a page is the server's own; where a proxy ends TLS, only the origin tells which scheme that has.
-
-        Of a host that `*` alone accepts nothing is known, least of all that its pages are the server's.
-        """
-        if not any(pattern.fits(host) for pattern in self.hosts if pattern.name != "*"):
-            return False
-        return read_origin(f"{origin.scheme}://{host}") == origin
+        # The server's own pages; where a proxy ends TLS, only the origin tells which scheme they have. Of a host that
+        # `*` alone accepts nothing is known, least of all that its pages are the server's.
+        is_named = any(pattern.fits(host) for pattern in self.hosts if pattern.name != "*")
+        return is_named and read_origin(f"{origin.scheme}://{host}") == origin
 
 
 def accepted_on(
@@ -99,13 +93,12 @@ def accepted_on(
     pages = read_origin_patterns([settings.allowed_origins], "MCP_ALLOWED_ORIGINS") or read_origin_patterns(
         theirs.http_allowed_origins or (), "env FASTMCP_HTTP_ALLOWED_ORIGINS"
     )
-    loopback = address is None or is_loopback(address)
-    own = None if loopback or address is None else bound_host(address)
-    return Accepted(
-        loopback,
-        (*named, *read_host_patterns(hosts, "http_app(allowed_hosts=)"), *((own,) if own else ())),
-        (*pages, *read_origin_patterns(origins, "http_app(allowed_origins=)")),
-    )
+    named += read_host_patterns(hosts, "http_app(allowed_hosts=)")
+    pages += read_origin_patterns(origins, "http_app(allowed_origins=)")
+    if address is None or is_loopback(address):
+        return Accepted(True, named, pages)
+    own = bound_host(address)
+    return Accepted(False, named if own is None else (*named, own), pages)
 
 
 def is_guarded(protection: bool | Literal["auto"] | None) -> bool:
@@ -130,7 +123,9 @@ class HostGuard:
         if scope["type"] not in ("http", "websocket") or (refusal := self._refusal(Headers(scope=scope))) is None:
             return await self._app(scope, receive, send)
         status, error = refusal
-        self._log(str(error))
+        if str(error) not in self._logged and len(self._logged) < _MAX_LOGGED:  # strangers must not fill the log
+            self._logged.add(str(error))
+            logger.warning("%s", error)
         if scope["type"] == "websocket":
             return await send({"type": "websocket.close", "code": 1008, "reason": error.what})
         await JSONResponse({"error": error.as_dict()}, status_code=status)(scope, receive, send)
@@ -147,12 +142,6 @@ class HostGuard:
             hint = _hint("origin", origin)
             return 403, InputError("origin not accepted", ", ".join(origins), "header origin", hint)
         return None
-
-    def _log(self, message: str) -> None:
-        """Log what was refused, once; a stranger's requests must not fill the log."""
-        if message not in self._logged and len(self._logged) < _MAX_LOGGED:
-            self._logged.add(message)
-            logger.warning("%s", message)
 
 
 def _hint(kind: str, value: object) -> str:

@@ -88,26 +88,23 @@ def sse_routes(app: StarletteWithLifespan) -> list[BaseRoute]:
     The application around them already guards host, origin and auth; only the transport's name is set here.
     """
     paths = {fastmcp.settings.sse_path, fastmcp.settings.message_path.rstrip("/")}
-    routes: list[BaseRoute] = []
-    for route in app.routes:
-        if isinstance(route, Route | Mount) and route.path in paths:
-            route.app = _OverSse(route.app)
-            routes.append(route)
-    return routes
+    routes = [route for route in app.routes if isinstance(route, Route | Mount) and route.path in paths]
+    for route in routes:
+        route.app = _over_sse(route.app)
+    return list[BaseRoute](routes)
 
 
-class _OverSse:
-    """Serves an ASGI application with FastMCP's transport name set to `sse`."""
+def _over_sse(app: ASGIApp) -> ASGIApp:
+    """Return an application with FastMCP's transport name set to `sse`."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         token = set_transport("sse")
         try:
-            await self._app(scope, receive, send)
+            await app(scope, receive, send)
         finally:
             reset_transport(token)
+
+    return serve
 
 
 class WholeResponses:
