@@ -206,7 +206,7 @@ async def sync_edges(graph: ToolGraph, server: str, edges: Iterable[ToolEdge]) -
     Args:
         graph: an open backend.
         server: the server's name; a gateway's edges go between tools of all its upstreams.
-        edges: in any order; those between the same tools in the same way are one, and a tool is not used with itself.
+        edges: in any order, one for each pair and kind; a `used_with` has its names in the order of the alphabet.
 
     Raises:
         GraphError: nothing was changed.
@@ -214,7 +214,8 @@ async def sync_edges(graph: ToolGraph, server: str, edges: Iterable[ToolEdge]) -
     rows = await graph.read(cypher.EDGES_DIGEST, {"server_name": server})
     held = {row["name"]: row["edges_digest"] for row in rows}
     # With the tool sets that it was read beside: where others come in meanwhile, the next sync writes anew.
-    wanted, digest = await asyncio.to_thread(_unique, edges, {row["name"]: row["digest"] for row in rows})
+    wanted = await asyncio.to_thread(sorted, edges)
+    digest = await asyncio.to_thread(_digest, wanted, {row["name"]: row["digest"] for row in rows})
     if held.get(server, digest) == digest:
         return EdgeReport(digest, was_written=False)
     keys: dict[str, str] = {}
@@ -224,19 +225,12 @@ async def sync_edges(graph: ToolGraph, server: str, edges: Iterable[ToolEdge]) -
     return EdgeReport(digest, was_written=True)
 
 
-def _unique(edges: Iterable[ToolEdge], toolsets: Mapping[str, str]) -> tuple[Sequence[ToolEdge], str]:
-    """Return the edges in order, those between the same tools as one, and a digest of them and of the tool sets."""
-    counts: dict[tuple[EdgeKind, str, str, str], int] = {}
-    for edge in edges:
-        ends = sorted((edge.of, edge.name)) if edge.kind == "used_with" else (edge.of, edge.name)
-        between = (edge.kind, ends[0], ends[1], edge.scope)
-        if edge.kind == "followed_by" or edge.of != edge.name:
-            counts[between] = counts.get(between, 0) + edge.n
-    unique = sorted(ToolEdge(kind, of, name, n, scope) for (kind, of, name, scope), n in counts.items() if n > 0)
+def _digest(edges: Sequence[ToolEdge], toolsets: Mapping[str, str]) -> str:
+    """Return a digest of edges, in their order, and of the tool sets that they go between."""
     digest = blake2b(repr(sorted(toolsets.items())).encode(), digest_size=16)
-    for edge in unique:
+    for edge in edges:
         digest.update(repr((edge.kind, edge.of, edge.name, edge.n, edge.scope)).encode())
-    return unique, digest.hexdigest()
+    return digest.hexdigest()
 
 
 def _edge_replacement(

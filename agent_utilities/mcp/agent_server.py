@@ -191,7 +191,7 @@ class AgentServer(FastMCP[Any]):
 
     def start(self, work: Coroutine[None, None, None]) -> bool:
         """Start bounded work that no request waits for; return whether it was started."""
-        return self.changes.work.start(work)
+        return self.changes.start(work)
 
     async def own_tool(self, name: str) -> Tool | None:
         """Return a feature's own tool of a name for the request in force, or None."""

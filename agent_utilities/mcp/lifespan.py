@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Any
 
@@ -46,42 +46,6 @@ async def guarded(work: Awaitable[None]) -> None:
         await work
     except Exception:
         logger.exception("work beside requests failed; the server goes on without it")
-
-
-MOST = 100
-"""The most pieces of work that are under way at once."""
-
-
-class BackgroundWork:
-    """Does work beside requests while the server runs.
-
-    Args:
-        group: returns what owns the work; None where the server does not run.
-    """
-
-    def __init__(self, group: Callable[[], asyncio.TaskGroup | None]) -> None:
-        self._group = group
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def start(self, work: Coroutine[None, None, None]) -> bool:
-        """Start some work; a failure of it is logged, and fails nothing else.
-
-        Returns:
-            Whether it was started: not where a hundred others are under way, nor while the server stops.
-        """
-        group = self._group()
-        safe = guarded(work)
-        try:
-            if group is None or len(self._tasks) >= MOST:
-                raise RuntimeError("no room for more work")
-            task = group.create_task(safe)
-        except RuntimeError:
-            safe.close()
-            work.close()
-            return False
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return True
 
 
 def calm_collector() -> None:

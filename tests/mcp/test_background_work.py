@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from fastmcp import Client
 
-from agent_utilities.mcp.lifespan import MOST, BackgroundWork
+from agent_utilities.mcp.changes.changes import MOST_WORK
+from tests.mcp.servers import log_server
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_work_that_fails_ends_nothing_else():
-    done = asyncio.Event()
+    done, server = asyncio.Event(), log_server()
 
     async def fail() -> None:
         raise ValueError("of its own")
@@ -20,40 +22,52 @@ async def test_work_that_fails_ends_nothing_else():
     async def work() -> None:
         done.set()
 
-    async with asyncio.TaskGroup() as group:
-        background = BackgroundWork(lambda: group)
-        assert background.start(fail())
+    async with Client(server):
+        assert server.start(fail())
         await asyncio.sleep(0)
-        assert background.start(work())
+        assert server.start(work())
         await done.wait()
 
 
 async def test_no_more_is_started_than_there_is_room_for_and_room_is_made_by_what_ends():
-    may_end = asyncio.Event()
+    may_end, server = asyncio.Event(), log_server()
 
     async def wait() -> None:
         await may_end.wait()
 
-    async with asyncio.TaskGroup() as group:
-        background = BackgroundWork(lambda: group)
-        assert all(background.start(wait()) for _ in range(MOST))
-        assert not background.start(wait())
+    async with Client(server):
+        assert all(server.start(wait()) for _ in range(MOST_WORK))
+        assert not server.start(wait())
         may_end.set()
-        await asyncio.wait(background._tasks)
-        assert background.start(wait())
+        await asyncio.wait(server.changes._work)
+        assert server.start(wait())
 
 
 async def test_nothing_is_started_where_no_server_runs():
+    server = log_server()
+
     async def work() -> None:
         raise AssertionError("it was not to be started")
 
-    assert not BackgroundWork(lambda: None).start(work())
+    assert not server.start(work())
+    async with Client(server):
+        pass
+    assert not server.start(work())
 
 
 async def test_nothing_is_started_while_the_server_stops():
+    server, refused = log_server(), []
+
     async def work() -> None:
         raise AssertionError("it was not to be started")
 
-    async with asyncio.TaskGroup() as group:
-        background = BackgroundWork(lambda: group)
-    assert not background.start(work())
+    async def until_the_end() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            refused.append(not server.start(work()))
+
+    async with Client(server):
+        assert server.start(until_the_end())
+        await asyncio.sleep(0)
+    assert refused == [True]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextvars import ContextVar, copy_context
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind
 from agent_utilities.mcp.changes.watching import Watch
 from agent_utilities.mcp.events import ToolsChanged
 from agent_utilities.mcp.fastmcp_internals import is_over_stdio
-from agent_utilities.mcp.lifespan import BackgroundWork, guarded
+from agent_utilities.mcp.lifespan import guarded
 from agent_utilities.mcp.sessions import NOTICE_S
 from agent_utilities.mcp.surface.catalogs import CATALOGS_BYTES, caller_key, weigh_catalog
 from agent_utilities.mcp.surface.introspecting import is_introspecting
@@ -50,6 +50,8 @@ _EVENTS: Mapping[str, Callable[[], ServerEvent]] = {
     "resources": ResourcesListChanged,
 }
 _N_BOUNDS = 4
+MOST_WORK = 100
+"""The most pieces of work beside requests that are under way at once."""
 
 _Listed = tuple[Catalog, ...]
 """What a caller was listed of a kind: when they were last told, and what they listed themselves last since then."""
@@ -121,7 +123,7 @@ class Changes:
         """By connection, or by stream."""
         self._listed: BoundedCache[tuple[str, ComponentKind], _Listed] = BoundedCache(CATALOGS_BYTES, _weigh)
         self._learning: set[str] = set()
-        self.work = BackgroundWork(lambda: self._group)
+        self._work: set[asyncio.Task[None]] = set()
         self._pending: set[str] = set()
         self._has_new_tools = False
         self._wake: asyncio.Event | None = None
@@ -237,20 +239,38 @@ class Changes:
         """Send notices until cancelled; one task of the server's lifespan."""
         self._loop, self._wake = asyncio.get_running_loop(), asyncio.Event()
         try:
-            async with asyncio.TaskGroup() as self._group:
-                while True:
-                    await self._wake.wait()
-                    self._wake.clear()
-                    lists, self._pending = sorted(self._pending), set()
-                    if self._has_new_tools:
-                        self._has_new_tools = False
-                        self._server.notify(ToolsChanged())
-                    self._tell_all(lists, self._group)
+            async with asyncio.TaskGroup() as group:
+                try:
+                    self._group = group
+                    while True:
+                        await self._wake.wait()
+                        self._wake.clear()
+                        lists, self._pending = sorted(self._pending), set()
+                        if self._has_new_tools:
+                            self._has_new_tools = False
+                            self._server.notify(ToolsChanged())
+                        self._tell_all(lists, group)
+                finally:
+                    self._group = None  # from here on it takes no more tasks
         finally:
-            self._loop = self._wake = self._group = None
+            self._loop = self._wake = None
             self._listed.clear()
             self._learning.clear()
             self.listen.close()
+
+    def start(self, work: Coroutine[None, None, None]) -> bool:
+        """Start work that no request waits for; a failure of it is logged, and fails nothing else.
+
+        Returns:
+            Whether it was started: not where a hundred others are under way, nor where no server runs.
+        """
+        if self._group is None or len(self._work) >= MOST_WORK:
+            work.close()
+            return False
+        task = self._group.create_task(guarded(work))
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+        return True
 
     def _tell_all(self, lists: Sequence[str], group: asyncio.TaskGroup) -> None:
         """Tell each client of what changed for it, no caller waiting for another's lists."""
