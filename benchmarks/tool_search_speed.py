@@ -95,8 +95,7 @@ async def _running(documents: Sequence[ToolDocument]) -> AsyncIterator[Resolver]
     environ = {"MCP_RANKER": "lexical"}
     settings = read_settings(environ)
     records = [
-        ToolRecord(each.name, each.title, each.description, each.tags, each.name, "tool", read_only=False)
-        for each in documents
+        ToolRecord(each.name, each.title, each.description, each.tags, each.name, read_only=False) for each in documents
     ]
 
     async def introspect() -> LiveTools:

@@ -57,7 +57,6 @@ class ToolRecord:
         title, description: for people and models; empty where there is none.
         tags: as the author wrote them, sorted.
         digest: changes when anything of the tool does.
-        kind: the component's kind.
         read_only: whether `readOnlyHint` is true.
         upstream: the server behind a gateway that it comes from; None for a server's own.
     """
@@ -67,7 +66,6 @@ class ToolRecord:
     description: str
     tags: tuple[str, ...]
     digest: str
-    kind: str
     read_only: bool
     upstream: UpstreamRecord | None = None
 
@@ -80,7 +78,7 @@ class ToolRecord:
             "description": self.description,
             "tags": list(self.tags),
             "digest": self.digest,
-            "kind": self.kind,
+            "kind": "tool",
             "read_only": self.read_only,
             "text": self.text,
         }
@@ -105,21 +103,6 @@ def gateway_of(node: str) -> str | None:
     return gateway.replace("%2F", "/").replace("%25", "%") if is_of_one else None
 
 
-def tool_record(
-    name: str,
-    title: str | None,
-    description: str | None,
-    tags: Sequence[str],
-    read_only: bool,
-    upstream: UpstreamRecord | None = None,
-) -> ToolRecord:
-    """Return a record with its digest, over all that the graph keeps of the tool; its texts in NFC, on one line."""
-    ordered = tuple(sorted(map(_on_one_line, tags)))
-    title, description = _on_one_line(title or ""), _on_one_line(description or "")
-    parts = [name, title, description, ordered, read_only]
-    return ToolRecord(name, title, description, ordered, _digest(json.dumps(parts)), "tool", read_only, upstream)
-
-
 def upstream_record(name: str, title: str, description: str) -> UpstreamRecord:
     """Return a record of a server behind a gateway; its texts in NFC, on one line."""
     return UpstreamRecord(name, _on_one_line(title), _on_one_line(description))
@@ -136,20 +119,19 @@ def _on_one_line(text: str) -> str:
 def record_of(definition: Mapping[str, Any], upstream: UpstreamRecord | None = None) -> ToolRecord:
     """Return the record of a tool as `tools/list` sends it: the same here as seen from afar.
 
+    Its texts are in NFC, on one line; its digest is over all that the graph keeps of it.
+
     Args:
         definition: the tool's JSON; tags are read from `_meta.fastmcp.tags`.
         upstream: the server behind a gateway that it comes from, or None.
     """
-    annotations = definition.get("annotations") or {}
-    tags = ((definition.get("_meta") or {}).get("fastmcp") or {}).get("tags") or []
-    return tool_record(
-        str(definition["name"]),
-        definition.get("title"),
-        definition.get("description"),
-        [str(tag) for tag in tags],
-        annotations.get("readOnlyHint") is True,
-        upstream,
-    )
+    read_only = (definition.get("annotations") or {}).get("readOnlyHint") is True
+    given_tags = ((definition.get("_meta") or {}).get("fastmcp") or {}).get("tags") or []
+    tags = tuple(sorted(_on_one_line(str(tag)) for tag in given_tags))
+    name, title, description = str(definition["name"]), definition.get("title"), definition.get("description")
+    title, description = _on_one_line(title or ""), _on_one_line(description or "")
+    digest = _digest(json.dumps([name, title, description, tags, read_only]))
+    return ToolRecord(name, title, description, tags, digest, read_only, upstream)
 
 
 def server_digest(records: Sequence[ToolRecord]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from agent_utilities.graph import cypher
 from agent_utilities.graph.base import ServerState, Statement, ToolGraph, ToolRecord, UpstreamRecord, server_digest
@@ -162,8 +162,6 @@ def _drop(servers: Sequence[str]) -> list[Statement]:
 EdgeKind = Literal["used_with", "followed_by"]
 """`used_with`: sessions called both tools · `followed_by`: the second was the next one called after the first."""
 
-_PUT: dict[EdgeKind, str] = {"used_with": cypher.PUT_USED_WITH, "followed_by": cypher.PUT_FOLLOWED_BY}
-
 
 @dataclass(frozen=True, slots=True, order=True)
 class ToolEdge:
@@ -242,11 +240,11 @@ def _edge_replacement(
     """
     yield cypher.PUT_EDGES_DIGEST, {"server_name": server, "digest": digest}
     yield cypher.DROP_EDGES, {"server_name": server}
-    for kind, statement in _PUT.items():
+    for kind in get_args(EdgeKind):
         held = [edge for edge in edges if edge.kind == kind and {edge.of, edge.name} <= keys.keys()]
         for start in range(0, len(held), _BATCH):
             rows = [
                 {"key": keys[edge.of], "to_key": keys[edge.name], "n": edge.n, "scope": edge.scope}
                 for edge in held[start : start + _BATCH]
             ]
-            yield statement, {"rows": rows}
+            yield cypher.PUT_EDGES % kind.upper(), {"rows": rows}

@@ -13,10 +13,11 @@ import pytest
 
 from agent_utilities.cli.app import main
 from agent_utilities.graph.backends import embedded_path
-from agent_utilities.graph.base import UpstreamRecord, tool_record
+from agent_utilities.graph.base import UpstreamRecord
 from agent_utilities.graph.embedded import EmbeddedGraph
 from agent_utilities.graph.sync import sync
 from tests.command_line import Done, run_command
+from tests.graph.records import tool_record
 from tests.mcp.servers import log_server, running
 
 COMMAND = Path(sys.executable).parent / "agent-utilities"

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from agent_utilities.graph.base import ToolGraph, ToolRecord, tool_record
+from agent_utilities.graph.base import ToolGraph, ToolRecord, UpstreamRecord, record_of
 from agent_utilities.graph.matching import match, names_of
 from agent_utilities.graph.sync import server_state
 
@@ -41,6 +41,19 @@ def examples(share: int) -> settings:
     """Return settings for one in `share` of the examples of the profile in force."""
     profile = settings.get_profile(settings.get_current_profile_name())
     return settings(max_examples=max(20, profile.max_examples // share))
+
+
+def tool_record(
+    name: str,
+    title: str | None,
+    description: str | None,
+    tags: Sequence[str],
+    read_only: bool,
+    upstream: UpstreamRecord | None = None,
+) -> ToolRecord:
+    """Return a record of a tool, read as from a list."""
+    definition = {"name": name, "title": title, "description": description, "annotations": {"readOnlyHint": read_only}}
+    return record_of({**definition, "_meta": {"fastmcp": {"tags": tags}}}, upstream)
 
 
 def record(name: str, description: str = "", tags: Sequence[str] = (), **more: Any) -> ToolRecord:

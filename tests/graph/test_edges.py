@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_utilities.graph import cypher
-from agent_utilities.graph.base import GraphError, ToolGraph, UpstreamRecord, tool_record
+from agent_utilities.graph.base import GraphError, ToolGraph, UpstreamRecord
 from agent_utilities.graph.embedded import EmbeddedGraph
 from agent_utilities.graph.matching import Neighbour, match_literally
 from agent_utilities.graph.sync import EdgeKind, ToolEdge, forget, sync, sync_edges
 from agent_utilities.resolution.answer import Trail
 from tests.graph.conftest import NEO4J_AT_NIGHT, Measured, NewGraph
 from tests.graph.neo4j_servers import Access
-from tests.graph.records import LETTERS, examples, numbered, record
+from tests.graph.records import LETTERS, examples, numbered, record, tool_record
 from tests.graph.wrapped import Held, Live, patient, running, until
 from tests.pace import LONGEST, pace
 

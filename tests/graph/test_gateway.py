@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from agent_utilities.graph import cypher
-from agent_utilities.graph.base import ToolGraph, ToolRecord, UpstreamRecord, tool_record
+from agent_utilities.graph.base import ToolGraph, ToolRecord, UpstreamRecord
 from agent_utilities.graph.matching import match_literally, match_terms, names_of
 from agent_utilities.graph.sync import forget, server_state, server_states, sync
 from tests.graph.conftest import NEO4J_AT_NIGHT, NewGraph
-from tests.graph.records import MATCH, expected, held, matching_names, record
+from tests.graph.records import MATCH, expected, held, matching_names, record, tool_record
 from tests.graph.wrapped import Held, Live, patient, running, until
 
 pytestmark = pytest.mark.anyio

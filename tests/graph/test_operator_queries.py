@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_utilities.graph.base import ToolGraph, tool_record
+from agent_utilities.graph.base import ToolGraph
 from agent_utilities.graph.sync import ToolEdge, sync, sync_edges
+from tests.graph.records import tool_record
 
 TEXT = (Path(__file__).parents[2] / "graph" / "README.md").read_text(encoding="utf-8")
 QUERIES = [part.strip() for part in TEXT.partition("<!-- queries -->\n```cypher\n")[2].partition("```")[0].split(";")]
@@ -19,8 +20,8 @@ TOOLS = [
     tool_record("bare", "", "No tag.", [], True),
 ]
 EDGES = [
-    ToolEdge("used_with", "tail_log", "peek", 2),
-    ToolEdge("used_with", "tail_log", "peek", 1, "ann"),
+    ToolEdge("used_with", "peek", "tail_log", 2),
+    ToolEdge("used_with", "peek", "tail_log", 1, "ann"),
     ToolEdge("used_with", "delete_log", "peek", 1),
     ToolEdge("followed_by", "tail_log", "delete_log", 4),
     ToolEdge("followed_by", "tail_log", "tail_log", 6),

@@ -56,7 +56,7 @@ class Live:
         if self.error is not None:
             raise self.error
         records = [
-            ToolRecord(tool.name, tool.title, tool.description, tool.tags, tool.name, "tool", read_only=False)
+            ToolRecord(tool.name, tool.title, tool.description, tool.tags, tool.name, read_only=False)
             for tool in self.tools
         ]
         return LiveTools("-".join(tool.name for tool in self.tools), records, self.tools)
