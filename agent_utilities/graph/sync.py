@@ -52,14 +52,6 @@ class _Node:
     digest: str
     upstream: UpstreamRecord | None
 
-    def put(self) -> Iterator[Statement]:
-        """Iterate over the statements that make the node's tools these, each made when its turn comes."""
-        of_node = {"server_name": self.name, "digest": self.digest}
-        for start in range(0, len(self.records), _BATCH):
-            rows = [record.row(self.name) for record in self.records[start : start + _BATCH]]
-            yield cypher.PUT_TOOLS, {**of_node, "rows": rows}
-        yield cypher.DROP_OTHERS, of_node
-
 
 @dataclass(frozen=True, slots=True)
 class _Statements:
@@ -141,7 +133,11 @@ def _replacement(
     server = nodes[0].name
     yield from _put_servers(nodes, now_ms)
     for node in changed:
-        yield from node.put()
+        of_node = {"server_name": node.name, "digest": node.digest}
+        for start in range(0, len(node.records), _BATCH):
+            rows = [record.row(node.name) for record in node.records[start : start + _BATCH]]
+            yield cypher.PUT_TOOLS, {**of_node, "rows": rows}
+        yield cypher.DROP_OTHERS, of_node
     if gone:
         yield from _drop(gone)
     # Tools that were dropped took their edges with them, and others may have come: the edges are to be put anew.

@@ -17,20 +17,8 @@ if TYPE_CHECKING:
     from agent_utilities.mcp.agent_server import AgentServer
 
 METHODS = frozenset(
-    {
-        "completion/complete",
-        "initialize",
-        "ping",
-        "prompts/get",
-        "prompts/list",
-        "resources/list",
-        "resources/read",
-        "resources/templates/list",
-        "server/discover",
-        "subscriptions/listen",
-        "tools/call",
-        "tools/list",
-    }
+    "completion/complete initialize ping prompts/get prompts/list resources/list resources/read "
+    "resources/templates/list server/discover subscriptions/listen tools/call tools/list".split()
 )
 _COUNTS = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 _SECONDS = (1e-5, 5e-5, 1e-4, 5e-4, 1e-3, 5e-3, 1e-2, 5e-2, 0.1)

@@ -28,6 +28,7 @@ from agent_utilities.mcp.fastmcp_internals import as_over_stdio, inner_provider,
 from agent_utilities.mcp.kept_provider import KeptProvider
 from agent_utilities.mcp.surface.components import LISTING, entry_of
 from agent_utilities.mcp.surface.surface import TOOL_SEARCH, Surface
+from agent_utilities.mcp.surface.verdict import Verdict
 from agent_utilities.mcp.surface.visibility_transform import DynamicVisibilityTransform
 from agent_utilities.selection.channels import spelled
 from agent_utilities.selection.merge import Effective
@@ -73,41 +74,48 @@ class OperatorBounds:
             SelectionError: a deny of the command line fits nothing and nothing can come that it fits, or one of the
                 environment does, and `MCP_STRICT` is set.
         """
-        from agent_utilities.catalog.tokens import open_warning, surface_warning  # not before the server starts
+        from agent_utilities.catalog.tokens import open_warning  # not before the server starts
 
         if self._is_announced:
             return
         self._is_announced = True
-        surface, is_complete, large = self._server.surface, is_fixed(self._server), None
-        verdict = surface.verdict(NOTHING, shapes_lists=True)
+        verdict, is_complete = self._server.surface.verdict(NOTHING, shapes_lists=True), is_fixed(self._server)
         try:
-            tools = await components(self._server, "tool")
-            everything = [entry_of("tool", tool) for tool in tools]
-            self._unfit = await self._unfit_in(verdict.effective, everything)
-            listed, catalog = tools, Catalog(tuple(everything))
+            listed = tools = await components(self._server, "tool")
+            self._unfit = await self._unfit_in(verdict.effective, [entry_of("tool", tool) for tool in tools])
             if next(_mounted(self._server), None) is not None:  # what their operators hide is not listed
                 listed = await components(self._server, "tool", past_mounted=False)
-                catalog = Catalog(tuple(entry_of("tool", tool) for tool in listed))
+            catalog = Catalog(tuple(entry_of("tool", tool) for tool in listed))
             decision = decide(catalog, verdict.effective.bounds_only, verdict.preferences)
             what_holds = self._what_holds(decision, len({tool.name for tool in tools}), is_complete)
-            if verdict.preferences.query is None:  # else the operator's query cuts what is listed
-                marked = await _marked(self._server, listed)
-                shown = listed_tools(marked[i] for i in decision.visible if is_enabled(marked[i]))
-                can_defer = verdict.bounds.permits_entry_tool(TOOL_SEARCH, by_caller=False)
-                large = surface_warning(shown, can_defer=can_defer, defers=decision.defers)
+            large = await self._size_warning(verdict, decision, listed)
         except Exception:
             logger.exception("a listing failed: what the operator's bounds come to is not known")
             return
         self._size_at_start = open_warning(defers=decision.defers) if large else None
         if is_complete:
             _refuse(self._ending_in(self._unfit))
-        least = logging.getLevelNamesMapping().get((log_level or "info").upper(), logging.INFO)
+        wanted = logging.getLevelNamesMapping().get((log_level or "info").upper(), logging.INFO)
+        least = wanted if on_stderr else logging.NOTSET
         for name in self._unfit:
             _say(logging.WARNING, str(_error([name])), on_stderr=on_stderr)
-        if not on_stderr or least <= logging.INFO:
+        if least <= logging.INFO:
             _say(logging.INFO, what_holds, on_stderr=on_stderr)
-        if large and (not on_stderr or least <= logging.WARNING):
+        if large and least <= logging.WARNING:
             _say(logging.WARNING, f"{self._server.name}: {large}", on_stderr=on_stderr)
+
+    async def _size_warning(self, verdict: Verdict, decision: Decision, tools: Sequence[Tool]) -> str | None:
+        """Return the warning of what is listed to a caller who asks for nothing; None where that is little."""
+        from agent_utilities.catalog.tokens import surface_warning
+
+        if verdict.preferences.query is not None:  # the operator's query cuts what is listed
+            return None
+        for transform in self._server.transforms:
+            if isinstance(transform, Visibility):  # it marks tools that the author disabled
+                tools = await transform.list_tools(tools)
+        listed = listed_tools(tools[i] for i in decision.visible if is_enabled(tools[i]))
+        can_defer = verdict.bounds.permits_entry_tool(TOOL_SEARCH, by_caller=False)
+        return surface_warning(listed, can_defer=can_defer, defers=decision.defers)
 
     async def check(self) -> None:
         """Refuse what ends a launch, where nothing is launched.
@@ -243,14 +251,6 @@ def listed_tools(tools: Iterable[Tool]) -> list[ListedTool]:
     return listed
 
 
-async def _marked(server: AgentServer, tools: Sequence[Any]) -> Sequence[Any]:
-    """Return tools in their order, each marked where the server's author disabled it."""
-    for transform in server.transforms:
-        if isinstance(transform, Visibility):
-            tools = await transform.list_tools(tools)
-    return tools
-
-
 def _mounted(server: AgentServer) -> Iterator[AgentServer]:
     """Yield the servers with bounds of their own that are mounted in a server, at any depth."""
     waiting: list[Provider] = list(server.providers)
@@ -315,16 +315,12 @@ def _spelled(settings: Effective) -> Iterator[str]:
     lists = (settings.allow_tools, settings.allow_tags, settings.deny_tools, settings.deny_tags)
     read_only = (settings.read_only,) if settings.read_only is not None else ()
     for setting in (*(setting for given in lists for setting in given), *read_only):
-        spellings = ", ".join(origin.partition(" ")[2] for origin in setting.origins)
-        yield f"{spellings}{_names(setting)} ({_channel(setting)})"
-
-
-def _names(setting: Setting) -> str:
-    if not isinstance(setting.value, NameSet):
-        return ""
-    names = setting.value.spelled()
-    more = f" and {len(names) - _MAX_SHOWN} more" if len(names) > _MAX_SHOWN else ""
-    return f" {','.join(names[:_MAX_SHOWN])}{more}"
+        told = ", ".join(origin.partition(" ")[2] for origin in setting.origins)
+        if isinstance(setting.value, NameSet):
+            names = setting.value.spelled()
+            more = f" and {len(names) - _MAX_SHOWN} more" if len(names) > _MAX_SHOWN else ""
+            told += f" {','.join(names[:_MAX_SHOWN])}{more}"
+        yield f"{told} ({_channel(setting)})"
 
 
 def _say(level: int, message: str, *, on_stderr: bool) -> None:

@@ -190,14 +190,11 @@ def message_of(error: typer.TyperException) -> str:
 
 def selection_of(options: Options) -> Selection:
     """Return the selection in parsed options."""
-    values = ((spelling, getattr(options, _attribute(spelling))) for spelling, _ in spellings("cli"))
-    return read_cli((spelling, text) for spelling, value in values for text in _texts(value))
-
-
-def _texts(value: list[str] | bool | None) -> list[str]:
-    if isinstance(value, bool):
-        return [str(value).lower()]
-    return value or []
+    given: list[tuple[str, str]] = []
+    for spelling, _ in spellings("cli"):
+        value = getattr(options, _attribute(spelling))
+        given += [(spelling, text) for text in ([str(value).lower()] if isinstance(value, bool) else value or [])]
+    return read_cli(given)
 
 
 def settings_of(options: Options) -> dict[str, str]:
