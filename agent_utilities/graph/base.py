@@ -71,17 +71,8 @@ class ToolRecord:
 
     def row(self, server: str) -> dict[str, Any]:
         """Return the node's properties; its key is `server/name`, with `%` and `/` in the server's name encoded."""
-        return {
-            "key": f"{_encoded(server)}/{self.name}",
-            "name": self.name,
-            "title": self.title,
-            "description": self.description,
-            "tags": list(self.tags),
-            "digest": self.digest,
-            "kind": "tool",
-            "read_only": self.read_only,
-            "text": self.text,
-        }
+        same = {name: getattr(self, name) for name in ("name", "title", "description", "digest", "read_only", "text")}
+        return {"key": f"{_encoded(server)}/{self.name}", **same, "tags": list(self.tags), "kind": "tool"}
 
     @property
     def text(self) -> str:

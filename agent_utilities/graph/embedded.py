@@ -243,14 +243,12 @@ class EmbeddedGraph:
             if connection is not None:
                 connection.close()
         for executor in (self._reading, self._writing):
-            executor.shutdown(wait=True)
+            executor.submit(lambda: None).result()  # what was under way has ended
         self._reader = self._writer = None
         try:
             database.close()
         finally:
             self._release()
-        self._reading = ThreadPoolExecutor(1, "graph-read")
-        self._writing = ThreadPoolExecutor(1, "graph-write")
 
     def _write(self, statements: Iterable[Statement]) -> None:
         try:

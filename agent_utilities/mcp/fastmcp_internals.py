@@ -23,7 +23,8 @@ from fastmcp.server.context import (
     set_transport,
 )
 from fastmcp.server.providers import Provider
-from fastmcp.server.providers.fastmcp_provider import FastMCPProviderTool
+from fastmcp.server.providers.aggregate import AggregateProvider
+from fastmcp.server.providers.fastmcp_provider import FastMCPProvider, FastMCPProviderTool
 from fastmcp.server.providers.local_provider import LocalProvider
 from fastmcp.server.providers.wrapped_provider import _WrappedProvider
 from fastmcp.tools.base import Tool
@@ -192,13 +193,21 @@ def as_over_stdio() -> Iterator[None]:
         reset_transport(token)
 
 
-def inner_provider(provider: Provider) -> Provider | None:
-    """Return the provider that a namespace or another transform is wrapped around, or None where there is none.
+def parts_of(provider: Provider) -> Sequence[Provider]:
+    """Return the providers that one lists through: what a transform is wrapped around, a mounted server, or its own.
 
     Why: `_WrappedProvider` and its `_inner` hide the providers whose changes are watched.
     Ends when: a wrapped provider tells what it wraps.
     """
-    return provider._inner if isinstance(provider, _WrappedProvider) else None
+    match provider:
+        case _WrappedProvider():
+            return [provider._inner]
+        case FastMCPProvider():
+            return [provider.server]
+        case AggregateProvider():
+            return provider.providers
+        case _:
+            return []
 
 
 def mounted_server(tool: Tool) -> FastMCP[Any] | None:

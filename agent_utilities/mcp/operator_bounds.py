@@ -14,8 +14,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from fastmcp.server.providers import Provider
-from fastmcp.server.providers.aggregate import AggregateProvider
-from fastmcp.server.providers.fastmcp_provider import FastMCPProvider
 from fastmcp.server.providers.local_provider import LocalProvider
 from fastmcp.server.transforms import Namespace, ToolTransform
 from fastmcp.server.transforms.visibility import Visibility, is_enabled
@@ -24,7 +22,7 @@ from fastmcp.tools.base import Tool
 from agent_utilities.catalog.entry_tools import EVERY_NAME as ENTRY_NAMES
 from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind, Entry, entry
 from agent_utilities.errors import SelectionError
-from agent_utilities.mcp.fastmcp_internals import as_over_stdio, inner_provider, whole_lifespan
+from agent_utilities.mcp.fastmcp_internals import as_over_stdio, parts_of, whole_lifespan
 from agent_utilities.mcp.kept_provider import KeptProvider
 from agent_utilities.mcp.surface.components import LISTING, entry_of
 from agent_utilities.mcp.surface.surface import TOOL_SEARCH, Surface
@@ -251,33 +249,20 @@ def listed_tools(tools: Iterable[Tool]) -> list[ListedTool]:
     return listed
 
 
-def _mounted(server: AgentServer) -> Iterator[AgentServer]:
+def _mounted(provider: Provider) -> Iterator[AgentServer]:
     """Yield the servers with bounds of their own that are mounted in a server, at any depth."""
-    waiting: list[Provider] = list(server.providers)
-    while waiting:
-        provider = waiting.pop()
-        if (inner := inner_provider(provider)) is not None:
-            waiting.append(inner)
-        elif isinstance(provider, FastMCPProvider):
-            waiting.append(provider.server)
-        elif isinstance(provider, AggregateProvider):
-            waiting += provider.providers
-            if isinstance(getattr(provider, "surface", None), Surface):
-                yield cast("AgentServer", provider)
+    for part in parts_of(provider):
+        if isinstance(getattr(part, "surface", None), Surface):
+            yield cast("AgentServer", part)
+        yield from _mounted(part)
 
 
 def is_fixed(provider: Provider) -> bool:
     """Whether all that a provider has is there: nothing comes from elsewhere, is loaded later, or is hidden for now."""
     if not all(isinstance(transform, _RENAMING) for transform in provider.transforms):
         return False
-    match provider:
-        case FastMCPProvider():
-            return is_fixed(provider.server)
-        case AggregateProvider():
-            return all(map(is_fixed, provider.providers))
-        case _:
-            inner = inner_provider(provider)
-            return type(provider) is LocalProvider if inner is None else is_fixed(inner)
+    parts = parts_of(provider)
+    return all(map(is_fixed, parts)) if parts else type(provider) is LocalProvider
 
 
 def _refuse(ending: Sequence[UnfitName]) -> None:

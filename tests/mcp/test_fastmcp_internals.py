@@ -159,8 +159,9 @@ class TestEachIsWhereItIsLookedFor:
         server: FastMCP[Any] = FastMCP("s")
         server.add_provider(local, namespace="n")
         (wrapped,) = [provider for provider in server.providers if isinstance(provider, _WrappedProvider)]
-        assert fastmcp_internals.inner_provider(wrapped) is local
-        assert fastmcp_internals.inner_provider(FastMCPProvider(FastMCP("child"))) is None
+        assert fastmcp_internals.parts_of(wrapped) == [local]
+        child: FastMCP[Any] = FastMCP("child")
+        assert fastmcp_internals.parts_of(FastMCPProvider(child)) == [child]
 
     def test_a_provider_tells_of_what_is_added_and_removed(self):
         server: FastMCP[Any] = FastMCP("s")

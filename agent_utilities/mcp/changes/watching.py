@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 from weakref import WeakSet
 
 from fastmcp.server.providers import Provider
 from fastmcp.server.providers.aggregate import AggregateProvider
-from fastmcp.server.providers.fastmcp_provider import FastMCPProvider
 from fastmcp.server.providers.local_provider import LocalProvider
 
-from agent_utilities.mcp.fastmcp_internals import inner_provider, watch_components
+from agent_utilities.mcp.fastmcp_internals import parts_of, watch_components
 from agent_utilities.mcp.kept_provider import KeptProvider
 
 
@@ -38,30 +37,26 @@ class Watch:
         self._watched.add(provider)
         for method in ("add_transform", "enable", "disable"):
             _after(provider, method, self._on_change)
+        parts = self._watch_parts(provider)
         match provider:
             case LocalProvider():
                 watch_components(provider, self._on_component)
             case KeptProvider():
                 provider.on_change(self._on_change)
-            case FastMCPProvider():
-                self.watch(provider.server)
             case AggregateProvider():
-                for each in provider.providers:
-                    self.watch(each)
-                _after(provider, "add_provider", lambda: self._added(provider))
-            case _:
-                if (wrapped := inner_provider(provider)) is not None:
-                    self.watch(wrapped)
-                else:
-                    self.is_in_process = False
+                _after(provider, "add_provider", lambda: self._watch_parts(provider))
+                _after(provider, "add_provider", self._on_change)
+            case _ if not parts:
+                self.is_in_process = False
 
-    def _added(self, aggregate: AggregateProvider) -> None:
-        for provider in aggregate.providers:
-            self.watch(provider)
-        self._on_change()
+    def _watch_parts(self, provider: Provider) -> Sequence[Provider]:
+        parts = parts_of(provider)
+        for part in parts:
+            self.watch(part)
+        return parts
 
 
-def _after(provider: Provider, name: str, on_change: Callable[[], None]) -> None:
+def _after(provider: Provider, name: str, on_change: Callable[[], object]) -> None:
     """Have a provider's method tell when it is done, by replacing it."""
     method = getattr(provider, name)
 
