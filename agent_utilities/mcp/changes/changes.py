@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from contextvars import ContextVar, copy_context
+from contextvars import Context, ContextVar, copy_context
 from typing import TYPE_CHECKING
 
 from fastmcp.prompts.base import Prompt
@@ -24,7 +24,6 @@ from mcp.server.subscriptions import (
 from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind
 from agent_utilities.mcp.changes.watching import Watch
 from agent_utilities.mcp.events import ToolsChanged
-from agent_utilities.mcp.fastmcp_internals import is_over_stdio
 from agent_utilities.mcp.lifespan import guarded
 from agent_utilities.mcp.sessions import NOTICE_S
 from agent_utilities.mcp.surface.catalogs import CATALOGS_BYTES, caller_key, weigh_catalog
@@ -146,7 +145,7 @@ class Changes:
             self._clients[connection] = client
             connection.exit_stack.callback(self._clients.pop, connection, None)
         client.heard(verdict, listed)
-        self._learn(client)
+        self._learn(client.caller, client.context)
 
     def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
         """Register a stream's listener, in the request that opened it; see `mcp.server.subscriptions`."""
@@ -156,7 +155,7 @@ class Changes:
 
         stream, verdict = object(), verdict_in_force() or self._surface.verdict(NOTHING, shapes_lists=False)
         self._clients[stream] = client = _Client(verdict, tell, listener)
-        self._learn(client)
+        self._learn(client.caller, client.context)
 
         def unsubscribe() -> None:
             self._clients.pop(stream, None)
@@ -190,17 +189,17 @@ class Changes:
         if (not listed or listed[-1] is not catalog) and not _is_comparing.get():
             self._listed.keep(key, (*listed[:1], catalog))
 
-    def _learn(self, client: _Client) -> None:
+    def _learn(self, caller: str, context: Context) -> None:
         """Learn what a caller would be listed before anything changes, where they were listed nothing here.
 
         Such as by a server beside this one. Not over stdio where it would start or ask other servers.
         """
-        caller = client.caller
-        if self._group is None or caller in self._learning or (is_over_stdio() and not self.watch.is_in_process):
+        would_ask_others = self._server.transport in (None, "stdio") and not self.watch.is_in_process
+        if self._group is None or caller in self._learning or would_ask_others:
             return
         if unknown := [kind for kind in KINDS if self._listed.get((caller, kind)) is None]:
             self._learning.add(caller)
-            self._group.create_task(self._learn_lists(caller, unknown), context=client.context.copy())
+            self._group.create_task(self._learn_lists(caller, unknown), context=context.copy())
 
     async def _learn_lists(self, caller: str, kinds: Sequence[ComponentKind]) -> None:
         for kind in kinds:
@@ -242,6 +241,8 @@ class Changes:
             async with asyncio.TaskGroup() as group:
                 try:
                     self._group = group
+                    if self._server.auth is None:  # else nobody is served without a token
+                        self._learn(caller_key(), copy_context())
                     while True:
                         await self._wake.wait()
                         self._wake.clear()
