@@ -363,7 +363,7 @@ class AgentServer(FastMCP[Any]):
         """Serve over stdio until stopped; see `FastMCP.run_stdio_async`.
 
         Raises:
-            SelectionError: a deny fits nothing; see `OperatorBounds.tell`.
+            SelectionError: a deny fits nothing; see `OperatorBounds.announce`.
         """
         self.transport = "stdio"
         async with whole_lifespan(self):
