@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -95,7 +96,7 @@ def test_by_the_end_of_its_host_alone_ends_it_and_its_server(tmp_path: Path) -> 
         wait_until_gone(upstream)
 
 
-def test_a_signal_ends_a_start_that_hangs(tmp_path: Path) -> None:
+def test_a_second_signal_at_the_latest_ends_a_start_that_hangs(tmp_path: Path) -> None:
     script = tmp_path / "hanging.py"
     script.write_text(HANGING)
     command = [sys.executable, str(script), "-t", "stdio"]
@@ -104,6 +105,9 @@ def test_a_signal_ends_a_start_that_hangs(tmp_path: Path) -> None:
         assert process.stderr is not None
         while "starting" not in process.stderr.readline():
             assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(5)
         process.send_signal(signal.SIGTERM)
         try:
             assert process.wait(PATIENCE_S) == 0
