@@ -25,8 +25,7 @@ from agent_utilities.errors import SelectionError
 from agent_utilities.mcp.fastmcp_internals import as_over_stdio, parts_of, whole_lifespan
 from agent_utilities.mcp.kept_provider import KeptProvider
 from agent_utilities.mcp.surface.components import LISTING, entry_of
-from agent_utilities.mcp.surface.surface import TOOL_SEARCH, Surface
-from agent_utilities.mcp.surface.verdict import Verdict
+from agent_utilities.mcp.surface.surface import TOOL_SEARCH, Surface, Verdict
 from agent_utilities.mcp.surface.visibility_transform import DynamicVisibilityTransform
 from agent_utilities.selection.channels import spelled
 from agent_utilities.selection.merge import Effective

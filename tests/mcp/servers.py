@@ -14,7 +14,7 @@ from fastmcp.client.transports import StreamableHttpTransport
 from fastmcp.server.http import StarletteWithLifespan
 
 from agent_utilities import AgentServer, create_mcp_server
-from agent_utilities.mcp.events import Event, ToolsChanged
+from agent_utilities.mcp.events import ToolsChanged
 
 
 def log_server(**options: Any) -> AgentServer:
@@ -111,11 +111,7 @@ async def tool_names(client: Client[Any]) -> list[str]:
     return [tool.name for tool in await client.list_tools()]
 
 
-def when_tools_change(server: AgentServer, call: Callable[[], object]) -> None:
+def when_tools_change(server: AgentServer, call: Callable[[], None]) -> None:
     """Have something called whenever the server's tools have changed, whoever may use them."""
 
-    def heard(event: Event) -> None:
-        if isinstance(event, ToolsChanged):
-            call()
-
-    server.surface.observers.add(heard)
+    server.features.observe(lambda _: call(), ToolsChanged)
