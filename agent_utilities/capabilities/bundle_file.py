@@ -1,17 +1,27 @@
-"""One file of a bundle: read whole, never from outside of its folder; and what is told of such files."""
+"""One file of a bundle: read whole, never from outside of its folder; what it may say, and what is told of it."""
 
 from __future__ import annotations
 
 import os
 import re
 import tomllib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, TypeVar
 
+from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, ValidationError
+
+from agent_utilities.upstream.configuration.config_text import described, shown
+
+MAX_BYTES = 1024 * 1024
+"""The most bytes that a file may have."""
 _LONGEST_LINE = 1000
-_LONGEST_VALUE = 120
+_LONGEST_TITLE, _LONGEST_DESCRIPTION = 200, 2000
 _MOST_NOTICES = 200
+
+# The parser takes minutes for thousands of keys of many parts.
+_DEEP = re.compile(r"""(?:\.[ \t]*(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*){16}""")
 
 
 @dataclass(slots=True)
@@ -32,48 +42,22 @@ class Notes:
 
     def problem(self, where: object, what: str, hint: str) -> None:
         """Add a problem: where it is, what is wrong, what would do."""
-        self.problems.append(one_line(f"{where}: {what}; {hint}"))
+        self.problems.append(shown(f"{where}: {what}; {hint}", _LONGEST_LINE))
 
     def notice(self, where: object, what: str) -> None:
         """Add a notice; beyond 200 they are counted, no longer told."""
-        self.notices.append(one_line(f"{where}: {what}"))
-
-    def pass_over(self, where: object, key: str) -> None:
-        """Remember a key that nobody knows: it is told once, however often it stands."""
-        self.unknown.setdefault(key, []).append(str(where))
+        self.notices.append(shown(f"{where}: {what}", _LONGEST_LINE))
 
     def all_notices(self) -> tuple[str, ...]:
-        """Return every notice, those of unknown keys last."""
+        """Return every notice, those of unknown keys last: each key is told once, however often it stands."""
         told = list(self.notices)
         for key, places in self.unknown.items():
             more = f" and {len(places) - 1} more" if len(places) > 1 else ""
-            told.append(one_line(f"{places[0]}{more}: the key {quoted(key)} is not known, and passed over"))
+            text = f"{places[0]}{more}: the key {shown(key)!r} is not known, and passed over"
+            told.append(shown(text, _LONGEST_LINE))
         if (n_more := len(told) - _MOST_NOTICES) > 0:
             told = [*told[:_MOST_NOTICES], f"{n_more} more notices are not shown"]
         return tuple(told)
-
-
-def one_line(text: str) -> str:
-    """Return a text on one line of at most 1,000 characters, in which nothing acts on a terminal.
-
-    Names and values may be a stranger's: what is not printable, line ends too, is shown as an escape.
-    """
-    cut = text if len(text) <= _LONGEST_LINE else text[: _LONGEST_LINE - 1] + "…"
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape", "surrogatepass").decode("ascii") for char in cut
-    )
-
-
-def quoted(text: str) -> str:
-    """Return a value as messages show it: in quotes, 120 characters of it at most."""
-    return repr(text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…")
-
-
-MAX_BYTES = 1024 * 1024
-"""The most bytes that a file may have."""
-
-# The parser takes minutes for thousands of keys of many parts.
-_DEEP = re.compile(r"""(?:\.[ \t]*(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*){16}""")
 
 
 class BundleFileError(ValueError):
@@ -91,15 +75,15 @@ def real_path(path: Path, folder: Path) -> Path:
         BundleFileError: it leads nowhere, in a circle, or out of the folder.
     """
     try:
-        real = os.path.realpath(path, strict=True)
+        real = Path(os.path.realpath(path, strict=True))
         within = os.path.realpath(folder, strict=True)
     except FileNotFoundError:
         raise BundleFileError("is a link that leads nowhere", "point it at a file beside it") from None
     except (OSError, ValueError) as error:
-        raise BundleFileError(f"can't be read ({_reason(error)})", "make it readable") from None
-    if not Path(real).is_relative_to(within):
+        raise BundleFileError(f"can't be read ({reason(error)})", "make it readable") from None
+    if not real.is_relative_to(within):
         raise BundleFileError("leads out of its folder", "point it at a file beside it, or copy that there")
-    return Path(real)
+    return real
 
 
 def read_text(path: Path, folder: Path) -> str:
@@ -111,11 +95,11 @@ def read_text(path: Path, folder: Path) -> str:
     real = real_path(path, folder)
     try:
         if not real.is_file():  # a pipe may have its reader wait for ever
-            raise BundleFileError("is no file", "put a TOML file there")
+            raise BundleFileError("is no file", "put one there")
         with real.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise BundleFileError(f"can't be read ({_reason(error)})", "make it readable") from None
+        raise BundleFileError(f"can't be read ({reason(error)})", "make it readable") from None
     if len(content) > MAX_BYTES:
         raise BundleFileError(f"has over {MAX_BYTES} bytes", "shorten it")
     try:
@@ -125,21 +109,127 @@ def read_text(path: Path, folder: Path) -> str:
         raise BundleFileError(f"line {line} is not UTF-8", "save it as UTF-8") from None
 
 
-def parsed(text: str) -> dict[str, Any]:
-    """Return what TOML says.
+def reason(error: Exception) -> str:
+    """Return why the operating system refused something."""
+    return (getattr(error, "strerror", None) or str(error)).lower()
 
-    Raises:
-        BundleFileError: it is none, or nested too deeply.
+
+_Text = Annotated[str, StringConstraints(strip_whitespace=True)]
+_Texts = Annotated[list[_Text], AfterValidator(lambda texts: list(dict.fromkeys(filter(None, texts))))]
+
+
+class _Table(BaseModel):
+    """A table of a file; keys that nobody knows are passed over, and told."""
+
+    model_config = ConfigDict(strict=True, extra="allow")
+
+
+class _Deps(_Table):
+    require: _Texts = []
+
+
+class _Wanted(_Table):
+    server_refs: _Texts = []
+    allowed_tools: _Texts = []
+
+
+class _Roles(_Table):
+    mcp: _Wanted = _Wanted()
+
+
+class ServerTable(_Table):
+    """What a provider says of a server; what else stands there is how it is reached, in the words of an `mcp.json`."""
+
+    name: _Text = ""
+    type: Annotated[str, StringConstraints(strip_whitespace=True, to_lower=True)] = ""
+    tools: _Texts = []
+
+
+class _Mcp(_Table):
+    servers: list[ServerTable] = []
+
+
+class _Titled(_Table):
+    title: _Text = ""
+    description: _Text = ""
+
+
+class ConfigTable(_Titled):
+    """What `config.toml` says: what calls for the capability, and the profiles that see it."""
+
+    triggers: _Texts = []
+    domains: _Texts = []
+
+
+class ProviderTable(_Titled):
+    """What a provider's file says: what it requires, which tools it wants, and its servers."""
+
+    deps: _Deps = _Deps()
+    roles: _Roles = _Roles()
+    mcp: _Mcp = _Mcp()
+
+
+_HINTS = {"list_type": 'write a list of texts, such as ["git"]', "string_type": "write a text"}
+_T = TypeVar("_T", bound=_Titled)
+
+
+def read_table(kind: type[_T], path: Path, folder: Path, notes: Notes) -> _T | None:
+    """Return what a bundle's file says; None where something is wrong with it, all of which is told.
+
+    Title and description are the keys', or else the head comment's.
     """
     try:
+        text = read_text(path, folder)
         if _DEEP.search(text):
             raise RecursionError
-        return tomllib.loads(text)
+        table = kind.model_validate(tomllib.loads(text))
+    except BundleFileError as error:
+        notes.problem(path, error.what, error.hint)
+        return None
     except RecursionError:
-        raise BundleFileError("is nested too deeply", "flatten it") from None
+        notes.problem(path, "is nested too deeply", "flatten it")
+        return None
+    except ValidationError as error:
+        for each in error.errors(include_url=False, include_context=False):
+            where = ".".join(map(str, each["loc"]))
+            notes.problem(
+                f"{path}: {where}", f"is {described(each['input'])}", _HINTS.get(each["type"], "write a table")
+            )
+        return None
     except ValueError as error:  # a number of thousands of digits is none that the parser names
-        raise BundleFileError(f"is no TOML: {str(error)[:120]}", "mend it there; see https://toml.io") from None
+        notes.problem(path, f"is no TOML: {str(error)[:120]}", "mend it there; see https://toml.io")
+        return None
+    for place, key in _unknown(table, str(path)):
+        notes.unknown.setdefault(key, []).append(place)
+    head = _head_comment(text)
+    table.title = _shortened(table.title or head.get("title", ""), _LONGEST_TITLE)
+    table.description = _shortened(table.description or head.get("description", ""), _LONGEST_DESCRIPTION)
+    return table
 
 
-def _reason(error: Exception) -> str:
-    return (getattr(error, "strerror", None) or str(error)).lower()
+def _unknown(table: BaseModel, place: str, separator: str = ": ") -> Iterator[tuple[str, str]]:
+    """Yield the keys that nobody knows, each with the place of its table."""
+    for key in table.model_extra or ():
+        yield place, key
+    for key, value in table:
+        if isinstance(value, BaseModel):
+            yield from _unknown(value, f"{place}{separator}{key}", ".")
+
+
+_LINE = re.compile(r"#\s*(?P<key>[A-Za-z]+):\s*(?P<value>.*)\Z")
+
+
+def _head_comment(text: str) -> Mapping[str, str]:
+    """Return what the comment at the head of a file says, by keys in lower case; the first line of a key holds."""
+    told: dict[str, str] = {}
+    for line in map(str.strip, text.split("\n")):
+        if line and not line.startswith("#"):
+            break
+        if found := _LINE.match(line):
+            told.setdefault(found["key"].lower(), found["value"].strip())
+    return told
+
+
+def _shortened(text: str, longest: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= longest else line[: longest - 1] + "…"

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 
-from agent_utilities.capabilities.bundle_file import one_line
 from agent_utilities.capabilities.model import Capabilities, Capability, CapabilityServer
 from agent_utilities.catalog.model import Entry as CatalogEntry
 from agent_utilities.catalog.model import entry
 from agent_utilities.selection.model import fold
 from agent_utilities.upstream.config import UpstreamConfig
+from agent_utilities.upstream.configuration.config_text import shown
 from agent_utilities.upstream.configuration.host_files import user_home
 from agent_utilities.upstream.configuration.server_entry import MAX_NAME, Reader
 from agent_utilities.upstream.configuration.variables import Reading
@@ -71,7 +71,7 @@ class _Placing:
         if not wrong and not configs and not own and not capability.require:
             wrong = _brings_nothing(capability)
         if wrong:
-            self.placed.unavailable[capability.name] = one_line(wrong)
+            self.placed.unavailable[capability.name] = shown(wrong, 1000)
             return
         self.notices += lacking
         names = [self._place(capability, config) for config in configs]

@@ -1,21 +1,56 @@
-"""Every capability of some folders, each a tap or the folder of its bundles; a bad bundle costs none of the others."""
+"""Every capability of some folders, each a tap or the folder of its bundles; a bad bundle costs none of the others.
+
+A bundle is a folder with the files of its providers, of which one holds, and the sentences that call for it.
+"""
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from agent_utilities.capabilities.bundle import is_capability_name, read_bundle
-from agent_utilities.capabilities.bundle_file import BundleFileError, Notes, quoted, real_path
-from agent_utilities.capabilities.model import Capabilities, Capability
+from agent_utilities.capabilities.bundle_file import (
+    BundleFileError,
+    ConfigTable,
+    Notes,
+    ProviderTable,
+    ServerTable,
+    read_table,
+    read_text,
+    real_path,
+    reason,
+)
+from agent_utilities.capabilities.model import Capabilities, Capability, CapabilityServer
 from agent_utilities.errors import InputError
+from agent_utilities.upstream.configuration.config_text import shown
+from agent_utilities.upstream.configuration.server_entry import Reader
+from agent_utilities.upstream.configuration.variables import Reading
 
 BUNDLES = "capabilities"
 """The folder of a tap that has its bundles; `deps/` stands beside it."""
 MAX_BUNDLES = 1000
 """The most bundles that are read of one folder."""
+MAX_TRIGGERS = 200
+"""The most triggers of one capability."""
+MAX_TRIGGER = 1000
+"""The longest trigger, in characters."""
+BUILT_IN = "builtin"
+"""The type of a server that is part of another host."""
+CONFIG, DEFAULT = "config.toml", "default.toml"
+
+_SUFFIX = ".toml"
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}\Z")
+_NO_NAME = re.compile(r"[=\[\]#\n\"']")
+_LEADS_ELSEWHERE = re.compile(r"[/\\\0]|\A\.\.?\Z|\A[A-Za-z]:")
+
+
+def is_capability_name(name: str) -> bool:
+    """Whether a text can be a capability's name; `all` and `none` mean something else to a caller's list."""
+    return bool(_NAME.match(name)) and name.lower() not in ("all", "none")
 
 
 def read_capabilities(folders: Sequence[Path], *, providers: Mapping[str, str] = {}) -> Capabilities:
@@ -35,7 +70,7 @@ def read_capabilities(folders: Sequence[Path], *, providers: Mapping[str, str] =
             notes.notice(folder, "has no capabilities; each is a folder with a PROVIDER.toml")
         for path in found:
             by_name.pop(path.name, None)
-            by_name[path.name] = read_bundle(path, tap, providers.get(path.name, ""), notes)
+            by_name[path.name] = _read_bundle(path, tap, providers.get(path.name, ""), notes)
         notes.files.append(bundles)
     for name in sorted(providers.keys() - by_name.keys()):
         notes.notice(f"capabilities.{name}", "there is no capability of this name, whose provider is chosen")
@@ -61,8 +96,10 @@ def _bundles(folder: Path, notes: Notes) -> list[Path]:
     try:
         names = sorted(name for name in os.listdir(folder) if not name.startswith("."))
     except (OSError, ValueError) as error:
-        reason = (getattr(error, "strerror", None) or str(error)).lower()
-        what, hint = f"a folder of capabilities can't be read ({reason})", "name the folder that has capabilities/"
+        what, hint = (
+            f"a folder of capabilities can't be read ({reason(error)})",
+            "name the folder that has capabilities/",
+        )
         raise InputError(what, str(folder), "folders of capabilities", f"{hint}, or that one") from None
     found = [path for name in names if _is_bundle(path := folder / name, folder, notes)]
     if len(found) > MAX_BUNDLES:
@@ -77,7 +114,7 @@ def _is_bundle(path: Path, folder: Path, notes: Notes) -> bool:
             real_path(path, folder)
         if not path.is_dir():
             return False
-        has_files = any(name.endswith(".toml") for name in os.listdir(path))
+        has_files = any(name.endswith(_SUFFIX) for name in os.listdir(path))
     except BundleFileError as error:
         notes.problem(path, error.what, error.hint)
         return False
@@ -85,9 +122,161 @@ def _is_bundle(path: Path, folder: Path, notes: Notes) -> bool:
         has_files = True  # what is wrong with it is told when it is read
     if has_files and not is_capability_name(path.name):
         hint = "rename it: up to 128 letters, digits, `-`, `_` or `.`, and neither `all` nor `none`"
-        notes.problem(folder, f"{quoted(path.name)} can't be a capability's name", hint)
+        notes.problem(folder, f"{shown(path.name)!r} can't be a capability's name", hint)
         return False
     return has_files
+
+
+# -- one bundle --------------------------------------------------------------------------------------------------------
+
+
+def _read_bundle(folder: Path, tap: Path, wanted: str, notes: Notes) -> Capability | None:
+    """Return the capability that a folder of a tap describes; None where anything is wrong, all of which is told.
+
+    `wanted` is the provider that the user chose; empty for the default.
+    """
+    n_before = len(notes.problems)
+    try:
+        files = sorted(name for name in os.listdir(folder) if name.endswith(_SUFFIX) and not name.startswith("."))
+    except OSError as error:
+        notes.problem(folder, f"can't be listed ({reason(error)})", "make it readable")
+        return None
+    names = tuple(name.removesuffix(_SUFFIX) for name in files if name not in (CONFIG, DEFAULT))
+    notes.files += [folder / CONFIG, folder / DEFAULT, *(folder / f"{name}.toml" for name in names)]
+    capability = _routed_to(folder, tap, notes)
+    if capability.triggers and not names and not wanted and not os.path.lexists(folder / DEFAULT):
+        notes.notice(folder, "has no provider: words lead to it, and it can't be switched on; add a PROVIDER.toml")
+    else:
+        try:
+            file = _chosen_file(folder, names, wanted)
+        except BundleFileError as error:
+            notes.problem(folder, error.what, error.hint)
+            return None
+        if (provider := read_table(ProviderTable, file, folder, notes)) is None:
+            return None
+        built_in = [each.name for each in provider.mcp.servers if each.type == BUILT_IN]
+        tables = [each for each in provider.mcp.servers if each.type != BUILT_IN]
+        capability = replace(
+            capability,
+            source=str(file),
+            title=provider.title or capability.title,
+            description=provider.description or capability.description,
+            provider=file.stem,
+            require=tuple(provider.deps.require),
+            server_refs=tuple(provider.roles.mcp.server_refs),
+            # The taps mean every tool by an empty list, as by none.
+            allowed_tools=tuple(provider.roles.mcp.allowed_tools) or None,
+            servers=_servers(tables, file, notes),
+            built_in=tuple(dict.fromkeys(built_in)),
+        )
+    return capability if len(notes.problems) == n_before else None
+
+
+def _routed_to(folder: Path, tap: Path, notes: Notes) -> Capability:
+    """Return what `config.toml` says of a capability: what calls for it, and nothing that it brings along."""
+    path, config = folder / CONFIG, ConfigTable()
+    if os.path.lexists(path):
+        config = read_table(ConfigTable, path, folder, notes) or config
+    triggers, where = config.triggers, f"{path}: triggers"
+    if len(triggers) > MAX_TRIGGERS:
+        notes.notice(where, f"has {len(triggers)}; the first {MAX_TRIGGERS} are taken")
+    if any(len(trigger) > MAX_TRIGGER for trigger in triggers):
+        notes.notice(where, f"has some of over {MAX_TRIGGER} characters, which are cut")
+    return Capability(
+        name=folder.name,
+        source=str(path),
+        tap=tap,
+        title=config.title,
+        description=config.description,
+        triggers=tuple(dict.fromkeys(trigger[:MAX_TRIGGER].rstrip() for trigger in triggers[:MAX_TRIGGERS])),
+        domains=tuple(config.domains),
+    )
+
+
+def _chosen_file(folder: Path, names: tuple[str, ...], wanted: str) -> Path:
+    """Return the file that holds of some providers: the user's choice, the default, or the only one."""
+    default = folder / DEFAULT
+    if wanted and wanted.removesuffix(_SUFFIX) != "default":
+        return _named(folder, names, wanted, "is the provider that is chosen, and there is no such one")
+    if os.path.lexists(default):
+        return _default(folder, default, names)
+    if len(names) == 1:
+        return folder / f"{names[0]}{_SUFFIX}"
+    if not names:
+        raise BundleFileError("has no provider", "put a PROVIDER.toml there")
+    raise BundleFileError(f"has several providers and no {DEFAULT}", f"write one of {_list(names)} into {DEFAULT}")
+
+
+def _default(folder: Path, default: Path, names: tuple[str, ...]) -> Path:
+    """Return the provider that `default.toml` links to, names, or is."""
+    if default.is_symlink():
+        real = real_path(default, folder)
+        if real.parent != Path(os.path.realpath(folder)) or real.name == CONFIG:
+            raise BundleFileError(f"{DEFAULT} leads to no provider", f"point it at one of {_list(names)}")
+        return folder / real.name
+    text = read_text(default, folder).strip()
+    if not text:
+        raise BundleFileError(f"{DEFAULT} is empty", f"write one of {_list(names)} into it")
+    if _NO_NAME.search(text):
+        return default
+    return _named(folder, names, text, f"stands in {DEFAULT}, and is no provider")
+
+
+def _named(folder: Path, names: tuple[str, ...], text: str, what: str) -> Path:
+    name = text.removeprefix("./").removesuffix(_SUFFIX)
+    if name in names:
+        return folder / f"{name}{_SUFFIX}"
+    if _LEADS_ELSEWHERE.search(name):
+        what = f"{what}: it leads out of the folder"
+    raise BundleFileError(f"{shown(text)!r} {what}", f"name one of {_list(names)}")
+
+
+def _list(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:10]) or "none: it has no PROVIDER.toml"
+
+
+_VARIABLE = re.compile(r"\{\{(?:ENV|INPUT):([A-Za-z_][A-Za-z0-9_]*)\}\}")
+_PLACEHOLDER = re.compile(r"\{\{[A-Z]+(?::[^{}]*)?\}\}")
+
+
+def _servers(tables: Sequence[ServerTable], path: Path, notes: Notes) -> tuple[CapabilityServer, ...]:
+    """Return the servers of a provider's file, each read once as an `mcp.json`'s is, to tell what is wrong with it."""
+    # No variable is filled in: which are set is asked when the servers are placed on a gateway.
+    reader = Reader(Reading({}, path.parent, path.parent, is_in_seconds=True, keeps_references=True))
+    servers = dict[str, CapabilityServer]()
+    for table in tables:
+        name, where = table.name, f"{path}: mcp.servers.{table.name}"
+        if ":" in name:  # it ends a server's name in a pattern
+            notes.problem(where, f"{shown(name)!r} can't be a server's name", "write it without `:`")
+        if name in servers:
+            notes.problem(f"{where}.name", f"{shown(name)!r} stands twice", "rename one of the two")
+        entry = _entry(table, where, notes)
+        reader.read(name, entry, where)
+        source = f"{path.parent.name}/{path.name}: mcp.servers.{name}"
+        servers[name] = CapabilityServer(name, entry, tuple(table.tools), source)
+    notes.problems += reader.problems
+    notes.notices += reader.notices
+    return tuple(servers.values())
+
+
+def _entry(table: ServerTable, where: str, notes: Notes) -> dict[str, Any]:
+    """Return what a server's entry in an `mcp.json` would say; nothing in it is filled in.
+
+    `{{ENV:VAR}}`, and `{{INPUT:VAR}}` that another host would ask its user for, become `${env:VAR}`; `{{CWD}}` becomes
+    `${workspaceFolder}`. What a variable holds is not looked into for more, here or later.
+    """
+    entry = dict(table.model_extra or {})
+    if table.type:
+        entry["type"] = "stdio" if table.type == "stdin" else table.type
+    text = json.dumps(entry, ensure_ascii=False, default=str)
+    text = _VARIABLE.sub(r"${env:\1}", text).replace("{{CWD}}", "${workspaceFolder}")
+    for placeholder in dict.fromkeys(_PLACEHOLDER.findall(text)):
+        notes.notice(where, f"{placeholder} means nothing here, and is taken as it stands")
+    translated: dict[str, Any] = json.loads(text)
+    return translated
+
+
+# -- edits, and the tap that comes along -------------------------------------------------------------------------------
 
 
 def edited(before: Capabilities, now: Capabilities) -> Capabilities:
@@ -109,10 +298,6 @@ def _brings(capability: Capability) -> bool:
     return bool(capability.servers or capability.server_refs or capability.require)
 
 
-STARTER = "starter"
-"""What names the folder of the capabilities that come with the package."""
-
-
 def starter_tap() -> Path:
     """Return the folder of the starter tap, which has `capabilities/` and `deps/` as every tap has."""
     return Path(__file__).parent / "starter"
@@ -121,4 +306,4 @@ def starter_tap() -> Path:
 def folder_named(text: str) -> Path:
     """Return the folder that an option or a setting names: `starter` for that of the package, unless one is there."""
     path = Path(text).expanduser()
-    return starter_tap() if text == STARTER and not path.exists() else path
+    return starter_tap() if text == "starter" and not path.exists() else path
