@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_utilities.cli.gateway_options import GATEWAY_NAME, GatewayOptions
-from agent_utilities.errors import InputError
+from agent_utilities.errors import InputError, SettingsError
 from agent_utilities.mcp.server_cli import launch
 from agent_utilities.settings_file import settings_of, user_folder
 from agent_utilities.upstream.config import GatewayConfig
@@ -22,6 +22,8 @@ from agent_utilities.upstream.operator.consent import agreed_or_refuse, is_agree
 from agent_utilities.upstream.operator.operator_rules import ConfigFiles
 
 if TYPE_CHECKING:
+    from fastmcp.server.providers.skills import SkillsDirectoryProvider
+
     from agent_utilities.capabilities.offering import Offer
     from agent_utilities.mcp.agent_server import AgentServer
 
@@ -49,10 +51,26 @@ def _gateway(options: GatewayOptions, started_s: float) -> AgentServer:
     features = gateway_features(chosen.config, chosen if chosen.files else None, offer=offer, started_s=started_s)
     gateway = gateway_of(features, options.name)
     if options.skills:
-        from agent_utilities.features.capabilities.skills import skills_provider
-
         gateway.add_provider(skills_provider(options.skills))
     return gateway
+
+
+def skills_provider(folders: Sequence[Path]) -> SkillsDirectoryProvider:
+    """Return a provider of the skills in folders: each folder in one of them that has a `SKILL.md`.
+
+    The folders are gone through here, once: to do so at every request would hold up the event loop. What a skill says
+    is read when it is read, so that it may be edited while it is served. Of one name the earlier folder's is served.
+
+    Raises:
+        SettingsError: one of them is no folder.
+    """
+    for folder in folders:
+        if not folder.is_dir():
+            hint = "give a folder whose folders have a SKILL.md each, such as ~/.claude/skills"
+            raise SettingsError("no folder of skills", str(folder), "--skills", hint)
+    from fastmcp.server.providers.skills import SkillsDirectoryProvider
+
+    return SkillsDirectoryProvider([*folders])
 
 
 def offer_of(options: GatewayOptions) -> Offer | None:

@@ -1,4 +1,4 @@
-"""Skills: folders of them served as resources, and the capabilities that one calls for when a client reads it.
+"""Skills: which capabilities one calls for when a client reads it.
 
 Only skills of the operator's own server count; they name capabilities in the frontmatter of their `SKILL.md`.
 """
@@ -6,14 +6,10 @@ Only skills of the operator's own server count; they name capabilities in the fr
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from agent_utilities.errors import SettingsError
-
 if TYPE_CHECKING:
-    from fastmcp.server.providers.skills import SkillsDirectoryProvider
     from fastmcp.utilities.components import FastMCPComponent
 
     from agent_utilities.mcp.agent_server import AgentServer
@@ -24,11 +20,9 @@ MAX_ENTRY_CHARACTERS = 1024
 """The longest entry of it that is read as YAML."""
 MAX_NAMES = 16
 """How many names count."""
-_OPENING = re.compile(r"\ufeff?---[ \t]*\r?\n")
-_CLOSING = re.compile(r"^(?:---|\.\.\.)[ \t]*\r?$", re.MULTILINE)
+_FRONTMATTER = re.compile(r"\ufeff?---[ \t]*\r?\n(.*?)^(?:---|\.\.\.)[ \t]*\r?$", re.DOTALL | re.MULTILINE)
 _ENTRY = re.compile(r"""^(?:capabilities|"capabilities"|'capabilities')[ \t]*:(?:.*)(?:\n(?:[ \t-].*|\r?$))*""", re.M)
 """The key at the beginning of a line, and the lines under it: those further in, those of a list, and empty ones."""
-_MAX_BRACKETS = 8
 _SEPARATORS = re.compile(r"[\s,]+")
 _NAME = re.compile(r"[\w.+-]{1,100}")
 
@@ -37,36 +31,24 @@ def capabilities_of(text: str) -> tuple[str, ...]:
     """Return the names under `capabilities` in a text's frontmatter, in its order, each once; () for nonsense.
 
     They may be one text, with spaces or commas between them, or a list. That entry alone is read as YAML: what is
-    wrong elsewhere, as a colon in a description often is, costs a skill nothing, and what is huge or deep costs us
-    nothing. No value is made of it: tags mean nothing, and aliases and merges, which make a small text large, neither.
+    wrong elsewhere, as a colon in a description often is, costs a skill nothing, and what is huge costs us nothing. All
+    that it holds are texts: tags mean nothing.
     """
-    if not (opening := _OPENING.match(text)):
-        return ()
-    beginning = text[opening.end() : opening.end() + MAX_CHARACTERS]
-    closing = _CLOSING.search(beginning)
-    entry = _ENTRY.search(beginning, 0, closing.start()) if closing else None
-    if entry is None:
-        return ()
-    names = [name for part in _values(entry[0]) for name in _SEPARATORS.split(part)]
-    return tuple(dict.fromkeys(name for name in names if _NAME.fullmatch(name)))[:MAX_NAMES]
-
-
-def _values(entry: str) -> list[str]:
-    """Return the texts under an entry's key, as they are written."""
+    frontmatter = _FRONTMATTER.match(text[:MAX_CHARACTERS])
+    entry = _ENTRY.search(frontmatter[1]) if frontmatter else None
     # Time and stack grow with the square of how deep brackets nest.
-    if len(entry) > MAX_ENTRY_CHARACTERS or entry.count("[") + entry.count("{") > _MAX_BRACKETS:
-        return []
+    if entry is None or len(entry[0]) > MAX_ENTRY_CHARACTERS or entry[0].count("[") + entry[0].count("{") > 8:
+        return ()
     import yaml
 
     try:
-        root = yaml.compose(entry, Loader=yaml.SafeLoader)
+        told = yaml.load(entry[0], yaml.BaseLoader)
     except (yaml.YAMLError, RecursionError, ValueError):
-        return []
-    if not isinstance(root, yaml.MappingNode):
-        return []
-    value = root.value[0][1]
-    found = value.value if isinstance(value, yaml.SequenceNode) else [value]
-    return [each.value for each in found if isinstance(each, yaml.ScalarNode)]
+        return ()
+    (value,) = told.values() if isinstance(told, dict) and len(told) == 1 else ("",)
+    parts = value if isinstance(value, list) else [value]
+    names = [name for part in parts if isinstance(part, str) for name in _SEPARATORS.split(part)]
+    return tuple(dict.fromkeys(name for name in names if _NAME.fullmatch(name)))[:MAX_NAMES]
 
 
 SKILL_FILE = "SKILL.md"
@@ -116,21 +98,3 @@ def is_own(component: FastMCPComponent | None) -> bool:
 
     skills = (SkillResource, SkillFileResource, SkillFileTemplate)
     return isinstance(component, (*skills, FunctionPrompt, FunctionResource, FileResource, TextResource))
-
-
-def skills_provider(folders: Sequence[Path]) -> SkillsDirectoryProvider:
-    """Return a provider of the skills in folders: each folder in one of them that has a `SKILL.md`.
-
-    The folders are gone through here, once: to do so at every request would hold up the event loop. What a skill says
-    is read when it is read, so that it may be edited while it is served. Of one name the earlier folder's is served.
-
-    Raises:
-        SettingsError: one of them is no folder.
-    """
-    for folder in folders:
-        if not folder.is_dir():
-            hint = "give a folder whose folders have a SKILL.md each, such as ~/.claude/skills"
-            raise SettingsError("no folder of skills", str(folder), "--skills", hint)
-    from fastmcp.server.providers.skills import SkillsDirectoryProvider
-
-    return SkillsDirectoryProvider([*folders])
