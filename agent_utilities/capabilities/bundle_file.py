@@ -201,7 +201,7 @@ def read_table(kind: type[_T], path: Path, folder: Path, notes: Notes) -> _T | N
         return None
     for place, key in _unknown(table, str(path)):
         notes.unknown.setdefault(key, []).append(place)
-    head = _head_comment(text)
+    head = head_comment(text)
     table.title = _shortened(table.title or head.get("title", ""), _LONGEST_TITLE)
     table.description = _shortened(table.description or head.get("description", ""), _LONGEST_DESCRIPTION)
     return table
@@ -219,7 +219,7 @@ def _unknown(table: BaseModel, place: str, separator: str = ": ") -> Iterator[tu
 _LINE = re.compile(r"#\s*(?P<key>[A-Za-z]+):\s*(?P<value>.*)\Z")
 
 
-def _head_comment(text: str) -> Mapping[str, str]:
+def head_comment(text: str) -> Mapping[str, str]:
     """Return what the comment at the head of a file says, by keys in lower case; the first line of a key holds."""
     told: dict[str, str] = {}
     for line in map(str.strip, text.split("\n")):

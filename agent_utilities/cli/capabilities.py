@@ -167,7 +167,7 @@ def _bundle(capability: Capability, servers: CapabilityServers) -> Row:
 
 def _missing(capability: Capability, servers: CapabilityServers) -> tuple[str, ...]:
     """Return what is not installed of what a capability requires, and of its servers' programs. Nothing is run."""
-    from agent_utilities.capabilities.requirements import read_requirement
+    from agent_utilities.capabilities.installers import read_requirement
 
     path = os.environ.get("PATH", os.defpath)
     whys = {name: read_requirement(name, capability.tap).why_missing(path) for name in capability.require}

@@ -20,11 +20,7 @@ from agent_utilities.capabilities.model import Capability
 async def main() -> None:
     toolchains = Toolchains(environ=os.environ, allow_install=True)
     capability = Capability("thing", "thing/default.toml", Path(sys.argv[1]), require=("a/thing",))
-    started = asyncio.Event()
-    async with asyncio.TaskGroup() as group:
-        group.create_task(toolchains.run(started))
-        await started.wait()
-        await toolchains.satisfy(capability, partial(print, flush=True))
+    await toolchains.satisfy(capability, partial(print, flush=True))
 
 
 if __name__ == "__main__":

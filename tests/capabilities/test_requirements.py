@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_utilities.capabilities.requirements import HEAD_BYTES, Requirement, read_requirement
+from agent_utilities.capabilities.installers import Requirement, read_requirement
 
 
 @pytest.fixture
@@ -56,8 +56,6 @@ class TestReading:
             ("#!/bin/sh\n\n# description: x\nset -e\n# check: docker\n", ""),
             ("# check: docker\n# check: podman\n", "docker"),
             ("\ufeff# check: docker\r\nset -e\r\n", "docker"),
-            ("# description: \udcff\udcfe\n# check: docker\n", "docker"),
-            (f"# {'x' * HEAD_BYTES}\n# check: docker\n", ""),
         ]:
             script(tap, "a/b", text)
             assert read_requirement("a/b", tap).check == check, text
@@ -126,8 +124,8 @@ class TestHostile:
         outside = program(tmp_path / "elsewhere" / "b.sh", head("docker"))
         (tap / "deps" / "a" / "b.sh").symlink_to(outside)
         (tap / "deps" / "c").symlink_to(outside.parent)
-        assert "leads out of deps/" in why_missing(tap, path)
-        assert "leads out of deps/" in why_missing(tap, path, "c/b")
+        assert "leads out of its folder" in why_missing(tap, path)
+        assert "leads out of its folder" in why_missing(tap, path, "c/b")
 
     def test_a_link_within_deps_is_followed(self, tap: Path, path: str) -> None:
         script(tap, "docker/docker", head("docker"))
@@ -142,6 +140,6 @@ class TestHostile:
 
     def test_a_pipe_or_folder_in_the_place_of_a_script_is_told_and_not_waited_for(self, tap: Path, path: str) -> None:
         os.mkfifo(tap / "deps" / "a" / "b.sh")
-        assert why_missing(tap, path) == "deps/a/b.sh can't be read: it is no file"
+        assert why_missing(tap, path) == "deps/a/b.sh is no file: put one there"
         (tap / "deps" / "a" / "c.sh").mkdir()
-        assert why_missing(tap, path, "a/c") == "deps/a/c.sh can't be read: it is no file"
+        assert why_missing(tap, path, "a/c") == "deps/a/c.sh is no file: put one there"

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from itertools import count
 from typing import Any
 
 from fastmcp.exceptions import ToolError
@@ -75,6 +74,8 @@ LEAST_DISCOVERED = 0.2
 """The least score of those."""
 _N_LINES = 100
 """The most lines of an installer that wait to be told."""
+_N_TOLD_LINES = 1000
+"""Lines of it that are told in all."""
 WAIT_S = 5.0
 """Seconds that `enable` waits for servers that were never seen; what they list comes later where they take longer."""
 
@@ -201,7 +202,7 @@ async def _satisfied(switching: Switching, capability: str) -> Sequence[str]:
 
 
 async def _tell(lines: asyncio.Queue[str]) -> None:
-    for n in count(1):
+    for n in range(1, _N_TOLD_LINES + 1):
         await get_context().report_progress(n, message=await lines.get())
 
 

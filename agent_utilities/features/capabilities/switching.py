@@ -71,7 +71,6 @@ class Switching:
         """Have words routed, installers run where they are allowed, and files followed, until cancelled."""
         self._have_routed()
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._toolchains.run())
             group.create_task(self._follow())
             group.create_task(self._end_leases())
 

@@ -15,7 +15,8 @@ from agent_utilities import AgentServer
 from agent_utilities.capabilities import installers
 from agent_utilities.capabilities.model import Capabilities
 from tests.features.capabilities.capable import gateway, listed, offer, session
-from tests.parts import query_of
+from tests.parts import capabilities_of, query_of
+from tests.upstream.processes import wait_until_gone
 
 pytestmark = [pytest.mark.outside, pytest.mark.anyio]
 
@@ -86,3 +87,22 @@ async def test_what_words_switch_on_is_checked_behind_and_not_installed(served: 
     finally:
         logger.removeHandler(heard)
     assert not (tmp_path / "installed").exists()
+
+
+async def test_an_installer_ends_with_the_connection_of_who_asked(tmp_path: Path, served: AgentServer) -> None:
+    script = tmp_path / "tap" / "deps" / "a" / "thing.sh"
+    script.write_text("# check: no-such-program\nsetsid sleep 1000 &\necho pids $$ $!; wait\n")
+    told: asyncio.Queue[str] = asyncio.Queue()
+
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        told.put_nowait(message or "")
+
+    allowed = replace(capabilities_of(served).switching.offer, allow_install=True)
+    async with session(gateway(tmp_path / "other", allowed)) as client:
+        arguments = {"action": "enable", "name": "versioning"}
+        asked = asyncio.create_task(client.call_tool("capability", arguments, progress_handler=on_progress))
+        while "pids" not in (line := await told.get()):
+            pass
+    asked.cancel()
+    for word in line.split("pids")[1].split():
+        await asyncio.to_thread(wait_until_gone, int(word))
