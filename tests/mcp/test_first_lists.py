@@ -19,7 +19,7 @@ from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
 from agent_utilities.upstream.folders import gateway_folder
 from agent_utilities.upstream.snapshot_store import SnapshotStore
 from tests.mcp.in_process import ask, listed, web_of
-from tests.parts import upstreams_of
+from tests.upstream.processes import until
 from tests.upstream.supervised import faulty
 from tests.wire.wires import modern_request
 
@@ -165,9 +165,10 @@ class TestAServerThatACallerMayNotUse:
 class TestAServerThatDoesNotCome:
     async def test_is_told_as_absent_and_waited_for_at_no_later_start(self, tmp_path: Path) -> None:
         slow = held(tmp_path)
-        async with web_of(gateway := gateway_of(tmp_path, slow, limit_s="0.5")) as web:
+        async with web_of(gateway_of(tmp_path, slow, limit_s="0.5")) as web:
             assert await absent(web) == (["slow"], 0)
-            await upstreams_of(gateway).first_lists.are_told.wait()
+            store = SnapshotStore(gateway_folder("snapshots", str(tmp_path / "gateway")))
+            await until(lambda: store.is_late(slow))
         async with web_of(gateway_of(tmp_path, slow, faulty("quick"))) as web:
             assert await absent(web) == (["slow"], 0)
             assert {name.partition("_")[0] for name in await listed(web, "/mcp")} == {"quick"}
@@ -191,11 +192,10 @@ class TestAServerThatDoesNotCome:
 
     async def test_that_fails_is_waited_for_no_longer_than_that(self, tmp_path: Path) -> None:
         server = faulty("broken", "exits=3")
-        async with web_of(gateway := gateway_of(tmp_path, server)) as web:
+        async with web_of(gateway_of(tmp_path, server)) as web:
             assert await absent(web) == (["broken"], 0)
             store = SnapshotStore(gateway_folder("snapshots", str(tmp_path / "gateway")))
-            await upstreams_of(gateway).first_lists.are_told.wait()
-            assert store.is_late(server)
+            await until(lambda: store.is_late(server))
 
     async def test_is_not_waited_for_where_the_operator_says_so(self, tmp_path: Path) -> None:
         async with web_of(gateway_of(tmp_path, held(tmp_path), limit_s="0")) as web:

@@ -8,12 +8,13 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agent_utilities.activation.deferral import AUTO
 from agent_utilities.catalog.model import KINDS, ComponentKind, entry
-from agent_utilities.features.upstreams.first_lists import FirstLists, is_unseen
 from agent_utilities.features.upstreams.provider import UpstreamProvider
 from agent_utilities.features.upstreams.union import operators_tags
 from agent_utilities.mcp.agent_server import AgentServer
@@ -22,6 +23,7 @@ from agent_utilities.mcp.events import Event, ToolsChanged
 from agent_utilities.mcp.fastmcp_internals import make_session_state
 from agent_utilities.mcp.feature import Feature
 from agent_utilities.mcp.request import Request
+from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.selection.model import NOTHING, NameSet, Selection, fold
 from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
 from agent_utilities.upstream.folders import gateway_folder, with_folder
@@ -65,6 +67,7 @@ class Upstreams(Feature):
     def __init__(self, config: GatewayConfig, files: ConfigFiles | None = None, started_s: float | None = None) -> None:
         self.config, self._files, self._started_s = config, files, started_s
         self._is_supervised = asyncio.Event()
+        self._first_lists_end_s = 0.0  # the event loop's time from which no first list waits
         self._parent = os.getppid()  # taken early: it may be gone by the time that anything is served
         self._rules = files.rules() if files is not None else OperatorRules()
         self.more_configs: Callable[[], Sequence[UpstreamConfig]] = tuple
@@ -78,18 +81,19 @@ class Upstreams(Feature):
         operator.defers_by_default = AUTO
         host.surface.pin(_pins(self.config), operators_tags(self.config.upstreams))
         folder = operator.settings.gateway_folder
-        store = SnapshotStore(gateway_folder("snapshots", folder))
+        self._store = SnapshotStore(gateway_folder("snapshots", folder))
         self.upstreams = Supervised(
             self.config,
             environ=with_folder(operator.environ, folder),
-            store=store,
+            store=self._store,
             logs=gateway_folder("logs", folder),
             on_change=self._renew,
             before_import=lambda: make_session_state(host),
         )
         self.provider = UpstreamProvider(self.upstreams, lambda *of: self._rules.denials(*of))
         host.add_provider(self.provider)
-        self.first_lists = FirstLists(self.upstreams, self.provider, store)
+        unseen = filter(is_unseen, self.upstreams)
+        self._late = {each.config.digest for each in unseen if self._store.is_late(each.config)}
         host.add_completion_handler(self.provider.complete)
 
     def _renew(self, upstream: str) -> None:
@@ -110,17 +114,14 @@ class Upstreams(Feature):
         """
         if self.more_configs():
             await self.bring_about()
+        started_s = asyncio.get_running_loop().time() if self._started_s is None else self._started_s
+        self._first_lists_end_s = started_s + self.host.surface.operator.settings.first_list_s
         async with asyncio.TaskGroup() as group:
             group.create_task(self.upstreams.run(self._is_supervised))
-            group.create_task(self.first_lists.run(self._is_supervised, self._lists_end_s()))
+            group.create_task(self._follow_first_lists())
             group.create_task(self._follow_files())
             if self.host.transport == "stdio":
                 group.create_task(watch_parent(lambda: os.kill(os.getpid(), signal.SIGTERM), self._parent))
-
-    def _lists_end_s(self) -> float:
-        """Return the event loop's time until which the first lists ever wait for what was never seen."""
-        started_s = asyncio.get_running_loop().time() if self._started_s is None else self._started_s
-        return started_s + self.host.surface.operator.settings.first_list_s
 
     async def _follow_files(self) -> None:
         """Take what the files say when they change; sessions stay."""
@@ -151,13 +152,23 @@ class Upstreams(Feature):
         lacking = [each for each in self.upstreams if is_unseen(each) or _is_lacking(each)]
         return [each.config.name for each in lacking if self._may_learn_of(each, bounds)] if lacking else ()
 
+    # -- first lists: many hosts list once and never again, so for some seconds they wait for what was never seen ------
+
+    @property
+    def _first_lists_wait(self) -> bool:
+        return asyncio.get_running_loop().time() < self._first_lists_end_s
+
+    def _waited_for(self) -> list[Upstream]:
+        """Return the upstreams that were never seen, but for those that failed or came late at an earlier start."""
+        return [each for each in self.upstreams if is_unseen(each) and each.config.digest not in self._late]
+
     async def wait_for_first(self, caller: Selection, kind: ComponentKind, name: str | None) -> None:
         """Wait for what was never seen, in the first seconds after the start.
 
         Whether a name is denied or was never there makes no difference to how long it takes (law L1): it waits for the
         upstreams that may have it and that the caller may learn of, unless it is one that they may use.
         """
-        if not self.first_lists.are_open:
+        if not self._first_lists_wait:
             return
         verdict = self.host.surface.verdict(caller, shapes_lists=False)
 
@@ -169,7 +180,35 @@ class Upstreams(Feature):
             with self.host.surface.under_verdict(verdict):
                 if await has(self.host, kind, name):
                     return
-        await self.first_lists.wait(is_wanted)
+        if wanted := list(filter(is_wanted, self._waited_for())):
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(self._first_lists_end_s):
+                    await self._is_supervised.wait()
+                    await asyncio.gather(*(each.was_tried.wait() for each in wanted))
+                    await self.provider.taken()
+
+    async def _follow_first_lists(self) -> None:
+        """Tell how far the upstreams are that first lists wait for, and remember those that fail or come late."""
+        if not self._first_lists_wait or not (waited_for := self._waited_for()):
+            return
+        limit_s = self._first_lists_end_s - asyncio.get_running_loop().time()
+        names = ", ".join(each.config.name for each in waited_for)
+        logger.info("first lists wait for what was never seen, %.1f s at most: %s", limit_s, names)
+        await self._is_supervised.wait()
+        await asyncio.gather(*map(self._follow_first_list, waited_for))
+
+    async def _follow_first_list(self, upstream: Upstream) -> None:
+        """Say that an upstream has come; remember it where it fails, or not in time: later starts don't wait for it."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(self._first_lists_end_s):
+                await upstream.was_tried.wait()
+        name, snapshot = upstream.config.name, upstream.snapshot
+        if snapshot is not None:
+            logger.info("first lists: %s has come, %d tools", name, len(snapshot.tools))
+        elif upstream in self.upstreams:  # it may be configured away, or anew, meanwhile
+            what = "it is listed when it comes, and not waited for again"
+            logger.warning("first lists do without %s from now on: %s", name, what)
+            await in_daemon_thread(partial(self._store.note_late, upstream.config))
 
     def _prefix_of(self, upstream: Upstream) -> str:
         return self.provider.prefix_of(upstream.config.name)
@@ -221,6 +260,11 @@ class Upstreams(Feature):
         from agent_utilities.features.upstreams.metrics import UpstreamCollector
 
         registry.register(UpstreamCollector(self.upstreams))
+
+
+def is_unseen(upstream: Upstream) -> bool:
+    """Whether it is not known what an upstream lists."""
+    return upstream.config.enabled and upstream.snapshot is None
 
 
 def _pins(config: GatewayConfig) -> NameSet:
