@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent_utilities.features.upstreams.union import MOST_OF_ALL, MOST_OF_ONE, joined
+from agent_utilities.features.upstreams.provider import MOST_OF_ALL, MOST_OF_ONE, joined
 
 
 def said(text: str, upstream: str = "up") -> tuple[str, str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_utilities.features.upstreams.union import Union, union_of
+from agent_utilities.features.upstreams.provider import Union, union_of
 from agent_utilities.features.upstreams.waiting import WaitingCalls
 from agent_utilities.upstream.operator.lock import lock_of
 from agent_utilities.upstream.operator.operator_rules import OperatorRules

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_utilities.activation.deferral import AUTO
 from agent_utilities.catalog.model import KINDS, ComponentKind, entry
-from agent_utilities.features.upstreams.provider import UpstreamProvider
-from agent_utilities.features.upstreams.union import operators_tags
+from agent_utilities.features.upstreams.provider import UpstreamProvider, operators_tags
 from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.answers import has
 from agent_utilities.mcp.events import Event, ToolsChanged
