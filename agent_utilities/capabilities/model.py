@@ -106,40 +106,20 @@ Active = tuple[str, ...]
 """Names of the active capabilities, each once, the least recently used first."""
 
 
-@dataclass(frozen=True, slots=True)
-class CapabilityChange:
-    """What came of one step.
-
-    Args:
-        active: what is active now.
-        added: what was not before, or empty.
-        removed: what was disabled, or gave way to what was added.
-    """
-
-    active: Active
-    added: tuple[str, ...] = ()
-    removed: tuple[str, ...] = ()
-
-
-def enable(active: Active, name: str, most: int) -> CapabilityChange:
+def enable(active: Active, name: str, most: int) -> Active:
     """Return what is active once a capability is enabled: where there are too many, the least recently used gives way.
 
     One that is active already counts as used, and nothing gives way; where `most` is 0, nothing is ever active.
     """
     if name in active:
-        return CapabilityChange(used(active, (name,)))
-    if most <= 0:
-        return CapabilityChange(active)
-    names = (*active, name)
-    n_gone = max(0, len(names) - most)
-    return CapabilityChange(names[n_gone:], (name,), names[:n_gone])
+        return used(active, (name,))
+    return (*active, name)[-most:] if most > 0 else active
 
 
-def disable(active: Active, name: str) -> CapabilityChange:
-    """Return what is active once a capability is disabled; one that is not active changes nothing."""
-    if name not in active:
-        return CapabilityChange(active)
-    return CapabilityChange(tuple(each for each in active if each != name), (), (name,))
+def difference(before: Active, after: Active) -> tuple[Active, Active]:
+    """Return what came by one or more steps, and what went or gave way."""
+    came = tuple(name for name in after if name not in before)
+    return came, tuple(name for name in before if name not in after)
 
 
 def used(active: Active, names: Container[str]) -> Active:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_utilities.capabilities.model import Active, brought, disable, enable, used
+from agent_utilities.capabilities.model import Active, brought, difference, enable, used
 
 NAMES = st.sampled_from(["browser", "docker", "files", "git", "memory", "time"])
-STEPS = st.lists(st.tuples(st.sampled_from(["enable", "disable", "use"]), NAMES), max_size=30)
+STEPS = st.lists(st.tuples(st.sampled_from(["enable", "use"]), NAMES), max_size=30)
 
 
 @given(STEPS, st.integers(0, 5))
@@ -18,13 +18,10 @@ def test_never_more_are_active_than_may_be_and_each_once(steps: list[tuple[str, 
         before = active
         match step:
             case "enable":
-                change = enable(active, name, most)
-                assert len(change.removed) <= 1
-                assert not {*change.removed} & {*change.active}
-                assert {*before, *change.added} == {*change.active, *change.removed}
-                active = change.active
-            case "disable":
-                active = disable(active, name).active
+                active = enable(active, name, most)
+                came, gone = difference(before, active)
+                assert len(gone) <= 1
+                assert {*came} <= {name}
             case _:
                 active = used(active, {name})
         assert len(active) <= most
@@ -32,19 +29,14 @@ def test_never_more_are_active_than_may_be_and_each_once(steps: list[tuple[str, 
 
 
 def test_the_least_recently_used_gives_way() -> None:
-    change = enable(used(("git", "files", "time", "memory"), {"git"}), "browser", 4)
-    assert (change.removed, change.active) == (("files",), ("time", "memory", "git", "browser"))
+    before = used(("git", "files", "time", "memory"), {"git"})
+    after = enable(before, "browser", 4)
+    assert after == ("time", "memory", "git", "browser")
+    assert difference(before, after) == (("browser",), ("files",))
 
 
 def test_enabling_twice_adds_nothing_and_counts_as_use() -> None:
-    change = enable(("git", "files"), "git", 4)
-    assert (change.added, change.removed, change.active) == ((), (), ("files", "git"))
-
-
-def test_disabling_takes_away_that_one_alone() -> None:
-    change = disable(("git", "files", "time"), "files")
-    assert (change.active, change.added, change.removed) == (("git", "time"), (), ("files",))
-    assert disable(("git",), "files").active == ("git",)
+    assert enable(("git", "files"), "git", 4) == ("files", "git")
 
 
 def test_of_what_a_caller_brings_the_last_ones_are_taken_that_there_are_for_them() -> None:

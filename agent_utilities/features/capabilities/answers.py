@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -13,7 +12,7 @@ from fastmcp.server.dependencies import get_context
 from fastmcp.tools.base import ToolResult
 from mcp_types import ToolAnnotations
 
-from agent_utilities.capabilities.model import Capabilities, CapabilityChange, disable, enable
+from agent_utilities.capabilities.model import Capabilities, enable
 from agent_utilities.catalog.model import entry
 from agent_utilities.errors import shortened
 from agent_utilities.features.capabilities.caller import CallerCapabilities, caller_capabilities
@@ -107,7 +106,8 @@ class CapabilityAnswers:
 
     async def _list(self, on: CallerCapabilities) -> ToolResult:
         rows = [self._row(name, on) for name in self._switching.offer.capabilities.by_name if name in on.usable]
-        missing = await self._switching.missing(row["name"] for row in rows)
+        known = self._switching.offer.capabilities.by_name
+        missing = await self._switching.toolchains.missing(known[row["name"]] for row in rows)
         for row in rows:
             if lacking := missing.get(row["name"]):
                 row["missing"] = list(lacking)
@@ -125,42 +125,38 @@ class CapabilityAnswers:
 
     async def _enable(self, name: str, request: Request, on: CallerCapabilities) -> ToolResult:
         if name in on.fixed:
-            return await self._result(request, on, CapabilityChange(on.active), f"{name} is always on")
+            return await self._result(request, on, name, f"{name} is always on")
         if why := self._switching.offer.servers.unavailable.get(name):
             raise ToolError(f"{name} can't be switched on: {why}")
         told = list(await _satisfied(self._switching, name))
-        change = enable(on.now(request), name, self._switching.offer.most)
-        if name not in change.active:
+        active = enable(on.now(request), name, self._switching.offer.most)
+        if name not in active:
             raise ToolError(f"{name} can't be switched on: no capability may be; the operator set the most to 0")
-        done = f"{name} is on" if change.added else f"{name} was on already"
-        result_for = await self._switching.changed(request, on, change, "tool")
-        if change.added:
+        on = await self._switching.changed(request, on, active, "tool")
+        if name in on.added:
             told += await self._switching.seen(name, WAIT_S)
-        return await self._result(request, result_for, change, done, told)
+        done = f"{name} is on" if name in on.added else f"{name} was on already"
+        return await self._result(request, on, name, done, told)
 
     async def _disable(self, name: str, request: Request, on: CallerCapabilities) -> ToolResult:
         if name in on.fixed:
             raise ToolError(f"{name} is always on: the operator switched it on at the start")
-        change = disable(on.now(request), name)
-        done = f"{name} is off" if change.removed else f"{name} was off already"
-        # What was asked for is told by `done`; only what gave way is told besides.
-        result_for = await self._switching.changed(request, on, change, "tool")
-        return await self._result(request, result_for, replace(change, removed=()), done)
+        active = tuple(each for each in on.now(request) if each != name)
+        on = await self._switching.changed(request, on, active, "tool")
+        done = f"{name} is off" if on.removed else f"{name} was off already"
+        return await self._result(request, on, name, done)
 
     async def _result(
-        self, request: Request, on: CallerCapabilities, change: CapabilityChange, done: str, told: Sequence[str] = ()
+        self, request: Request, on: CallerCapabilities, name: str, done: str, told: Sequence[str] = ()
     ) -> ToolResult:
+        """Return what is told of a capability that was switched, and of what gave way to it."""
         _, n_tools = await self._switching.count_for(request, on)
         if on.active != caller_capabilities(request).active:
             await self._switching.tell_changed(request, on)
-        lines = [done, *(f"{name} went off for it: it was used least recently" for name in change.removed), *told]
+        gone = [each for each in on.removed if each != name]
+        lines = [done, *(f"{each} went off for it: it was used least recently" for each in gone), *told]
         lines.append(f"there are {n_tools} tools now")
-        structured = {
-            "active": list(on.active),
-            "evicted": list(change.removed),
-            "tools": n_tools,
-            "notices": list(told),
-        }
+        structured = {"active": list(on.active), "evicted": gone, "tools": n_tools, "notices": list(told)}
         if request.session is None:
             lines.append(f"send x-mcp-capabilities: {on.written or 'none'} with later requests to have the same")
         return ToolResult("; ".join(lines), structured, _meta(on))
@@ -195,7 +191,7 @@ async def _satisfied(switching: Switching, capability: str) -> Sequence[str]:
 
     telling = asyncio.ensure_future(_tell(lines))
     try:
-        return await switching.satisfied(capability, on_line)
+        return await switching.toolchains.satisfy(switching.offer.capabilities.by_name[capability], on_line)
     finally:
         telling.cancel()
         await asyncio.gather(telling, return_exceptions=True)

@@ -44,13 +44,8 @@ class SessionCapabilities:
             return self
         if given != self.brought:
             for name in brought([name for name in given if name not in self.brought], usable, most):
-                active = enable(active, name, most).active
+                active = enable(active, name, most)
         return replace(self, active=active, brought=given)
-
-    def used(self, names: Container[str]) -> SessionCapabilities:
-        """Count those of some capabilities that are active as used."""
-        active = used(self.active, names)
-        return self if active == self.active else replace(self, active=active)
 
 
 NO_CAPABILITIES = SessionCapabilities()
@@ -100,7 +95,8 @@ class CallerCapabilities:
         """
         if request.session is None:
             return replace(self, active=used(self.active, names))
-        return replace(self, active=request.session.update(KEY, NO_CAPABILITIES, lambda kept: kept.used(names)).active)
+        kept = request.session.update(KEY, NO_CAPABILITIES, lambda kept: replace(kept, active=used(kept.active, names)))
+        return replace(self, active=kept.active)
 
     def news(self, request: Request) -> dict[str, Any] | None:
         """Return what is told of it with a result; None where a caller would learn nothing that matters."""

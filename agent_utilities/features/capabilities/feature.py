@@ -112,12 +112,12 @@ class Capabilities(Feature):
         """Return the result of a request that lists nothing; a skill that was read switches on what it names."""
         found = caller_capabilities(request)
         names = await skill_capabilities(self.host, request.method, request.params, result)
-        change = self.switching.switched_on(active := found.now(request), found, names)
-        if change.active == active and not change.added:
+        after = self.switching.switched_on(before := found.now(request), found, names)
+        if after == before:
             return result
-        found = await self.switching.changed(request, found, change, "skill")
-        self.host.start(self.switching.tell_missing(change.added))
-        if change.added:
+        found = await self.switching.changed(request, found, after, "skill")
+        self.host.start(self.switching.tell_missing(found.added))
+        if found.added:
             await self.switching.tell_changed(request, found)
         return with_news(result, found.news(request))
 

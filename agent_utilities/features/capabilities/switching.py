@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from weakref import WeakKeyDictionary
 
@@ -13,8 +13,8 @@ from cachetools import LRUCache
 
 from agent_utilities.capabilities.gate import Route
 from agent_utilities.capabilities.holders import Holders
-from agent_utilities.capabilities.installers import OnLine, Toolchains
-from agent_utilities.capabilities.model import Active, Capabilities, CapabilityChange, enable
+from agent_utilities.capabilities.installers import Toolchains
+from agent_utilities.capabilities.model import Active, Capabilities, difference, enable
 from agent_utilities.capabilities.offering import Offer, changes
 from agent_utilities.capabilities.servers import usable_capabilities
 from agent_utilities.features.capabilities.caller import (
@@ -59,12 +59,12 @@ class Switching:
         self.host, self.offer = host, offer
         self._upstreams, self._query = upstreams, query
         self.holders = Holders(offer.fixed)
-        self._served: frozenset[str] | None = self.holders.names()
+        self._served = offer, self.holders.names()
         self._serving = asyncio.Lock()
         self._routing: WeakKeyDictionary[Session, asyncio.Lock] = WeakKeyDictionary()
         self._usable: LRUCache[tuple[str, str | None], frozenset[str]] = LRUCache(_N_USABLE)
         environ = offer.environ or host.surface.operator.environ
-        self._toolchains = Toolchains(environ=environ, allow_install=offer.allow_install)
+        self.toolchains = Toolchains(environ=environ, allow_install=offer.allow_install)
         upstreams.more_configs = self._wanted
 
     async def run(self) -> None:
@@ -102,7 +102,6 @@ class Switching:
             known = self.offer.capabilities if capabilities is None else capabilities
             self.offer = self.offer.having(known, self._upstreams.config.upstreams)
             self.forget_seen()
-            self._served = None
             self._have_routed()
 
     def _have_routed(self) -> None:
@@ -151,52 +150,51 @@ class Switching:
         choosable = usable.difference(fixed)
         # A request that stands alone has what it brings for itself.
         session = request.session or Session()
-        brought = self._adopt(session, named, choosable, is_told=request.session is not None)
+        self._adopt(session, named, choosable, is_told=request.session is not None)
         words = request.words if request.is_about_tools and self.offer.routes else ""
-        change, route, cause = await self._routed(session, words, usable, fixed)
-        found = CallerCapabilities(change.active, fixed, usable, change.added, change.removed, route, cause)
+        before, active, route, cause = await self._routed(session, words, usable, fixed)
+        found = CallerCapabilities(active, fixed, usable, *difference(before, active), route, cause)
         if not request.is_dry:
-            await self._have(request, found.active, brought)
-            self._notify("words", change)
+            await self._have(request, before, active)
+            self._notify("words", before, active)
         return found
 
-    def _adopt(self, session: Session, named: Sequence[str], choosable: frozenset[str], *, is_told: bool) -> Active:
-        """Have a session take the names that a request brings, and return what is active then."""
-        before = [name for name in session.get(KEY, NO_CAPABILITIES).active if name in choosable]
+    def _adopt(self, session: Session, named: Sequence[str], choosable: frozenset[str], *, is_told: bool) -> None:
+        """Have a session take the names that a request brings."""
+        before = tuple(name for name in session.get(KEY, NO_CAPABILITIES).active if name in choosable)
         most = self.offer.most
         after = session.update(KEY, NO_CAPABILITIES, lambda kept: kept.adopting(named, choosable, most)).active
         if is_told:
-            on = tuple(name for name in after if name not in before)
-            off = tuple(name for name in before if name not in after)
-            self._notify("name", CapabilityChange(after, on, off))
-        return after
+            self._notify("name", before, after)
 
     async def _routed(
         self, session: Session, words: str, usable: frozenset[str], fixed: Sequence[str]
-    ) -> tuple[CapabilityChange, Route | None, str]:
-        """Return what a session's words change, where they led, and why they switched nothing on.
+    ) -> tuple[Active, Active, Route | None, str]:
+        """Return what was active before a session's words and is now, where they led, and why nothing came of it.
 
         Words that it was routed by are not routed again.
         """
+        kept = session.get(KEY, NO_CAPABILITIES)
         if not words:
-            return CapabilityChange(session.get(KEY, NO_CAPABILITIES).active), None, ""
+            return kept.active, kept.active, None, ""
         # Held while words are routed, so that the same words of two requests are routed once.
         async with self._routing.setdefault(session, asyncio.Lock()):
             kept = session.get(KEY, NO_CAPABILITIES)
             if words == kept.words:
-                return CapabilityChange(kept.active), kept.route, ""
+                return kept.active, kept.active, kept.route, ""
             route = await self._route(words, usable, {*kept.active, *fixed})
-            change, cause = CapabilityChange(kept.active), ""
+            before, cause = kept.active, ""
 
             def switched(kept: SessionCapabilities) -> SessionCapabilities:
-                nonlocal change, cause
-                change, cause = self._switched(kept.active, route, fixed)
+                nonlocal before, cause
+                before = kept.active
+                active, cause = self._switched(before, route, fixed)
                 if route.gate is not None:  # else nothing could route them yet: the next request tries again
                     kept = replace(kept, words=words, route=route)
-                return replace(kept, active=change.active)
+                return replace(kept, active=active)
 
-            session.update(KEY, NO_CAPABILITIES, switched)
-        return change, route, cause
+            after = session.update(KEY, NO_CAPABILITIES, switched).active
+        return before, after, route, cause
 
     async def _route(self, words: str, usable: frozenset[str], on: set[str]) -> Route:
         """Return where words lead; nowhere where all that could be switched on is on."""
@@ -212,26 +210,24 @@ class Switching:
         """Return where words lead among some capabilities; never fails."""
         return await self._query.resolver.capability_router.route(words, usable)
 
-    def _switched(self, active: Active, route: Route, fixed: Sequence[str]) -> tuple[CapabilityChange, str]:
+    def _switched(self, active: Active, route: Route, fixed: Sequence[str]) -> tuple[Active, str]:
         """Return what is active once a route has switched on what it leads to, and why it has not.
 
         What is on already is left as it is: the same words come with every request of a turn, and only calls use it.
         """
         name = route.activated
         if name is None or name in fixed or name in active:
-            return CapabilityChange(active), ""
+            return active, ""
         if why := self.offer.servers.unavailable.get(name):
-            return CapabilityChange(active), f"{name} can't be switched on: {why}"
+            return active, f"{name} can't be switched on: {why}"
         return enable(active, name, self.offer.most), ""
 
-    def switched_on(self, active: Active, before: CallerCapabilities, names: Iterable[str]) -> CapabilityChange:
+    def switched_on(self, active: Active, before: CallerCapabilities, names: Iterable[str]) -> Active:
         """Return what comes of switching on those of some capabilities that there are for a caller and can be on."""
-        was = active
         for name in names:
             if name in before.usable and name not in (*before.fixed, *self.offer.servers.unavailable):
-                active = enable(active, name, self.offer.most).active
-        added = tuple(name for name in active if name not in was)
-        return CapabilityChange(active, added, tuple(name for name in was if name not in active))
+                active = enable(active, name, self.offer.most)
+        return active
 
     def pins(self, names: Iterable[str]) -> frozenset[str]:
         """Return globs of the tools of the gateway's own servers that some capabilities want.
@@ -243,42 +239,45 @@ class Switching:
         return frozenset(fold(f"{server}_{glob}") for server, glob in wanted)
 
     async def changed(
-        self, request: Request, before: CallerCapabilities, change: CapabilityChange, by: SwitchedBy
+        self, request: Request, before: CallerCapabilities, active: Active, by: SwitchedBy
     ) -> CallerCapabilities:
-        """Have a change of what is active now hold for a caller: in their session, or as long as requests bring it."""
-        after = replace(before, active=change.active, added=change.added, removed=change.removed, route=None, cause="")
+        """Have what is active from now on hold for a caller: in their session, or as long as requests bring it."""
+        was = before.now(request)
+        added, removed = difference(was, active)
         if request.session is not None:
-            request.session.update(KEY, NO_CAPABILITIES, lambda kept: replace(kept, active=change.active))
-        await self._have(request, change.active, before.active)
-        self._notify(by, change)
-        return after
+            request.session.update(KEY, NO_CAPABILITIES, lambda kept: replace(kept, active=active))
+        await self._have(request, was, active)
+        self._notify(by, was, active)
+        return replace(before, active=active, added=added, removed=removed, route=None, cause="")
 
-    def _notify(self, by: SwitchedBy, change: CapabilityChange) -> None:
-        if change.added or change.removed:
-            self.host.notify(CapabilitiesSwitched(by, change.added, change.removed))
+    def _notify(self, by: SwitchedBy, before: Active, after: Active) -> None:
+        on, off = difference(before, after)
+        if on or off:
+            self.host.notify(CapabilitiesSwitched(by, on, off))
 
     # -- what runs ---------------------------------------------------------------------------------------------------
 
-    async def _have(self, request: Request, active: Active, brought: Active) -> None:
+    async def _have(self, request: Request, before: Active, active: Active) -> None:
         """Have run what is active for a caller: as long as their connection lasts, or a while after their requests."""
         if (session := request.session) is not None:
             names = session.get(KEY, NO_CAPABILITIES).active
             self.holders.hold(session.id, () if session.is_over else names)
         else:
-            self.holders.lease(active, brought)
+            self.holders.lease(active, before)
         await self.settle()
 
     async def settle(self) -> None:
         """Have run what somebody has on, and nothing else; returns once lists show what is known of it."""
-        while self.holders.names() != self._served:
+        while (self.offer, self.holders.names()) != self._served:
             async with self._serving:
-                if (names := self.holders.names()) != self._served:
-                    offer, before = self.offer, {each.config.name for each in self._upstreams.upstreams}
+                wanted = self.offer, self.holders.names()
+                if wanted != self._served:
+                    before = {each.config.name for each in self._upstreams.upstreams}
                     await self._upstreams.bring_about()
                     for each in self._upstreams.upstreams:
                         if each.config.name not in before and each.config.capabilities:
                             self.host.start(each.connect())
-                    self._served = names if self.offer is offer else None  # it was edited meanwhile
+                    self._served = wanted
 
     def _wanted(self) -> list[UpstreamConfig]:
         """Return the servers of what somebody has on."""
@@ -308,21 +307,10 @@ class Switching:
             request.client.note((await self.count_for(request, found))[0].verdict)
             await request.client.tell_changed()
 
-    # -- what is required --------------------------------------------------------------------------------------------
-
-    async def satisfied(self, capability: str, on_line: OnLine) -> Sequence[str]:
-        """Have installed what a capability requires, where that is allowed; return what is to be told of it."""
-        found = self.offer.capabilities.by_name.get(capability)
-        return [] if found is None else await self._toolchains.satisfy(found, on_line)
-
-    async def missing(self, names: Iterable[str]) -> Mapping[str, Sequence[str]]:
-        """Return, of capabilities that lack what they require, a line for each of that; nothing is installed."""
-        known = self.offer.capabilities.by_name
-        return await self._toolchains.missing(known[name] for name in names if name in known)
-
     async def tell_missing(self, names: Iterable[str]) -> None:
         """Log what is missing of capabilities that were switched on otherwise than by the tool, which tells it."""
-        for name, lines in (await self.missing(names)).items():
+        known = self.offer.capabilities.by_name
+        for name, lines in (await self.toolchains.missing(known[name] for name in names if name in known)).items():
             for line in lines:
                 logger.warning("%s is on, and something that it requires is missing: %s", name, line)
 

@@ -1,4 +1,4 @@
-"""The components of all upstreams as one provider: listed from snapshots, named for here, called through connections."""
+"""The components of all upstreams as one provider: listed from snapshots, and called through connections."""
 
 from __future__ import annotations
 
