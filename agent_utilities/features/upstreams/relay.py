@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
-from contextlib import nullcontext
 from secrets import token_urlsafe
 from typing import Any, cast
 
 import mcp_types
 from fastmcp.server.context import Context
 from fastmcp.utilities.tasks import TASKS_EXTENSION_ID
+from mcp.client._input_required import InputRequiredRoundsExceededError, run_input_required_driver
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -197,8 +197,6 @@ class ServerRelay:
 
 N_ROUNDS = 32
 """How often an upstream may ask in one call."""
-_FIRST_PAUSE_S = 0.05
-_LONGEST_PAUSE_S = 0.25
 
 Again = Callable[[mcp_types.InputResponses | None, str | None], Awaitable[Any]]
 """Sends a request once more, with the answers to what was asked and the state that came with it."""
@@ -223,25 +221,15 @@ async def answer_in_rounds(result: Any, relay: ServerRelay, again: Again) -> Any
     Raises:
         MCPError: the caller's client refused, or the upstream asked too often.
     """
-    pause_s = _FIRST_PAUSE_S
-    for _ in range(N_ROUNDS):
-        if not isinstance(result, mcp_types.InputRequiredResult):
-            return result
-        if result.input_requests:
-            pause_s = _FIRST_PAUSE_S
-            responses = await _answers(result.input_requests, relay)
-        else:
-            await asyncio.sleep(pause_s)
-            pause_s, responses = min(2 * pause_s, _LONGEST_PAUSE_S), None
-        result = await again(responses, result.request_state)
-    raise MCPError(mcp_types.INTERNAL_ERROR, f"the upstream asked for input more than {N_ROUNDS} times in one call")
-
-
-async def _answers(questions: mcp_types.InputRequests, relay: ServerRelay) -> mcp_types.InputResponses:
     call = present_call()
-    with call.asking() if call is not None else nullcontext():
-        given = await asyncio.gather(*map(relay.ask, questions.values()))
-    for answer in given:
-        if isinstance(answer, mcp_types.ErrorData):
-            raise MCPError.from_error_data(answer)
-    return dict(zip(questions, given, strict=True))
+    assert call is not None
+
+    async def ask(key: str, question: Question) -> Any:
+        with call.asking():
+            return await relay.ask(question)
+
+    try:
+        return await run_input_required_driver(result, dispatch=ask, retry=again, max_rounds=N_ROUNDS)
+    except InputRequiredRoundsExceededError:
+        told = f"the upstream asked for input more than {N_ROUNDS} times in one call"
+        raise MCPError(mcp_types.INTERNAL_ERROR, told) from None
