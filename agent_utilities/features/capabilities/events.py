@@ -117,7 +117,7 @@ class CapabilityMetrics:
         )
         for name, told in _GAUGES.items():
             gauge = Gauge(f"mcp_capabilities_{name}", told, registry=registry)
-            gauge.set_function(partial(_count_of, counts, name))
+            gauge.set_function(partial(lambda key: counts()[key], name))
 
     def count(self, event: Event) -> None:
         """Count capabilities that came and went, or a route and the time that it took."""
@@ -128,7 +128,3 @@ class CapabilityMetrics:
             case WordsRouted(outcome, _, seconds):
                 self._routes.labels(outcome).inc()
                 self._seconds.observe(seconds)
-
-
-def _count_of(counts: Callable[[], Mapping[str, int]], name: str) -> float:
-    return counts()[name]

@@ -138,14 +138,13 @@ class Kind:
     """A kind of request that an upstream may have questions on.
 
     Args:
-        request, params: of the protocol; the params have `input_responses`, `request_state` and `_meta` besides.
+        request: of the protocol; its params have `input_responses`, `request_state` and `_meta` besides.
         result: what it is answered with.
         relayed: makes of that what FastMCP passes through its middleware.
         asked: makes that of what its caller is asked first.
     """
 
     request: Callable[..., Any]
-    params: Callable[..., Any]
     result: type[mcp_types.Result]
     relayed: Callable[[Any], Any]
     asked: Callable[[mcp_types.InputRequiredResult], Any]
@@ -157,26 +156,12 @@ class Kind:
         return TypeAdapter(either)
 
 
-CALL_TOOL = Kind(
-    mcp_types.CallToolRequest,
-    mcp_types.CallToolRequestParams,
-    mcp_types.CallToolResult,
-    RelayedToolResult.of,
-    InputRequiredToolResult,
-)
+CALL_TOOL = Kind(mcp_types.CallToolRequest, mcp_types.CallToolResult, RelayedToolResult.of, InputRequiredToolResult)
 GET_PROMPT = Kind(
-    mcp_types.GetPromptRequest,
-    mcp_types.GetPromptRequestParams,
-    mcp_types.GetPromptResult,
-    RelayedPromptResult.of,
-    InputRequiredPromptResult,
+    mcp_types.GetPromptRequest, mcp_types.GetPromptResult, RelayedPromptResult.of, InputRequiredPromptResult
 )
 READ_RESOURCE = Kind(
-    mcp_types.ReadResourceRequest,
-    mcp_types.ReadResourceRequestParams,
-    mcp_types.ReadResourceResult,
-    RelayedResourceResult.of,
-    InputRequiredResourceResult,
+    mcp_types.ReadResourceRequest, mcp_types.ReadResourceResult, RelayedResourceResult.of, InputRequiredResourceResult
 )
 
 
@@ -255,12 +240,12 @@ class Caller:
                 params = mcp_types.CompleteRequestParams(
                     ref=reference, argument=argument, context=given, _meta=relay.request_meta(self.config.forward_meta)
                 )
-                request = mcp_types.CompleteRequest(params=params)
-
-                async def send(live: UpstreamSession) -> mcp_types.CompleteResult:
-                    return await live.send_request(request, mcp_types.CompleteResult)
-
-                return (await self.upstream.request(send, relay, relay.headers)).completion
+                result = await self.upstream.request(
+                    lambda live: live.send_request(mcp_types.CompleteRequest(params=params), mcp_types.CompleteResult),
+                    relay,
+                    relay.headers,
+                )
+                return result.completion
         except UpstreamError as error:
             raise MCPError.from_error_data(relayed_failure(error).error) from None
         except RelayedError as error:
@@ -328,7 +313,7 @@ class Caller:
             answer = kind.any_result if live.is_modern else kind.result
 
             async def again(responses: mcp_types.InputResponses | None, state: str | None) -> Any:
-                given = kind.params(**{**params, "input_responses": responses, "request_state": state}, _meta=meta)
+                given = {**params, "input_responses": responses, "request_state": state, "_meta": meta}
                 return await live.send_request(kind.request(params=given), answer)
 
             result = await again(params.get("input_responses"), params.get("request_state"))

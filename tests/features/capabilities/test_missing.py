@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from agent_utilities import AgentServer
-from agent_utilities.capabilities import installers
 from agent_utilities.capabilities.model import Capabilities
 from tests.features.capabilities.capable import gateway, listed, offer, session
 from tests.parts import capabilities_of, query_of
@@ -41,31 +38,6 @@ async def test_a_list_says_what_is_missing_of_which(served: AgentServer) -> None
     (line,) = rows["versioning"]["missing"]
     assert MISSING in line
     assert "missing" not in rows["mail"]
-
-
-async def test_on_a_disk_that_hangs_a_list_waits_once_for_all_that_are_required(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    goes_on, looks = threading.Event(), []
-
-    def hang(name: str, tap: Path) -> Any:
-        looks.append(name)
-        goes_on.wait(60)
-        raise OSError
-
-    monkeypatch.setattr(installers, "read_requirement", hang)
-    monkeypatch.setattr(installers, "CHECK_S", 0.01)
-    offered = offer()
-    known = {name: replace(each, require=(f"a/{name}",)) for name, each in offered.capabilities.by_name.items()}
-    try:
-        async with session(gateway(tmp_path, replace(offered, capabilities=Capabilities(known)))) as client:
-            answer = await client.call_tool("capability", {"action": "list"})
-    finally:
-        goes_on.set()
-    assert len(looks) == 1
-    rows = (answer.structured_content or {})["capabilities"]
-    assert len(rows) == len(known)
-    assert all("could not be looked for" in row["missing"][0] for row in rows)
 
 
 async def test_what_words_switch_on_is_checked_behind_and_not_installed(served: AgentServer, tmp_path: Path) -> None:
