@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent_utilities.capabilities.model import MAX_ACTIVE, Capabilities
 from agent_utilities.capabilities.servers import CapabilityServers, servers_of
 from agent_utilities.capabilities.tap import edited, folder_named, read_capabilities
-from agent_utilities.errors import InputError, SettingsError
-from agent_utilities.runtime.waiting import in_daemon_thread
-from agent_utilities.runtime.watched_files import touched
+from agent_utilities.errors import SettingsError
 from agent_utilities.selection.model import nearest
 from agent_utilities.upstream.config import UpstreamConfig
-
-logger = logging.getLogger("agent_utilities.capabilities")
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,29 +67,6 @@ class Offer:
         """Return an offer of other capabilities, beside the servers of a gateway's own configuration."""
         servers = servers_of(capabilities, own, self.environ, self.folder)
         return replace(self, capabilities=capabilities, servers=servers)
-
-
-async def changes(offered: Callable[[], Offer]) -> AsyncIterator[Capabilities]:
-    """Yield what the folders of an offer have whenever that is not what it has, until cancelled.
-
-    What can't be read any more changes nothing, and a log line says why; see `edited`.
-    """
-    while True:
-        files = offered().capabilities.files
-        async for _ in touched(files):
-            offer = offered()
-            try:
-                now = await in_daemon_thread(offer.read_folders)
-            except InputError as error:
-                logger.error("the capabilities are kept as they were: %s", error)
-                continue
-            if now != offer.capabilities:
-                for problem in now.problems:
-                    if problem not in offer.capabilities.problems:
-                        logger.warning("not taken: %s", problem)
-                yield now
-                if now.files != files:
-                    break  # other files are to be watched from now on
 
 
 def folders_in(text: str) -> list[Path]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 
 from agent_utilities.capabilities.model import Capabilities, Capability, CapabilityServer
@@ -118,8 +118,10 @@ class _Placing:
         return own, lacking
 
     def _place(self, capability: Capability, config: UpstreamConfig) -> str:
-        """Return the name that a server has on the gateway."""
-        name = next(each for each in _names(capability.name, config.name) if self._is_free(each, config))
+        """Return the name that a server has on the gateway: its own, or the first of its capability's that is free."""
+        long = f"{capability.name}_{config.name}"
+        numbered = (f"{long[: MAX_NAME - 8]}_{i}" for i in count(2))
+        name = next(each for each in chain((config.name, long[:MAX_NAME]), numbered) if self._is_free(each, config))
         if name != config.name:
             self.notices.append(f"{config.source}: the name {config.name!r} is taken, and it is named {name!r}")
         there = self.placed.configs.get(name)
@@ -128,17 +130,13 @@ class _Placing:
         return name
 
     def _is_free(self, name: str, config: UpstreamConfig) -> bool:
-        """Whether a name is nobody's, or of the same server that another capability brings."""
+        """Whether a name is nobody's, or another capability's for the same server: reached in the same way."""
         there = self._by_folded_name.get(fold(name))
-        return there is None or (there.name == name and name in self.placed.configs and _is_one(there, config))
-
-
-def _names(capability: str, server: str) -> Iterator[str]:
-    """Yield the names that a server may have on the gateway, the first that is free is taken."""
-    yield server
-    long = f"{capability}_{server}"
-    yield long[:MAX_NAME]
-    yield from (f"{long[: MAX_NAME - 8]}_{i}" for i in count(2))
+        if there is None:
+            return True
+        same = ("transport", "command", "args", "env", "cwd", "url", "headers")
+        is_one = all(getattr(there, key) == getattr(config, key) for key in same)
+        return is_one and there.name == name and name in self.placed.configs
 
 
 def _shared(config: UpstreamConfig, other: UpstreamConfig) -> UpstreamConfig:
@@ -152,12 +150,6 @@ def _shared(config: UpstreamConfig, other: UpstreamConfig) -> UpstreamConfig:
             "timeout_s": max(config.timeout_s, other.timeout_s),
         }
     )
-
-
-def _is_one(config: UpstreamConfig, other: UpstreamConfig) -> bool:
-    """Whether two servers are one: reached in the same way, with the same words, variables and headers."""
-    same = ("transport", "command", "args", "env", "cwd", "url", "headers")
-    return all(getattr(config, name) == getattr(other, name) for name in same)
 
 
 def _brings_nothing(capability: Capability) -> str:

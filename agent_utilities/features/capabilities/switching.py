@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from weakref import WeakKeyDictionary
@@ -15,8 +16,10 @@ from agent_utilities.capabilities.gate import Route
 from agent_utilities.capabilities.holders import Holders
 from agent_utilities.capabilities.installers import Toolchains
 from agent_utilities.capabilities.model import Active, Capabilities, difference, enable
-from agent_utilities.capabilities.offering import Offer, changes
+from agent_utilities.capabilities.offering import Offer
 from agent_utilities.capabilities.servers import usable_capabilities
+from agent_utilities.catalog.model import Entry
+from agent_utilities.errors import InputError
 from agent_utilities.features.capabilities.caller import (
     KEY,
     N_TOLD,
@@ -32,6 +35,8 @@ from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.request import Request
 from agent_utilities.mcp.sessions import Session
 from agent_utilities.mcp.surface.components import entry_of
+from agent_utilities.runtime.waiting import in_daemon_thread
+from agent_utilities.runtime.watched_files import touched
 from agent_utilities.selection.merge import Narrowing
 from agent_utilities.selection.model import CALLER_CHANNELS, OPERATOR_CHANNELS, Selection, fold
 from agent_utilities.upstream.config import UpstreamConfig
@@ -75,14 +80,28 @@ class Switching:
             group.create_task(self._end_leases())
 
     async def _follow(self) -> None:
-        """Take what the folders say whenever they change; what is on stays on while it is there."""
-        if self.offer.folders:
-            async for changed in changes(lambda: self.offer):
+        """Take what the folders say whenever they change; what is on stays on while it is there.
+
+        What can't be read any more changes nothing, and a log line says why; see `edited`.
+        """
+        while self.offer.folders:
+            files = self.offer.capabilities.files
+            async for _ in touched(files):
+                before = self.offer.capabilities
                 try:
-                    self.offer_anew(changed)
-                    await self.settle()
+                    now = await in_daemon_thread(self.offer.read_folders)
+                    for problem in now.problems:
+                        if problem not in before.problems:
+                            logger.warning("not taken: %s", problem)
+                    if now != before:
+                        self.offer_anew(now)
+                        await self.settle()
+                except InputError as error:
+                    logger.error("the capabilities are kept as they were: %s", error)
                 except Exception:  # the next edit is followed all the same
                     logger.exception("the capabilities could not be taken")
+                if self.offer.capabilities.files != files:
+                    break  # other files are to be watched from now on
 
     async def _end_leases(self) -> None:
         """Stop what requests without a session had on, a while after the last of them."""
@@ -119,8 +138,10 @@ class Switching:
         merged = self.host.surface.merged(caller if len(slots) == len(caller.slots) else Selection(slots))
         key = merged.effective.bounds_digest, self._profile_of(caller)
         if (usable := self._usable.get(key)) is None:
-            tools = self._upstreams.provider.tools_of_capabilities()
-            seen = {name: [entry_of("tool", tool) for tool in of_one] for name, of_one in tools.items()}
+            seen = defaultdict[str, list[Entry]](list)
+            for tool in self._upstreams.provider.tools():
+                if tool.capabilities is not None:
+                    seen[tool.caller.config.name].append(entry_of("tool", tool))
             offer = self.offer
             usable = usable_capabilities(offer.capabilities, offer.servers, merged.bounds, key[1], seen)
             self._usable[key] = usable

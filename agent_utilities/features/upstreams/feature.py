@@ -149,7 +149,7 @@ class Upstreams(Feature):
     def absent(self, bounds: Bounds) -> Sequence[str]:
         """Return the upstreams whose components are not all known yet, of those that the caller may learn of."""
         lacking = [each for each in self.upstreams if is_unseen(each) or _is_lacking(each)]
-        return [each.config.name for each in lacking if self._may_learn_of(each, bounds)] if lacking else ()
+        return [each.config.name for each in lacking if self._may_learn_of(each, bounds)]
 
     # -- first lists: many hosts list once and never again, so for some seconds they wait for what was never seen ------
 

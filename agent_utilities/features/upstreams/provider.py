@@ -234,14 +234,6 @@ class UpstreamProvider(KeptProvider):
         """Return every tool, whoever may use it."""
         return self._listed("tools")
 
-    def tools_of_capabilities(self) -> dict[str, list[UpstreamTool]]:
-        """Return the tools of the upstreams that capabilities brought along, by upstream."""
-        found: dict[str, list[UpstreamTool]] = {}
-        for tool in self.tools():
-            if tool.capabilities is not None:
-                found.setdefault(tool.caller.config.name, []).append(tool)
-        return found
-
     @property
     def notices(self) -> tuple[str, ...]:
         """A line for each component that bears another name than its own, or is left out."""
