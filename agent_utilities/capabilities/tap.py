@@ -32,8 +32,6 @@ from agent_utilities.upstream.configuration.variables import Reading
 
 BUNDLES = "capabilities"
 """The folder of a tap that has its bundles; `deps/` stands beside it."""
-MAX_BUNDLES = 1000
-"""The most bundles that are read of one folder."""
 MAX_TRIGGERS = 200
 """The most triggers of one capability."""
 MAX_TRIGGER = 1000
@@ -45,7 +43,6 @@ CONFIG, DEFAULT = "config.toml", "default.toml"
 _SUFFIX = ".toml"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}\Z")
 _NO_NAME = re.compile(r"[=\[\]#\n\"']")
-_LEADS_ELSEWHERE = re.compile(r"[/\\\0]|\A\.\.?\Z|\A[A-Za-z]:")
 
 
 def is_capability_name(name: str) -> bool:
@@ -101,10 +98,7 @@ def _bundles(folder: Path, notes: Notes) -> list[Path]:
             "name the folder that has capabilities/",
         )
         raise InputError(what, str(folder), "folders of capabilities", f"{hint}, or that one") from None
-    found = [path for name in names if _is_bundle(path := folder / name, folder, notes)]
-    if len(found) > MAX_BUNDLES:
-        notes.problem(folder, f"has {len(found)} bundles", f"{MAX_BUNDLES} are the most; the first are taken")
-    return found[:MAX_BUNDLES]
+    return [path for name in names if _is_bundle(path := folder / name, folder, notes)]
 
 
 def _is_bundle(path: Path, folder: Path, notes: Notes) -> bool:
@@ -226,8 +220,6 @@ def _named(folder: Path, names: tuple[str, ...], text: str, what: str) -> Path:
     name = text.removeprefix("./").removesuffix(_SUFFIX)
     if name in names:
         return folder / f"{name}{_SUFFIX}"
-    if _LEADS_ELSEWHERE.search(name):
-        what = f"{what}: it leads out of the folder"
     raise BundleFileError(f"{shown(text)!r} {what}", f"name one of {_list(names)}")
 
 

@@ -5,22 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
-from agent_utilities.capabilities import tap
 from agent_utilities.capabilities.tap import read_capabilities
-from tests.capabilities.written import BROWSER, TOOLCHAIN, write
-
-
-@pytest.mark.parametrize(("most", "is_told"), [(2, False), (1, True)])
-def test_of_too_many_bundles_the_first_are_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, is_told: bool
-) -> None:
-    monkeypatch.setattr(tap, "MAX_BUNDLES", most)
-    write(tmp_path, {"browser/chrome.toml": BROWSER, "docker/docker.toml": TOOLCHAIN})
-    read = read_capabilities([tmp_path])
-    assert list(read.by_name) == ["browser", "docker"][:most]
-    assert ["has 2 bundles" in problem for problem in read.problems] == ([True] if is_told else [])
+from tests.capabilities.written import TOOLCHAIN, write
 
 
 def test_a_title_that_is_too_long_is_shortened(tmp_path: Path) -> None:

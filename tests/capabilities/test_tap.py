@@ -228,7 +228,6 @@ class TestWhatLeadsElsewhere:
             read = read_capabilities([bundles])
             assert list(read.by_name) == ["other"], text
             assert "default.toml" in read.problems[0]
-            assert ("leads out of the folder" in read.problems[0]) == (text in outside)
 
     def test_is_refused_of_a_defaults_link(self, bundles):
         write(bundles, {"bad/x.toml": TOOLCHAIN, "bad/config.toml": CONFIG, "other/x.toml": TOOLCHAIN})
