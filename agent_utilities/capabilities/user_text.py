@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
+from itertools import groupby
 
 # XML allows no `<` within a tag, not even in quotes, so that every character is looked at for one tag only: the time
 # is linear, whatever the text. `a < b`, `Map<int, string>` and `<bob@example.org>` are no tags.
@@ -134,7 +135,8 @@ def without_pastes(text: str) -> str:
     looks = _looks(lines)
     if _Look.PASTED not in looks:
         return text
-    kept = [place for start, end in _paragraphs(looks) for place in _said(looks, start, end)]
+    paragraphs = groupby(range(len(lines)), lambda place: looks[place] is _Look.BLANK)
+    kept = [place for is_blank, places in paragraphs if not is_blank for place in _said(looks, list(places))]
     return "\n".join(lines[place].strip() for place in kept)
 
 
@@ -170,26 +172,15 @@ def _look(line: str, is_alone: bool) -> _Look:
     return _Look.LIKELY if share >= _SMALL or _LIKELY.match(line) else _Look.PROSE
 
 
-def _paragraphs(looks: Sequence[_Look]) -> Iterator[tuple[int, int]]:
-    """Yield where lines between blank ones start and end."""
-    start = 0
-    for place, look in enumerate([*looks, _Look.BLANK]):
-        if look is _Look.BLANK:
-            if start < place:
-                yield start, place
-            start = place + 1
-
-
-def _said(looks: Sequence[_Look], start: int, end: int) -> Iterator[int]:
+def _said(looks: Sequence[_Look], places: Sequence[int]) -> Iterator[int]:
     """Yield the lines of a paragraph that its user wrote: those of prose at its edges; a program has no other."""
-    places = range(start, end)
     certain = [place for place in places if looks[place] is _Look.PASTED]
     if not certain:
-        yield from places if _Look.PROSE in looks[start:end] else ()
+        yield from places if any(looks[place] is _Look.PROSE for place in places) else ()
         return
     first, last = certain[0], certain[-1]
-    while first > start and looks[first - 1] is _Look.LIKELY:
+    while first > places[0] and looks[first - 1] is _Look.LIKELY:
         first -= 1
-    while last + 1 < end and looks[last + 1] is _Look.LIKELY:
+    while last < places[-1] and looks[last + 1] is _Look.LIKELY:
         last += 1
     yield from (place for place in places if not first <= place <= last)
