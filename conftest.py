@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import subprocess
 from collections.abc import Iterator
 from itertools import count
 from typing import Any
@@ -16,6 +17,7 @@ from tests import environment
 from tests.architecture.report import HouseReport
 from tests.fast import FastSuite
 from tests.graph.report import GraphReport
+from tests.warm_start import Program
 
 # Examples for each law: the same ones in every run, together some 5,000, and at least 100,000 new ones at night.
 settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True, print_blob=True)
@@ -34,6 +36,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_RUN] = environment.begin()
+    subprocess.Popen = Program  # type: ignore[misc]
     config.pluginmanager.register(GraphReport(), "graph-report")
     config.pluginmanager.register(HouseReport(), "house-report")
     if config.getoption("--fast"):
@@ -42,6 +45,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
+    subprocess.Popen = Program.__base__  # type: ignore[misc,assignment]
     if (run := config.stash.get(_RUN, None)) is not None:
         run.end()
 
