@@ -1,4 +1,4 @@
-"""The demo, as its reader's shell runs it."""
+"""The demo, as its reader's shell runs it, but for its own process: it starts some twenty."""
 
 from __future__ import annotations
 
@@ -6,18 +6,27 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from agent_utilities.cli.app import main
 from tests.cli.printed import table_rows
+from tests.command_line import Done, run_command
 
-COMMAND = Path(sys.executable).parent / "agent-utilities"
+COMMAND = str(Path(sys.executable).parent / "agent-utilities")
+
+
+@pytest.fixture
+def demo(capfd: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+    """Run a demo, on a terminal that is wide enough for its tables."""
+    return lambda *what: run_command(main, [COMMAND, "demo", *what], {**os.environ, "COLUMNS": "220"}, capfd)
 
 
 @pytest.mark.timeout(180)
-def test_shows_four_tables_and_exits_0():
-    done = subprocess.run([COMMAND, "demo"], capture_output=True, text=True, check=False, timeout=170)
+def test_shows_four_tables_and_exits_0(demo):
+    done = demo()
     assert done.returncode == 0
     told = done.stderr.splitlines()
     assert [line.split("] ")[0] for line in told] == [f"[{n}/7" for n in range(1, 8)]
@@ -36,15 +45,8 @@ def test_shows_four_tables_and_exits_0():
 
 
 @pytest.mark.timeout(240)
-def test_of_a_gateway_shows_that_a_killed_server_takes_nothing_along():
-    done = subprocess.run(
-        [COMMAND, "demo", "gateway"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=230,
-        env={**os.environ, "COLUMNS": "200"},
-    )
+def test_of_a_gateway_shows_that_a_killed_server_takes_nothing_along(demo):
+    done = demo("gateway")
     assert done.returncode == 0, done.stderr
     rows = table_rows(done.stdout)
     seen = [
@@ -62,15 +64,8 @@ def test_of_a_gateway_shows_that_a_killed_server_takes_nothing_along():
 
 @pytest.mark.outside
 @pytest.mark.timeout(180)
-def test_of_tool_search_shows_what_is_found_called_and_evicted_in_both_protocols():
-    done = subprocess.run(
-        [COMMAND, "demo", "tool-search"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=170,
-        env={**os.environ, "COLUMNS": "220"},
-    )
+def test_of_tool_search_shows_what_is_found_called_and_evicted_in_both_protocols(demo):
+    done = demo("tool-search")
     assert done.returncode == 0, done.stderr
     off, on, *steps = table_rows(done.stdout)
     assert (off[0], off[2], on[0], on[1], on[2]) == ("off", "60", "on", "tool_search, call_tool", "2")
@@ -110,15 +105,8 @@ def test_without_an_agent_it_says_what_would_do(tmp_path):
 
 @pytest.mark.outside
 @pytest.mark.timeout(180)
-def test_of_capabilities_shows_one_that_comes_on_and_one_that_gives_way():
-    done = subprocess.run(
-        [COMMAND, "demo", "capabilities"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=170,
-        env={**os.environ, "COLUMNS": "220"},
-    )
+def test_of_capabilities_shows_one_that_comes_on_and_one_that_gives_way(demo):
+    done = demo("capabilities")
     assert done.returncode == 0, done.stderr
     greets, bills, meets, calls, ships, bare, brings = table_rows(done.stdout)
     assert greets[2:5] == ["nothing", "", "1"]
