@@ -15,6 +15,7 @@ from agent_utilities.selection.channels import META_KEY
 from agent_utilities.selection.model import Selection
 from agent_utilities.selection.parse import MAX_BYTES, read_meta, read_request
 from tests.activation.given import any_actives
+from tests.every import every
 
 ordinary = st.from_regex(r"[A-Za-z0-9_.\-/]{1,64}", fullmatch=True)
 odd = st.text(st.characters(exclude_categories=["C", "Z"], exclude_characters=",;+"), min_size=1, max_size=20)
@@ -59,7 +60,7 @@ class TestWhatIsWritten:
                 assert setting.value.names == names[-len(setting.value.names) :]
                 assert len(setting.value.names) > 10
 
-    @pytest.mark.parametrize("names", [MANY, WIDE])
+    @every("names", [MANY, WIDE])
     def test_is_no_longer_in_a_header_or_url_than_servers_take(self, names: tuple[str, ...]):
         active = Active(names, tuple(reversed(names)), 7, "0123abcd")
         (header,) = selection_headers(active=written(active)).values()
@@ -153,7 +154,7 @@ class TestWhatIsHostile:
         assert len(active.names) == len(set(active.names)) <= 512
         assert sorted((*active.attached, *active.loaded)) == sorted(active.names)
 
-    @pytest.mark.parametrize("channel", ["query", "header"])
+    @every("channel", ["query", "header"])
     def test_names_no_more_in_hundreds_of_values_than_in_one(self, channel: str):
         values = [",".join(f"{i:x}{j:x}" for j in range(3)) for i in range(500)]
         pairs = tuple((b"x-mcp-active", value.encode()) for value in values)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from tests.docs.house import rooms
+from tests.every import every
 
 ROOT = Path(__file__).parents[2]
 DESIGN = ROOT / "docs" / "design.md"
@@ -56,7 +55,7 @@ class TestLaws:
 
 
 class TestLinks:
-    @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+    @every("page", PAGES)
     def test_every_relative_link_leads_somewhere(self, page: Path) -> None:
         links = _LINK.findall(without_code(page.read_text(encoding="utf-8")))
         assert [link for link in links if is_broken(page, link)] == []
@@ -66,7 +65,7 @@ class TestLinks:
         assert is_broken(DESIGN, "nowhere.md")
         assert not is_broken(DESIGN, "#l1-nested")
 
-    @pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)
+    @every("page", [ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
     def test_the_design_is_linked_from(self, page: Path) -> None:
         assert "](docs/design.md" in page.read_text(encoding="utf-8")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import pytest
+from tests.every import every
 
 ROOT = Path(__file__).parents[2]
 LONGEST = 50
@@ -22,7 +22,7 @@ def functions_over(limit: int, folder: Path) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("folder", ["agent_utilities", "agents", "benchmarks"])
+@every("folder", ["agent_utilities", "agents", "benchmarks"])
 def test_no_function_takes_more_than_50_lines(folder: str) -> None:
     assert functions_over(LONGEST, ROOT / folder) == []
 

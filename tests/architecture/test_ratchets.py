@@ -13,6 +13,7 @@ import pytest
 from tests.architecture import gauges
 from tests.architecture.report import FELL
 from tests.architecture.trace import Trace, bears
+from tests.every import every
 
 WORDS = "the words"
 
@@ -65,10 +66,9 @@ class TestCounts:
 
 
 class TestTrace:
-    @pytest.mark.parametrize(
+    @every(
         "value",
         [f"x {WORDS}", WORDS.encode(), [WORDS], Request(Selection(WORDS)), (Request(Selection(""), (WORDS,)),)],
-        ids=["text", "bytes", "list", "dataclass in a dataclass", "list in a dataclass"],
     )
     def test_an_argument_bears_words_however_deep(self, value: object) -> None:
         assert bears(value, WORDS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
+from tests.every import every
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "agent_utilities").rglob("*.py"))
@@ -19,6 +19,6 @@ class TestFiles:
         # The one class above FastMCP may have more: every method that it answers for is told once, there.
         assert [path.name for path in FILES if length(path) > (460 if path.name == "agent_server.py" else 400)] == []
 
-    @pytest.mark.parametrize("agent", ["git", "filesystem", "logs"])
+    @every("agent", ["git", "filesystem", "logs"])
     def test_an_agents_server_takes_at_most_40_lines(self, agent):
         assert length(ROOT / f"agents/{agent}-agent/{agent}_agent/server.py") <= 40

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_utilities.capabilities.user_text import intent_text, without_pastes
+from tests.every import every
 
 TRACE = """Traceback (most recent call last):
   File "/srv/app/sync.py", line 41, in run
@@ -96,7 +96,7 @@ class TestPastes:
     def test_go_where_they_are_all(self) -> None:
         assert [paste for paste in PASTES if without_pastes(paste)] == []
 
-    @pytest.mark.parametrize("between", ["\n", "\n\n", "\r\n"])
+    @every("between", ["\n", "\n\n", "\r\n"])
     def test_go_and_the_request_around_them_stays(self, between: str) -> None:
         for paste in PASTES:
             message = between.join(["Why does this fail?", paste, "Please open an issue for it."])

@@ -12,9 +12,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
+from tests.every import every
 from tests.wire.http_raw import RawHttp
 from tests.wire.processes import HttpProcess
 
@@ -30,7 +30,7 @@ COMMANDS = {tuple(each["command"]): None for each in AGENTS.values()}
 """The command lines of the agents, those of replicas once."""
 
 
-@pytest.mark.parametrize("line", COMMANDS, ids=lambda line: line[0])
+@every("line", COMMANDS)
 def test_an_agents_command_line_is_taken(line):
     command, *arguments = line
     done = subprocess.run(
@@ -63,7 +63,7 @@ def test_replicas_are_a_profile():
     ]
 
 
-@pytest.mark.parametrize("service", SERVERS)
+@every("service", SERVERS)
 def test_a_server_is_reached_by_its_name_and_by_this_machines(service):
     hosts = SERVERS[service]["environment"]["MCP_ALLOWED_HOSTS"].split(",")
     assert {"localhost", "127.0.0.1", service} <= set(hosts)

@@ -26,6 +26,7 @@ from agent_utilities.cli.app import main
 from git_agent.status import git_status
 from tests.command_line import run_command
 from tests.docs.tables import PAGES, README, with_tables
+from tests.every import every
 
 ROOT = README.parent
 TEXT = README.read_text(encoding="utf-8")
@@ -123,7 +124,7 @@ class TestExamples:
         assert callable(scope["main"])
 
 
-@pytest.mark.parametrize(("page", "tables"), PAGES.items(), ids=lambda page: getattr(page, "name", ""))
+@every(("page", "tables"), PAGES.items())
 class TestTables:
     def test_are_those_of_the_code(self, page, tables):
         text = page.read_text(encoding="utf-8")

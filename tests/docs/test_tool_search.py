@@ -22,6 +22,7 @@ from agent_utilities.features.tool_search.events import EventName
 from agent_utilities.mcp.metrics import Metrics
 from tests.command_line import run_command
 from tests.docs.tables import TOOL_SEARCH
+from tests.every import every
 
 TEXT = TOOL_SEARCH.read_text(encoding="utf-8")
 BIN = Path(sys.executable).parent
@@ -79,7 +80,7 @@ def test_a_childs_headers_are_what_they_say() -> None:
     assert scope["starts_fresh"] == {"x-mcp-tool-search": "on", "x-mcp-pinned-tools": "git_status"}
 
 
-@pytest.mark.parametrize(
+@every(
     ("said", "value"),
     [
         (r"defers over (\d+) tools", AUTO_OVER),

@@ -11,6 +11,7 @@ import pytest
 from agent_utilities.graph.embedded import EmbeddedGraph
 from agent_utilities.graph.sync import server_state
 from agent_utilities.resolution.answer import Limits
+from tests.every import every
 from tests.graph.records import record
 from tests.graph.wrapped import Live, patient, running, until
 from tests.resolutions import answer_of
@@ -86,7 +87,7 @@ class TestAge:
 
 
 class TestStale:
-    @pytest.mark.parametrize("step_s", [25 * HOUR_S, -2 * HOUR_S])
+    @every("step_s", [25 * HOUR_S, -2 * HOUR_S])
     async def test_answers_now_and_refreshes_behind_once(self, step_s: float) -> None:
         now, live = Clock(), Live(TOOLS)
         orchestrator = patient(EmbeddedGraph(None), live, now=now)

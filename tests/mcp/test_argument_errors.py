@@ -11,6 +11,7 @@ from fastmcp.exceptions import ToolError
 from pydantic import Field
 
 from agent_utilities import create_mcp_server
+from tests.every import every
 
 
 def tail(
@@ -46,8 +47,8 @@ def told(server: FastMCP[Any], **arguments: Any) -> str:
     return anyio.run(call)
 
 
-@pytest.mark.parametrize("server", [served, mounted])
-@pytest.mark.parametrize(
+@every("server", [served, mounted])
+@every(
     ("arguments", "text"),
     [
         ({}, "'path' is missing"),

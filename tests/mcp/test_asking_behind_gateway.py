@@ -14,6 +14,7 @@ from fastmcp.client.elicitation import ElicitResult
 from fastmcp.client.transports import StdioTransport
 
 from agent_utilities.upstream.config import UpstreamConfig
+from tests.every import every
 from tests.mcp.gateways import Served, served
 from tests.mcp.servers import running
 from tests.upstream import talking_server
@@ -83,7 +84,7 @@ async def test_over_http_many_at_once_are_each_asked_their_own(gateway: Served) 
     assert answers == [(False, f"{name} says it") for name in names]
 
 
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
+@every("mode", ["legacy", "auto"])
 async def test_a_caller_who_offers_nothing_is_told_what_the_server_tells_them(gateway: Served, mode: str) -> None:
     async with Client(f"{gateway.url}/mcp", mode=mode) as caller:
         is_error, text = await answer(caller, "stdio_elicit")

@@ -16,6 +16,7 @@ from agent_utilities.mcp.surface.surface import Surface
 from agent_utilities.mcp.wire.request import RequestReader
 from agent_utilities.selection.model import Selection
 from agent_utilities.selection.parse import read_request
+from tests.every import every
 from tests.mcp.servers import log_server
 from tests.wire.processes import Launch, served
 
@@ -80,7 +81,7 @@ def test_the_same_short_request_is_read_once():
     assert read(long) is not read(long)
 
 
-@pytest.mark.parametrize("n", [1, 10, 40])
+@every("n", [1, 10, 40])
 def test_what_is_kept_weighs_what_it_takes(n: int):
     """The weights add up to seven tenths of what Python allocates, or more."""
     surface, chance = Surface({"MCP_CACHE_MB": "64"}), random.Random(n)

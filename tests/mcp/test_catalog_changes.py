@@ -9,6 +9,7 @@ from fastmcp import Client
 from mcp_types import ToolAnnotations
 
 from agent_utilities import AgentServer
+from tests.every import every
 from tests.mcp.servers import log_server
 
 pytestmark = pytest.mark.anyio
@@ -37,7 +38,7 @@ async def revision(client: Client[Any]) -> str:
     return told
 
 
-@pytest.mark.parametrize("change", CHANGES, ids=lambda change: next(iter(change)))
+@every("change", CHANGES)
 async def test_a_running_server_tells_it_from_the_one_before(change: dict[str, Any]) -> None:
     server = log_server()
     await replace(server, {})

@@ -9,6 +9,7 @@ from fastmcp.exceptions import AuthorizationError
 from fastmcp.server.auth import AuthContext
 
 from agent_utilities import AgentServer, selection_headers
+from tests.every import every
 from tests.mcp.servers import log_server, over_http, tool_names
 
 pytestmark = pytest.mark.anyio
@@ -47,7 +48,7 @@ def guarded(check: Callable[[AuthContext], object]) -> AgentServer:
     return server
 
 
-@pytest.mark.parametrize("check", CHECKS)
+@every("check", CHECKS)
 async def test_it_is_not_listed_and_the_others_are(check) -> None:
     app, client = over_http(guarded(check))
     async with app.router.lifespan_context(app), client:
@@ -56,7 +57,7 @@ async def test_it_is_not_listed_and_the_others_are(check) -> None:
         assert "vault://gold" not in [str(resource.uri) for resource in await client.list_resources()]
 
 
-@pytest.mark.parametrize("check", CHECKS)
+@every("check", CHECKS)
 async def test_it_is_not_called(check) -> None:
     app, client = over_http(guarded(check))
     async with app.router.lifespan_context(app), client:
@@ -65,7 +66,7 @@ async def test_it_is_not_called(check) -> None:
         assert "LEAKED" not in str(answer)
 
 
-@pytest.mark.parametrize("check", CHECKS)
+@every("check", CHECKS)
 async def test_it_counts_nowhere(check) -> None:
     app, client = over_http(guarded(check), headers=selection_headers(tags=["gold"]))
     async with app.router.lifespan_context(app), client:

@@ -14,6 +14,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from agent_utilities import AgentServer
+from tests.every import every
 from tests.mcp.servers import tool_names
 
 pytestmark = pytest.mark.anyio
@@ -58,7 +59,7 @@ def as_proxy(**options: Any) -> AgentServer:
     return AgentServer.as_proxy(upstream, "orders", **options)
 
 
-@pytest.mark.parametrize("made", [from_openapi, from_fastapi, as_proxy])
+@every("made", [from_openapi, from_fastapi, as_proxy])
 async def test_its_operators_bounds_hold(made: Callable[..., AgentServer]) -> None:
     server = made(environ={"MCP_GRAPH": "off", "MCP_DISABLED_TOOLS": "wipe"})
     assert (type(server), server.name) == (AgentServer, "orders")

@@ -10,6 +10,7 @@ from fastmcp import Client, FastMCP
 from fastmcp.server import create_proxy
 
 from agent_utilities import AgentServer, create_mcp_server
+from tests.every import every
 
 pytestmark = pytest.mark.anyio
 
@@ -46,7 +47,7 @@ async def n_steps(client: Client[Any], name: str) -> int:
     return min(counts[1:])
 
 
-@pytest.mark.parametrize("namespace", ["", "mounted_", "proxied_"])
+@every("namespace", ["", "mounted_", "proxied_"])
 async def test_of_a_tool(namespace: str) -> None:
     async with Client(with_a_denied_tool_of_every_origin()) as client:
         await client.list_tools()

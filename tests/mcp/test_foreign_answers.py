@@ -14,6 +14,7 @@ from fastmcp.tools.base import Tool, ToolResult
 from mcp.shared.exceptions import MCPError
 
 from agent_utilities import AgentServer, create_mcp_server, selection_headers
+from tests.every import every
 from tests.mcp.servers import log_server, over_http
 
 pytestmark = pytest.mark.anyio
@@ -73,8 +74,8 @@ async def answers(server: AgentServer, **caller: Any) -> dict[str, Any]:
     return told
 
 
-@pytest.mark.parametrize("middleware", [ResponseCachingMiddleware, Renamed, Remembering, Function])
-@pytest.mark.parametrize("caller", [{"disabled_tags": ["write"]}, {"tools": ["tail_log"]}, {"top_k": 1}])
+@every("middleware", [ResponseCachingMiddleware, Renamed, Remembering, Function])
+@every("caller", [{"disabled_tags": ["write"]}, {"tools": ["tail_log"]}, {"top_k": 1}])
 async def test_who_selects_is_answered_as_without_it(middleware: type[Middleware], caller: dict[str, Any]) -> None:
     server = log_server(middleware=[middleware()])
     everything = await answers(server)
@@ -94,7 +95,7 @@ class Adding(Middleware):
         return await call_next(context)
 
 
-@pytest.mark.parametrize(
+@every(
     ("caller", "is_there"),
     [
         ({}, True),

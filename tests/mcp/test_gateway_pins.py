@@ -10,6 +10,7 @@ from fastmcp import Client
 from agent_utilities import AgentServer, create_gateway
 from agent_utilities.selection.model import NOTHING, NameSet
 from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
+from tests.every import every
 from tests.mcp.gateways import Served, served
 from tests.parts import upstreams_of
 from tests.upstream.supervised import script
@@ -44,7 +45,7 @@ class TestOfTheOperator:
             return {tool.name for tool in await client.list_tools()} - {"tool_search", "call_tool"}
 
     @pytest.mark.outside
-    @pytest.mark.parametrize("pin", ["good_echo", "good_ech*"])
+    @every("pin", ["good_echo", "good_ech*"])
     async def test_fits_no_tag_that_an_upstream_gave(self, pin: str) -> None:
         good, evil = script("good", "faulty_server.py"), script("evil", "faulty_server.py", "tag=good_echo")
         environ = {"MCP_TOOL_SEARCH": "on", "MCP_RANKER": "lexical", "MCP_PINNED_TOOLS": pin}

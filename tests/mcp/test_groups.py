@@ -8,6 +8,7 @@ import pytest
 from fastmcp import Client, FastMCP
 
 from agent_utilities import AgentServer, create_mcp_server
+from tests.every import every
 
 pytestmark = pytest.mark.anyio
 
@@ -30,7 +31,7 @@ async def groups(mcp: AgentServer, mode: Any = "auto") -> dict[str, Any]:
         return {tool.name: (tool.meta or {}).get(KEY) for tool in await client.list_tools()}
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@every("mode", ["auto", "legacy"])
 async def test_are_its_tags_and_those_that_its_author_gave(mode: str) -> None:
     found = await groups(server(), mode)
     assert found == {"log": ["Git", "read"], "push": ["remote", "Git", "write"], "plain": None, "now": ["time"]}

@@ -16,6 +16,7 @@ from agent_utilities.features.query.introspection import Introspection, caller_s
 from agent_utilities.mcp.surface.surface import Surface
 from agent_utilities.mcp.tool_origin import given_name
 from agent_utilities.selection.model import NOTHING
+from tests.every import every
 
 pytestmark = pytest.mark.anyio
 ROWS = [
@@ -49,7 +50,7 @@ def test_scopes_that_hold_different_tools_are_told_apart_whatever_the_names() ->
     assert len({each.names() for each in scopes}) == len({each.digest for each in scopes}) == len(refusals)
 
 
-@pytest.mark.parametrize(
+@every(
     ("server", "name"),
     [
         (FastMCP("abba-1234"), "abba-1234"),

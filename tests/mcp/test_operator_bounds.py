@@ -15,6 +15,7 @@ from fastmcp.server.middleware import Middleware
 from agent_utilities import create_mcp_server
 from agent_utilities.errors import SelectionError
 from agent_utilities.selection.parse import read_cli
+from tests.every import every
 from tests.mcp.servers import log_server
 
 pytestmark = pytest.mark.anyio
@@ -43,7 +44,7 @@ async def state(web) -> tuple[list[str], dict[str, float]]:
 
 
 class TestADenyThatFitsNothing:
-    @pytest.mark.parametrize(
+    @every(
         ("option", "names", "near"),
         [
             ("--disabled-tags", "writ", "did you mean write?"),
@@ -57,7 +58,7 @@ class TestADenyThatFitsNothing:
             await start(launched((option, names)))
         assert refused.value.source == f"option {option}"
 
-    @pytest.mark.parametrize("name", ["triage", "log://keys", "keys", "log://{name}", "*_log", "none", "all"])
+    @every("name", ["triage", "log://keys", "keys", "log://{name}", "*_log", "none", "all"])
     async def test_names_of_prompts_and_resources_fit_too(self, name):
         assert (await start(launched(("--disabled-tools", name))))[0] == []
 
@@ -81,7 +82,7 @@ class TestADenyThatFitsNothing:
     async def test_an_allow_list_ends_none(self):
         assert (await start(launched(("--tools", "tail_lgo"), MCP_STRICT="1")))[1] == {"deny": 0, "allow": 1}
 
-    @pytest.mark.parametrize(
+    @every(
         ("option", "near"),
         [
             ("--tools", "--toolsets write"),
@@ -100,7 +101,7 @@ class TestADenyThatFitsNothing:
             assert (await start(launched(MCP_ENABLED_TOOLS="tail_log,write")))[1] == {"deny": 0, "allow": 1}
         assert "'write' (from env MCP_ENABLED_TOOLS); did you mean MCP_TOOLSETS=write?" in caplog.text
 
-    @pytest.mark.parametrize("name", ["tool_search", "call_tool", "mcp_load"])
+    @every("name", ["tool_search", "call_tool", "mcp_load"])
     async def test_the_entry_tools_are_there(self, name):
         assert (await start(launched(("--disabled-tools", name))))[0] == []
 

@@ -14,6 +14,7 @@ from fastmcp.tools.base import Tool
 from mcp_types import HEADER_MISMATCH
 from pydantic import Field
 
+from tests.every import every
 from tests.mcp.servers import log_server
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(30)]
@@ -68,8 +69,8 @@ async def test_a_header_that_does_not_fit_is_refused():
     assert "error" in await call(server(), "routed", "us")
 
 
-@pytest.mark.parametrize("tool_search", ["off", "on"])
-@pytest.mark.parametrize("header", ["us", None])
+@every("tool_search", ["off", "on"])
+@every("header", ["us", None])
 async def test_the_first_call_of_a_caller_who_was_listed_nothing_is_checked_too(header, tool_search):
     mcp = server(MCP_TOOL_SEARCH=tool_search)
     mcp.auth = StaticTokenVerifier(tokens={"good": {"client_id": "c", "scopes": []}})
@@ -77,7 +78,7 @@ async def test_the_first_call_of_a_caller_who_was_listed_nothing_is_checked_too(
     assert answer["error"]["code"] == HEADER_MISMATCH
 
 
-@pytest.mark.parametrize("listed", [True, False])
+@every("listed", [True, False])
 async def test_call_tool_needs_no_header_of_a_tool_whose_schema_was_never_listed(listed):
     mcp = server(MCP_TOOL_SEARCH="on")
     if not listed:

@@ -11,6 +11,7 @@ from fastmcp import Client
 from fastmcp.client.transports import SSETransport, StreamableHttpTransport
 
 from agent_utilities.mcp.feature import Feature
+from tests.every import every
 from tests.mcp.in_process import ask, listed, web_of
 from tests.mcp.servers import log_server, over_http, running, tool_names
 from tests.wire.roles_server import mcp as roles_server
@@ -29,7 +30,7 @@ async def web() -> AsyncIterator[httpx2.AsyncClient]:
 
 
 class TestAPath:
-    @pytest.mark.parametrize(
+    @every(
         ("path", "expected"),
         [
             ("", READING + WRITING),
@@ -109,7 +110,7 @@ class TestAPath:
         async with web_of(log_server(), "/a b") as web:
             assert await listed(web, "/a%20b/mcp/x/delete") == ["delete_log"]
 
-    @pytest.mark.parametrize("path", ["/", "/deep/down", "/x", "/slash/"])
+    @every("path", ["/", "/deep/down", "/x", "/slash/"])
     async def test_after_an_endpoint_of_another_path(self, path: str) -> None:
         async with web_of(log_server(), path=path) as web:
             assert await listed(web, f"{path.rstrip('/')}/x/delete") == ["delete_log"]
@@ -135,7 +136,7 @@ def _named_headers(headers: list[tuple[str, str]], name: str) -> dict[str, str]:
 
 
 class TestAPathThatNamesNothing:
-    @pytest.mark.parametrize("endpoint", ["/mcp", "/tools", "/sse"])
+    @every("endpoint", ["/mcp", "/tools", "/sse"])
     async def test_is_a_404_that_says_so(self, web: httpx2.AsyncClient, endpoint: str) -> None:
         answer = await web.get(f"{endpoint}/x/delet,nevr/readonly")
         assert answer.status_code == 404
@@ -146,7 +147,7 @@ class TestAPathThatNamesNothing:
             "hint": "did you mean 'delete'?",
         }
 
-    @pytest.mark.parametrize(
+    @every(
         "path",
         [
             "/x",
@@ -164,14 +165,12 @@ class TestAPathThatNamesNothing:
         assert answer.status_code == 404
         assert "such as /x/git" in answer.json()["error"]["hint"]
 
-    @pytest.mark.parametrize(
-        "path", ["/y/write", "/readonl", "/xx/write", "/x%2Fwrite", "//x/write", "/readonly/x/write"]
-    )
+    @every("path", ["/y/write", "/readonl", "/xx/write", "/x%2Fwrite", "//x/write", "/readonly/x/write"])
     async def test_of_another_form_is_nobodys(self, web: httpx2.AsyncClient, path: str) -> None:
         answer = await ask(web, f"/mcp{path}")
         assert (answer.status_code, answer.text) == (404, "Not Found")
 
-    @pytest.mark.parametrize(
+    @every(
         ("path", "what"),
         [
             ("/x/a%00b", "control character U+0000"),
@@ -187,7 +186,7 @@ class TestAPathThatNamesNothing:
         assert (answer.status_code, answer.json()["error"]["what"]) == (400, what)
         assert answer.json()["error"]["source"] == "URL path"
 
-    @pytest.mark.parametrize(
+    @every(
         "environ",
         [
             {"MCP_DISABLED_TAGS": "delete"},
@@ -259,7 +258,7 @@ class TestOverSockets:
             called = await client.call_tool("rotate_log", raise_on_error=False)
             assert called.content[0].text == "Unknown tool: 'rotate_log'"
 
-    @pytest.mark.parametrize("mode", ["legacy", "auto"])
+    @every("mode", ["legacy", "auto"])
     async def test_holds_in_both_eras(self, url: str, mode: str) -> None:
         async with Client(StreamableHttpTransport(f"{url}/mcp/x/d%65lete"), mode=mode) as client:
             assert await tool_names(client) == ["delete_log"]

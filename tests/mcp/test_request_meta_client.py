@@ -7,12 +7,13 @@ from fastmcp import Client
 from mcp_types import PaginatedRequestParams
 
 from agent_utilities import selection_meta
+from tests.every import every
 from tests.mcp.servers import log_server
 
 pytestmark = pytest.mark.anyio
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@every("mode", ["auto", "legacy"])
 async def test_with_a_list_and_with_a_call(mode):
     async with Client(log_server(), mode=mode) as client:
         asked = PaginatedRequestParams.model_validate({"_meta": selection_meta(tools=["tail_log"])})

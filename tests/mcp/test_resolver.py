@@ -24,6 +24,7 @@ from agent_utilities.mcp.fastmcp_internals import is_over_stdio
 from agent_utilities.resolution.graph_keeper import GraphKeeper
 from agent_utilities.selection.model import UNRESOLVED
 from agent_utilities.selection.parse import read_meta
+from tests.every import every
 from tests.graph.wrapped import until
 from tests.parts import query_of
 
@@ -370,7 +371,7 @@ class TestFirstList:
 
 
 class TestSettingsThatCannotBeMeant:
-    @pytest.mark.parametrize(
+    @every(
         ("environ", "source"),
         [({"NEO4J_URI": "ftp://host"}, "env NEO4J_URI"), ({"MCP_EMBEDDINGS": "gpt"}, "env MCP_EMBEDDINGS")],
     )

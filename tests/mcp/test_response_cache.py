@@ -8,6 +8,7 @@ import pytest
 from fastmcp.server.middleware.caching import ResponseCachingMiddleware
 
 from agent_utilities import AgentServer, selection_headers
+from tests.every import every
 from tests.mcp.servers import log_server, over_http
 
 pytestmark = pytest.mark.anyio
@@ -41,7 +42,7 @@ async def test_who_selects_is_listed_his_own_after_others() -> None:
     assert (await listed(server, tools=["search_logs"]))[0] == ["search_logs"]
 
 
-@pytest.mark.parametrize("cache", [ResponseCachingMiddleware, Renamed])
+@every("cache", [ResponseCachingMiddleware, Renamed])
 async def test_who_selects_nothing_is_listed_everything_after_one_who_does(
     cache: type[ResponseCachingMiddleware],
 ) -> None:

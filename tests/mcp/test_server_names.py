@@ -11,6 +11,7 @@ from fastmcp.client.transports import StreamableHttpTransport
 from fastmcp.exceptions import ToolError
 
 from agent_utilities.selection.channels import META_KEY
+from tests.every import every
 from tests.mcp.gateways import Served, served
 from tests.upstream.supervised import faulty, script
 
@@ -38,7 +39,7 @@ async def surface_of(client: Client[Any]) -> set[str]:
 
 
 class TestADeny:
-    @pytest.mark.parametrize(("query", "headers"), BY_CALLERS)
+    @every(("query", "headers"), BY_CALLERS)
     async def test_of_a_caller_holds_on_all_that_the_server_has(
         self, both: Served, query: str, headers: dict[str, str]
     ) -> None:

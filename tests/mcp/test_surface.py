@@ -12,6 +12,7 @@ from agent_utilities.mcp.surface.operator import Operator
 from agent_utilities.mcp.surface.surface import Surface
 from agent_utilities.selection.model import NOTHING
 from agent_utilities.selection.parse import read_cli, read_request
+from tests.every import every
 
 pytestmark = pytest.mark.anyio
 
@@ -47,12 +48,12 @@ class TestLaunch:
 
 
 class TestWhoMayHaveToolsDeferred:
-    @pytest.mark.parametrize("asked", [b"tool_search=on", b"max_tools=3"])
+    @every("asked", [b"tool_search=on", b"max_tools=3"])
     def test_a_caller_whom_the_operators_allow_list_keeps_from_searching_does_not(self, asked: bytes) -> None:
         surface = Surface({"MCP_ENABLED_TOOLS": "git_*"})
         assert surface.merged(read_request(asked, ())).preferences.deferral.over is None
 
-    @pytest.mark.parametrize("asked", [b"tool_search=on", b"max_tools=3"])
+    @every("asked", [b"tool_search=on", b"max_tools=3"])
     def test_a_caller_whom_nothing_keeps_from_searching_does(self, asked: bytes) -> None:
         assert Surface({}).merged(read_request(asked, ())).preferences.deferral.defers(4)
 

@@ -17,6 +17,7 @@ from agent_utilities.catalog.tokens import n_tokens
 from agent_utilities.mcp.command_line.listing import print_listing
 from agent_utilities.mcp.operator_bounds import listed_tools
 from agent_utilities.selection.parse import read_cli
+from tests.every import every
 from tests.mcp.in_process import web_of
 from tests.mcp.servers import log_server
 
@@ -116,7 +117,7 @@ class TestReady:
         denying = crowded(90, environ={"MCP_DISABLED_TAGS": "files"}, auth=StaticTokenVerifier({}))
         assert await warnings_of(denying) == await warnings_of(crowded(60))
 
-    @pytest.mark.parametrize("options", [[], [("--tool-search", "on")]])
+    @every("options", [[], [("--tool-search", "on")]])
     async def test_does_not_where_little_is_listed(self, options):
         assert await warnings_of(crowded(45 if options else 40, *options)) == []
 

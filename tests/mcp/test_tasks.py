@@ -10,6 +10,7 @@ import pytest
 from fastmcp_tasks.extension import TasksExtension
 
 from agent_utilities import AgentServer, create_mcp_server
+from tests.every import every
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(30)]
 META = {
@@ -44,7 +45,7 @@ def server(may_end: asyncio.Event) -> AgentServer:
     return mcp
 
 
-@pytest.mark.parametrize("is_done", [False, True])
+@every("is_done", [False, True])
 async def test_it_does(is_done: bool) -> None:
     may_end = asyncio.Event()
     app = server(may_end).http_app(json_response=True, host_origin_protection=False)

@@ -11,6 +11,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
+from tests.every import every
 from tests.mcp.servers import log_server
 from tests.wire.wires import modern_request
 
@@ -45,7 +46,7 @@ async def test_a_header_bounds_the_plain_list() -> None:
         assert [tool["name"] for tool in answer.json()["tools"]] == ["tail_log"]
 
 
-@pytest.mark.parametrize("url", ["/logs/mcp?top_k=x", "/logs/tools?top_k=x", "/logs/sse?top_k=x"])
+@every("url", ["/logs/mcp?top_k=x", "/logs/tools?top_k=x", "/logs/sse?top_k=x"])
 async def test_a_malformed_selection_is_a_400_with_its_reason(url: str) -> None:
     async with mounted() as web:
         answer = await (web.get(url) if "/mcp" not in url else listed(web, url))

@@ -13,6 +13,7 @@ from fastmcp import Client
 from fastmcp.client.elicitation import ElicitResult
 from mcp.shared.exceptions import MCPError
 
+from tests.every import every
 from tests.mcp.gateways import Served, served
 from tests.upstream.supervised import script
 
@@ -21,8 +22,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.outside]
 CALLERS = ["legacy", "auto"]
 UPSTREAMS = ["old", "new", "both"]
 """What an upstream speaks: up to 2025-11-25, 2026-07-28, or either, whichever a connection begins with."""
-both_eras = pytest.mark.parametrize("mode", CALLERS)
-both_upstreams = pytest.mark.parametrize("upstream", UPSTREAMS)
+both_eras = every("mode", CALLERS)
+both_upstreams = every("upstream", UPSTREAMS)
 
 
 @pytest.fixture(scope="module")

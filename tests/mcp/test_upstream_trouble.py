@@ -12,6 +12,7 @@ import pytest
 from fastmcp import Client
 from mcp.shared.exceptions import MCPError
 
+from tests.every import every
 from tests.mcp.gateways import LONG_S, Served, served
 from tests.upstream.supervised import script
 from tests.wire.http_raw import RawHttp
@@ -133,7 +134,7 @@ class TestPassedOn:
         assert (error.code, error.message, error.data) == (-32002, "no such resource", {"uri": "ask://ulm/absent"})
 
 
-@pytest.mark.parametrize(
+@every(
     ("mode", "upstream", "options"),
     [("legacy", "legacy", {}), ("auto", "auto", {}), ("auto", "asked", {"roots": ["file:///home"]})],
 )

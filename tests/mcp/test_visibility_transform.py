@@ -12,6 +12,7 @@ from fastmcp.utilities.versions import VersionSpec
 from mcp_types import PromptReference, ResourceTemplateReference
 
 from agent_utilities import create_mcp_server
+from tests.every import every
 from tests.mcp.servers import log_server, tool_names
 
 pytestmark = pytest.mark.anyio
@@ -180,15 +181,13 @@ class TestCompletion:
 
         return server
 
-    @pytest.mark.parametrize(("prompt", "values"), [("triage", ["x-done"]), ("cleanup", []), ("missing", [])])
+    @every(("prompt", "values"), [("triage", ["x-done"]), ("cleanup", []), ("missing", [])])
     async def test_completes_only_what_is_permitted(self, prompt, values):
         async with Client(self.server(**READ_ONLY)) as client:
             found = await client.complete(PromptReference(type="ref/prompt", name=prompt), {"name": "a", "value": "x"})
             assert found.values == values
 
-    @pytest.mark.parametrize(
-        ("uri", "values"), [("log://{name}", ["x-done"]), ("log://keys", []), ("other://{name}", [])]
-    )
+    @every(("uri", "values"), [("log://{name}", ["x-done"]), ("log://keys", []), ("other://{name}", [])])
     async def test_completes_only_permitted_resources(self, uri, values):
         async with Client(self.server(**READ_ONLY)) as client:
             reference = ResourceTemplateReference(type="ref/resource", uri=uri)

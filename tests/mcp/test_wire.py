@@ -9,6 +9,7 @@ from fastmcp import Client, FastMCP
 from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
 
 from agent_utilities import selection_headers
+from tests.every import every
 from tests.mcp.servers import log_server, over_http
 
 pytestmark = pytest.mark.anyio
@@ -60,7 +61,7 @@ class TestRevision:
                 await client.call_tool("tail_log")
         assert f"name='tail_log' revision={result.meta[KEY]['revision']}" in caplog.text
 
-    @pytest.mark.parametrize("caller", [{}, {"read_only": True}, {"disabled_tags": ["write"]}])
+    @every("caller", [{}, {"read_only": True}, {"disabled_tags": ["write"]}])
     async def test_tells_nothing_of_how_the_operator_denies(self, caller):
         told = set()
         for name, value in (("READ_ONLY", "true"), ("DISABLED_TAGS", "write,delete"), ("ENABLED_TAGS", "read")):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.every import every
 from tests.mutation import run
 from tests.mutation.operators import Mutant, mutants
 
@@ -75,7 +76,7 @@ class TestRooms:
         assert chosen[0] == chosen[1] != chosen[2]
         assert len(chosen[0]) == 3
 
-    @pytest.mark.parametrize(
+    @every(
         ("file", "room"),
         [
             ("agent_utilities/features/query/feature.py", "host"),

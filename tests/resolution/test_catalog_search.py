@@ -25,6 +25,7 @@ from agent_utilities.runtime.waiting import Deadline
 from agent_utilities.selection.model import UNRESOLVED, Resolution
 from agent_utilities.settings import read_settings
 from agent_utilities.testing import FailingGraph, memory_graph
+from tests.every import every
 from tests.graph.wrapped import Held, until
 from tests.ranking.catalogs import TOOLS, Concepts
 from tests.ranking.strategies import catalogs, texts
@@ -112,7 +113,7 @@ class TestWhatIsFound:
             assert len((await search(resolver, "git log of a file", limit=5)).names) == 5
             assert (await search(resolver, "git log of a file", limit=2)).names == ("git_log", "read_file")
 
-    @pytest.mark.parametrize("written", ["clon", "cloneRepo", "gitstatus", "COMMITS,"])
+    @every("written", ["clon", "cloneRepo", "gitstatus", "COMMITS,"])
     async def test_part_of_a_name_finds_the_tool_where_it_is_no_tools_word(self, written: str) -> None:
         tools = (*TOOLS, ToolDocument("x", description="Say COMMITS, loudly."))
         async with running(Live(tools)) as resolver:

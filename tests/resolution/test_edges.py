@@ -18,6 +18,7 @@ from agent_utilities.resolution.catalog_ranker import combined_answer
 from agent_utilities.resolution.orchestrator import DynamicToolOrchestrator
 from agent_utilities.runtime.waiting import Deadline
 from agent_utilities.selection.model import RankedTool, Resolution
+from tests.every import every
 from tests.graph.records import record
 from tests.graph.wrapped import Held, Live, patient, running, until
 
@@ -181,7 +182,7 @@ class TestStatement:
             await neighbours_after(orchestrator)
             assert [statement for statement, _ in graph.asked] == [cypher.MATCH_TEXT_AND_NEIGHBOURS]
 
-    @pytest.mark.parametrize(("source", "trail"), [(Source(*FOLLOWED), Trail("ann")), (None, AFTER_LOG)])
+    @every(("source", "trail"), [(Source(*FOLLOWED), Trail("ann")), (None, AFTER_LOG)])
     async def test_near_to_nothing_or_where_nothing_is_learned_it_is_the_match_alone(
         self, source: Source | None, trail: Trail
     ) -> None:

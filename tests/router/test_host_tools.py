@@ -7,6 +7,7 @@ import pytest
 from agent_utilities import ToolRouter
 from agent_utilities.catalog.entry_tools import ALIASES
 from agent_utilities.errors import InputError
+from tests.every import every
 from tests.router.catalogs import catalog, names
 
 pytestmark = pytest.mark.anyio
@@ -41,7 +42,7 @@ class TestNames:
         await router.search("song")
         assert router.tools()[:2] == before
 
-    @pytest.mark.parametrize("format", ["mcp", "openai", "anthropic"])
+    @every("format", ["mcp", "openai", "anthropic"])
     async def test_a_servers_tool_with_the_name_of_a_hosts_own_is_listed_and_called_under_another(
         self, format: str
     ) -> None:
@@ -92,7 +93,7 @@ class TestEntryToolsHandled:
             with pytest.raises(InputError, match=said):
                 await ToolRouter(catalog(), call=None).handle("call_tool", arguments)
 
-    @pytest.mark.parametrize("arguments", [{"id": "7"}, '{"id": "7"}'])
+    @every("arguments", [{"id": "7"}, '{"id": "7"}'])
     async def test_arguments_may_come_as_text(self, arguments: object) -> None:
         async def call(name: str, arguments: dict[str, str]) -> str:
             return f"{name} of {arguments['id']}"

@@ -18,6 +18,7 @@ from agent_utilities.features.capabilities.skills import is_own, skill_capabilit
 from agent_utilities.features.upstreams.provider import UpstreamProvider
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.snapshot import Snapshot
+from tests.every import every
 
 pytestmark = pytest.mark.anyio
 
@@ -167,7 +168,7 @@ class TestAnother:
 
         assert await read(gateway, "page://evil/SKILL.md") == ()
 
-    @pytest.mark.parametrize(
+    @every(
         ("method", "params"),
         [
             ("resources/read", {"uri": URI}),

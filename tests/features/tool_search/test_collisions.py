@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from agent_utilities import AgentServer
+from tests.every import every
 from tests.features.tool_search.conversation import Asking, InSession, Stateless, result_of, transcript
 from tests.mcp.in_process import web_of
 from tests.wire.search_questions import META, call, searched
@@ -62,7 +63,7 @@ class TestDenied:
             seen = await transcript(server(**bound))
             assert seen == await transcript(server(has_own=False, **bound))
 
-    @pytest.mark.parametrize("has_own", [True, False])
+    @every("has_own", [True, False])
     async def test_a_deny_of_tool_search_by_name_defers_nothing(self, *, has_own: bool) -> None:
         async with web_of(server(has_own=has_own, MCP_DISABLED_TOOLS=",".join(OWN))) as web:
             for caller in (Stateless(web), await InSession.open(web)):

@@ -16,6 +16,7 @@ from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
 from agent_utilities.features.tool_search.session import kept as kept_of
 from agent_utilities.mcp import sessions
 from agent_utilities.mcp.sessions import Session
+from tests.every import every
 from tests.features.tool_search.conversation import InSession, Stateless, names_in, result_of
 from tests.mcp.in_process import web_of
 from tests.wire.search_questions import META, call, searched
@@ -152,7 +153,7 @@ class TestADenyThatComesLater:
                 assert "read_note" not in json.dumps([found["structuredContent"]["tools"], found["_meta"]])
                 assert called["content"][0]["text"] == "Unknown tool: 'read_note'"
 
-    @pytest.mark.parametrize("is_removed", [True, False])
+    @every("is_removed", [True, False])
     async def test_of_the_author_beats_it_too(self, *, is_removed: bool) -> None:
         mcp = search_server(with_denied=False, environ=DEFERRED)
         async with web_of(mcp) as web:

@@ -11,6 +11,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolRequest, CallToolRequestParams, CallToolResult
 
 from agent_utilities import AgentServer, create_mcp_server
+from tests.every import every
 
 pytestmark = pytest.mark.anyio
 
@@ -37,8 +38,8 @@ async def called(client: Client[Any], name: str, **arguments: str) -> CallToolRe
     return await client.session.send_request(CallToolRequest(params=params), CallToolResult)
 
 
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
-@pytest.mark.parametrize("tool_search", ["off", "on"])
+@every("mode", ["legacy", "auto"])
+@every("tool_search", ["off", "on"])
 async def test_a_tool_is_called_all_the_same(tool_search, mode):
     async with Client(failing(tool_search), mode=mode) as client:
         assert (await called(client, "read_photo")).content[0].text == "done"

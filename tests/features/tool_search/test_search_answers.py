@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent_utilities import create_mcp_server
+from tests.every import every
 from tests.features.tool_search.conversation import Stateless, names_in, result_of
 from tests.mcp.in_process import web_of
 from tests.wire.search_questions import META, searched
@@ -29,8 +30,8 @@ async def test_a_number_of_results_may_come_as_text() -> None:
         assert len(answer["structuredContent"]["tools"]) == 1
 
 
-@pytest.mark.parametrize(("n_characters", "n_full"), [(50, 10), (1200, 5), (2200, 3)])
-@pytest.mark.parametrize("with_denied", [False, True])
+@every(("n_characters", "n_full"), [(50, 10), (1200, 5), (2200, 3)])
+@every("with_denied", [False, True])
 async def test_more_room_is_given_where_definitions_are_long_whatever_is_denied(
     n_characters: int, n_full: int, with_denied: bool
 ) -> None:
