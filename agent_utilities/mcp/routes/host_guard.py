@@ -33,6 +33,7 @@ from agent_utilities.settings import Settings
 logger = logging.getLogger("agent_utilities.http")
 
 _MAX_LOGGED = 16
+_MAX_ADMITTED = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +118,18 @@ class HostGuard:
 
     def __init__(self, app: ASGIApp, accepted: Accepted) -> None:
         self._app, self._accepted = app, accepted
+        self._admitted: set[tuple[tuple[bytes, bytes], ...]] = set()  # a client's requests bear the same headers
         self._logged: set[str] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] not in ("http", "websocket") or (refusal := self._refusal(Headers(scope=scope))) is None:
+        if scope["type"] not in ("http", "websocket"):
+            return await self._app(scope, receive, send)
+        given = tuple(header for header in scope["headers"] if header[0] in (b"host", b"origin"))
+        if given in self._admitted:
+            return await self._app(scope, receive, send)
+        if (refusal := self._refusal(Headers(scope=scope))) is None:
+            if len(self._admitted) < _MAX_ADMITTED:
+                self._admitted.add(given)
             return await self._app(scope, receive, send)
         status, error = refusal
         if str(error) not in self._logged and len(self._logged) < _MAX_LOGGED:  # strangers must not fill the log
