@@ -175,17 +175,18 @@ class TestABadBundle:
             assert all("; " in line and len(line) <= 1000 for line in told)
 
     def test_is_told_what_would_do(self, bundles):
-        server = "[[mcp.servers]]\nname = 'x'\ncommand = 'x'\nargs = '-y'\nenv = { A = [] }\ntimeout_seconds = -1"
+        server = "[[mcp.servers]]\nname = 'x'\ncommand = 'x'\nargs = '-y'\ntimeout_seconds = -1"
         write(bundles, {"a/x.toml": server})
+        write(bundles, {"c/x.toml": "[[mcp.servers]]\nname = 'x'\ncommand = 'x'\nenv = { A = [] }"})
         write(bundles, {"b/x.toml": "deps = 1\n[roles.mcp]\nallowed_tools = ['a', 1]\nserver_refs = 'a/b'"})
         told = [line.removeprefix(f"{bundles}/") for line in read_capabilities([bundles]).problems]
         assert sorted(told) == [
             'a/x.toml: mcp.servers.x.args: is a text; write a list of texts, such as ["-y", "NAME"]',
-            'a/x.toml: mcp.servers.x.env: has a list under \'A\'; write an object of texts, such as {"NAME": "value"}',
-            "a/x.toml: mcp.servers.x.timeout_seconds: is -1; write a number above 0, such as 30",
+            "a/x.toml: mcp.servers.x.timeout_seconds: is -1; write a number above 0, a week at most",
             "b/x.toml: deps: is a number; write a table",
             "b/x.toml: roles.mcp.allowed_tools.1: is a number; write a text",
             'b/x.toml: roles.mcp.server_refs: is a text; write a list of texts, such as ["git"]',
+            'c/x.toml: mcp.servers.x.env: has a list under \'A\'; write an object of texts, such as {"NAME": "value"}',
         ]
 
     def test_may_be_one_by_its_config(self, bundles):

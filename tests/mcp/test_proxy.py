@@ -7,14 +7,13 @@ from fastmcp import Client
 from fastmcp.server import create_proxy
 
 from agent_utilities import create_mcp_server
-from tests.every import every
 from tests.mcp.servers import log_server, over_http, running, tool_names
 
 pytestmark = pytest.mark.anyio
 
 
-@every("mode", ["auto", "legacy"])
-@every(
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize(
     ("url", "headers"),
     [
         ("/mcp?tools=far_tail_log,far_delete_log", {}),

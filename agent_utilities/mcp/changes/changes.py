@@ -202,8 +202,7 @@ class Changes:
             self._group.create_task(self._learn_lists(caller, unknown), context=context.copy())
 
     async def _learn_lists(self, caller: str, kinds: Sequence[ComponentKind]) -> None:
-        for kind in kinds:
-            await self._compared(caller, kind)
+        await asyncio.gather(*(self._compared(caller, kind) for kind in kinds))
         self._learning.discard(caller)
 
     def tell_tools(self, connection: Connection) -> None:

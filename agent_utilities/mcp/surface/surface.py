@@ -324,9 +324,11 @@ class Surface:
     async def is_known_denied(self, kind: ComponentKind, name: str, verdict: Verdict) -> bool:
         """Whether a verdict refuses every version of a name, in what the present caller was last listed."""
         catalog = self.catalogs.of_caller(kind) if verdict.surface is self else None
-        if catalog is None or name not in catalog.places_by_own_name:
+        if catalog is None:
             return False
-        return name not in (await self.decide_in_turns(kind, catalog, verdict)).permitted_names
+        # Of a name that never was the same is asked, so that it takes as long (law L1).
+        permitted_names = (await self.decide_in_turns(kind, catalog, verdict)).permitted_names
+        return name in catalog.places_by_own_name and name not in permitted_names
 
     async def unanswered_decision(self, catalog: Catalog, verdict: Verdict) -> Decision:
         """Return the decision on a catalog's tools under a verdict before its query is answered."""
