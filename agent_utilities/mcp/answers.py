@@ -21,7 +21,7 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from agent_utilities.catalog.model import ComponentKind, entry
-from agent_utilities.mcp.fastmcp_internals import as_over_stdio, look_up_resource, tool_of_task
+from agent_utilities.mcp.fastmcp_internals import as_over_stdio, cache_hint, look_up_resource, tool_of_task
 from agent_utilities.mcp.feature import OwnTool
 from agent_utilities.mcp.surface.components import LISTING, Component, entry_of, name_of
 from agent_utilities.mcp.surface.surface import Verdict
@@ -30,6 +30,7 @@ from agent_utilities.visibility.decision import Decision
 
 if TYPE_CHECKING:
     from agent_utilities.mcp.agent_server import AgentServer
+    from agent_utilities.mcp.request import Request
 
 _A = TypeVar("_A")
 _C = TypeVar("_C", bound=Component)
@@ -54,6 +55,23 @@ async def listing(
         surface.catalogs.keep(kind, decision.catalog)
         server.note_listed(kind, decision.catalog)
     return listed
+
+
+def set_cache(
+    server: AgentServer, result: dict[str, Any], request: Request, kind: ComponentKind, *, is_whole: bool
+) -> None:
+    """Say how long and by whom a list may be kept: one cut by its caller is the caller's alone.
+
+    One that something is absent from may not be kept at all.
+    """
+    hint = cache_hint(server, request.method)
+    ttl_ms = hint.ttl_ms if hint is not None else server.surface.operator.settings.list_ttl_ms
+    if (limit_ms := server.features.keeping_ms(request, kind)) is not None:
+        ttl_ms = min(ttl_ms, limit_ms)
+    is_private = request.verdict.by_caller or server.auth is not None
+    scope = hint.scope if hint is not None else "public"
+    result["ttlMs"] = ttl_ms if is_whole else 0
+    result["cacheScope"] = "private" if is_private else scope
 
 
 def may_be_answered(server: AgentServer, kind: ComponentKind) -> bool:

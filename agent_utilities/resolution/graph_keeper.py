@@ -13,7 +13,7 @@ from agent_utilities.graph import cypher
 from agent_utilities.graph.base import Cause, GraphError, ServerState, ToolGraph, ToolRecord
 from agent_utilities.graph.matching import match_literally, match_terms
 from agent_utilities.graph.sync import ToolEdge, server_state, sync, sync_edges
-from agent_utilities.resolution.answer import Limits
+from agent_utilities.resolution.deadlines import Limits
 from agent_utilities.runtime.jobs import Job
 
 logger = logging.getLogger("agent_utilities.graph")

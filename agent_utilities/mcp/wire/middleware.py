@@ -19,9 +19,9 @@ from agent_utilities.catalog.entry_tools import CALL_TOOL
 from agent_utilities.catalog.entry_tools import EVERY_NAME as ENTRY_NAMES
 from agent_utilities.catalog.model import KINDS, ComponentKind
 from agent_utilities.errors import SelectionError
-from agent_utilities.mcp.answers import may_complete, may_use_task
+from agent_utilities.mcp.answers import may_complete, may_use_task, set_cache
 from agent_utilities.mcp.events import RequestServed
-from agent_utilities.mcp.fastmcp_internals import cache_hint, connection_of
+from agent_utilities.mcp.fastmcp_internals import connection_of
 from agent_utilities.mcp.feature import BoundError
 from agent_utilities.mcp.request import Call, Request, RequestBegan, ToolCalled, ToolsListed, serving
 from agent_utilities.mcp.sessions import Client
@@ -163,7 +163,7 @@ class WireMiddleware:
         if kind == "tool" and self._host.surface.operator.settings.groups:
             add_groups(result.get("tools") or ())
         if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
-            self._set_cache(result, request, kind, is_whole="absent" not in summary)
+            set_cache(self._host, result, request, kind, is_whole="absent" not in summary)
         if kind == "tool" and decision is not None:
             self._host.notify(ToolsListed(ctx.method, decision, summary, request))
         return result
@@ -202,20 +202,6 @@ class WireMiddleware:
         finally:
             seconds = time.perf_counter() - started
             self._host.notify(ToolCalled(call.name, tied_to, ok, seconds, decision, request))
-
-    def _set_cache(self, result: dict[str, Any], request: Request, kind: ComponentKind, *, is_whole: bool) -> None:
-        """Say how long and by whom a list may be kept: one cut by its caller is the caller's alone.
-
-        One that something is absent from may not be kept at all.
-        """
-        hint = cache_hint(self._host, request.method)
-        ttl_ms = hint.ttl_ms if hint is not None else self._host.surface.operator.settings.list_ttl_ms
-        if (limit_ms := self._features.keeping_ms(request, kind)) is not None:
-            ttl_ms = min(ttl_ms, limit_ms)
-        is_private = request.verdict.by_caller or self._host.auth is not None
-        scope = hint.scope if hint is not None else "public"
-        result["ttlMs"] = ttl_ms if is_whole else 0
-        result["cacheScope"] = "private" if is_private else scope
 
 
 def _task_id(ctx: _Context) -> str:
