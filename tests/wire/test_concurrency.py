@@ -171,7 +171,7 @@ def test_two_hundred_selections_differ() -> None:
 
 
 def test_every_answer_is_the_callers_own(crowded: HttpProcess) -> None:
-    asyncio.run(crowd(crowded.url, lambda n_rounds, _: n_rounds < 1))
+    asyncio.run(crowd(crowded.url, lambda n_rounds, _: n_rounds < 2))
 
 
 def test_every_answer_is_the_callers_own_when_no_selection_was_seen_before(crowded: HttpProcess) -> None:

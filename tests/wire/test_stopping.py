@@ -83,9 +83,8 @@ def test_answers_every_call_on_every_wire_and_logs_no_traceback() -> None:
         assert "ERROR" not in server.log  # of the web server, for half a response
 
 
-@pytest.mark.parametrize(
-    ("tool", "number", "code"), [("wait", signal.SIGINT, 130), ("block", signal.SIGTERM, 0)], ids=["wait", "block"]
-)
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+@pytest.mark.parametrize("tool", ["wait", "block"])
 def test_answers_a_call_over_stdio_and_ends(tool: str, number: signal.Signals, code: int) -> None:
     launch, pipe = Launch(script="stopping_server.py"), subprocess.PIPE
     heeding = (
