@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cache, cached_property
+from operator import attrgetter
 from sys import getsizeof
-from typing import Literal
+from typing import Any, Literal
 
 from agent_utilities.activation.deferral import Active, Threshold
 
@@ -42,6 +43,11 @@ def fold(name: str) -> str:
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
 
 
+@cache
+def _values_of(kind: type[Any]) -> Callable[[object], object]:
+    return attrgetter(*(field.name for field in fields(kind)))
+
+
 class HashedOnce:
     """A frozen dataclass whose hash is made once: every list looks its decision up by several of them.
 
@@ -52,8 +58,8 @@ class HashedOnce:
     def _hash(self) -> int:
         return hash(self._values())
 
-    def _values(self) -> tuple[object, ...]:
-        return tuple(getattr(self, field.name) for field in fields(self))  # type: ignore[arg-type] # of its subclasses
+    def _values(self) -> object:
+        return _values_of(type(self))(self)  # type: ignore[arg-type] # mypy takes the instances' hash for the class's
 
     def __hash__(self) -> int:
         return self._hash

@@ -186,7 +186,8 @@ class TestABadBundle:
             "b/x.toml: deps: is a number; write a table",
             "b/x.toml: roles.mcp.allowed_tools.1: is a number; write a text",
             'b/x.toml: roles.mcp.server_refs: is a text; write a list of texts, such as ["git"]',
-            'c/x.toml: mcp.servers.x.env: has a list under \'A\'; write an object of texts, such as {"NAME": "${VARIABLE}"}',
+            "c/x.toml: mcp.servers.x.env: has a list under 'A'; "
+            'write an object of texts, such as {"NAME": "${VARIABLE}"}',
         ]
 
     def test_may_be_one_by_its_config(self, bundles):
