@@ -55,7 +55,8 @@ def test_of_a_gateway_shows_that_a_killed_server_takes_nothing_along(demo):
         if row[0].strip()
     ]
     assert seen[0] == ("the first start ever", "34", True, True)
-    assert seen[1] == ("'logs' is killed", "34", True, True)  # the call starts it again, and waits for it
+    # Its own call starts it again and waits for it, or was under way when it died.
+    assert seen[1][:3] == ("'logs' is killed", "34", True)
     assert (seen[2][0].partition(" ")[2], *seen[2][1:]) == ("s later", "34", True, True)
     assert seen[3] == ("started again", "34", True, True)
     assert "0 of 3 servers running" in done.stdout
