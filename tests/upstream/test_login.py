@@ -68,6 +68,7 @@ def logged_in(config: UpstreamConfig, folder: Path) -> None:
     (tokens / DONE).touch()
 
 
+@pytest.mark.outside  # FastMCP looks for a free port
 def test_one_at_an_address_is_shown_to_no_other(tmp_path: Path) -> None:
     logged_in(upstream("http://x.example/mcp"), tmp_path)
     assert auth_of(upstream("http://x.example/mcp"), str(tmp_path)) is not None
