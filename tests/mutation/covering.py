@@ -1,7 +1,7 @@
 """A pytest plugin, `-p tests.mutation.covering`: which tests run each line, written to `$COVERING_MAP`.
 
-Tests that failed or were skipped are not in it. What runs when a module is imported is no test's. Without that variable
-only the tests are run that the fast suite leaves out.
+Tests that failed or were skipped are not in it. What runs when a module is imported is no test's. With `--outside` only
+the tests are run that the fast suite leaves out.
 """
 
 from __future__ import annotations
@@ -56,11 +56,15 @@ class Covering:
         Path(os.environ["COVERING_MAP"]).write_text(json.dumps(found), encoding="utf-8")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--outside", action="store_true", help="run only what the fast suite leaves out")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     if "COVERING_MAP" in os.environ:
         config.pluginmanager.register(Covering(ROOT), "covering")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if "COVERING_MAP" not in os.environ:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--outside"):
         items[:] = [item for item in items if is_outside(item)]

@@ -24,6 +24,8 @@ _COMPARED: dict[type[ast.cmpop], type[ast.cmpop]] = {
 }
 _LOGS = {"debug", "info", "warning", "error", "exception", "critical", "log", "warn"}
 _WORDS_ONLY = {"help", "description", "title", "stacklevel", "rich_help_panel", "doc"}
+_CHECKS_ONLY = {("zip", "strict"), ("Thread", "name"), ("create_task", "name")}
+"""Arguments that change nothing in code that is right: a check of lengths that are equal, a name for a debugger."""
 _LARGEST = 10
 """Up to here a number counts or indexes; above it most are limits and times, where one more is no defect."""
 
@@ -105,6 +107,8 @@ def _below(node: ast.AST) -> Iterator[ast.AST]:
             yield from node.orelse
         case ast.Call() if _is_log(node):
             return
+        case ast.Call():
+            yield from [node.func, *node.args, *(keyword.value for keyword in node.keywords if _matters(node, keyword))]
         case _:
             yield from ast.iter_child_nodes(node)
 
@@ -163,15 +167,22 @@ def _other_constants(value: object) -> Iterator[ast.expr]:
 
 def _with_fewer_arguments(call: ast.Call) -> Iterator[ast.expr]:
     for at, keyword in enumerate(call.keywords):
-        if keyword.arg not in _WORDS_ONLY:
+        if _matters(call, keyword):
             yield ast.Call(call.func, call.args, [*call.keywords[:at], *call.keywords[at + 1 :]])
     if len(call.args) > 1:
         yield ast.Call(call.func, call.args[:-1], call.keywords)
 
 
 def _is_log(node: ast.Call) -> bool:
-    named = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-    return named in _LOGS
+    return _called(node) in _LOGS
+
+
+def _matters(call: ast.Call, keyword: ast.keyword) -> bool:
+    return keyword.arg not in _WORDS_ONLY and (_called(call), keyword.arg) not in _CHECKS_ONLY
+
+
+def _called(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
 def _is_none(node: ast.expr) -> bool:

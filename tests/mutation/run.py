@@ -1,9 +1,9 @@
 """Break the code room by room, a sample by seed, and see whether a test notices: `python -m tests.mutation.run`.
 
-It works on a copy of the tree. The fast tests run once, to learn which of them run each line. A mutant's own tests are
-asked first, the quickest before the others; where all of them pass, or none runs its line, the tests of its room that
-start processes and open sockets. A runner of our own, since mutmut and cosmic-ray run one command for every mutant and
-sample neither by seed nor by room.
+It works on a copy of the tree. The fast tests run once, to learn which of them run each line; so do those of a room
+that start processes and open sockets, once a mutant there is noticed by no fast one. A mutant's own tests are asked,
+the quickest first; where none runs its line in this process, the tests of its room. A runner of our own, since mutmut
+and cosmic-ray run one command for every mutant and sample neither by seed nor by room.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import count, islice
 from pathlib import Path
 
@@ -49,6 +50,7 @@ TESTS = {"host": ("mcp", "features", "laws", "wire"), "runtime": ("runtime", "te
 """Folders of a room's tests where they aren't those of the same names."""
 _FAILED = re.compile(r"^FAILED (\S.*?)(?: - |$)|^ERROR (\S.*?)(?: - |$)", re.MULTILINE)
 _PLUGIN = ("-p", "tests.mutation.covering")
+_OUTSIDE = (*_PLUGIN, "--outside")
 _TEST_S, _ALONE_S = 60, 180
 _RAN = {0, 1, 5}
 """Codes of pytest where tests were run, or there was none to run."""
@@ -74,6 +76,32 @@ def wilson(n_killed: int, n: int) -> tuple[float, float]:
     return max(0.0, (middle - half) / (1 + z * z / n)), min(1.0, (middle + half) / (1 + z * z / n))
 
 
+@dataclass(frozen=True)
+class Covered:
+    """What was learned of tests.
+
+    Args:
+        seconds: how long each took.
+        lines: which of them ran each line of a file, lines as text.
+    """
+
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    lines: Mapping[str, Mapping[str, list[str]]] = field(default_factory=dict)
+
+    def tests(self, mutant: Mutant, within_s: float) -> list[str]:
+        """Return the tests that run a mutant's line, the quickest first: as many as there is time for, at least one."""
+        lines = self.lines.get(mutant.file, {})
+        own = {test for at in (mutant.statement, mutant.line) for test in lines.get(str(at), [])}
+        chosen: list[str] = []
+        total_s = 0.0
+        for test in sorted(own, key=lambda test: (self.seconds.get(test, 0.0), test)):
+            total_s += self.seconds.get(test, 0.0)
+            if chosen and total_s > within_s:
+                break
+            chosen.append(test)
+        return chosen
+
+
 class Tree:
     """A copy of the working tree, uncommitted changes included, in an empty folder; in it code may be broken.
 
@@ -86,8 +114,8 @@ class Tree:
         self._folder, self._budget_s = folder, budget_s
         self._times = count(1_000_000_000)
         self._unbroken: dict[str, bool] = {}
-        self._seconds: dict[str, float] = {}
-        self._lines: dict[str, dict[str, list[str]]] = {}
+        self._fast = Covered()
+        self._outside: dict[str, Covered] = {}
         listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
         names = subprocess.run(listing, cwd=ROOT, check=True, capture_output=True, text=True).stdout
         for name in filter(None, names.split("\0")):
@@ -107,30 +135,35 @@ class Tree:
 
     def learn(self, *tests: str) -> None:
         """Run tests, the fast ones where none is named, and note which of them run each line."""
+        self._fast = self._covered("--fast", *tests)
+
+    def _covered(self, *arguments: str) -> Covered:
         found = self._folder / "covering.json"
-        self._pytest([*_PLUGIN, "--fast", *tests], None, {"COVERING_MAP": str(found)})
-        data = json.loads(found.read_text(encoding="utf-8"))
-        self._seconds, self._lines = data["seconds"], data["lines"]
+        self._pytest([*_PLUGIN, *arguments], None, {"COVERING_MAP": str(found)})
+        return Covered(**json.loads(found.read_text(encoding="utf-8")))
 
     def killer(self, mutant: Mutant) -> str | None:
         """Return the test that fails on a mutant, or nothing where none does in time."""
         path = self._folder / mutant.file
         original = path.read_bytes()
-        lines = self._lines.get(mutant.file, {})
-        covering = {test for at in (mutant.statement, mutant.line) for test in lines.get(str(at), [])}
-        own = self._affordable(sorted(covering, key=lambda test: (self._seconds.get(test, 0.0), test)))
+        own = self._fast.tests(mutant, self._budget_s / 2)
         try:
             self._write(path, mutant.applied(original))
             # Tests of its own that suddenly never end are ended by the defect, so that a timeout is a kill.
             killer = self._first_failing(own, 3 * self._budget_s, "--fast") if own else None
         finally:
             self._write(path, original)
-        return killer or self._killer_in_room(mutant, path, original, _PLUGIN if own else ())
+        return killer or self._killer_outside(mutant, path, original, _OUTSIDE if own else ())
 
-    def _killer_in_room(self, mutant: Mutant, path: Path, original: bytes, more: Sequence[str]) -> str | None:
-        """Ask the tests that the map knows nothing of; one that fails once, or unbroken too, is no kill."""
-        until = time.monotonic() + self._budget_s
-        tests = self._rooms_tests(mutant)
+    def _killer_outside(self, mutant: Mutant, path: Path, original: bytes, more: Sequence[str]) -> str | None:
+        """Ask the tests that reach outside; one that fails once, or unbroken too, is no kill."""
+        room = room_of(mutant.file)
+        if room not in self._outside:
+            self._outside[room] = self._covered("--outside", *self._rooms_tests(mutant))
+        own = self._outside[room].tests(mutant, self._budget_s / 2)
+        tests = own or self._rooms_tests(mutant)
+        # One of its own that never ends fails after `_TEST_S`.
+        until = time.monotonic() + (3 if own else 1) * self._budget_s
         while tests and (left_s := until - time.monotonic()) > 1:
             try:
                 self._write(path, mutant.applied(original))
@@ -160,16 +193,6 @@ class Tree:
         ]
         name = mutant.file.removesuffix(".py").replace("_", " ").replace("/", " ")
         return sorted(files, key=lambda file: -fuzz.token_set_ratio(Path(file).stem.replace("_", " "), name))
-
-    def _affordable(self, tests: list[str]) -> list[str]:
-        chosen: list[str] = []
-        total_s = 0.0
-        for test in tests:
-            total_s += self._seconds.get(test, 0.0)
-            if chosen and total_s > self._budget_s / 2:
-                break
-            chosen.append(test)
-        return chosen
 
     def _first_failing(self, tests: list[str], seconds: float, *more: str) -> str | None:
         """Run tests until one fails and return it; `TIMEOUT` where they took too long."""

@@ -21,7 +21,7 @@ def f(a: int = 2, *, b=None) -> "a < b":
     if a < 4 and not b:
         logger.info("5", extra=6)
         raise ValueError(f"{a + 7}")
-    return g(a, 80)
+    return g(a, zip(b, strict=True), 80)
 
 class C:
     def __repr__(self):
@@ -48,8 +48,8 @@ class TestOperators:
             "if a < 4 and (not b) → if True",
             "if a < 4 and (not b) → if False",
             "deleted: raise ValueError(f'{a + 7}')",
-            "return g(a, 80) → return None",
-            "g(a, 80) → g(a)",
+            "return g(a, zip(b, strict=True), 80) → return None",
+            "g(a, zip(b, strict=True), 80) → g(a, zip(b, strict=True))",
         }
 
     def test_the_rest_of_the_file_stays(self) -> None:
