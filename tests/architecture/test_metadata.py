@@ -38,3 +38,4 @@ def test_the_changelog_has_a_heading_for_it_with_its_date() -> None:
 
 def test_every_public_name_is_there() -> None:
     assert [name for name in agent_utilities.__all__ if not hasattr(agent_utilities, name)] == []
+    assert set(agent_utilities.__all__) <= set(dir(agent_utilities))

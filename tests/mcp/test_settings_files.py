@@ -166,6 +166,7 @@ class TestAProjectsFile:
         ]:
             said = refused(written(None, line))
             assert said.startswith("a project's file does not ")
+            assert "None" not in said
             assert said.endswith("set it in your own file or in the environment")
             assert f"(from file agent-utilities.toml: {line.split()[0]})" in said
 

@@ -24,7 +24,7 @@ def snapshot(*tools: mcp_types.Tool, **fields: Any) -> Snapshot:
 SECRET = [
     ({"env": {"API_KEY": "topsecret"}}, "topsecret"),
     ({"env": {"NOTION": "s3cr3t"}}, "s3cr3t"),
-    ({"env": {"DB_PASSWORD": "my pass word"}}, "my pass word"),
+    ({"env": {"DB_PASSWORD": "my key"}}, "my key"),
     (
         {"env": {"MCP_HEADERS": '{"Authorization": "Bearer ntn_abcdefgh", "Notion-Version": "2022-06-28"}'}},
         "ntn_abcdefgh",
