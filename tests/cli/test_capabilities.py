@@ -115,6 +115,7 @@ class TestCheck:
             ("browser", "ready"),
             ("websearch", "unavailable"),
         ]
+        assert json.loads(run("list", tap, "--json")[1]) == told
 
 
 class TestList:

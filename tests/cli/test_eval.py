@@ -22,7 +22,13 @@ from agent_utilities.cli.evaluation.measures import RankedRequest, auroc, measur
 
 TOOLS = [
     {"id": "g/status", "server": "g", "name": "git_status", "description": "Show changes", "tags": ["git"]},
-    {"id": "g/log", "server": "g", "name": "git_log", "description": "List the newest commits"},
+    {
+        "id": "g/log",
+        "server": "g",
+        "name": "git_log",
+        "description": "List them",
+        "input_schema": {"properties": {"n": {"description": "how many of the newest commits"}}},
+    },
     {"id": "f/read", "server": "f", "name": "read_file", "description": "Return a text", "input_schema": None},
 ]
 QUERIES = [

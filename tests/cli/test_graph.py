@@ -92,8 +92,8 @@ class TestGateway:
 
     def test_status_shows_it_with_all_its_tools_and_each_upstream_below(self, graph, filled):
         lines = [line.split() for line in graph("status").stdout.splitlines()]
-        rows = [(line[0], line[1]) for line in lines if len(line) > 3 and "my" in line[0]]
-        assert rows == [("my/gw", "3"), ("my%2Fgw/clock", "1"), ("my%2Fgw/git", "2")]
+        rows = [(line[0], line[1], line[3]) for line in lines if len(line) > 3 and "my" in line[0]]
+        assert rows == [("my/gw", "3", "s"), ("my%2Fgw/clock", "1", "s"), ("my%2Fgw/git", "2", "s")]  # of seconds' age
 
     def test_an_upstream_is_asked_and_forgotten_by_its_name_in_the_status(self, graph, filled):
         assert graph("query", "show", "my%2Fgw/git").stdout.split() == ["git_log", "git_status"]

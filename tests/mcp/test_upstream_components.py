@@ -15,6 +15,7 @@ from fastmcp.server.transforms import Namespace
 from agent_utilities import AgentServer, create_mcp_server
 from agent_utilities.features.upstreams.provider import UpstreamProvider
 from agent_utilities.upstream.config import ToolOverride, UpstreamConfig
+from agent_utilities.upstream.names import original_uri
 from agent_utilities.upstream.snapshot import Snapshot
 
 pytestmark = pytest.mark.anyio
@@ -270,6 +271,7 @@ async def test_templates_of_the_same_uris_are_told_apart_whatever_their_values_a
     found = await provider.get_resource_template("note://two/x")
     assert found is not None
     assert found.uri_template == "note://two/{name}"
+    assert original_uri("note://two/x", found.uri_template, "note://{name}") == "note://x"
 
 
 async def test_a_uri_that_only_looks_like_one_that_was_given_a_prefix_is_left_out() -> None:

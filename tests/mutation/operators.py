@@ -24,8 +24,8 @@ _COMPARED: dict[type[ast.cmpop], type[ast.cmpop]] = {
 }
 _LOGS = {"debug", "info", "warning", "error", "exception", "critical", "log", "warn"}
 _WORDS_ONLY = {"help", "description", "title", "stacklevel", "rich_help_panel", "doc"}
-_CHECKS_ONLY = {("zip", "strict"), ("Thread", "name"), ("create_task", "name")}
-"""Arguments that change nothing in code that is right: a check of lengths that are equal, a name for a debugger."""
+_CHECKS_ONLY = {("zip", "strict"), ("Thread", "name"), ("create_task", "name"), ("TemporaryDirectory", "prefix")}
+"""Arguments that change nothing in code that is right: a check of equal lengths, a name for a person."""
 _LARGEST = 10
 """Up to here a number counts or indexes; above it most are limits and times, where one more is no defect."""
 

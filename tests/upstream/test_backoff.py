@@ -40,6 +40,14 @@ class TestWaits:
         assert fail(Health(Policy(RULE, dice=middle), Counts()), cause="refused") == 100
 
 
+async def test_a_call_that_was_never_sent_waits_for_no_first_failure_but_for_the_second():
+    health = Health(Policy(RULE, dice=middle), Counts())
+    for is_refused in (False, True):
+        fail(health)
+        health.allow_one()
+        assert (health.refusal() is not None) == is_refused
+
+
 async def test_only_time_that_it_was_up_resets_what_failed_before():
     health = Health(Policy(RULE, dice=middle), Counts())
     for up_s, n_failures, wait_s in ((0, 1, 1), (29.9, 2, 2), (30, 1, 0), (0, 2, 2)):
