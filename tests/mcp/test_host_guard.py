@@ -11,6 +11,8 @@ from starlette.testclient import TestClient
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from agent_utilities.errors import SettingsError
+from agent_utilities.mcp.routes.host_guard import accepted_on
+from agent_utilities.settings import read_settings
 from tests.every import every
 from tests.mcp.servers import log_server
 
@@ -31,6 +33,11 @@ class TestAnAuthorsApplication:
         app = log_server(environ={"MCP_ALLOWED_HOSTS": "a.example,*.lan:8001"}).http_app(allowed_hosts=["b.example"])
         assert await codes(app, "a.example", "b.example", "x.lan:8001", "x.lan") == [200, 200, 200, 421]
 
+    async def test_takes_an_origin_with_its_own_port_alone(self):
+        app = log_server(environ={"MCP_ALLOWED_ORIGINS": "https://a.example"}).http_app()
+        assert await codes(app, "localhost", origin="https://a.example:443") == [200]
+        assert await codes(app, "localhost", origin="https://a.example:8443") == [403]
+
     async def test_takes_what_fastmcps_own_settings_name(self, monkeypatch):
         monkeypatch.setattr(fastmcp.settings, "http_allowed_hosts", ["a.example"])
         assert await codes(log_server().http_app(), "a.example", "b.example") == [200, 421]
@@ -46,6 +53,15 @@ class TestAnAuthorsApplication:
         app = log_server(environ={"MCP_ALLOWED_HOSTS": "*"}).http_app()
         assert await codes(app, "evil.example") == [200]
         assert await codes(app, "evil.example", origin="http://evil.example") == [403]
+
+    def test_on_an_open_address_is_told(self):
+        named = {
+            "MCP_ALLOWED_HOSTS": "*.lan:8001,[::2]:80",
+            "MCP_ALLOWED_ORIGINS": "https://a.example,null,http://b:81",
+        }
+        told = str(accepted_on("192.0.2.1", read_settings(named)))
+        assert "for the hosts *.lan:8001, [::2]:80, 192.0.2.1, from browsers on https://a.example, null" in told
+        assert "null, http://b:81, its own pages;" in told
 
     def test_guards_web_sockets_too(self):
         async def echo(socket: WebSocket) -> None:
