@@ -13,6 +13,7 @@ from agent_utilities.errors import InputError, SettingsError
 from agent_utilities.mcp.surface.operator import Operator
 from agent_utilities.selection.model import NOTHING
 from agent_utilities.selection.parse import read_cli
+from agent_utilities.settings import read_settings
 from agent_utilities.settings_file import MAX_BYTES, user_folder
 
 Write = Callable[..., Operator]
@@ -214,3 +215,22 @@ class TestAProjectsFile:
 def test_an_error_is_one_of_settings(written):
     with pytest.raises(SettingsError):
         _ = written(None, "usage = 'words'").settings
+
+
+def test_numbers_have_bounds():
+    for name, least, most in [
+        ("list_ttl_ms", 0, 86_400_000),
+        ("queried_list_ttl_ms", 0, 86_400_000),
+        ("first_list_s", 0, 600),
+        ("cache_mb", 0, 65_536),
+        ("graph_deadline_ms", 1, 60_000),
+        ("usage_days", 1, 3_650),
+        ("usage_rows", 100, 100_000_000),
+        ("max_capabilities", 0, 64),
+    ]:
+        variable = f"MCP_{name.upper()}"
+        for number in (least, most):
+            assert getattr(read_settings({variable: str(number)}), name) == number
+        for number in (least - 1, most + 1):
+            with pytest.raises(SettingsError, match=variable):
+                read_settings({variable: str(number)})
