@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 from agent_utilities.errors import InputError
 from agent_utilities.ranking.base import Index, Ranker, Ranking
 from agent_utilities.ranking.open import open_ranker
-from agent_utilities.router.tools import RoutedTools, routed_tools
+from agent_utilities.router.tools import RoutedTools
 from agent_utilities.runtime.waiting import in_daemon_thread, start_in_daemon_thread
 from agent_utilities.visibility.curation import Preferences
 
@@ -91,7 +91,7 @@ class SharedTools:
     def __init__(
         self, tools_or_client: Any, preferences: Preferences, host_tools: frozenset[str], ranker: Ranker | None
     ) -> None:
-        self._routed = partial(routed_tools, preferences=preferences, host_tools=host_tools)
+        self._routed = partial(RoutedTools, preferences=preferences, host_tools=host_tools)
         self.client: Any = None
         self._listed: RoutedTools | None = None
         if hasattr(tools_or_client, "list_tools") and hasattr(tools_or_client, "call_tool"):
@@ -160,5 +160,5 @@ class SharedTools:
         except BaseException:
             self.is_stale = True
             raise
-        if self._listed is None or dict(self._listed.definitions) != dict(listed.definitions):
+        if self._listed is None or self._listed.definitions != listed.definitions:
             self._listed = listed

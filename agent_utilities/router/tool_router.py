@@ -9,17 +9,7 @@ from functools import partial
 from typing import Any, Self
 
 from agent_utilities.activation.active_text import written
-from agent_utilities.activation.deferral import (
-    NOTHING_ACTIVE,
-    Active,
-    Change,
-    Deferral,
-    is_frozen,
-    is_new_turn,
-    load,
-    n_to_attach,
-    turn,
-)
+from agent_utilities.activation.deferral import NOTHING_ACTIVE, Active, Change, is_frozen, is_new_turn
 from agent_utilities.catalog.argument_fit import explained
 from agent_utilities.catalog.context import ContextReport
 from agent_utilities.catalog.entry_tools import CALL_TOOL, call_arguments, n_results, search_arguments
@@ -141,7 +131,7 @@ class ToolRouter:
     def _own_name(self, name: str) -> str | None:
         """Return the name of the tool that a model means; None where it is not one of the router's."""
         routed = self._routed
-        own = routed.legal.original(name)
+        own = routed.own(name)
         return own if own in routed.definitions and name not in routed.host_tools else None
 
     @property
@@ -159,12 +149,12 @@ class ToolRouter:
                 two are at most 64 letters, digits, `_` and `-`; `name_of` leads back.
         """
         routed = self._routed
-        return formatted(routed.given(self._active), routed.legal, format)
+        return formatted(routed.given(self._active), routed.legal, routed.host_tools, format)
 
     @property
     def active(self) -> Active:
         """What is active, without tools that are no longer there: those that come back are active again."""
-        return self._routed.active(self._active)
+        return self._routed.permitted.bounded(self._active)
 
     @property
     def active_value(self) -> str:
@@ -185,10 +175,6 @@ class ToolRouter:
         child._active = self._active if inherit else NOTHING_ACTIVE  # noqa: SLF001 - of its own class
         return child
 
-    @property
-    def _deferral(self) -> Deferral:
-        return self._routed.deferral
-
     # -- steps -------------------------------------------------------------------------------------------------------
 
     async def turn(self, message: str) -> Turned:
@@ -203,38 +189,33 @@ class ToolRouter:
         index = await self._shared.searchable()
         change, cause = Change(self.active), self._why_no_turn(query)
         if not cause:
-            most = max(self._deferral.initial_k, self._deferral.search_k) + len(index.tools.pinned)
+            known = index.tools.permitted
+            most = max(known.deferral.initial_k, known.deferral.search_k) + len(known.pinned)
             ranking, cause = await index.rank(query, None, most)
             # Whatever was waited for, tools and set may have changed meanwhile.
             why_none = ranking.why_none or self._why_no_turn(query)
             answering = [index.tools.names[place] for place in ranking.indexes[: ranking.n_claimed]]
-            change = self._attach(query, answering)
+            change = self._routed.permitted.turn(self.active, query, answering)
+            self._active = change.active
             if not change.added:
                 is_listed = set(answering) <= set(self._routed.listed(self.active))
                 why_none = why_none or ("what answers is listed already" if is_listed else "no room for what answers")
                 cause = ", ".join(filter(None, (cause, why_none)))
         active = change.active
-        return Turned(change.added, change.evicted, active.n_turns, is_frozen(active, self._deferral), cause)
+        return Turned(
+            change.added, change.evicted, active.n_turns, is_frozen(active, self._routed.permitted.deferral), cause
+        )
 
     def _why_no_turn(self, query: str) -> str:
         """Return why words open no turn; empty where they do."""
-        active, deferral = self.active, self._deferral
-        if not self._routed.defers:
+        active, permitted = self.active, self._routed.permitted
+        if not permitted.defers:
             return "nothing is deferred"
         if not query:
             return "no words"
-        if is_frozen(active, deferral):
+        if is_frozen(active, permitted.deferral):
             return f"frozen after turn {active.n_turns}"
-        return "" if is_new_turn(active, query, deferral) else "the words of the last turn"
-
-    def _attach(self, query: str, answering: list[str]) -> Change:
-        routed, active, deferral = self._routed, self.active, self._deferral
-        chosen = frozenset([name for name in answering if name in routed.not_pinned][: n_to_attach(active, deferral)])
-        # In catalog order, so that the same tools are the same bytes whatever they are ranked like.
-        best = [name for name in routed.names if name in chosen]
-        change = turn(active, query, best, deferral, routed.room)
-        self._active = change.active
-        return change
+        return "" if is_new_turn(active, query, permitted.deferral) else "the words of the last turn"
 
     async def search(self, query: str, max_results: int | None = None, server: str | None = None) -> SearchResult:
         """Return the tools that fit some words, or that `select:a,b` names, and activate what comes in full.
@@ -255,7 +236,7 @@ class ToolRouter:
         unknown: list[str] = []
         cause = ""
         if wanted:
-            own = {name: known.legal.original(name) for name in wanted}
+            own = {name: known.own(name) for name in wanted}
             ranked = [RankedTool(name) for name in own.values() if name in names]
             unknown = [name for name in wanted if own[name] not in names]
             max_results = len(wanted)
@@ -277,11 +258,10 @@ class ToolRouter:
 
     def _load(self, *names: str) -> Change:
         """Activate tools that are not pinned; active ones become the most recently used."""
-        routed = self._routed
-        wanted = [name for name in names if name in routed.not_pinned]
-        if not routed.defers or not wanted:
+        permitted = self._routed.permitted
+        if not permitted.defers or permitted.not_pinned.isdisjoint(names):
             return Change(self.active)
-        change = load(self.active, wanted, self._deferral, routed.room)
+        change = permitted.load(self.active, names)
         self._active = change.active
         return change
 
@@ -346,7 +326,7 @@ class ToolRouter:
         if routed.entry.role(name) == "search":
             return await self.handle(routed.entry.search, arguments)
         # Here a name means one of these tools, even where the host has one of the same name.
-        own = routed.legal.original(name)
+        own = routed.own(name)
         definition = routed.definitions.get(own)
         if definition is None:
             near = await in_daemon_thread(partial(nearest_names, name, routed.names))

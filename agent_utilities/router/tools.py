@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
 from typing import Any
 
-from agent_utilities.activation.deferral import Active, Deferral, bounded, fitting, within
+from agent_utilities.activation.deferral import Active, fitting
 from agent_utilities.catalog.context import (
     ACTIVE,
     ATTACHED,
@@ -21,66 +20,63 @@ from agent_utilities.catalog.context import (
     context_report,
 )
 from agent_utilities.catalog.document import ToolDocument, document
-from agent_utilities.catalog.entry_tools import EntryNames, call_definition, entry_names, search_definition
+from agent_utilities.catalog.entry_tools import call_definition, entry_names, search_definition
 from agent_utilities.catalog.model import Catalog, Entry, entry
 from agent_utilities.catalog.search_result import no_such_server
 from agent_utilities.catalog.topics import DeferredTool, deferred_text
 from agent_utilities.errors import InputError, SelectionError, SettingsError
-from agent_utilities.router.formats import LegalNames
+from agent_utilities.router.formats import legal_names
 from agent_utilities.selection.channels import field_of
 from agent_utilities.selection.merge import effective
-from agent_utilities.selection.model import Selection, Setting, Slot, fold
+from agent_utilities.selection.model import NOTHING, Selection, Setting, Slot, fold
 from agent_utilities.selection.parse import read_value
-from agent_utilities.visibility.curation import NO_PREFERENCES, Preferences, pinned, preferences_of
+from agent_utilities.visibility.curation import NO_PREFERENCES, Preferences, preferences_of
+from agent_utilities.visibility.decision import decide
+from agent_utilities.visibility.permitted import Permitted
 
 Definition = Mapping[str, Any]
 """A tool as `tools/list` sends it."""
 
 
-@dataclass(frozen=True, eq=False)
 class RoutedTools:
-    """The tools of a router, in the order they were given, and which of them are listed.
+    """The tools of a router, in the order they were given, each name once, and which of them are listed.
 
     Args:
-        definitions: by name.
+        tools: as they are given, or a server lists them.
         server: the server that they come from; empty where it is not known.
         preferences: pins, and when tools are deferred.
         host_tools: the names of the host's own tools.
+
+    Raises:
+        InputError: one of them is no tool.
     """
 
-    definitions: Mapping[str, Definition]
-    server: str = ""
-    preferences: Preferences = NO_PREFERENCES
-    host_tools: frozenset[str] = frozenset()
-
-    @property
-    def deferral(self) -> Deferral:
-        """When tools are deferred, and how many of them may be active."""
-        return self.preferences.deferral
-
-    @cached_property
-    def entries(self) -> tuple[Entry, ...]:
-        """The tools as pins and servers are matched with them."""
-        return tuple(entry("tool", name, tags=_tags(definition)) for name, definition in self.definitions.items())
-
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """Their names."""
-        return tuple(self.definitions)
-
-    @cached_property
-    def servers(self) -> tuple[str, ...]:
-        """The server of each tool, in the tools' order.
-
-        A gateway's upstreams are tags, and its tools' names begin with them: where every tool's does, that is its
-        server. Else all are from the one that lists them.
-        """
+    def __init__(
+        self,
+        tools: Iterable[Any],
+        server: str = "",
+        *,
+        preferences: Preferences = NO_PREFERENCES,
+        host_tools: frozenset[str] = frozenset(),
+    ) -> None:
+        self.definitions: dict[str, Definition] = {}
+        for definition in map(_definition, tools):
+            self.definitions.setdefault(definition["name"], definition)
+        self.server, self.host_tools = server, host_tools
+        self.names = tuple(self.definitions)
+        self.entries = tuple(entry("tool", name, tags=_tags(each)) for name, each in self.definitions.items())
+        # A gateway's upstreams are tags, and its tools' names begin with them: where every tool's does, that is its
+        # server. Else all are from the one that lists them.
         prefixes = tuple(map(_prefix, self.entries))
-        return prefixes if all(prefixes) else (self.server,) * len(prefixes)
-
-    @cached_property
-    def _server_of(self) -> dict[str, str]:
-        return dict(zip(self.names, self.servers, strict=True))
+        self.servers = prefixes if all(prefixes) else (server,) * len(prefixes)
+        self._server_of = dict(zip(self.names, self.servers, strict=True))
+        self.legal = legal_names(self.names, host_tools)
+        """By their own names, those under which models know the tools; the host's own tools keep theirs."""
+        self._own = {legal: name for name, legal in self.legal.items()}
+        self.entry = entry_names({*self.names, *host_tools})
+        """The names of the entry tools, which no tool has, neither the host's nor these."""
+        self.permitted = Permitted(decide(Catalog(self.entries), effective(NOTHING), preferences), preferences)
+        """All of them: which are pinned, and which may be deferred and active."""
 
     @cached_property
     def documents(self) -> tuple[ToolDocument, ...]:
@@ -101,50 +97,19 @@ class RoutedTools:
             raise no_such_server(server, {*self.servers, *tags} - {""})
         return places
 
-    @cached_property
-    def legal(self) -> LegalNames:
-        """The names under which models know the tools; the host's own tools keep theirs."""
-        return LegalNames(self.names, self.host_tools)
-
-    @cached_property
-    def entry(self) -> EntryNames:
-        """The names of the entry tools, which no tool has, neither the host's nor these."""
-        return entry_names({*self.names, *self.host_tools})
+    def own(self, name: str) -> str:
+        """Return the tool's own name for one that a model knows it under; any other name as it is."""
+        # A tool's own name means that tool, also where another tool's legal name is the same.
+        return name if name in self.definitions else self._own.get(name, name)
 
     # -- what is listed ----------------------------------------------------------------------------------------------
 
-    @property
-    def defers(self) -> bool:
-        """Whether only pins and active tools are listed."""
-        return self.deferral.defers(len(self.names))
-
-    @cached_property
-    def pinned(self) -> tuple[str, ...]:
-        """The names that are never deferred, as far as a list has room for them."""
-        return tuple(self.names[i] for i in pinned(range(len(self.names)), Catalog(self.entries), self.preferences))
-
-    @cached_property
-    def not_pinned(self) -> frozenset[str]:
-        """The names that may be deferred and active."""
-        return frozenset(self.names).difference(self.pinned)
-
-    @property
-    def room(self) -> int | None:
-        """The most names that may be active; None for any number."""
-        return self.deferral.room(len(self.pinned))
-
-    def active(self, active: Active) -> Active:
-        """Return a set without names that these tools have not (any more), or that are pinned, and no more than may be.
-
-        One that somebody brought may hold more than steps would make.
-        """
-        return bounded(within(active, self.not_pinned), self.deferral, self.room)
-
     def listed(self, active: Active) -> tuple[str, ...]:
         """Return the names of what is listed beside the entry tools: pins, then active tools as they came."""
-        if not self.defers:
+        permitted = self.permitted
+        if not permitted.defers:
             return self.names
-        return (*self.pinned, *fitting(self.active(active), self.room, self.deferral.max_active))
+        return (*permitted.pinned, *fitting(permitted.bounded(active), permitted.room, permitted.deferral.max_active))
 
     @cached_property
     def about_deferred(self) -> str:
@@ -152,7 +117,7 @@ class RoutedTools:
 
         10,000 tools take 100 ms: make it in a thread where it may be that many.
         """
-        deferred = [entry for entry in self.entries if entry.name in self.not_pinned]
+        deferred = [entry for entry in self.entries if entry.name in self.permitted.not_pinned]
         tools = [DeferredTool(each.name, self._server_of[each.name], tuple(sorted(each.tags))) for each in deferred]
         return deferred_text(tools, len(tools), search=self.entry.search)
 
@@ -166,39 +131,21 @@ class RoutedTools:
 
     def context(self, active: Active) -> ContextReport:
         """Return a report of what is listed, and of what is deferred."""
-        return context_report(list(self._in_sections(active)), "", max_active=self.deferral.max_active)
+        return context_report(list(self._in_sections(active)), "", max_active=self.permitted.deferral.max_active)
 
     def _in_sections(self, active: Active) -> Iterator[SectionTool]:
         """Yield each tool with its section and server, in the order of the list, and after it the deferred ones."""
-        listed, loaded = dict.fromkeys(self.listed(active)), frozenset(self.active(active).loaded)
+        permitted = self.permitted
+        listed, loaded = dict.fromkeys(self.listed(active)), frozenset(permitted.bounded(active).loaded)
         if len(listed) < len(self.names):
             yield ENTRY_TOOLS, self.server, search_definition(self.entry, self.about_deferred)
             yield ENTRY_TOOLS, self.server, call_definition(self.entry)
         for name in listed:
-            section = ACTIVE if name in loaded else ATTACHED if name in self.not_pinned else PINS
-            yield section if self.defers else LISTED, self._server_of[name], self.definitions[name]
+            section = ACTIVE if name in loaded else ATTACHED if name in permitted.not_pinned else PINS
+            yield section if permitted.defers else LISTED, self._server_of[name], self.definitions[name]
         for name in self.names:
             if name not in listed:
                 yield DEFERRED, self._server_of[name], self.definitions[name]
-
-
-def routed_tools(
-    tools: Iterable[Any],
-    server: str = "",
-    *,
-    preferences: Preferences = NO_PREFERENCES,
-    host_tools: frozenset[str] = frozenset(),
-) -> RoutedTools:
-    """Return the tools given, each name once.
-
-    Raises:
-        InputError: one of them is no tool.
-    """
-    definitions: dict[str, Definition] = {}
-    for tool in tools:
-        definition = _definition(tool)
-        definitions.setdefault(definition["name"], definition)
-    return RoutedTools(definitions, server, preferences, host_tools)
 
 
 def _definition(tool: Any) -> Definition:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from agent_utilities import ToolRouter
 from agent_utilities.errors import InputError
-from agent_utilities.router.formats import LegalNames
+from agent_utilities.router.formats import legal_names
+from agent_utilities.router.tools import RoutedTools
 from tests.router.catalogs import tool
 
 LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -53,23 +54,22 @@ class TestFormats:
 class TestNames:
     @given(st.lists(ANY_NAME, max_size=20))
     def test_every_name_is_legal_no_two_are_alike_and_each_leads_back(self, given_names: list[str]) -> None:
-        legal = LegalNames(given_names)
-        written = {name: legal.legal(name) for name in given_names}
-        assert all(LEGAL.fullmatch(name) for name in written.values())
-        assert len(set(written.values())) == len(written)
-        assert {name: legal.original(name_of) for name, name_of in written.items()} == {name: name for name in written}
+        tools = RoutedTools([tool(name) for name in given_names])
+        assert all(LEGAL.fullmatch(name) for name in tools.legal.values())
+        assert len(set(tools.legal.values())) == len(tools.legal)
+        assert {name: tools.own(legal) for name, legal in tools.legal.items()} == {name: name for name in given_names}
 
     def test_a_legal_name_stays_as_it_is(self) -> None:
-        assert LegalNames(["git_log-2", "x" * 64]).legal("git_log-2") == "git_log-2"
-        assert LegalNames(["git_log-2", "x" * 64]).legal("x" * 64) == "x" * 64
+        names = "git_log-2", "x" * 64
+        assert legal_names(names) == dict(zip(names, names, strict=True))
 
     @given(ANY_NAME, st.lists(st.sampled_from(["a.b", "a/b", "git_log"])))
     def test_a_name_does_not_depend_on_what_other_tools_there_are(self, name: str, others: list[str]) -> None:
-        assert LegalNames([name]).legal(name) == LegalNames([*others, name]).legal(name)
+        assert legal_names([name])[name] == legal_names([*others, name])[name]
 
     def test_a_tool_that_is_called_like_anothers_legal_name_takes_nothing_from_it(self) -> None:
-        usurper = LegalNames(["git.log"]).legal("git.log")
-        legal = LegalNames(["git.log", usurper])
-        assert legal.legal("git.log") != usurper
-        assert legal.original(usurper) == usurper
-        assert legal.original(legal.legal("git.log")) == "git.log"
+        usurper = legal_names(["git.log"])["git.log"]
+        tools = RoutedTools([tool("git.log"), tool(usurper)])
+        assert tools.legal["git.log"] != usurper
+        assert tools.own(usurper) == usurper
+        assert tools.own(tools.legal["git.log"]) == "git.log"

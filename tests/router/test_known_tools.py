@@ -10,7 +10,7 @@ from fastmcp import Client
 
 from agent_utilities import ToolRouter
 from agent_utilities.errors import InputError
-from agent_utilities.router.tools import routed_tools
+from agent_utilities.router.tools import RoutedTools
 from tests.router.catalogs import catalog, server, tool
 
 pytestmark = pytest.mark.anyio
@@ -22,13 +22,13 @@ class TestForms:
         async with Client(mcp) as client:
             listed = await client.list_tools()
         definitions = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in listed]
-        of_sdk, of_fastmcp = routed_tools(listed), routed_tools(await mcp.list_tools())
+        of_sdk, of_fastmcp = RoutedTools(listed), RoutedTools(await mcp.list_tools())
         assert isinstance(listed[0], mcp_types.Tool)
         assert list(of_sdk.definitions.values()) == list(of_fastmcp.definitions.values()) == definitions
-        assert routed_tools(definitions).documents == of_sdk.documents
+        assert RoutedTools(definitions).documents == of_sdk.documents
 
     def test_a_name_given_twice_is_the_first_tool_of_it(self) -> None:
-        known = routed_tools([tool("a", "first"), tool("a", "second")])
+        known = RoutedTools([tool("a", "first"), tool("a", "second")])
         assert [definition["description"] for definition in known.definitions.values()] == ["first"]
 
     def test_a_tool_without_a_schema_takes_nothing(self) -> None:
@@ -40,7 +40,7 @@ class TestForms:
 
     def test_what_its_owner_changes_later_the_router_does_not_see(self) -> None:
         given = catalog()
-        known = routed_tools(given)
+        known = RoutedTools(given)
         given[0]["inputSchema"]["properties"].clear()
         assert known.definitions["invoice_show"]["inputSchema"]["properties"]
 
@@ -66,16 +66,16 @@ class TestServers:
         def tagged(name: str, *tags: str) -> dict[str, Any]:
             return tool(name, _meta={"fastmcp": {"tags": list(tags)}})
 
-        known = routed_tools([tagged("git_log", "read", "Git"), tagged("git_hub_pr", "git", "git_hub")], "gateway")
+        known = RoutedTools([tagged("git_log", "read", "Git"), tagged("git_hub_pr", "git", "git_hub")], "gateway")
         assert known.servers == ("git", "git_hub")
 
     def test_where_one_tool_begins_with_none_all_are_of_the_server_that_lists_them(self) -> None:
         tagged = tool("git_log", _meta={"fastmcp": {"tags": ["git"]}})
-        assert routed_tools([tagged, tool("gitk", _meta={"fastmcp": {"tags": ["git"]}})], "own").servers == (
+        assert RoutedTools([tagged, tool("gitk", _meta={"fastmcp": {"tags": ["git"]}})], "own").servers == (
             "own",
             "own",
         )
 
     def test_tags_that_are_none_are_none(self) -> None:
         for meta in [None, 5, {"fastmcp": 5}, {"fastmcp": {"tags": 5}}, {"fastmcp": {"tags": [5]}}]:
-            assert routed_tools([tool("git_log", _meta=meta)]).entries[0].tags == frozenset()
+            assert RoutedTools([tool("git_log", _meta=meta)]).entries[0].tags == frozenset()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -44,17 +44,13 @@ class SearchEvent(Event):
 
     def log(self) -> None:
         """Log its counts, its time, its cause."""
-        if logger.isEnabledFor(logging.INFO):
-            logger.info("%s", " ".join(self._words()))
-
-    def _words(self) -> Iterator[str]:
-        yield self.name
-        yield from (f"{key}={value}" for key, value in self.counts.items())
+        words = [self.name, *(f"{key}={value}" for key, value in self.counts.items())]
         if self.seconds is not None:
-            yield f"ms={1000 * self.seconds:.1f}"
+            words.append(f"ms={1000 * self.seconds:.1f}")
         if self.cause:
             # What more than one word is, is quoted: whatever it holds, the line is one, and its keys are read as such.
-            yield f"cause={self.cause if self.cause.isidentifier() else json.dumps(self.cause)}"
+            words.append(f"cause={self.cause if self.cause.isidentifier() else json.dumps(self.cause)}")
+        logger.info("%s", " ".join(words))
 
     def span_event(self) -> tuple[str, Mapping[str, str | int | float]]:
         """Return its name, counts, seconds and cause as attributes."""
@@ -66,6 +62,7 @@ class SearchEvent(Event):
         return SPAN_EVENT, attributes
 
 
+_CHANGES = ("added", "evicted")
 _FOUND = (0, 1, 2, 3, 5, 10, 15, 25)
 """No search returns more than 25."""
 _SECONDS = (5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1)
@@ -86,13 +83,14 @@ class SearchMetrics:
         )
         for name in get_args(EventName):
             self._events.labels(name)
-        tools = Counter(
+        self._tools = Counter(
             "mcp_tool_search_tools",
             "Deferred tools that were made visible (added), or went out for others (evicted).",
             ["change"],
             registry=registry,
         )
-        self._added, self._evicted = tools.labels("added"), tools.labels("evicted")
+        for change in _CHANGES:
+            self._tools.labels(change)
         self._found = Histogram(
             "mcp_tool_search_found", "Tools that a search found.", buckets=_FOUND, registry=registry
         )
@@ -103,12 +101,10 @@ class SearchMetrics:
     def count(self, event: SearchEvent) -> None:
         """Count an event; a tool's coming and going once each, though a search tells both too."""
         self._events.labels(event.name).inc()
-        match event.name:
-            case "tools_attached":
-                self._added.inc(event.counts.get("added", 0))
-            case "evicted":
-                self._evicted.inc(event.counts.get("evicted", 0))
-            case "tool_search":
-                self._found.observe(event.counts.get("found", 0))
-                if event.seconds is not None:
-                    self._seconds.observe(event.seconds)
+        if event.name == "tool_search":
+            self._found.observe(event.counts["found"])
+            if event.seconds is not None:
+                self._seconds.observe(event.seconds)
+        else:
+            for change in _CHANGES:
+                self._tools.labels(change).inc(event.counts.get(change, 0))

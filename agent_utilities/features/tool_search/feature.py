@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cachetools import LRUCache
 from fastmcp.tools.base import Tool, ToolResult
 from opentelemetry import trace
 
+from agent_utilities.activation.active_text import written
 from agent_utilities.activation.deferral import is_new_turn
 from agent_utilities.catalog.document import ToolServer
 from agent_utilities.catalog.entry_tools import ALIASES, EntryNames, entry_names
 from agent_utilities.catalog.model import ComponentKind, entry
+from agent_utilities.catalog.topics import DeferredTool, deferred_text
+from agent_utilities.features.query.feature import Query
+from agent_utilities.features.tool_search.entry_tools import call_tool, search_tool, unwrapped, with_schema
 from agent_utilities.features.tool_search.events import SearchEvent, SearchMetrics
+from agent_utilities.features.tool_search.permitted import permitted_by, permitted_of
 from agent_utilities.features.tool_search.session import KEY, kept
+from agent_utilities.features.tool_search.turns import Turns
+from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.events import Event
 from agent_utilities.mcp.feature import Feature
 from agent_utilities.mcp.request import Call, Request
@@ -27,15 +34,10 @@ from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.selection.model import NameSet
 from agent_utilities.visibility.curation import Preferences
 from agent_utilities.visibility.decision import Decision
+from agent_utilities.visibility.permitted import Permitted
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
-
-    from agent_utilities.catalog.topics import DeferredTool
-    from agent_utilities.features.query.feature import Query
-    from agent_utilities.features.tool_search.permitted import Permitted
-    from agent_utilities.features.tool_search.search import Searches
-    from agent_utilities.features.tool_search.turns import Turns
 
 TURN = "agent_utilities.turn"
 """The name of the span of a turn that is opened beside a request, which may have been answered before."""
@@ -47,10 +49,7 @@ _ALIASES = tuple(entry("tool", alias, read_only=True) for alias in ALIASES)
 
 
 class ToolSearch(Feature):
-    """Defers tools where that is asked for, and brings them back.
-
-    What does so is imported by the methods that need it: most servers never defer anything.
-    """
+    """Defers tools where that is asked for, and brings them back."""
 
     name = KEY
     hears = (SearchEvent,)
@@ -61,22 +60,10 @@ class ToolSearch(Feature):
         self._texts: LRUCache[_TextKey, str] = LRUCache(_N_TEXTS)
         self._count: Callable[[SearchEvent], None] | None = None
 
-    @cached_property
-    def _turns(self) -> Turns:
-        from agent_utilities.features.tool_search.turns import Turns
-
-        return Turns(self.host, self._query)
-
-    @cached_property
-    def _searches(self) -> Searches:
-        from agent_utilities.features.tool_search.search import Searches
-
-        return Searches(self.host, self._query, self._turns)
-
-    async def _permitted(self, verdict: Verdict) -> Permitted:
-        from agent_utilities.features.tool_search.permitted import permitted_of
-
-        return await permitted_of(self.host, verdict)
+    def attach(self, host: AgentServer) -> None:
+        """Make what keeps count of turns."""
+        super().attach(host)
+        self._turns = Turns(host, self._query)
 
     async def prefer(self, request: Request) -> Preferences:
         """Return preferences that know the active set; see `Turns.prefer`."""
@@ -114,45 +101,35 @@ class ToolSearch(Feature):
         """Return what a caller is told of what is deferred for them; None where nothing is."""
         if not _may_defer(request):
             return None
-        permitted = await self._permitted(request.verdict)
+        permitted = await permitted_of(self.host, request.verdict)
         return await self._text(permitted, self._names(permitted, request.verdict)) if permitted.defers else None
 
     async def summary(self, request: Request, kind: ComponentKind, decision: Decision) -> Mapping[str, Any]:
         """Return how many tools are deferred in a list, and the value by which a later request is shown the same."""
         if kind != "tool" or not decision.defers:
             return {}
-        from agent_utilities.activation.active_text import written
-
         unlisted = request.verdict.unlisted.get(decision.catalog.digest, frozenset()) - decision.visible_names
         return {"deferred": len(decision.deferred) - len(unlisted), "active": written(decision.active)}
 
     async def _text(self, permitted: Permitted, names: EntryNames) -> str:
         """Return the text for a caller: of all that may be deferred, so that it stays while tools are activated."""
-        from agent_utilities.catalog.topics import deferred_text
-
         preferences = permitted.preferences
         pins = preferences.pins, preferences.deferral.max_tools
         key = permitted.decision.permitted_digest, *pins, permitted.unlisted, names.search
         if (text := self._texts.get(key)) is None:
-            components = self.host.surface.components_of("tool", permitted.decision.catalog)
-            n_deferred = len(permitted.not_pinned)
-            deferred = self._deferred(permitted, components)
-            text = await in_daemon_thread(partial(deferred_text, deferred, n_deferred, search=names.search))
+            decision = permitted.decision
+            components = self.host.surface.components_of("tool", decision.catalog)
+            deferred: dict[str, DeferredTool] = {}
+            for i in decision.permitted:
+                if (entry := decision.catalog.entries[i]).name in permitted.not_pinned:
+                    origin = self.host.origin_of(components[i]) if components else ToolOrigin(ToolServer())
+                    tags = tuple(sorted(entry.tags))
+                    deferred[entry.name] = DeferredTool(entry.name, origin.server.name, tags, origin.own_name)
+            told = partial(deferred_text, list(deferred.values()), len(permitted.not_pinned), search=names.search)
+            text = await in_daemon_thread(told)
             if components:  # without them their servers are not known
                 self._texts[key] = text
         return text
-
-    def _deferred(self, permitted: Permitted, components: Sequence[Any]) -> list[DeferredTool]:
-        from agent_utilities.catalog.topics import DeferredTool
-
-        decision = permitted.decision
-        deferred: dict[str, DeferredTool] = {}
-        for i in decision.permitted:
-            if (entry := decision.catalog.entries[i]).name in permitted.not_pinned:
-                origin = self.host.origin_of(components[i]) if components else ToolOrigin(ToolServer())
-                tags = tuple(sorted(entry.tags))
-                deferred[entry.name] = DeferredTool(entry.name, origin.server.name, tags, origin.own_name)
-        return list(deferred.values())
 
     # -- entry tools -------------------------------------------------------------------------------------------------
 
@@ -160,9 +137,6 @@ class ToolSearch(Feature):
         """Return the entry tools of a list; none where nothing is deferred."""
         if not decision.defers:
             return []
-        from agent_utilities.features.tool_search.entry_tools import call_tool, search_tool
-        from agent_utilities.features.tool_search.permitted import permitted_by
-
         verdict = request.verdict
         permitted = await permitted_by(self.host, verdict, decision)  # tools may have come since it was prepared
         if not permitted.names - decision.visible_names:
@@ -176,9 +150,7 @@ class ToolSearch(Feature):
         """Return the entry tool that a call names, or None."""
         if not _may_defer(request):
             return None
-        from agent_utilities.features.tool_search.entry_tools import call_tool, search_tool
-
-        permitted = await self._permitted(request.verdict)
+        permitted = await permitted_of(self.host, request.verdict)
         if not permitted.may_defer:
             return None
         names = self._names(permitted, request.verdict)
@@ -196,8 +168,11 @@ class ToolSearch(Feature):
         return entry_names(permitted.decision.permitted_names, can_call=can_call, denied=denied)
 
     async def _answer(self, request: Request, arguments: Mapping[str, Any]) -> ToolResult:
-        names = self._names(await self._permitted(request.verdict), request.verdict)
-        return await self._searches.answer(arguments, request, names)
+        from agent_utilities.features.tool_search.search import Searches  # with what ranks, which few servers need
+
+        permitted = await permitted_of(self.host, request.verdict)
+        names = self._names(permitted, request.verdict)
+        return await Searches(self.host, self._query, self._turns).answer(arguments, request, permitted, names)
 
     # -- calls -------------------------------------------------------------------------------------------------------
 
@@ -205,9 +180,7 @@ class ToolSearch(Feature):
         """Return the call that a request makes by way of `call_tool`; a deferred tool that it calls is activated."""
         if not _may_defer(request):
             return call
-        from agent_utilities.features.tool_search.entry_tools import unwrapped
-
-        permitted = await self._permitted(request.verdict)
+        permitted = await permitted_of(self.host, request.verdict)
         if not permitted.may_defer:
             return call
         call = unwrapped(call, self._names(permitted, request.verdict))
@@ -218,10 +191,8 @@ class ToolSearch(Feature):
         """Return the result of a failed call by `call_tool` with the tool's schema, where its arguments are wrong."""
         if not call.is_wrapped or call.ok:
             return result
-        from agent_utilities.features.tool_search.entry_tools import with_schema
-
         tool = await self.host.get_tool(call.name)
-        permitted = await self._permitted(request.verdict)
+        permitted = await permitted_of(self.host, request.verdict)
         if tool is None or call.name in permitted.unlisted:
             return result
         return with_schema(result, tool, call.arguments)

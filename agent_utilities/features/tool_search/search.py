@@ -18,7 +18,6 @@ from agent_utilities.catalog.search_result import SearchResult, no_such_server, 
 from agent_utilities.errors import InputError
 from agent_utilities.features.query.feature import Query
 from agent_utilities.features.tool_search.events import SearchEvent
-from agent_utilities.features.tool_search.permitted import Permitted, permitted_of
 from agent_utilities.features.tool_search.session import kept
 from agent_utilities.features.tool_search.turns import NOT_RANKED, Turns
 from agent_utilities.features.usage.feature import ToolsSought
@@ -29,6 +28,7 @@ from agent_utilities.ranking.plain_words import plain_matches
 from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.selection.channels import META_KEY
 from agent_utilities.selection.model import RankedTool, fold
+from agent_utilities.visibility.permitted import Permitted
 
 
 class Searches:
@@ -37,14 +37,15 @@ class Searches:
     def __init__(self, host: AgentServer, query: Query, turns: Turns) -> None:
         self._host, self._query, self._turns = host, query, turns
 
-    async def answer(self, arguments: Mapping[str, Any], request: Request, names: EntryNames) -> ToolResult:
+    async def answer(
+        self, arguments: Mapping[str, Any], request: Request, permitted: Permitted, names: EntryNames
+    ) -> ToolResult:
         """Return the result of a search.
 
         Raises:
             ToolError: its arguments can't be read, or there is no such server for this caller.
         """
         started = time.perf_counter()
-        permitted = await permitted_of(self._host, request.verdict)
         try:
             found = await self._found(search_arguments(arguments), request, permitted, names)
         except InputError as error:
@@ -77,19 +78,16 @@ class Searches:
         found = partial(search_result, max_results=most, unknown=unknown, cause=cause)
         result = await in_daemon_thread(partial(found, asked.query, ranked, definitions, known))
         change = await self._turns.loaded(request, [tool.name for tool in result.tools], permitted)
+        session = request.session
+        active = request.verdict.preferences.active if session is None else kept(session).active
         return replace(
             result,
             activated=change.added if request.session is not None else (),
             evicted=change.evicted,
-            n_deferred=len(permitted.not_pinned) - self._n_visible(request, permitted),
+            n_deferred=len(permitted.not_pinned.difference(active.names)),
             active=written(change.active),
             call=names.call,
         )
-
-    def _n_visible(self, request: Request, permitted: Permitted) -> int:
-        session = request.session
-        active = request.verdict.preferences.active if session is None else kept(session).active
-        return sum(name in permitted.not_pinned for name in active.names)
 
     async def _searched(self, asked: SearchArguments, permitted: Permitted) -> dict[str, Tool | None]:
         """Return the names to search among, with their tools where these are known already.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from agent_utilities.activation.deferral import NOTHING_ACTIVE, Active, Change, Deferral, bounded, load, within
+from agent_utilities.activation.deferral import NOTHING_ACTIVE, Active, Change
 from agent_utilities.mcp.sessions import Session
+from agent_utilities.visibility.permitted import Permitted
 
 KEY = "tool_search"
 """The name under which a session has it."""
@@ -30,17 +31,15 @@ class SessionSearch:
         """Return what there is after a step."""
         return replace(self, active=change.active, n_evicted=self.n_evicted + len(change.evicted))
 
-    def adopting(
-        self, brought: Active, permitted: Container[str], deferral: Deferral, room: int | None
-    ) -> SessionSearch:
+    def adopting(self, brought: Active, permitted: Permitted) -> SessionSearch:
         """Take the set that a request brings: a session begins with it, one under way loads what is new in it."""
         if brought == self.brought:
             return self
-        given = bounded(within(brought, permitted), deferral, room)
+        given = permitted.bounded(brought)
         if self.active == NOTHING_ACTIVE:
             return replace(self, brought=brought, active=given)
         new = [name for name in given.names if name not in self.active.names]
-        return replace(self, brought=brought).after(load(self.active, new, deferral, room))
+        return replace(self, brought=brought).after(permitted.load(self.active, new))
 
 
 NO_SEARCH = SessionSearch()

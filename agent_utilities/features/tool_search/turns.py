@@ -5,26 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from agent_utilities.activation.deferral import (
-    Active,
-    Change,
-    bounded,
-    is_new_turn,
-    load,
-    n_to_attach,
-    touch,
-    turn,
-    within,
-)
+from agent_utilities.activation.deferral import Active, Change, is_new_turn, n_to_attach, touch
 from agent_utilities.features.query.feature import Query
 from agent_utilities.features.tool_search.events import SearchEvent
-from agent_utilities.features.tool_search.permitted import Permitted, permitted_of
+from agent_utilities.features.tool_search.permitted import permitted_of
 from agent_utilities.features.tool_search.session import KEY, NO_SEARCH, changed, kept
 from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.request import Request
-from agent_utilities.mcp.sessions import Session
 from agent_utilities.selection.model import Resolution
 from agent_utilities.visibility.curation import Preferences
+from agent_utilities.visibility.permitted import Permitted
 
 NOT_RANKED = ("off", "unavailable")
 """Statuses of answers by which nothing is attached."""
@@ -42,12 +32,11 @@ class Turns:
         preferences, session = request.verdict.preferences, request.session
         if not permitted.may_defer:
             return preferences.undeferred
-        limits = permitted.not_pinned, permitted.deferral, permitted.room
+        brought = preferences.active
         if session is None:
-            active = bounded(within(preferences.active, permitted.not_pinned), permitted.deferral, permitted.room)
+            active = permitted.bounded(brought)
         else:
-            brought = preferences.active
-            active = session.update(KEY, NO_SEARCH, lambda kept: kept.adopting(brought, *limits)).active
+            active = session.update(KEY, NO_SEARCH, lambda kept: kept.adopting(brought, permitted)).active
         if preferences.active != active:
             preferences = replace(preferences, active=active)
         if permitted.deferral.only_unanswered or not request.lists_tools or preferences.query is None:
@@ -69,35 +58,25 @@ class Turns:
         if request.session is None:
             # Nothing has changed for anybody: the same request is listed the same again.
             return replace(answered, n_attached=limit)
+        answering = resolution.names if resolution.answered else ()
         if _is_provisional(resolution):
             # For this list; they may go out again, and the turn is made when something has ranked: `turn_later`.
-            names = permitted.answering(resolution, limit)
-            change = changed(
-                request.session,
-                lambda active: load(within(active, permitted.not_pinned), names, deferral, permitted.room),
-            )
-            return replace(answered, active=change.active)
-        active = self._attached(request.session, query, resolution, permitted, preferences.top_k)
-        return replace(answered, active=active)
+            best = permitted.best(answering, limit)
+            change = changed(request.session, lambda active: permitted.load(active, best))
+        else:
+            n_before = 0  # while the words were answered, other requests may have been turns of the session
 
-    def _attached(
-        self, session: Session, query: str, resolution: Resolution, permitted: Permitted, top_k: int | None
-    ) -> Active:
-        """Count words as a turn of a session; while they were answered, other requests may have been turns of it."""
-        deferral, n_before = permitted.deferral, [0]
+            def opened(active: Active) -> Change:
+                nonlocal n_before
+                n_before = active.n_turns
+                return permitted.turn(active, query, answering, preferences.top_k)
 
-        def opened(active: Active) -> Change:
-            before = within(active, permitted.not_pinned)
-            n_before[0] = before.n_turns
-            names = permitted.answering(resolution, n_to_attach(before, deferral, top_k))
-            return turn(before, query, names, deferral, permitted.room)
-
-        change = changed(session, opened)
-        if change.active.n_turns > n_before[0]:
-            counts = {"turn": change.active.n_turns, "turns": deferral.search_turns}
-            self._host.notify(SearchEvent("window_step", counts))
-        self._told(change)
-        return change.active
+            change = changed(request.session, opened)
+            if change.active.n_turns > n_before:
+                counts = {"turn": change.active.n_turns, "turns": deferral.search_turns}
+                self._host.notify(SearchEvent("window_step", counts))
+            self._told(change)
+        return replace(answered, active=change.active)
 
     async def turn_later(self, request: Request, tell_changed: Callable[[], None]) -> None:
         """Count words that no list has been turned by yet as a turn, and tell the client of its list.
@@ -133,14 +112,9 @@ class Turns:
 
         Into its session, or into the value that a caller without one may bring.
         """
-        wanted = [name for name in names if name in permitted.not_pinned]
-
-        def load_into(active: Active) -> Change:
-            return load(within(active, permitted.not_pinned), wanted, permitted.deferral, permitted.room)
-
         if request.session is None:
-            return load_into(request.verdict.preferences.active)
-        change = changed(request.session, load_into)
+            return permitted.load(request.verdict.preferences.active, names)
+        change = changed(request.session, lambda active: permitted.load(active, names))
         if change.added or change.evicted:
             self._told(change)
             if request.client is not None:
