@@ -16,39 +16,26 @@ if TYPE_CHECKING:
 
 MAX_CHARACTERS = 32 * 1024
 """The longest frontmatter that is looked into."""
-MAX_ENTRY_CHARACTERS = 1024
-"""The longest entry of it that is read as YAML."""
 MAX_NAMES = 16
 """How many names count."""
 _FRONTMATTER = re.compile(r"\ufeff?---[ \t]*\r?\n(.*?)^(?:---|\.\.\.)[ \t]*\r?$", re.DOTALL | re.MULTILINE)
-_ENTRY = re.compile(r"""^(?:capabilities|"capabilities"|'capabilities')[ \t]*:(?:.*)(?:\n(?:[ \t-].*|\r?$))*""", re.M)
+_ENTRY = re.compile(r"""^(?:capabilities|"capabilities"|'capabilities')[ \t]*:(.*(?:\n(?:[ \t-].*|\r?$))*)""", re.M)
 """The key at the beginning of a line, and the lines under it: those further in, those of a list, and empty ones."""
-_SEPARATORS = re.compile(r"[\s,]+")
-_NAME = re.compile(r"[\w.+-]{1,100}")
+_COMMENT = re.compile(r"(?:^|\s)#.*")
+_SEPARATORS = re.compile(r"""[\s,\[\]"']+""")
+_NAME = re.compile(r"\w[\w.+-]{0,99}")
 
 
 def capabilities_of(text: str) -> tuple[str, ...]:
-    """Return the names under `capabilities` in a text's frontmatter, in its order, each once; () for nonsense.
+    """Return the names under `capabilities` in a text's frontmatter, in its order, each once; () where there are none.
 
-    They may be one text, with spaces or commas between them, or a list. That entry alone is read as YAML: what is
-    wrong elsewhere, as a colon in a description often is, costs a skill nothing, and what is huge costs us nothing. All
-    that it holds are texts: tags mean nothing.
+    They may be one text, with spaces or commas between them, or a list. That entry alone is looked at, and taken apart
+    into words: what is wrong elsewhere, as a colon in a description often is, costs a skill nothing.
     """
     frontmatter = _FRONTMATTER.match(text[:MAX_CHARACTERS])
     entry = _ENTRY.search(frontmatter[1]) if frontmatter else None
-    # Time and stack grow with the square of how deep brackets nest.
-    if entry is None or len(entry[0]) > MAX_ENTRY_CHARACTERS or entry[0].count("[") + entry[0].count("{") > 8:
-        return ()
-    import yaml
-
-    try:
-        told = yaml.load(entry[0], yaml.BaseLoader)
-    except (yaml.YAMLError, RecursionError, ValueError):
-        return ()
-    (value,) = told.values() if isinstance(told, dict) and len(told) == 1 else ("",)
-    parts = value if isinstance(value, list) else [value]
-    names = [name for part in parts if isinstance(part, str) for name in _SEPARATORS.split(part)]
-    return tuple(dict.fromkeys(name for name in names if _NAME.fullmatch(name)))[:MAX_NAMES]
+    words = _SEPARATORS.split(_COMMENT.sub("", entry[1])) if entry else ()
+    return tuple(dict.fromkeys(word for word in words if _NAME.fullmatch(word)))[:MAX_NAMES]
 
 
 SKILL_FILE = "SKILL.md"

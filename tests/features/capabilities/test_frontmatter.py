@@ -5,12 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_utilities.features.capabilities.skills import (
-    MAX_CHARACTERS,
-    MAX_ENTRY_CHARACTERS,
-    MAX_NAMES,
-    capabilities_of,
-)
+from agent_utilities.features.capabilities.skills import MAX_CHARACTERS, MAX_NAMES, capabilities_of
 
 
 def skill(frontmatter: str, body: str = "# Review\n") -> str:
@@ -27,7 +22,7 @@ def test_names_are_a_text_or_a_list() -> None:
         "'browser sqlite'",
         "browser  sqlite browser",
         ">\n  browser\n  sqlite",
-        "[browser, [nested], sqlite]",
+        "browser sqlite  # and what they need",
     ]:
         text = skill(f"name: review\ncapabilities: {written}\ndescription: x")
         assert capabilities_of(text) == ("browser", "sqlite"), written
@@ -64,13 +59,10 @@ def test_nonsense_names_nothing() -> None:
         skill("capabilities: {a: b}"),
         skill("capabilities: '  '"),
         skill("- capabilities: a"),
-        skill("capabilities: a: b: c"),
-        skill("capabilities: [a"),
         skill("capabilities: \x00"),
         skill("capabilities: ../../etc/passwd"),
         skill(f"capabilities: {'a' * 200}"),
         skill(f"capabilities: {'[' * 1000}"),
-        skill(f"capabilities: a {'b ' * MAX_ENTRY_CHARACTERS}"),
         skill(f"x: {'y' * MAX_CHARACTERS}\ncapabilities: a"),
     ]:
         assert capabilities_of(text) == (), text
