@@ -9,9 +9,10 @@ from typing import Any
 
 from agent_utilities.catalog.document import first_sentence
 from agent_utilities.catalog.entry_tools import MAX_RESULTS, n_results
+from agent_utilities.catalog.model import Entry
 from agent_utilities.catalog.tokens import n_tokens
 from agent_utilities.errors import InputError
-from agent_utilities.selection.model import RankedTool
+from agent_utilities.selection.model import RankedTool, fold
 
 FULL_TOKENS = 1_200
 """About how many tokens of definitions a search gives where nobody says how many tools."""
@@ -50,11 +51,23 @@ def selected_names(query: str) -> tuple[str, ...]:
     return names
 
 
-def no_such_server(server: str, servers: Iterable[str]) -> InputError:
-    """Return the error for a server that is not there; `servers` and tags are of tools that the caller may use."""
-    near = " or ".join(nearest_names(server, servers))
+def names_of_server(server: str, tools: Iterable[tuple[Entry, str]]) -> frozenset[str]:
+    """Return the names of the tools that are of a server, or have a tag of that name.
+
+    Args:
+        server: what was asked for.
+        tools: those that the caller may use, each with its server; empty where that is not known.
+
+    Raises:
+        InputError: there are none; the nearest servers and tags of the tools are told.
+    """
+    wanted, tools = fold(server), list(tools)
+    if found := frozenset(entry.name for entry, of in tools if wanted in entry.tags or fold(of) == wanted):
+        return found
+    known = {of for _, of in tools}.union(*(entry.tags for entry, _ in tools)) - {""}
+    near = " or ".join(nearest_names(server, known))
     hint = f"did you mean {near}?" if near else "leave it out to search all"
-    return InputError("no such server", server, "tool_search: server", hint)
+    raise InputError("no such server", server, "tool_search: server", hint)
 
 
 def _n_within_tokens(definitions: Iterable[Mapping[str, Any]]) -> int:

@@ -72,7 +72,10 @@ def formatted(
 
 
 def result_text(result: Any) -> str:
-    """Return a result as text: of a search as JSON, of a tool its texts, with a word for what is no text."""
+    """Return what `handle` or `call` returned as text for a model: of a search JSON, of a tool its texts.
+
+    What is no text is told by a word.
+    """
     if isinstance(result, SearchResult):
         return result.text
     if isinstance(result, str):
@@ -84,10 +87,7 @@ def result_text(result: Any) -> str:
 
 
 def _block_text(block: Any) -> str:
-    text = getattr(block, "text", None)
-    if not isinstance(text, str):
-        # An embedded resource has its text one level deeper.
-        text = getattr(getattr(block, "resource", None), "text", None)
+    text = getattr(getattr(block, "resource", block), "text", None)  # an embedded resource's is one level deeper
     return text if isinstance(text, str) else f"[{getattr(block, 'type', type(block).__name__)}]"
 
 

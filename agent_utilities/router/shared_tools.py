@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Sequence
-from concurrent.futures import Future
 from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -40,41 +39,6 @@ def open_better(ranker: str | Ranker) -> Ranker | None:
     return open_ranker(ranker) if ranker in _KINDS else open_ranker("hybrid", ranker)
 
 
-class ToolIndex:
-    """Some tools made ready to be ranked: by words at once, by more than that as soon as it is made behind.
-
-    Args:
-        tools: the tools.
-        lexical: their index by words.
-        better: makes the better index; None where no more is wanted.
-    """
-
-    def __init__(self, tools: RoutedTools, lexical: Index, better: Ranker | None) -> None:
-        self.tools, self._lexical = tools, lexical
-        self._better: Future[Index] | None = None
-        if better is not None:
-            self._better = start_in_daemon_thread(partial(better.index, tools.documents))
-
-    async def complete(self) -> None:
-        """Wait until the index is as good as it gets."""
-        if self._better is not None:
-            await asyncio.wait([asyncio.wrap_future(self._better)])
-
-    async def rank(self, query: str, permitted: Sequence[int] | None, limit: int) -> tuple[Ranking, str]:
-        """Return a ranking, and why it is less than it could be; empty where it isn't."""
-
-        async def rank_by(index: Index) -> Ranking:
-            return await in_daemon_thread(partial(index.rank, query, permitted=permitted, limit=limit))
-
-        if self._better is not None and self._better.done():
-            try:
-                ranking = await rank_by(self._better.result())
-                return ranking, BY_WORDS if ranking.cause else ""
-            except Exception:
-                logger.exception("can't rank by more than words")
-        return await rank_by(self._lexical), BY_WORDS if self._better is not None else ""
-
-
 class SharedTools:
     """Lists tools and indexes them; what it holds is replaced whole, so that a listing that fails changes nothing.
 
@@ -102,7 +66,6 @@ class SharedTools:
             hint = "give tool definitions or a fastmcp.Client"
             raise InputError("neither tools nor a client", tools_or_client, "ToolRouter: tools_or_client", hint)
         self._lexical, self._better = open_ranker("lexical"), ranker
-        self._index: ToolIndex | None = None
         # A router may outlive an event loop, to which a lock belongs.
         self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
         self.is_stale = False
@@ -125,8 +88,8 @@ class SharedTools:
         async with self._one_at_a_time():
             await self._list()
 
-    async def searchable(self) -> ToolIndex:
-        """Return the index of the tools, after they were listed where that is due.
+    async def searchable(self) -> RoutedTools:
+        """Return the tools with their indexes, after they were listed where that is due.
 
         A listing that fails where there was one before is logged, and the one before is used on.
         """
@@ -139,11 +102,12 @@ class SharedTools:
                         raise
                     logger.warning("can't list the tools that changed; those listed before are used", exc_info=True)
             tools = self.listed
-            if self._index is None or self._index.tools is not tools:
+            if tools.by_words is None:
                 await in_daemon_thread(lambda: tools.about_deferred)  # it is remembered, and takes long for many tools
-                lexical = await in_daemon_thread(lambda: self._lexical.index(tools.documents))
-                self._index = ToolIndex(tools, lexical, self._better)
-            return self._index
+                tools.by_words = await in_daemon_thread(lambda: self._lexical.index(tools.documents))
+                if self._better is not None:
+                    tools.better = start_in_daemon_thread(partial(self._better.index, tools.documents))
+            return tools
 
     def _one_at_a_time(self) -> asyncio.Lock:
         return self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock())
@@ -162,3 +126,19 @@ class SharedTools:
             raise
         if self._listed is None or self._listed.definitions != listed.definitions:
             self._listed = listed
+
+
+async def rank(tools: RoutedTools, query: str, permitted: Sequence[int] | None, limit: int) -> tuple[Ranking, str]:
+    """Return a ranking of tools that are searchable, and why it is less than it could be; empty where it isn't."""
+
+    async def rank_by(index: Index | None) -> Ranking:
+        assert index is not None
+        return await in_daemon_thread(partial(index.rank, query, permitted=permitted, limit=limit))
+
+    if tools.better is not None and tools.better.done():
+        try:
+            ranking = await rank_by(tools.better.result())
+            return ranking, BY_WORDS if ranking.cause else ""
+        except Exception:
+            logger.exception("can't rank by more than words")
+    return await rank_by(tools.by_words), "" if tools.better is None else BY_WORDS

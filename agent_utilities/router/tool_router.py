@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
@@ -17,7 +18,7 @@ from agent_utilities.catalog.search_result import SearchResult, nearest_names, s
 from agent_utilities.errors import InputError
 from agent_utilities.ranking.base import Ranker
 from agent_utilities.router.formats import Format, ToolArgumentsError, Turned, formatted, result_text
-from agent_utilities.router.shared_tools import SharedTools, open_better
+from agent_utilities.router.shared_tools import SharedTools, open_better, rank
 from agent_utilities.router.tools import RoutedTools, preferences_given
 from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.selection.model import RankedTool
@@ -118,7 +119,8 @@ class ToolRouter:
 
     async def indexed(self) -> None:
         """Wait until the index is as good as it gets, where more than words rank."""
-        await (await self._shared.searchable()).complete()
+        if (better := (await self._shared.searchable()).better) is not None:
+            await asyncio.wait([asyncio.wrap_future(better)])
 
     def knows(self, name: str) -> bool:
         """Whether a name is an entry tool's or one of the router's tools, and not one of the host's own."""
@@ -186,15 +188,15 @@ class ToolRouter:
             Exception: whatever the client raises, where its tools were never listed.
         """
         query = message.strip()
-        index = await self._shared.searchable()
+        tools = await self._shared.searchable()
         change, cause = Change(self.active), self._why_no_turn(query)
         if not cause:
-            known = index.tools.permitted
-            most = max(known.deferral.initial_k, known.deferral.search_k) + len(known.pinned)
-            ranking, cause = await index.rank(query, None, most)
+            deferral = tools.permitted.deferral
+            most = max(deferral.initial_k, deferral.search_k) + len(tools.permitted.pinned)
+            ranking, cause = await rank(tools, query, None, most)
             # Whatever was waited for, tools and set may have changed meanwhile.
             why_none = ranking.why_none or self._why_no_turn(query)
-            answering = [index.tools.names[place] for place in ranking.indexes[: ranking.n_claimed]]
+            answering = [tools.names[place] for place in ranking.indexes[: ranking.n_claimed]]
             change = self._routed.permitted.turn(self.active, query, answering)
             self._active = change.active
             if not change.added:
@@ -229,8 +231,7 @@ class ToolRouter:
             InputError: the query is blank or too long, or there is no such server.
         """
         wanted, limit = selected_names(query), n_results(max_results)
-        index = await self._shared.searchable()
-        known = index.tools
+        known = await self._shared.searchable()
         places = None if server is None else known.of_server(server)
         names = frozenset(known.names if places is None else (known.names[place] for place in places))
         unknown: list[str] = []
@@ -241,7 +242,7 @@ class ToolRouter:
             unknown = [name for name in wanted if own[name] not in names]
             max_results = len(wanted)
         else:
-            ranking, cause = await index.rank(query.strip(), places, limit)
+            ranking, cause = await rank(known, query.strip(), places, limit)
             best = zip(ranking.indexes, ranking.scores, ranking.matched, strict=True)
             ranked = [RankedTool(known.names[place], score, words) for place, score, words in best]
         found = partial(search_result, max_results=max_results, unknown=unknown, cause=cause)
@@ -315,10 +316,7 @@ class ToolRouter:
             return await self.call(name, given)
         return await self._call_named(name, given)
 
-    @staticmethod
-    def text_of(result: Any) -> str:
-        """Return what `handle` or `call` returned as text for a model."""
-        return result_text(result)
+    text_of = staticmethod(result_text)
 
     async def _call_named(self, name: str, arguments: dict[str, Any]) -> Any:
         """Call a tool whose schema the model may not have seen."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from functools import cached_property
 from itertools import takewhile
 from typing import Any
@@ -22,9 +23,10 @@ from agent_utilities.catalog.context import (
 from agent_utilities.catalog.document import ToolDocument, document
 from agent_utilities.catalog.entry_tools import call_definition, entry_names, search_definition
 from agent_utilities.catalog.model import Catalog, Entry, entry
-from agent_utilities.catalog.search_result import no_such_server
+from agent_utilities.catalog.search_result import names_of_server
 from agent_utilities.catalog.topics import DeferredTool, deferred_text
 from agent_utilities.errors import InputError, SelectionError, SettingsError
+from agent_utilities.ranking.base import Index
 from agent_utilities.router.formats import legal_names
 from agent_utilities.selection.channels import field_of
 from agent_utilities.selection.merge import effective
@@ -77,6 +79,9 @@ class RoutedTools:
         """The names of the entry tools, which no tool has, neither the host's nor these."""
         self.permitted = Permitted(decide(Catalog(self.entries), effective(NOTHING), preferences), preferences)
         """All of them: which are pinned, and which may be deferred and active."""
+        self.by_words: Index | None = None
+        self.better: Future[Index] | None = None
+        """Their indexes: by words, and by more than words as soon as that is made behind, where it is wanted."""
 
     @cached_property
     def documents(self) -> tuple[ToolDocument, ...]:
@@ -89,13 +94,10 @@ class RoutedTools:
         Raises:
             InputError: no tool is of such a server, or has such a tag.
         """
-        wanted = fold(server)
-        if wanted == fold(self.server):
+        if fold(server) == fold(self.server):
             return tuple(range(len(self.names)))
-        if not (places := tuple(place for place, each in enumerate(self.entries) if wanted in each.tags)):
-            tags = {tag for each in self.entries for tag in each.tags}
-            raise no_such_server(server, {*self.servers, *tags} - {""})
-        return places
+        found = names_of_server(server, zip(self.entries, self.servers, strict=True))
+        return tuple(place for place, name in enumerate(self.names) if name in found)
 
     def own(self, name: str) -> str:
         """Return the tool's own name for one that a model knows it under; any other name as it is."""

@@ -54,12 +54,9 @@ class SearchEvent(Event):
 
     def span_event(self) -> tuple[str, Mapping[str, str | int | float]]:
         """Return its name, counts, seconds and cause as attributes."""
-        attributes: dict[str, str | int | float] = {"event": self.name, **self.counts}
-        if self.seconds is not None:
-            attributes["seconds"] = self.seconds
-        if self.cause:
-            attributes["cause"] = self.cause
-        return SPAN_EVENT, attributes
+        told = {"seconds": self.seconds, "cause": self.cause or None}
+        known = {key: value for key, value in told.items() if value is not None}
+        return SPAN_EVENT, {"event": self.name, **self.counts, **known}
 
 
 _CHANGES = ("added", "evicted")

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from cachetools import LRUCache
 from fastmcp.tools.base import Tool, ToolResult
-from opentelemetry import trace
 
 from agent_utilities.activation.active_text import written
 from agent_utilities.activation.deferral import is_new_turn
@@ -20,9 +19,8 @@ from agent_utilities.catalog.topics import DeferredTool, deferred_text
 from agent_utilities.features.query.feature import Query
 from agent_utilities.features.tool_search.entry_tools import call_tool, search_tool, unwrapped, with_schema
 from agent_utilities.features.tool_search.events import SearchEvent, SearchMetrics
-from agent_utilities.features.tool_search.permitted import permitted_by, permitted_of
 from agent_utilities.features.tool_search.session import KEY, kept
-from agent_utilities.features.tool_search.turns import Turns
+from agent_utilities.features.tool_search.turns import Turns, permitted_by, permitted_of
 from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.events import Event
 from agent_utilities.mcp.feature import Feature
@@ -39,8 +37,6 @@ from agent_utilities.visibility.permitted import Permitted
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-TURN = "agent_utilities.turn"
-"""The name of the span of a turn that is opened beside a request, which may have been answered before."""
 _N_TEXTS = 64
 _TextKey = tuple[str, NameSet, int | None, frozenset[str], str]
 """Digest of what is permitted, pins and how many of them a list has room for, what is not listed, and a name."""
@@ -76,15 +72,8 @@ class ToolSearch(Feature):
 
         They came with a call, or with a list that was made before anything could rank tools for them.
         """
-        if request.method not in ("tools/list", "tools/call") or not _opens_turn(request) or request.client is None:
-            return
-        tell_changed = request.client.tell_later
-
-        async def turn() -> None:
-            with trace.get_tracer("agent_utilities").start_as_current_span(TURN):
-                await self._turns.turn_later(request, tell_changed)
-
-        self.host.start(turn())
+        if request.method in ("tools/list", "tools/call") and request.client is not None and _opens_turn(request):
+            self.host.start(self._turns.turn_later(request))
 
     def register_metrics(self, registry: CollectorRegistry) -> None:
         """Register counts and times of tool search."""
@@ -184,7 +173,7 @@ class ToolSearch(Feature):
         if not permitted.may_defer:
             return call
         call = unwrapped(call, self._names(permitted, request.verdict))
-        await self._turns.used(request, call.name)
+        await self._turns.used(request, call.name, permitted)
         return call
 
     async def after_call(self, request: Request, call: Call, result: dict[str, Any]) -> dict[str, Any]:

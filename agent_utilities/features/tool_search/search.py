@@ -14,7 +14,7 @@ from fastmcp.tools.base import Tool, ToolResult
 from agent_utilities.activation.active_text import written
 from agent_utilities.catalog.entry_tools import EntryNames, SearchArguments, n_results, search_arguments
 from agent_utilities.catalog.model import Entry
-from agent_utilities.catalog.search_result import SearchResult, no_such_server, search_result, selected_names
+from agent_utilities.catalog.search_result import SearchResult, names_of_server, search_result, selected_names
 from agent_utilities.errors import InputError
 from agent_utilities.features.query.feature import Query
 from agent_utilities.features.tool_search.events import SearchEvent
@@ -27,7 +27,7 @@ from agent_utilities.mcp.request import Request
 from agent_utilities.ranking.plain_words import plain_matches
 from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.selection.channels import META_KEY
-from agent_utilities.selection.model import RankedTool, fold
+from agent_utilities.selection.model import RankedTool
 from agent_utilities.visibility.permitted import Permitted
 
 
@@ -103,25 +103,20 @@ class Searches:
             searched = {tool.name: tool for tool in listed if tool.name in permitted.names}
         if asked.server is None:
             return searched
-        wanted, tools = fold(asked.server), self._permitted_tools(permitted)
-        of_server = {
-            entry.name for entry, tool in tools if wanted in entry.tags or fold(self._server_of(tool)) == wanted
-        }
-        if not (found := {name: tool for name, tool in searched.items() if name in of_server}):
-            told = [(entry, tool) for entry, tool in tools if entry.name in permitted.names]
-            servers = {self._server_of(tool) for _, tool in told}
-            tags = {tag for entry, _ in told for tag in entry.tags}
-            raise no_such_server(asked.server, (servers | tags) - {""})
-        return found
+        origin_of = self._host.origin_of
+        tools = [
+            (entry, "" if tool is None else origin_of(tool).server.name)
+            for entry, tool in self._permitted_tools(permitted)
+            if entry.name in searched
+        ]
+        of_server = names_of_server(asked.server, tools)
+        return {name: tool for name, tool in searched.items() if name in of_server}
 
     def _permitted_tools(self, permitted: Permitted) -> list[tuple[Entry, Tool | None]]:
         """Return the entries that the caller may use, each with its tool where that is known."""
         decision = permitted.decision
         components = self._host.surface.components_of("tool", decision.catalog)
         return [(decision.catalog.entries[i], components[i] if components else None) for i in decision.permitted]
-
-    def _server_of(self, tool: Tool | None) -> str:
-        return "" if tool is None else self._host.origin_of(tool).server.name
 
     async def _ranked(
         self, text: str, request: Request, permitted: Permitted, searched: Mapping[str, Tool | None], limit: int

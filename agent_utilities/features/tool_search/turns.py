@@ -1,23 +1,62 @@
-"""What is active for a request: its session's set or the one it brings, with what a new turn attaches."""
+"""What a request permits and has active: its session's set or the one it brings, with what a new turn attaches."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Sequence
 from dataclasses import replace
+
+from opentelemetry import trace
 
 from agent_utilities.activation.deferral import Active, Change, is_new_turn, n_to_attach, touch
 from agent_utilities.features.query.feature import Query
 from agent_utilities.features.tool_search.events import SearchEvent
-from agent_utilities.features.tool_search.permitted import permitted_of
 from agent_utilities.features.tool_search.session import KEY, NO_SEARCH, changed, kept
 from agent_utilities.mcp.agent_server import AgentServer
+from agent_utilities.mcp.answers import cuts_lists, past_middleware
 from agent_utilities.mcp.request import Request
+from agent_utilities.mcp.surface.surface import Verdict
 from agent_utilities.selection.model import Resolution
 from agent_utilities.visibility.curation import Preferences
+from agent_utilities.visibility.decision import Decision
 from agent_utilities.visibility.permitted import Permitted
 
+TURN = "agent_utilities.turn"
+"""The name of the span of a turn that is opened beside a request, which may have been answered before."""
 NOT_RANKED = ("off", "unavailable")
 """Statuses of answers by which nothing is attached."""
+
+
+logger = logging.getLogger("agent_utilities.wire")
+
+
+async def permitted_of(host: AgentServer, verdict: Verdict) -> Permitted:
+    """Return what a verdict permits of what its caller was last listed."""
+    catalog = await host.catalog("tool")
+    decision = await host.surface.decide_in_turns("tool", catalog, replace(verdict, shapes_lists=False))
+    return await permitted_by(host, verdict, decision)
+
+
+async def permitted_by(host: AgentServer, verdict: Verdict, decision: Decision) -> Permitted:
+    """Return what a verdict permits, by a decision made under it."""
+    digest = decision.catalog.digest
+    if digest not in verdict.unlisted:
+        verdict.unlisted[digest] = await _unlisted(host, replace(verdict, shapes_lists=False), decision)
+    return Permitted(decision, verdict.preferences, verdict.unlisted[digest])
+
+
+async def _unlisted(host: AgentServer, bounds_alone: Verdict, decision: Decision) -> frozenset[str]:
+    """Return the permitted names that the author's middleware keeps off lists; asked only where tools are deferred."""
+    if not bounds_alone.preferences.deferral.may_defer(len(decision.permitted)):
+        return frozenset()
+    try:
+        with host.surface.under_verdict(bounds_alone):
+            listed = await past_middleware(host) if cuts_lists(host) else None
+    except Exception:
+        # A call must not fail because a list would: nothing is told, and so nothing deferred.
+        logger.warning("the author's middleware lists no tools; none is deferred for this request", exc_info=True)
+        return decision.permitted_names
+    return frozenset() if listed is None else decision.permitted_names.difference(tool.name for tool in listed)
 
 
 class Turns:
@@ -78,29 +117,27 @@ class Turns:
             self._told(change)
         return replace(answered, active=change.active)
 
-    async def turn_later(self, request: Request, tell_changed: Callable[[], None]) -> None:
+    async def turn_later(self, request: Request) -> None:
         """Count words that no list has been turned by yet as a turn, and tell the client of its list.
 
         They came with a request that lists nothing, or before anything could rank tools for them.
         """
-        if (session := request.session) is None or request.verdict.preferences.query is None:
+        if (session := request.session) is None or request.client is None:
             return
-        await self._query.wait_to_search()
-        permitted = await permitted_of(self._host, request.verdict)
-        before = kept(session).active
-        preferences = replace(request.verdict.preferences, active=before)
-        listing = request.under(replace(request.verdict, preferences=preferences, shapes_lists=True))
-        if permitted.defers and is_new_turn(before, preferences.query, permitted.deferral):
-            await self._turned(listing, permitted)
-            if kept(session).active.names != before.names:
-                tell_changed()
+        with trace.get_tracer("agent_utilities").start_as_current_span(TURN):
+            await self._query.wait_to_search()
+            permitted = await permitted_of(self._host, request.verdict)
+            before = kept(session).active
+            preferences = replace(request.verdict.preferences, active=before)
+            listing = request.under(replace(request.verdict, preferences=preferences, shapes_lists=True))
+            if permitted.defers and is_new_turn(before, preferences.query, permitted.deferral):
+                await self._turned(listing, permitted)
+                if kept(session).active.names != before.names:
+                    request.client.tell_later()
 
-    async def used(self, request: Request, name: str) -> None:
+    async def used(self, request: Request, name: str, permitted: Permitted) -> None:
         """Note that a permitted tool is called: one that is deferred is activated by it, where there is a session."""
-        if (session := request.session) is None:
-            return
-        permitted = await permitted_of(self._host, request.verdict)
-        if not permitted.may_defer or name not in permitted.not_pinned:
+        if (session := request.session) is None or name not in permitted.not_pinned:
             return
         if name in kept(session).active.names:
             changed(session, lambda active: Change(touch(active, name)))

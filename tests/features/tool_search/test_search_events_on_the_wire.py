@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from agent_utilities import selection_headers
 from agent_utilities.cli.demo_office import office_server
 from agent_utilities.features.tool_search.events import SearchEvent
-from agent_utilities.features.tool_search.feature import TURN
+from agent_utilities.features.tool_search.turns import TURN
 from agent_utilities.mcp.events import Event
 from tests.mcp.servers import over_http
 from tests.mcp.spans import span_exporter
