@@ -19,6 +19,7 @@ from agent_utilities.features.capabilities.caller import CallerCapabilities, cal
 from agent_utilities.features.capabilities.switching import Switching
 from agent_utilities.mcp.feature import ALWAYS_LOADED, Answer, OwnTool
 from agent_utilities.mcp.request import Request
+from agent_utilities.runtime.waiting import beside
 from agent_utilities.selection.channels import META_KEY
 
 CAPABILITY = "capability"
@@ -105,12 +106,9 @@ class CapabilityAnswers:
                 raise ToolError(f"'action' is {shortened(repr(action))}; use one of {', '.join(ACTIONS)}")
 
     async def _list(self, on: CallerCapabilities) -> ToolResult:
-        rows = [self._row(name, on) for name in self._switching.offer.capabilities.by_name if name in on.usable]
-        known = self._switching.offer.capabilities.by_name
-        missing = await self._switching.toolchains.missing(known[row["name"]] for row in rows)
-        for row in rows:
-            if lacking := missing.get(row["name"]):
-                row["missing"] = list(lacking)
+        there = [each for name, each in self._switching.offer.capabilities.by_name.items() if name in on.usable]
+        missing = await self._switching.toolchains.missing(there)
+        rows = [self._row(each.name, on, missing.get(each.name)) for each in there]
         lines = [_line(row) for row in rows]
         return ToolResult("\n".join(lines) or "there are no capabilities", {"capabilities": rows}, _meta(on))
 
@@ -150,9 +148,7 @@ class CapabilityAnswers:
         self, request: Request, on: CallerCapabilities, name: str, done: str, told: Sequence[str] = ()
     ) -> ToolResult:
         """Return what is told of a capability that was switched, and of what gave way to it."""
-        _, n_tools = await self._switching.count_for(request, on)
-        if on.active != caller_capabilities(request).active:
-            await self._switching.tell_changed(request, on)
+        n_tools = await self._switching.tell_changed(request, on)
         gone = [each for each in on.removed if each != name]
         lines = [done, *(f"{each} went off for it: it was used least recently" for each in gone), *told]
         lines.append(f"there are {n_tools} tools now")
@@ -169,7 +165,7 @@ class CapabilityAnswers:
         hint = f"did you mean {near[0]}?" if near else "action=list shows those there are"
         raise ToolError(f"no capability is named {shortened(repr(name))}; {hint}")
 
-    def _row(self, name: str, on: CallerCapabilities) -> dict[str, Any]:
+    def _row(self, name: str, on: CallerCapabilities, missing: Sequence[str] | None = None) -> dict[str, Any]:
         capability = self._switching.offer.capabilities.by_name[name]
         row: dict[str, Any] = {
             "name": name,
@@ -178,6 +174,8 @@ class CapabilityAnswers:
         }
         if why := self._switching.offer.servers.unavailable.get(name):
             row["unavailable"] = why
+        if missing:
+            row["missing"] = missing
         return row
 
 
@@ -189,12 +187,8 @@ async def _satisfied(switching: Switching, capability: str) -> Sequence[str]:
         if not lines.full():  # a caller who does not read holds up no installer
             lines.put_nowait(line)
 
-    telling = asyncio.ensure_future(_tell(lines))
-    try:
+    async with beside(_tell(lines)):
         return await switching.toolchains.satisfy(switching.offer.capabilities.by_name[capability], on_line)
-    finally:
-        telling.cancel()
-        await asyncio.gather(telling, return_exceptions=True)
 
 
 async def _tell(lines: asyncio.Queue[str]) -> None:
@@ -213,9 +207,8 @@ def _line(row: Mapping[str, Any]) -> str:
 def _text(arguments: Mapping[str, Any], key: str, hint: str) -> str:
     value = arguments.get(key)
     if not isinstance(value, str) or not value.strip():
-        raise ToolError(
-            f"{key!r} is {shortened(repr(value))}; {hint}" if value is not None else f"{key!r} is missing; {hint}"
-        )
+        what = "is missing" if value is None else f"is {shortened(repr(value))}"
+        raise ToolError(f"{key!r} {what}; {hint}")
     return value.strip()
 
 

@@ -10,7 +10,7 @@ from agent_utilities.capabilities.gate import Route
 from agent_utilities.capabilities.model import Active, brought, enable, used
 from agent_utilities.mcp.request import Request
 from agent_utilities.selection.channels import META_KEY
-from agent_utilities.selection.model import CALLER_CHANNELS, Selection
+from agent_utilities.selection.model import CALLER_CHANNELS, Channel, FieldName, Selection
 
 KEY = "capabilities"
 """The name under which a session and a request have theirs."""
@@ -133,10 +133,12 @@ def _route_told(route: Route) -> dict[str, Any]:
     return told
 
 
-def named_by(caller: Selection) -> tuple[str, ...]:
-    """Return the capabilities that a caller names, as they name them: by the channel that holds over the others."""
-    for channel in reversed(CALLER_CHANNELS):
-        if (setting := caller.get("capabilities", channel)) is not None and isinstance(setting.value, tuple):
+def named_by(
+    selection: Selection, field: FieldName = "capabilities", channels: Sequence[Channel] = CALLER_CHANNELS
+) -> tuple[str, ...]:
+    """Return what a caller names, as they name it: by the channel that holds over the others."""
+    for channel in reversed(channels):
+        if (setting := selection.get(field, channel)) is not None and isinstance(setting.value, tuple):
             return setting.value
     return ()
 

@@ -45,10 +45,9 @@ class CapabilitiesSwitched(Event):
 
     def log(self) -> None:
         """Log which came and went, and by what."""
-        if logger.isEnabledFor(logging.INFO):
-            told = {"on": self.on, "off": self.off}
-            names = " ".join(f"{key}={json.dumps(','.join(value))}" for key, value in told.items() if value)
-            logger.info("capabilities by=%s %s", self.by, names)
+        told = {"on": self.on, "off": self.off}
+        names = " ".join(f"{key}={json.dumps(','.join(value))}" for key, value in told.items() if value)
+        logger.info("capabilities by=%s %s", self.by, names)
 
     def span_event(self) -> tuple[str, Mapping[str, str | int | float]]:
         """Return the names of those that came and went, and what switched them."""
@@ -78,19 +77,13 @@ class WordsRouted(Event):
 
     def log(self) -> None:
         """Log where words led, without the words."""
-        if logger.isEnabledFor(logging.INFO):
-            cause = f" cause={json.dumps(self.cause)}" if self.cause else ""
-            told = self.outcome, json.dumps(self._nearest), 1000 * self.seconds, cause
-            logger.info("routed outcome=%s nearest=%s ms=%.1f%s", *told)
+        cause = f" cause={json.dumps(self.cause)}" if self.cause else ""
+        told = self.outcome, json.dumps(self._nearest), 1000 * self.seconds, cause
+        logger.info("routed outcome=%s nearest=%s ms=%.1f%s", *told)
 
     def span_event(self) -> tuple[str, Mapping[str, str | int | float]]:
         """Return where words led, and how long it took to tell."""
-        attributes: dict[str, str | int | float] = {
-            "outcome": self.outcome,
-            "nearest": self._nearest,
-            "seconds": self.seconds,
-        }
-        return "agent_utilities.routed", attributes
+        return "agent_utilities.routed", {"outcome": self.outcome, "nearest": self._nearest, "seconds": self.seconds}
 
 
 class CapabilityMetrics:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fastmcp.tools.base import Tool
@@ -65,8 +66,6 @@ class Capabilities(Feature):
     async def narrow(self, request: Request) -> Narrowing:
         """Return what is active for a request, once what its words call for is switched on."""
         request.values[KEY] = found = await self.switching.for_request(request)
-        if found.added and not request.is_dry:
-            self.host.start(self.switching.tell_missing(found.added))
         return self.switching.narrowing(found.active)
 
     async def prefer(self, request: Request) -> Preferences:
@@ -92,10 +91,7 @@ class Capabilities(Feature):
         usable = caller_capabilities(request).usable
         if not usable or not request.verdict.bounds.permits_entry_tool(AS_JUDGED, by_caller=False):
             return None
-
-        async def answer(arguments: Mapping[str, Any]) -> Any:
-            return await self._answers.answer(arguments, request)
-
+        answer = partial(self._answers.answer, request=request)
         return capability_tool(self.switching.offer.capabilities, usable, answer)
 
     async def after_call(self, request: Request, call: Call, result: dict[str, Any]) -> dict[str, Any]:
@@ -116,7 +112,6 @@ class Capabilities(Feature):
         if after == before:
             return result
         found = await self.switching.changed(request, found, after, "skill")
-        self.host.start(self.switching.tell_missing(found.added))
         if found.added:
             await self.switching.tell_changed(request, found)
         return with_news(result, found.news(request))

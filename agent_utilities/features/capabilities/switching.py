@@ -8,7 +8,6 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from weakref import WeakKeyDictionary
 
 from cachetools import LRUCache
 
@@ -26,6 +25,7 @@ from agent_utilities.features.capabilities.caller import (
     NO_CAPABILITIES,
     CallerCapabilities,
     SessionCapabilities,
+    caller_capabilities,
     named_by,
 )
 from agent_utilities.features.capabilities.events import CapabilitiesSwitched, SwitchedBy, WordsRouted
@@ -66,7 +66,6 @@ class Switching:
         self.holders = Holders(offer.fixed)
         self._served = offer, self.holders.names()
         self._serving = asyncio.Lock()
-        self._routing: WeakKeyDictionary[Session, asyncio.Lock] = WeakKeyDictionary()
         self._usable: LRUCache[tuple[str, str | None], frozenset[str]] = LRUCache(_N_USABLE)
         environ = offer.environ or host.surface.operator.environ
         self.toolchains = Toolchains(environ=environ, allow_install=offer.allow_install)
@@ -74,7 +73,7 @@ class Switching:
 
     async def run(self) -> None:
         """Have words routed, installers run where they are allowed, and files followed, until cancelled."""
-        self._have_routed()
+        self._query.resolver.capability_router.use(self.offer.capabilities.triggers)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow())
             group.create_task(self._end_leases())
@@ -121,10 +120,7 @@ class Switching:
             known = self.offer.capabilities if capabilities is None else capabilities
             self.offer = self.offer.having(known, self._upstreams.config.upstreams)
             self.forget_seen()
-            self._have_routed()
-
-    def _have_routed(self) -> None:
-        self._query.resolver.capability_router.use(self.offer.capabilities.triggers)
+            self._query.resolver.capability_router.use(self.offer.capabilities.triggers)
 
     def forget_seen(self) -> None:
         """Judge anew what there is for whom: the tools of an upstream have changed."""
@@ -151,11 +147,8 @@ class Switching:
         """Return the profile that holds for a caller, folded: their own, or else the operator's; None for none."""
         operator = self.host.surface.operator.selection
         for selection, channels in ((caller, CALLER_CHANNELS), (operator, OPERATOR_CHANNELS)):
-            for channel in reversed(channels):
-                setting = selection.get("profile", channel)
-                if setting is not None and isinstance(setting.value, tuple):
-                    name = fold(setting.value[0])
-                    return None if name == _NO_PROFILE else name
+            if named := named_by(selection, "profile", channels):
+                return None if fold(named[0]) == _NO_PROFILE else fold(named[0])
         return None
 
     def narrowing(self, names: Iterable[str]) -> Narrowing:
@@ -171,77 +164,55 @@ class Switching:
         choosable = usable.difference(fixed)
         # A request that stands alone has what it brings for itself.
         session = request.session or Session()
-        self._adopt(session, named, choosable, is_told=request.session is not None)
+        before = tuple(name for name in session.get(KEY, NO_CAPABILITIES).active if name in choosable)
+        adopted = session.update(KEY, NO_CAPABILITIES, lambda kept: kept.adopting(named, choosable, self.offer.most))
+        if request.session is not None:
+            self._notify("name", before, adopted.active)
         words = request.words if request.is_about_tools and self.offer.routes else ""
         before, active, route, cause = await self._routed(session, words, usable, fixed)
         found = CallerCapabilities(active, fixed, usable, *difference(before, active), route, cause)
         if not request.is_dry:
-            await self._have(request, before, active)
-            self._notify("words", before, active)
+            await self._have(request, before, active, "words")
         return found
-
-    def _adopt(self, session: Session, named: Sequence[str], choosable: frozenset[str], *, is_told: bool) -> None:
-        """Have a session take the names that a request brings."""
-        before = tuple(name for name in session.get(KEY, NO_CAPABILITIES).active if name in choosable)
-        most = self.offer.most
-        after = session.update(KEY, NO_CAPABILITIES, lambda kept: kept.adopting(named, choosable, most)).active
-        if is_told:
-            self._notify("name", before, after)
 
     async def _routed(
         self, session: Session, words: str, usable: frozenset[str], fixed: Sequence[str]
     ) -> tuple[Active, Active, Route | None, str]:
         """Return what was active before a session's words and is now, where they led, and why nothing came of it.
 
-        Words that it was routed by are not routed again.
+        Words that it was routed by are not routed again. What is on already is left as it is: the same words come with
+        every request of a turn, and only calls use it.
         """
         kept = session.get(KEY, NO_CAPABILITIES)
-        if not words:
-            return kept.active, kept.active, None, ""
-        # Held while words are routed, so that the same words of two requests are routed once.
-        async with self._routing.setdefault(session, asyncio.Lock()):
-            kept = session.get(KEY, NO_CAPABILITIES)
-            if words == kept.words:
-                return kept.active, kept.active, kept.route, ""
-            route = await self._route(words, usable, {*kept.active, *fixed})
-            before, cause = kept.active, ""
+        before, cause = kept.active, ""
+        if not words or words == kept.words:
+            return before, before, kept.route if words else None, cause
+        if usable <= {*kept.active, *fixed}:
+            route = Route(cause="every capability is on")
+        else:
+            started_s = time.perf_counter()
+            route = await self.route(words, usable)
+            seconds = time.perf_counter() - started_s
+            self.host.notify(WordsRouted(route.outcome, route.scores[:N_TOLD], seconds, route.cause))
 
-            def switched(kept: SessionCapabilities) -> SessionCapabilities:
-                nonlocal before, cause
-                before = kept.active
-                active, cause = self._switched(before, route, fixed)
-                if route.gate is not None:  # else nothing could route them yet: the next request tries again
-                    kept = replace(kept, words=words, route=route)
+        def switched(kept: SessionCapabilities) -> SessionCapabilities:
+            nonlocal before, cause
+            before = active = kept.active
+            name = route.activated
+            if name is not None and name not in (*fixed, *active):
+                if why := self.offer.servers.unavailable.get(name):
+                    cause = f"{name} can't be switched on: {why}"
+                else:
+                    active = enable(active, name, self.offer.most)
+            if route.gate is None:  # nothing could route them yet: the next request tries again
                 return replace(kept, active=active)
+            return replace(kept, active=active, words=words, route=route)
 
-            after = session.update(KEY, NO_CAPABILITIES, switched).active
-        return before, after, route, cause
-
-    async def _route(self, words: str, usable: frozenset[str], on: set[str]) -> Route:
-        """Return where words lead; nowhere where all that could be switched on is on."""
-        if usable <= on:
-            return Route(cause="every capability is on")
-        started_s = time.perf_counter()
-        route = await self.route(words, usable)
-        seconds = time.perf_counter() - started_s
-        self.host.notify(WordsRouted(route.outcome, route.scores[:N_TOLD], seconds, route.cause))
-        return route
+        return before, session.update(KEY, NO_CAPABILITIES, switched).active, route, cause
 
     async def route(self, words: str, usable: frozenset[str]) -> Route:
         """Return where words lead among some capabilities; never fails."""
         return await self._query.resolver.capability_router.route(words, usable)
-
-    def _switched(self, active: Active, route: Route, fixed: Sequence[str]) -> tuple[Active, str]:
-        """Return what is active once a route has switched on what it leads to, and why it has not.
-
-        What is on already is left as it is: the same words come with every request of a turn, and only calls use it.
-        """
-        name = route.activated
-        if name is None or name in fixed or name in active:
-            return active, ""
-        if why := self.offer.servers.unavailable.get(name):
-            return active, f"{name} can't be switched on: {why}"
-        return enable(active, name, self.offer.most), ""
 
     def switched_on(self, active: Active, before: CallerCapabilities, names: Iterable[str]) -> Active:
         """Return what comes of switching on those of some capabilities that there are for a caller and can be on."""
@@ -267,8 +238,7 @@ class Switching:
         added, removed = difference(was, active)
         if request.session is not None:
             request.session.update(KEY, NO_CAPABILITIES, lambda kept: replace(kept, active=active))
-        await self._have(request, was, active)
-        self._notify(by, was, active)
+        await self._have(request, was, active, by)
         return replace(before, active=active, added=added, removed=removed, route=None, cause="")
 
     def _notify(self, by: SwitchedBy, before: Active, after: Active) -> None:
@@ -278,7 +248,7 @@ class Switching:
 
     # -- what runs ---------------------------------------------------------------------------------------------------
 
-    async def _have(self, request: Request, before: Active, active: Active) -> None:
+    async def _have(self, request: Request, before: Active, active: Active, by: SwitchedBy) -> None:
         """Have run what is active for a caller: as long as their connection lasts, or a while after their requests."""
         if (session := request.session) is not None:
             names = session.get(KEY, NO_CAPABILITIES).active
@@ -286,6 +256,9 @@ class Switching:
         else:
             self.holders.lease(active, before)
         await self.settle()
+        self._notify(by, before, active)
+        if (on := difference(before, active)[0]) and by != "tool":  # which tells it itself
+            self.host.start(self._tell_missing(on))
 
     async def settle(self) -> None:
         """Have run what somebody has on, and nothing else; returns once lists show what is known of it."""
@@ -315,20 +288,22 @@ class Switching:
             await asyncio.wait(unseen, timeout=wait_s)
         return [_told(each) for each in found if each.snapshot is None]
 
-    async def count_for(self, request: Request, found: CallerCapabilities) -> tuple[Request, int]:
-        """Return a request once other capabilities are active for it, and how many upstreams' tools it may use then."""
+    async def tell_changed(self, request: Request, found: CallerCapabilities) -> int:
+        """Tell a request's client of its list where other capabilities are active now, before the request is answered.
+
+        Returns:
+            How many upstreams' tools the request may use then.
+        """
         merged = self.host.surface.merged(request.selection, (self.narrowing(found.active),))
-        verdict = replace(request.verdict, effective=merged.effective, bounds=merged.bounds, judgements={})
-        catalog = [entry_of("tool", tool) for tool in self._upstreams.provider.tools()]
-        return request.under(verdict), sum(merged.bounds.refusal(each) is None for each in catalog)
-
-    async def tell_changed(self, request: Request, found: CallerCapabilities) -> None:
-        """Tell a request's client that its list of tools is another, before the request is answered."""
-        if request.client is not None and request.session is not None:
-            request.client.note((await self.count_for(request, found))[0].verdict)
+        is_other = found.active != caller_capabilities(request).active
+        if is_other and request.client is not None and request.session is not None:
+            effective, bounds = merged.effective, merged.bounds
+            request.client.note(replace(request.verdict, effective=effective, bounds=bounds, judgements={}))
             await request.client.tell_changed()
+        catalog = [entry_of("tool", tool) for tool in self._upstreams.provider.tools()]
+        return sum(merged.bounds.refusal(each) is None for each in catalog)
 
-    async def tell_missing(self, names: Iterable[str]) -> None:
+    async def _tell_missing(self, names: Iterable[str]) -> None:
         """Log what is missing of capabilities that were switched on otherwise than by the tool, which tells it."""
         known = self.offer.capabilities.by_name
         for name, lines in (await self.toolchains.missing(known[name] for name in names if name in known)).items():
