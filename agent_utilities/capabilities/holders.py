@@ -6,9 +6,12 @@ import time
 from collections.abc import Callable, Iterable
 
 LEASE_S = 600.0
-"""Seconds after its last request that a set is kept."""
+"""Seconds that a set which requests bring is kept after the last of them."""
 MOST = 16
-"""The most capabilities that requests keep in all: whoever goes through every set starts no more servers at once."""
+"""The most capabilities that requests keep in all: whoever goes through every set starts no more servers at once.
+
+The sets asked for longest ago go first; the newest is kept whatever it has.
+"""
 
 
 class Holders:
@@ -16,21 +19,11 @@ class Holders:
 
     Args:
         fixed: what is on for everybody, always.
-        lease_s: seconds that a set which requests bring is kept after the last of them.
-        most: the most capabilities that such sets may have together; those asked for longest ago go first. The newest
-            is kept whatever it has.
         clock: seconds, never going back.
     """
 
-    def __init__(
-        self,
-        fixed: Iterable[str] = (),
-        *,
-        lease_s: float = LEASE_S,
-        most: int = MOST,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._fixed, self._lease_s, self._most, self._clock = frozenset(fixed), lease_s, most, clock
+    def __init__(self, fixed: Iterable[str] = (), clock: Callable[[], float] = time.monotonic) -> None:
+        self._fixed, self._clock = frozenset(fixed), clock
         self._sessions: dict[str, frozenset[str]] = {}
         self._leases: dict[frozenset[str], float] = {}
         """Sets that requests brought, each with the moment of its last request, which they are in the order of."""
@@ -53,7 +46,7 @@ class Holders:
         if leased := frozenset(names):
             self._leases.pop(leased, None)
             self._leases[leased] = self._clock()
-        while len(self._leases) > 1 and len(frozenset().union(*self._leases)) > self._most:
+        while len(self._leases) > 1 and len(frozenset().union(*self._leases)) > MOST:
             del self._leases[next(iter(self._leases))]
 
     @property
@@ -63,6 +56,6 @@ class Holders:
 
     def names(self) -> frozenset[str]:
         """Return every capability that somebody has on."""
-        since_s = self._clock() - self._lease_s
+        since_s = self._clock() - LEASE_S
         self._leases = {names: last_s for names, last_s in self._leases.items() if last_s > since_s}
         return self._fixed.union(*self._leases, *self._sessions.values())

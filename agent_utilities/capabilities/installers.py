@@ -7,8 +7,10 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -31,6 +33,7 @@ MAX_LINE_CHARACTERS = 300
 _MAX_LINE_BYTES = 4 * MAX_LINE_CHARACTERS
 # Both of its outputs go one way, so that their lines keep their order; the script's path is an argument, not shell.
 _RUN = 'exec "$0" "$1" </dev/null >&2'
+_ENDED_WELL = "ended well"
 _ASKS_NOTHING = {"DEBIAN_FRONTEND": "noninteractive", "NONINTERACTIVE": "1"}
 """Variables by which apt and Homebrew are told that nobody answers."""
 
@@ -114,12 +117,10 @@ class Toolchains:
 
     async def missing(self, capabilities: Iterable[Capability]) -> Mapping[str, list[str]]:
         """Return, of capabilities that lack what they require, a line for each of that, by name."""
-        wanted = [(each, name) for each in capabilities for name in each.require]
-        found = await self._look([(name, each.tap) for each, name in wanted])
         told: dict[str, list[str]] = {}
-        for (capability, _), (requirement, why) in zip(wanted, found, strict=True):
-            if why:
-                told.setdefault(capability.name, []).append(self._told(requirement, why))
+        for each in capabilities:
+            if lacking := [self._told(*found) for found in await self._look(each.require, each.tap) if found[1]]:
+                told[each.name] = lacking
         return told
 
     async def satisfy(self, capability: Capability, on_line: OnLine) -> list[str]:
@@ -129,7 +130,7 @@ class Toolchains:
             A line for each requirement that is not there: what is missing, and who can do what about it.
         """
         lines = []
-        for requirement, why in await self._look([(name, capability.tap) for name in capability.require]):
+        for requirement, why in await self._look(capability.require, capability.tap):
             may_install = why and requirement.script is not None and self._allow_install
             if told := await self._install(requirement, capability.tap, on_line) if may_install else why:
                 lines.append(self._told(requirement, told))
@@ -142,14 +143,14 @@ class Toolchains:
         hint = f"; an operator may start the gateway with --allow-install, or {run}"
         return f"{requirement.name}: {why}{'' if self._allow_install else hint}"
 
-    async def _look(self, wanted: list[tuple[str, Path]]) -> list[tuple[Requirement, str]]:
-        """Return requirements of taps, in their order, each with why it is not there; empty where it is."""
+    async def _look(self, names: Sequence[str], tap: Path) -> list[tuple[Requirement, str]]:
+        """Return requirements of a tap, in their order, each with why it is not there; empty where it is."""
 
         def look() -> list[tuple[Requirement, str]]:
             path = self._program_path()
-            return [(each, each.why_missing(path)) for each in [read_requirement(*one) for one in wanted]]
+            return [(each, each.why_missing(path)) for each in [read_requirement(name, tap) for name in names]]
 
-        return await in_daemon_thread(look) if wanted else []
+        return await in_daemon_thread(look) if names else []
 
     async def _install(self, requirement: Requirement, tap: Path, on_line: OnLine) -> str:
         """Return why a requirement is not there, once its installer has run; empty where it is."""
@@ -160,20 +161,20 @@ class Toolchains:
         if self._turn.locked():
             tell("waiting for another installer to end")
         async with self._turn:
-            ((requirement, why),) = await self._look([(requirement.name, tap)])
+            ((requirement, why),) = await self._look([requirement.name], tap)
             if not why or requirement.script is None:  # somebody else has installed it meanwhile
                 return why
             tell(f"{why}; installing it")
             logger.info("installing %s by %s", requirement.name, requirement.script)
-            is_ok, how = await self._run(requirement.script, tell)
-            logger.info("installing %s: %s", requirement.name, how)
-            if is_ok and not requirement.check:  # nobody says what to look for, and its installer is content
+            how = await self._run(requirement.script, tell)
+            logger.info("installing %s: its installer %s", requirement.name, how)
+            if not requirement.check and how.startswith(_ENDED_WELL):  # nobody says what to look for
                 return ""
-            ((_, why),) = await self._look([(requirement.name, tap)])
-            return f"{why}; {how}" if why else ""
+            ((_, why),) = await self._look([requirement.name], tap)
+            return f"{why}; its installer {how}" if why else ""
 
-    async def _run(self, script: Path, tell: OnLine) -> tuple[bool, str]:
-        """Run a script by bash; return whether it ended well, and how it ended, with its last word.
+    async def _run(self, script: Path, tell: OnLine) -> str:
+        """Run a script by bash; return how it ended, with its last word.
 
         It can't ask anything, and has no secret of ours. It runs in a session of its own. Whatever it has started has
         ended when this returns or is cancelled; where the gateway is killed, the guard ends it.
@@ -196,43 +197,28 @@ class Toolchains:
         guard, process = ProcessGuard(), None
         try:
             async with asyncio.timeout(self._limit_s):
-                process = await self._start(script, guard, feed)
+                path, home = await in_daemon_thread(self._program_path), self._home
+                find_bash = partial(find_program, "bash", path=path, folder=home, home=home)
+                bash = str(await in_daemon_thread(find_bash))
+                env = {**passed_on(self._environ), **_ASKS_NOTHING, "PATH": path}
+                words = ["-c", _RUN, bash, str(script)]
+                process = await UpstreamProcess.start(bash, words, env=env, folder=home, guard=guard, on_stderr=feed)
                 await process.exited.wait()
                 await process.take_last_words()
-            how = process.exit_text if process.exit_status else "ended well"
+            how = process.exit_text if process.exit_status else _ENDED_WELL
         except TimeoutError:
             pass
         except (OSError, CommandError) as error:
-            return False, f"its installer could not be started: {error}"
+            return f"could not be started: {error}"
         finally:
             take(rest)
             with anyio.CancelScope(shield=True):
-                await _end(process, guard)
-        return how == "ended well", f"its installer {how}{f': {last}' if last else ''}"
-
-    async def _start(self, script: Path, guard: ProcessGuard, feed: Callable[[bytes], None]) -> UpstreamProcess:
-        home = self._home
-
-        def prepare() -> tuple[str, str]:
-            path = self._program_path()
-            return str(find_program("bash", path=path, folder=home, home=home)), path
-
-        bash, path = await in_daemon_thread(prepare)
-        env = {**passed_on(self._environ), **_ASKS_NOTHING, "PATH": path}
-        words = ["-c", _RUN, bash, str(script)]
-        return await UpstreamProcess.start(bash, words, env=env, folder=home, guard=guard, on_stderr=feed)
+                async with guard:
+                    if process is not None:
+                        with closing(process):
+                            await process.end()
+        return f"{how}: {last}" if last else how
 
     def _program_path(self) -> str:
         """Return the folders that an upstream's program is looked for in, as in `PATH`."""
         return os.pathsep.join(map(str, search_folders(self._environ.get("PATH", ""), self._home)))
-
-
-async def _end(process: UpstreamProcess | None, guard: ProcessGuard) -> None:
-    """End a process with all that it started, whoever is cancelled meanwhile."""
-    try:
-        if process is not None:
-            await process.end()
-    finally:
-        if process is not None:
-            process.close()
-        await in_daemon_thread(guard.close)

@@ -65,7 +65,9 @@ class Capability:
         own = next((each.tools for each in self.servers if each.name == server), ())
         if self.allowed_tools is None:
             return own or ("*",)
-        named = tuple(dict.fromkeys(_without_namespace(self.allowed_tools, server)))
+        split = [pattern.partition(":") for pattern in self.allowed_tools]
+        globs = [glob if colon else name for name, colon, glob in split if not colon or name == server]
+        named = tuple(dict.fromkeys(globs))
         return tuple(tool for tool in own if any(fnmatchcase(tool, glob) for glob in named)) if own else named
 
 
@@ -91,12 +93,6 @@ class Capabilities:
     def triggers(self) -> Mapping[str, tuple[str, ...]]:
         """The sentences that call for each capability that has any."""
         return {name: each.triggers for name, each in self.by_name.items() if each.triggers}
-
-
-def _without_namespace(patterns: Sequence[str], server: str) -> list[str]:
-    """Return patterns that are a server's, or of no namespace, as the server's own names."""
-    split = [pattern.partition(":") for pattern in patterns]
-    return [glob if colon else name for name, colon, glob in split if not colon or name == server]
 
 
 MAX_ACTIVE = 4

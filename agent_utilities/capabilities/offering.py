@@ -60,7 +60,10 @@ class Offer:
         capabilities = edited(self.capabilities, read_capabilities(self.folders, providers=self.providers))
         for name in self.fixed:
             if name not in capabilities.by_name:
-                raise _unknown(name, capabilities)
+                problem = next((line for line in capabilities.problems if name in line), None)
+                near, known = nearest(name, list(capabilities.by_name)), ", ".join(list(capabilities.by_name)[:10])
+                hint = problem or (f"did you mean {near}?" if near else f"there are: {known or 'none'}")
+                raise SettingsError("no such capability", name, "--capability, MCP_BOOT_CAPABILITIES", hint)
         return capabilities
 
     def having(self, capabilities: Capabilities, own: Sequence[UpstreamConfig]) -> Offer:
@@ -77,11 +80,3 @@ def folders_in(text: str) -> list[Path]:
 def names_in(text: str) -> tuple[str, ...]:
     """Return the capabilities that a setting names, with commas between them."""
     return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
-
-
-def _unknown(name: str, capabilities: Capabilities) -> SettingsError:
-    problem = next((line for line in capabilities.problems if name in line), None)
-    near = nearest(name, list(capabilities.by_name))
-    known = ", ".join(list(capabilities.by_name)[:10])
-    hint = problem or (f"did you mean {near}?" if near else f"there are: {known or 'none'}")
-    return SettingsError("no such capability", name, "--capability, MCP_BOOT_CAPABILITIES", hint)

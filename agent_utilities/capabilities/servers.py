@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain, count
 from pathlib import Path
 
-from agent_utilities.capabilities.model import Capabilities, Capability, CapabilityServer
+from agent_utilities.capabilities.model import Capabilities, Capability
 from agent_utilities.catalog.model import Entry as CatalogEntry
 from agent_utilities.catalog.model import entry
 from agent_utilities.selection.model import fold
@@ -35,7 +35,7 @@ class CapabilityServers:
     by_capability: dict[str, tuple[str, ...]] = field(default_factory=dict)
     own: dict[str, dict[str, tuple[str, ...]]] = field(default_factory=dict)
     unavailable: dict[str, str] = field(default_factory=dict)
-    notices: tuple[str, ...] = ()
+    notices: list[str] = field(default_factory=list)
 
 
 def servers_of(
@@ -49,7 +49,7 @@ def servers_of(
     placing = _Placing({fold(each.name): each for each in own}, environ, folder)
     for capability in capabilities.by_name.values():
         placing.add(capability)
-    return replace(placing.placed, notices=tuple(placing.notices))
+    return placing.placed
 
 
 class _Placing:
@@ -58,45 +58,32 @@ class _Placing:
     def __init__(self, gateway: Mapping[str, UpstreamConfig], environ: Mapping[str, str], folder: Path) -> None:
         self._environ, self._folder = environ, folder
         self._gateway, self._by_folded_name = gateway, dict(gateway)
-        self.placed, self.notices = CapabilityServers(), list[str]()
+        self.placed = CapabilityServers()
 
     def add(self, capability: Capability) -> None:
         """Place a capability's servers, or say why it is unavailable."""
-        brought = [(server, capability.patterns_for(server.name)) for server in capability.servers]
-        for server, globs in brought:
-            if not globs:
-                self.notices.append(f"{server.source}: none of its tools are wanted, and it is left out")
-        configs, wrong = self._read(capability, [server for server, globs in brought if globs])
+        notices = self.placed.notices
+        reader = Reader(Reading(self._environ, self._folder, user_home(self._environ), is_in_seconds=True))
+        configs = []
+        for server in capability.servers:
+            if not (globs := capability.patterns_for(server.name)):
+                notices.append(f"{server.source}: none of its tools are wanted, and it is left out")
+            elif (config := reader.read(server.name, server.entry, server.source)) is not None:
+                about = capability.description or capability.title
+                named = {"tags": (capability.name,), "description": about, "capabilities": {capability.name: globs}}
+                configs.append(config.model_copy(update=named))
+        notices.extend(reader.notices)
+        wrong = " | ".join(reader.problems)
         own, lacking = self._own(capability)
-        if not wrong and not configs and not own and not capability.require:
+        if not (wrong or configs or own or capability.require):
             wrong = _brings_nothing(capability)
         if wrong:
             self.placed.unavailable[capability.name] = shown(wrong, 1000)
             return
-        self.notices += lacking
-        names = [self._place(capability, config) for config in configs]
-        self.placed.by_capability[capability.name] = tuple(names)
+        notices.extend(lacking)
+        self.placed.by_capability[capability.name] = tuple([self._place(capability, config) for config in configs])
         if own:
             self.placed.own[capability.name] = own
-
-    def _read(self, capability: Capability, servers: Sequence[CapabilityServer]) -> tuple[list[UpstreamConfig], str]:
-        """Return servers as an `mcp.json` would have them, and what is wrong with any of them."""
-        reading = Reading(self._environ, self._folder, user_home(self._environ), is_in_seconds=True)
-        reader = Reader(reading)
-        read = [(server, reader.read(server.name, server.entry, server.source)) for server in servers]
-        self.notices += reader.notices
-        configs = [
-            config.model_copy(
-                update={
-                    "tags": (capability.name,),
-                    "description": capability.description or capability.title,
-                    "capabilities": {capability.name: capability.patterns_for(server.name)},
-                }
-            )
-            for server, config in read
-            if config is not None
-        ]
-        return ([], " | ".join(reader.problems)) if reader.problems else (configs, "")
 
     def _own(self, capability: Capability) -> tuple[dict[str, tuple[str, ...]], list[str]]:
         """Return the gateway's own servers that a capability refers to, and a line for each that is no server."""
@@ -123,7 +110,7 @@ class _Placing:
         numbered = (f"{long[: MAX_NAME - 8]}_{i}" for i in count(2))
         name = next(each for each in chain((config.name, long[:MAX_NAME]), numbered) if self._is_free(each, config))
         if name != config.name:
-            self.notices.append(f"{config.source}: the name {config.name!r} is taken, and it is named {name!r}")
+            self.placed.notices.append(f"{config.source}: the name {config.name!r} is taken, and it is named {name!r}")
         there = self.placed.configs.get(name)
         placed = config.model_copy(update={"name": name}) if there is None else _shared(there, config)
         self.placed.configs[name] = self._by_folded_name[fold(name)] = placed

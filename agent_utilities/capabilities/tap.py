@@ -11,7 +11,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from agent_utilities.capabilities.bundle_file import (
     BundleFileError,
@@ -61,7 +60,8 @@ def read_capabilities(folders: Sequence[Path], *, providers: Mapping[str, str] =
     """
     notes, by_name = Notes(), dict[str, Capability | None]()
     for folder in folders:
-        bundles, tap = _places(folder)
+        bundles = folder / BUNDLES if (folder / BUNDLES).is_dir() else folder
+        tap = bundles.parent if bundles.name == BUNDLES else bundles  # the folder that `deps/` stands in
         found = _bundles(bundles, notes)
         if not found:
             notes.notice(folder, "has no capabilities; each is a folder with a PROVIDER.toml")
@@ -81,23 +81,14 @@ def read_capabilities(folders: Sequence[Path], *, providers: Mapping[str, str] =
     )
 
 
-def _places(folder: Path) -> tuple[Path, Path]:
-    """Return the folder of the bundles, and the one that `deps/` stands in."""
-    if (bundles := folder / BUNDLES).is_dir():
-        return bundles, folder
-    return folder, folder.parent if folder.name == BUNDLES else folder
-
-
 def _bundles(folder: Path, notes: Notes) -> list[Path]:
     """Return the folders of the bundles, sorted."""
     try:
         names = sorted(name for name in os.listdir(folder) if not name.startswith("."))
     except (OSError, ValueError) as error:
-        what, hint = (
-            f"a folder of capabilities can't be read ({reason(error)})",
-            "name the folder that has capabilities/",
-        )
-        raise InputError(what, str(folder), "folders of capabilities", f"{hint}, or that one") from None
+        what = f"a folder of capabilities can't be read ({reason(error)})"
+        hint = "name the folder that has capabilities/, or that one"
+        raise InputError(what, str(folder), "folders of capabilities", hint) from None
     return [path for name in names if _is_bundle(path := folder / name, folder, notes)]
 
 
@@ -137,8 +128,11 @@ def _read_bundle(folder: Path, tap: Path, wanted: str, notes: Notes) -> Capabili
         return None
     names = tuple(name.removesuffix(_SUFFIX) for name in files if name not in (CONFIG, DEFAULT))
     notes.files += [folder / CONFIG, folder / DEFAULT, *(folder / f"{name}.toml" for name in names)]
-    capability = _routed_to(folder, tap, notes)
-    if capability.triggers and not names and not wanted and not os.path.lexists(folder / DEFAULT):
+    file, config, provider = folder / CONFIG, ConfigTable(), ProviderTable()
+    if os.path.lexists(file):
+        config = read_table(ConfigTable, file, folder, notes) or config
+    triggers = _triggers(config.triggers, f"{file}: triggers", notes)
+    if triggers and not names and not wanted and not os.path.lexists(folder / DEFAULT):
         notes.notice(folder, "has no provider: words lead to it, and it can't be switched on; add a PROVIDER.toml")
     else:
         try:
@@ -146,85 +140,66 @@ def _read_bundle(folder: Path, tap: Path, wanted: str, notes: Notes) -> Capabili
         except BundleFileError as error:
             notes.problem(folder, error.what, error.hint)
             return None
-        if (provider := read_table(ProviderTable, file, folder, notes)) is None:
+        if (read := read_table(ProviderTable, file, folder, notes)) is None:
             return None
-        built_in = [each.name for each in provider.mcp.servers if each.type == BUILT_IN]
-        tables = [each for each in provider.mcp.servers if each.type != BUILT_IN]
-        capability = replace(
-            capability,
-            source=str(file),
-            title=provider.title or capability.title,
-            description=provider.description or capability.description,
-            provider=file.stem,
-            require=tuple(provider.deps.require),
-            server_refs=tuple(provider.roles.mcp.server_refs),
-            # The taps mean every tool by an empty list, as by none.
-            allowed_tools=tuple(provider.roles.mcp.allowed_tools) or None,
-            servers=_servers(tables, file, notes),
-            built_in=tuple(dict.fromkeys(built_in)),
-        )
+        provider = read
+    tables = [each for each in provider.mcp.servers if each.type != BUILT_IN]
+    capability = Capability(
+        name=folder.name,
+        source=str(file),
+        tap=tap,
+        title=provider.title or config.title,
+        description=provider.description or config.description,
+        provider="" if file.name == CONFIG else file.stem,
+        triggers=triggers,
+        domains=tuple(config.domains),
+        require=tuple(provider.deps.require),
+        server_refs=tuple(provider.roles.mcp.server_refs),
+        # The taps mean every tool by an empty list, as by none.
+        allowed_tools=tuple(provider.roles.mcp.allowed_tools) or None,
+        servers=_servers(tables, file, notes),
+        built_in=tuple(dict.fromkeys(each.name for each in provider.mcp.servers if each.type == BUILT_IN)),
+    )
     return capability if len(notes.problems) == n_before else None
 
 
-def _routed_to(folder: Path, tap: Path, notes: Notes) -> Capability:
-    """Return what `config.toml` says of a capability: what calls for it, and nothing that it brings along."""
-    path, config = folder / CONFIG, ConfigTable()
-    if os.path.lexists(path):
-        config = read_table(ConfigTable, path, folder, notes) or config
-    triggers, where = config.triggers, f"{path}: triggers"
+def _triggers(triggers: Sequence[str], where: str, notes: Notes) -> tuple[str, ...]:
+    """Return the triggers that are taken; what is passed over is told."""
     if len(triggers) > MAX_TRIGGERS:
         notes.notice(where, f"has {len(triggers)}; the first {MAX_TRIGGERS} are taken")
     if any(len(trigger) > MAX_TRIGGER for trigger in triggers):
         notes.notice(where, f"has some of over {MAX_TRIGGER} characters, which are cut")
-    return Capability(
-        name=folder.name,
-        source=str(path),
-        tap=tap,
-        title=config.title,
-        description=config.description,
-        triggers=tuple(dict.fromkeys(trigger[:MAX_TRIGGER].rstrip() for trigger in triggers[:MAX_TRIGGERS])),
-        domains=tuple(config.domains),
-    )
+    return tuple(dict.fromkeys(trigger[:MAX_TRIGGER].rstrip() for trigger in triggers[:MAX_TRIGGERS]))
 
 
 def _chosen_file(folder: Path, names: tuple[str, ...], wanted: str) -> Path:
-    """Return the file that holds of some providers: the user's choice, the default, or the only one."""
-    default = folder / DEFAULT
-    if wanted and wanted.removesuffix(_SUFFIX) != "default":
-        return _named(folder, names, wanted, "is the provider that is chosen, and there is no such one")
-    if os.path.lexists(default):
-        return _default(folder, default, names)
-    if len(names) == 1:
-        return folder / f"{names[0]}{_SUFFIX}"
-    if not names:
-        raise BundleFileError("has no provider", "put a PROVIDER.toml there")
-    raise BundleFileError(f"has several providers and no {DEFAULT}", f"write one of {_list(names)} into {DEFAULT}")
+    """Return the file that holds of some providers: the user's choice, the default, or the only one.
 
-
-def _default(folder: Path, default: Path, names: tuple[str, ...]) -> Path:
-    """Return the provider that `default.toml` links to, names, or is."""
-    if default.is_symlink():
-        real = real_path(default, folder)
-        if real.parent != Path(os.path.realpath(folder)) or real.name == CONFIG:
-            raise BundleFileError(f"{DEFAULT} leads to no provider", f"point it at one of {_list(names)}")
-        return folder / real.name
-    text = read_text(default, folder).strip()
-    if not text:
-        raise BundleFileError(f"{DEFAULT} is empty", f"write one of {_list(names)} into it")
-    if _NO_NAME.search(text):
-        return default
-    return _named(folder, names, text, f"stands in {DEFAULT}, and is no provider")
-
-
-def _named(folder: Path, names: tuple[str, ...], text: str, what: str) -> Path:
-    name = text.removeprefix("./").removesuffix(_SUFFIX)
-    if name in names:
-        return folder / f"{name}{_SUFFIX}"
-    raise BundleFileError(f"{shown(text)!r} {what}", f"name one of {_list(names)}")
-
-
-def _list(names: tuple[str, ...]) -> str:
-    return ", ".join(names[:10]) or "none: it has no PROVIDER.toml"
+    The default is what `default.toml` links to, names, or is.
+    """
+    default, listed = folder / DEFAULT, ", ".join(names[:10]) or "none: it has no PROVIDER.toml"
+    what = "is the provider that is chosen, and there is no such one"
+    if not wanted or wanted.removesuffix(_SUFFIX) == "default":
+        if not os.path.lexists(default):
+            if len(names) == 1:
+                return folder / f"{names[0]}{_SUFFIX}"
+            if not names:
+                raise BundleFileError("has no provider", "put a PROVIDER.toml there")
+            raise BundleFileError(f"has several providers and no {DEFAULT}", f"write one of {listed} into {DEFAULT}")
+        if default.is_symlink():
+            real = real_path(default, folder)
+            if real.parent != Path(os.path.realpath(folder)) or real.name == CONFIG:
+                raise BundleFileError(f"{DEFAULT} leads to no provider", f"point it at one of {listed}")
+            return folder / real.name
+        wanted, what = read_text(default, folder).strip(), f"stands in {DEFAULT}, and is no provider"
+        if not wanted:
+            raise BundleFileError(f"{DEFAULT} is empty", f"write one of {listed} into it")
+        if _NO_NAME.search(wanted):
+            return default
+    name = wanted.removeprefix("./").removesuffix(_SUFFIX)
+    if name not in names:
+        raise BundleFileError(f"{shown(wanted)!r} {what}", f"name one of {listed}")
+    return folder / f"{name}{_SUFFIX}"
 
 
 _VARIABLE = re.compile(r"\{\{(?:ENV|INPUT):([A-Za-z_][A-Za-z0-9_]*)\}\}")
@@ -242,30 +217,21 @@ def _servers(tables: Sequence[ServerTable], path: Path, notes: Notes) -> tuple[C
             notes.problem(where, f"{shown(name)!r} can't be a server's name", "write it without `:`")
         if name in servers:
             notes.problem(f"{where}.name", f"{shown(name)!r} stands twice", "rename one of the two")
-        entry = _entry(table, where, notes)
+        entry = dict(table.model_extra or {})
+        if table.type:
+            entry["type"] = "stdio" if table.type == "stdin" else table.type
+        # `{{INPUT:VAR}}` another host would ask its user for. What a variable holds is not looked into for more.
+        text = _VARIABLE.sub(r"${env:\1}", json.dumps(entry, ensure_ascii=False, default=str))
+        text = text.replace("{{CWD}}", "${workspaceFolder}")
+        for placeholder in dict.fromkeys(_PLACEHOLDER.findall(text)):
+            notes.notice(where, f"{placeholder} means nothing here, and is taken as it stands")
+        entry = json.loads(text)
         reader.read(name, entry, where)
         source = f"{path.parent.name}/{path.name}: mcp.servers.{name}"
         servers[name] = CapabilityServer(name, entry, tuple(table.tools), source)
     notes.problems += reader.problems
     notes.notices += reader.notices
     return tuple(servers.values())
-
-
-def _entry(table: ServerTable, where: str, notes: Notes) -> dict[str, Any]:
-    """Return what a server's entry in an `mcp.json` would say; nothing in it is filled in.
-
-    `{{ENV:VAR}}`, and `{{INPUT:VAR}}` that another host would ask its user for, become `${env:VAR}`; `{{CWD}}` becomes
-    `${workspaceFolder}`. What a variable holds is not looked into for more, here or later.
-    """
-    entry = dict(table.model_extra or {})
-    if table.type:
-        entry["type"] = "stdio" if table.type == "stdin" else table.type
-    text = json.dumps(entry, ensure_ascii=False, default=str)
-    text = _VARIABLE.sub(r"${env:\1}", text).replace("{{CWD}}", "${workspaceFolder}")
-    for placeholder in dict.fromkeys(_PLACEHOLDER.findall(text)):
-        notes.notice(where, f"{placeholder} means nothing here, and is taken as it stands")
-    translated: dict[str, Any] = json.loads(text)
-    return translated
 
 
 # -- edits, and the tap that comes along -------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ columns.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from itertools import groupby
@@ -32,35 +33,30 @@ def intent_text(text: str) -> str:
     >>> intent_text('<log level="x">kubectl: refused</log> why is a < b for List<int>?')
     'why is a < b for List<int>?'
     """
-    return without_pastes(_without_blocks(text) if "<" in text else text)
-
-
-def _without_blocks(text: str) -> str:
-    blocks = _blocks(text)
-    if not blocks:
-        return text
-    kept, end = [], 0
-    for start, block_end in blocks:
-        kept.append(text[end:start].strip())
-        end = block_end
-    kept.append(text[end:].strip())
-    return "\n".join(filter(None, kept))
+    if "<" in text and (blocks := _blocks(text)):
+        starts, ends = zip(*blocks, strict=True)
+        said = (text[end:start].strip() for end, start in zip((0, *ends), (*starts, len(text)), strict=True))
+        text = "\n".join(filter(None, said))
+    return without_pastes(text)
 
 
 def _blocks(text: str) -> list[tuple[int, int]]:
     """Return where the outermost blocks start and end, in order."""
     opened: list[tuple[str, int]] = []
-    n_opened: dict[str, int] = {}
+    n_opened = Counter[str]()
     blocks: list[tuple[int, int]] = []
     for tag in _TAG.finditer(text):
-        name = tag["name"].lower()
+        name, start = tag["name"].lower(), tag.start()
         if name in _VOID or (not tag["end"] and tag.group().endswith("/>")):
             continue
         if not tag["end"]:
-            opened.append((name, tag.start()))
-            n_opened[name] = n_opened.get(name, 0) + 1
-        elif n_opened.get(name):
-            start = _close(name, opened, n_opened)
+            opened.append((name, start))
+            n_opened[name] += 1
+        elif n_opened[name]:
+            last = ""
+            while last != name:  # what was opened within it is closed too
+                last, start = opened.pop()
+                n_opened[last] -= 1
             while blocks and blocks[-1][0] > start:
                 blocks.pop()
             blocks.append((start, tag.end()))
@@ -70,19 +66,9 @@ def _blocks(text: str) -> list[tuple[int, int]]:
     return [block for block in blocks if block[0] < cut_off] + [(cut_off, len(text))]
 
 
-def _close(name: str, opened: list[tuple[str, int]], n_opened: dict[str, int]) -> int:
-    """Take the last opened tag of a name and all that were opened within it, and return where it starts."""
-    while True:
-        last, start = opened.pop()
-        n_opened[last] -= 1
-        if last == name:
-            return start
-
-
 def _starts_line(text: str, place: int) -> bool:
-    while place and text[place - 1] in " \t":
-        place -= 1
-    return not place or text[place - 1] in "\r\n"
+    line_start = max(text.rfind("\n", 0, place), text.rfind("\r", 0, place)) + 1
+    return not text[line_start:place].strip(" \t")
 
 
 _N_CHARACTERS = 240

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from agent_utilities.capabilities.holders import MOST, Holders
+import pytest
+
+from agent_utilities.capabilities.holders import LEASE_S, MOST, Holders
 from agent_utilities.testing import Clock
 
 
@@ -26,9 +28,9 @@ def test_what_two_sessions_have_on_stays_until_the_last_of_them_is_gone() -> Non
 class TestRequestsAlone:
     def test_keep_a_set_for_a_while_after_the_last_of_them(self) -> None:
         clock = Clock()
-        holders = Holders(lease_s=10.0, clock=clock)
+        holders = Holders(clock=clock)
         holders.lease("a", "a")
-        clock.advance(9.0)
+        clock.advance(LEASE_S - 1.0)
         holders.lease("b", "b")
         assert holders.names() == {"a", "b"}
         clock.advance(1.0)
@@ -41,16 +43,18 @@ class TestRequestsAlone:
         holders.lease("", "")
         assert holders.names() == {"b"}
 
-    def test_of_too_many_capabilities_keep_the_sets_asked_for_last(self) -> None:
-        holders = Holders(most=2)
+    def test_of_too_many_capabilities_keep_the_sets_asked_for_last(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("agent_utilities.capabilities.holders.MOST", 2)
+        holders = Holders()
         for each in "abac":
             holders.lease(each, each)
         assert holders.names() == {"a", "c"}
         holders.lease("xyz")
         assert holders.names() == {"x", "y", "z"}  # the newest is kept whole
 
-    def test_count_capabilities_that_their_sets_share_once(self) -> None:
-        holders = Holders(most=3)
+    def test_count_capabilities_that_their_sets_share_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("agent_utilities.capabilities.holders.MOST", 3)
+        holders = Holders()
         for each in ("ab", "bc", "ac"):
             holders.lease(each, each)
         assert holders.names() == {"a", "b", "c"}

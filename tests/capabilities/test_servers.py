@@ -100,7 +100,7 @@ class TestNames:
         config = placing.configs["code"]
         assert config.capabilities == {"read": ("read_*",), "write": ("write_*",)}
         assert (config.tags, config.description, config.timeout_s) == (("read", "write"), "Read. Write.", 400.0)
-        assert placing.notices == ()
+        assert placing.notices == []
 
     def test_that_another_capabilitys_server_has_get_the_capabilitys_before_them(self):
         placing = placed(capability("a", server()), capability("b", server(command="other")))
@@ -142,7 +142,7 @@ class TestTheGatewaysOwn:
     def test_that_are_all_there_would_be_and_are_not_make_a_capability_unavailable(self):
         placing = placed(capability("a", server_refs=("core",)))
         assert "needs core, which is none of the gateway's own servers; add it" in placing.unavailable["a"]
-        assert placing.notices == ()
+        assert placing.notices == []
 
     def test_stand_in_for_those_that_are_built_into_another_host(self):
         planning = capability("planning", server_refs=("planner",), built_in=("planner",))
@@ -162,14 +162,14 @@ class TestWhatIsBuiltIntoAnotherHost:
             "planning/x.toml: needs planner, which is built into another host; "
             "it works here only beside a server of that name in the gateway's config"
         )
-        assert placing.notices == ()
+        assert placing.notices == []
 
     def test_is_told_once_where_a_bundle_has_servers_besides(self):
         placing = placed(capability("a", server(), server_refs=("code", "planner"), built_in=("planner",)))
         assert placing.by_capability == {"a": ("code",)}
-        assert placing.notices == (
+        assert placing.notices == [
             "a/x.toml: roles.mcp.server_refs: the server 'planner' is built into another host, and is left out",
-        )
+        ]
 
     def test_needs_no_reference_to_be_named(self):
         placing = placed(capability("planning", built_in=("planner", "agent")))

@@ -90,7 +90,7 @@ class TestFiles:
 
     def test_all_can_be_switched_on_where_no_variable_is_set(self, tmp_path):
         servers = servers_of(read_capabilities([TAP]), (), {"HOME": str(tmp_path)}, tmp_path)
-        assert (sorted(servers.by_capability), servers.unavailable, servers.notices) == (NAMES, {}, ())
+        assert (sorted(servers.by_capability), servers.unavailable, servers.notices) == (NAMES, {}, [])
 
     def test_are_installed_with_the_package(self):
         assert (files("agent_utilities.capabilities") / "starter" / "capabilities" / "git" / "config.toml").is_file()
