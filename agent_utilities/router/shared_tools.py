@@ -20,7 +20,6 @@ logger = logging.getLogger("agent_utilities.router")
 
 BY_WORDS = "ranked by words alone"
 """What is told where vectors were wanted and aren't there; the reason is in the log."""
-_KINDS = ("hybrid", "embedding")
 
 
 def open_better(ranker: str | Ranker) -> Ranker | None:
@@ -36,7 +35,7 @@ def open_better(ranker: str | Ranker) -> Ranker | None:
         return ranker
     if ranker == "lexical":
         return None
-    return open_ranker(ranker) if ranker in _KINDS else open_ranker("hybrid", ranker)
+    return open_ranker(ranker) if ranker in ("hybrid", "embedding") else open_ranker("hybrid", ranker)
 
 
 class SharedTools:

@@ -38,10 +38,6 @@ def capabilities_of(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word for word in words if _NAME.fullmatch(word)))[:MAX_NAMES]
 
 
-SKILL_FILE = "SKILL.md"
-_MARKDOWN = "text/markdown"
-
-
 def skills_read(result: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the capabilities that a result of `resources/read` or `prompts/get` names in its frontmatter, each once.
 
@@ -55,7 +51,7 @@ def skills_read(result: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _is_skill(content: Mapping[str, Any]) -> bool:
     kind = (content.get("mimeType") or "").partition(";")[0].strip().lower()
-    return kind == _MARKDOWN or str(content["uri"]).rpartition("/")[2] == SKILL_FILE
+    return kind == "text/markdown" or str(content["uri"]).rpartition("/")[2] == "SKILL.md"
 
 
 async def skill_capabilities(

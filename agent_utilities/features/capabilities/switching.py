@@ -117,8 +117,7 @@ class Switching:
         What is active stays, as far as it is still there.
         """
         if self.offer.folders:
-            known = self.offer.capabilities if capabilities is None else capabilities
-            self.offer = self.offer.having(known, self._upstreams.config.upstreams)
+            self.offer = self.offer.having(capabilities or self.offer.capabilities, self._upstreams.config.upstreams)
             self.forget_seen()
             self._query.resolver.capability_router.use(self.offer.capabilities.triggers)
 
