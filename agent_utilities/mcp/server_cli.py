@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from agent_utilities.errors import InputError
+from agent_utilities.errors import AgentUtilitiesError, InputError
 from agent_utilities.mcp.command_line import installed_version
 from agent_utilities.mcp.command_line.options import (
     BriefHelp,
     Options,
+    documented,
     message_of,
     options_type,
     selection_of,
@@ -34,7 +35,7 @@ _EPILOG = "Callers narrow this further by URL query (?tools=…) and headers (x-
 
 
 @contextmanager
-def quiet_for_gone_reader() -> Iterator[None]:
+def _quiet_for_gone_reader() -> Iterator[None]:
     """End with code 1 and without a word where whoever read the output has gone; around all that a command does."""
     has_gone = False
     try:
@@ -85,22 +86,42 @@ def run(server: AgentServer, argv: Sequence[str] | None = None) -> NoReturn:
     _run(server, lambda: server, argv)
 
 
-@quiet_for_gone_reader()
 def _run(program: Any, load: Callable[[], AgentServer], argv: Sequence[str] | None) -> NoReturn:
     """Run the command line of what has a name and a version, and load the server once its options are good."""
-    app = typer.Typer(rich_markup_mode="rich")
+    app = typer.Typer()
     app.command(cls=BriefHelp, help=f"Serve {program.name} over MCP.", epilog=_EPILOG)(options_type(Options))
-    try:
-        parsed = app(list(sys.argv[1:] if argv is None else argv), standalone_mode=False, obj=program)
+    command = documented(typer.main.get_command(app))
+
+    def parse_and_launch() -> None:
+        parsed = command(list(sys.argv[1:] if argv is None else argv), standalone_mode=False, obj=program)
         if isinstance(parsed, Options):  # it is an exit code where --help or --version has been answered
             launch(load, parsed)
+
+    run_and_exit(parse_and_launch)
+
+
+@_quiet_for_gone_reader()
+def run_and_exit(command: Callable[[], object]) -> NoReturn:
+    """Run a command and exit, with one line on stderr where something is wrong.
+
+    The code is the one that the command returns, 0 where that is none; 2 for bad input, 1 where the other end failed or
+    has gone, 130 when interrupted.
+    """
+    try:
+        code = command()
     except typer.TyperException as error:
-        _refuse(message_of(error))
-    except InputError as error:
-        _refuse(str(error))
-    except KeyboardInterrupt:
+        _refuse(message_of(error), 2)
+    except AgentUtilitiesError as error:
+        _refuse(str(error), 2 if isinstance(error, InputError) else 1)
+    except (KeyboardInterrupt, typer.Abort):
         sys.exit(130)
-    sys.exit(0)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _refuse(message: str, code: int) -> NoReturn:
+    if message:
+        print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(code)
 
 
 def launch(load: Callable[[], AgentServer], options: Options) -> None:
@@ -124,11 +145,6 @@ def launch(load: Callable[[], AgentServer], options: Options) -> None:
     from agent_utilities.mcp.command_line.listing import print_listing
 
     anyio.run(print_listing, server, options.as_json)
-
-
-def _refuse(message: str) -> NoReturn:
-    print(f"error: {' '.join(message.split())}", file=sys.stderr)
-    sys.exit(2)
 
 
 def _serve(server: AgentServer, options: Options) -> None:

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import typer
 
-from agent_utilities.cli.app import COMMANDS, documented
+from agent_utilities.cli.app import COMMANDS
+from agent_utilities.mcp.command_line.options import documented
 
 
 def commands(name: str) -> Iterator[Any]:

@@ -4,6 +4,7 @@ Annotations are values here, not texts: classes of options in other modules inhe
 """
 
 import dataclasses
+import inspect
 import re
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
@@ -37,9 +38,10 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 _O = TypeVar("_O", bound="Options")
 
 
-def _print_version(context: typer.Context, asked: bool) -> None:
+def print_version(context: typer.Context, asked: bool) -> None:
+    """Print the name and version of what runs, which is the context's object, and exit."""
     if asked:
-        program = context.obj  # the server that is launched, or what knows its name and version
+        program = context.obj
         has_version = program.version not in (None, NO_VERSION)
         print(f"{program.name} {program.version if has_version else '(no version)'}")
         raise typer.Exit
@@ -71,7 +73,7 @@ class BriefHelp(TyperCommand):
         super().format_help(ctx, formatter)
 
 
-def option(*names: str, help: str, env: str = "", panel: str | None = None, few: bool = False, **more: Any) -> Any:
+def option(*names: str, help: str = "", env: str = "", panel: str | None = None, few: bool = False, **more: Any) -> Any:
     """Return what typer makes an option of; one that `few` set is shown by `--help-all` alone."""
     text = f"{help} [dim]\\[env: {env}][/dim]" if env else help
     return typer.Option(*names, help=text, rich_help_panel=panel, hidden=few, show_default=False, **more)
@@ -79,59 +81,44 @@ def option(*names: str, help: str, env: str = "", panel: str | None = None, few:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """The options that every server has beside its selection; typer makes the command from this signature."""
+    """The options that every server has beside its selection; typer makes the command from this signature.
 
-    transport: Annotated[
-        Transport,
-        option("-t", "--transport", help="How clients reach it: stdio (default), http or sse.", metavar="KIND"),
-    ] = "stdio"
-    host: Annotated[str, option("--host", help="Address to bind, over HTTP (127.0.0.1).", metavar="ADDRESS")] = (
-        "127.0.0.1"
-    )
-    port: Annotated[
-        int,
-        option("--port", "-p", help="Port to bind, over HTTP (8001); 0 for a free one.", metavar="N", min=0, max=65535),
-    ] = 8001
-    list_tools: Annotated[
-        bool, option("--list", help="Print what would be visible, with reasons, and exit.", metavar="")
-    ] = False
-    as_json: Annotated[bool, option("--json", help="With --list: print JSON.", metavar="")] = False
-    log_level: Annotated[
-        LogLevel,
-        option(help="Log lines on stderr from debug, info (default), warning or error.", metavar="LEVEL"),
-    ] = "info"
-    version: Annotated[
-        bool,
-        option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True, metavar=""),
-    ] = False
-    help_all: Annotated[
-        bool,
-        option(
-            "--help-all",
-            help="Show all options, with their other names and variables.",
-            callback=_print_help_all,
-            is_eager=True,
-            metavar="",
-        ),
-    ] = False
+    Args:
+        transport: How clients reach it: stdio (default), http or sse.
+        host: Address to bind, over HTTP (127.0.0.1).
+        port: Port to bind, over HTTP (8001); 0 for a free one.
+        list_tools: Print what would be visible, with reasons, and exit.
+        as_json: With --list: print JSON.
+        log_level: Log lines on stderr from debug, info (default), warning or error.
+        version: Print the version and exit.
+        help_all: Show all options, with their other names and variables.
+        allowed_hosts: Hosts that requests may be for, beside loopback names on a loopback address.
+        allowed_origins: Origins of web pages that may send requests.
+        selection_policy: Whether a caller's allow-lists only narrow the operator's (default), or override them.
+        no_match: What a query lists that nothing answers: all (default), or search (over 50 tools).
+    """
+
+    transport: Annotated[Transport, option("-t", "--transport", metavar="KIND")] = "stdio"
+    host: Annotated[str, option(metavar="ADDRESS")] = "127.0.0.1"
+    port: Annotated[int, option("--port", "-p", metavar="N", min=0, max=65535)] = 8001
+    list_tools: Annotated[bool, option("--list")] = False
+    as_json: Annotated[bool, option("--json")] = False
+    log_level: Annotated[LogLevel, option(metavar="LEVEL")] = "info"
+    version: Annotated[bool, option("--version", callback=print_version, is_eager=True)] = False
+    help_all: Annotated[bool, option("--help-all", callback=_print_help_all, is_eager=True)] = False
 
 
-def _setting(name: str, kind: Any, metavar: str, help: str, **more: Any) -> tuple[str, Any, Any]:
+def _setting(name: str, kind: Any, metavar: str, **more: Any) -> tuple[str, Any, Any]:
     """Return a field of options for a setting, which the environment has too."""
-    flag, env = f"--{name.replace('_', '-')}", f"MCP_{name.upper()}"
-    made = option(flag, help=help, env=env, metavar=metavar, **more)
+    made = option(env=f"MCP_{name.upper()}", metavar=metavar, **more)
     return name, Annotated[kind | None, made], dataclasses.field(default=None)
 
 
-_HOSTS = "Hosts that requests may be for, beside loopback names on a loopback address."
-_ORIGINS = "Origins of web pages that may send requests."
-_POLICY = "Whether a caller's allow-lists only narrow the operator's (default), or override them."
-_NO_MATCH = "What a query lists that nothing answers: all (default), or search (over 50 tools)."
 _SETTINGS = (
-    _setting("allowed_hosts", list[str], "HOSTS", _HOSTS, panel=_NETWORK),
-    _setting("allowed_origins", list[str], "ORIGINS", _ORIGINS, panel=_NETWORK),
-    _setting("selection_policy", Literal["narrow", "override"], "POLICY", _POLICY, panel=_NETWORK, few=True),
-    _setting("no_match", Literal["all", "search"], "MODE", _NO_MATCH, panel=_LISTED, few=True),
+    _setting("allowed_hosts", list[str], "HOSTS", panel=_NETWORK),
+    _setting("allowed_origins", list[str], "ORIGINS", panel=_NETWORK),
+    _setting("selection_policy", Literal["narrow", "override"], "POLICY", panel=_NETWORK, few=True),
+    _setting("no_match", Literal["all", "search"], "MODE", panel=_LISTED, few=True),
 )
 
 
@@ -145,12 +132,13 @@ def options_type(base: type[_O]) -> type[_O]:
         (_attribute(spelling), _annotation(spelling, field), dataclasses.field(default=None))
         for spelling, field in spellings("cli")
     ]
+    documents = "\n".join(inspect.getdoc(each) or "" for each in dict.fromkeys((base, Options)))
     # Annotations of `Options` are looked up in the module that the new class names as its own.
     return dataclasses.make_dataclass(
         f"Selecting{base.__name__}",
         [*_SETTINGS, *selecting],
         bases=(base,),
-        namespace={"__module__": base.__module__, "__doc__": base.__doc__},
+        namespace={"__module__": base.__module__, "__doc__": documents},
         frozen=True,
         kw_only=True,
     )
@@ -172,20 +160,43 @@ def _annotation(spelling: str, field: Field) -> Any:
         help, env = f"Same as {main}.", ""
     if field.kind == "flag":
         declaration = f"{spelling}/--no-{spelling.removeprefix('--')}"
-        return Annotated[bool | None, option(declaration, help=help, env=env, panel=panel, few=few, metavar="")]
+        return Annotated[bool | None, option(declaration, help=help, env=env, panel=panel, few=few)]
     metavar = _METAVARS.get(field.kind, "NAMES")
     return Annotated[list[str] | None, option(spelling, help=help, env=env, panel=panel, few=few, metavar=metavar)]
 
 
-def message_of(error: typer.TyperException) -> str:
-    """Return what is wrong with the options; one that is none is told with the one that was probably meant."""
+_ARGUMENT = re.compile(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
+"""What a docstring says of an argument."""
+
+
+def documented(command: Any) -> Any:
+    """Return a command whose options say what its docstring says of its arguments; its own commands too.
+
+    A switch takes no value, and one that is off by default has no opposite.
+    """
+    command.help = (command.help or "").partition("\n\nArgs:\n")[0]
+    told = dict(_ARGUMENT.findall(inspect.getdoc(command.callback) or ""))
+    for parameter in command.params:
+        if parameter.name in told:
+            parameter.help = " ".join([*told[parameter.name].split(), parameter.help or ""]).rstrip()
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
+        if parameter.default is False:
+            parameter.secondary_opts = []
+    for each in getattr(command, "commands", {}).values():
+        documented(each)
+    return command
+
+
+def message_of(error: Any) -> str:
+    """Return what is wrong with a command line; a server's is told which option was probably meant, too."""
     option = getattr(error, "option_name", None)
-    if hasattr(error, "possibilities") and option:
+    if hasattr(error, "possibilities") and option and isinstance(error.ctx.command, BriefHelp):
         if elsewhere := given_elsewhere(option, "cli"):
             return f"no such option: {option}; {elsewhere.hint}"
         if meant := near_miss(option, "cli"):
             return f"no such option: {option}; did you mean {meant}?"
-    return error.format_message()
+    return str(error.format_message())
 
 
 def selection_of(options: Options) -> Selection:
