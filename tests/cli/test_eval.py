@@ -238,7 +238,7 @@ class TestServer:
 
 def ranked_request(ranked: str, wanted: list[str], score: float = 1.0, abstained: bool = False) -> RankedRequest:
     groups = tuple(frozenset(group) for group in wanted)
-    return RankedRequest(Request("q", "q", groups), tuple(ranked), (score,), abstained, 1.0)
+    return RankedRequest(Request("q", "q", groups), tuple(ranked), (score,), abstained, 1.0, len(ranked))
 
 
 class TestMeasures:

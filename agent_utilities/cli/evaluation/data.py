@@ -61,12 +61,8 @@ class _RequestRow(BaseModel):
 def read_tools(path: Path) -> list[Tool]:
     """Return the tools of a JSON lines file, or those that a server's `--list --json` says may be called."""
     if (listing := _listing(path)) is not None:
-        callable_rows = [
-            row
-            for row in listing["components"]
-            if row["kind"] == "tool" and row["verdict"] != "denied" and not row.get("entry_tool")
-        ]
-        return [_tool(row["name"], row, listing["server"], row["tags"]) for row in callable_rows]
+        own = [row for row in listing["components"] if row["kind"] == "tool" and not row.get("entry_tool")]
+        return [_tool(row["name"], row, listing["server"], row["tags"]) for row in own if row["verdict"] != "denied"]
     tools = []
     for _, row in rows(path, _ToolRow):
         definition = row.model_dump()
@@ -150,17 +146,20 @@ def _read_log(path: Path) -> Learned:
     return together([read_learned(path, server, "", now_ms) for server, _ in rows])
 
 
+COUNTS = ("uses", "used_with", "followed_by")
+"""The fields of `Learned` that are counts."""
+
+
 def together(parts: Iterable[Learned]) -> Learned:
     """Return what several logs, or sessions, teach together; counts add up."""
-    uses, used_with, followed_by = Counter[str](), Counter[Pair](), Counter[Pair]()
+    counts: dict[str, Any] = {field: Counter() for field in COUNTS}
     past: dict[str, tuple[str, ...]] = {}
     for learned in parts:
-        uses.update(learned.uses)
-        used_with.update(learned.used_with)
-        followed_by.update(learned.followed_by)
+        for field, total in counts.items():
+            total.update(getattr(learned, field))
         for tool, requests in learned.past_requests.items():
             past[tool] = (*past.get(tool, ()), *requests)
-    return Learned(uses=uses, past_requests=past, used_with=used_with, followed_by=followed_by)
+    return Learned(past_requests=past, **counts)
 
 
 def _by_id(learned: Learned, tools: Sequence[Tool]) -> Learned:

@@ -8,8 +8,6 @@ from statistics import fmean, median, quantiles
 
 from agent_utilities.cli.evaluation.data import Request, Tool
 
-KEPT_SHARE = 0.95
-
 
 @dataclass(frozen=True, slots=True)
 class RankedRequest:
@@ -21,7 +19,7 @@ class RankedRequest:
         scores: aligned with `ranked`, as words gave them.
         abstained: whether the ranker said that nothing fits.
         ms: milliseconds that ranking took.
-        n_claimed: how many of `ranked` the ranker claims to fit, from the first; None for all.
+        n_claimed: how many of `ranked` the ranker claims to fit, from the first.
     """
 
     request: Request
@@ -29,12 +27,11 @@ class RankedRequest:
     scores: tuple[float, ...]
     abstained: bool
     ms: float
-    n_claimed: int | None = None
+    n_claimed: int
 
     def n_shown(self, top_k: int) -> int:
         """Return how many tools an agent is shown that is shown no more than k."""
-        n_ranked = len(self.ranked)
-        return min(top_k, n_ranked, n_ranked if self.n_claimed is None else self.n_claimed)
+        return min(top_k, len(self.ranked), self.n_claimed)
 
     @property
     def confidence(self) -> float:
@@ -94,12 +91,10 @@ def _measure_ranks(requests: Sequence[RankedRequest], top_k: int) -> dict[str, f
     return measures
 
 
-def rejected_at(
-    answerable: Sequence[RankedRequest], unanswerable: Sequence[RankedRequest], kept_share: float = KEPT_SHARE
-) -> float:
-    """Return the share of unanswerable requests under the highest cut that keeps a share of the answerable ones."""
+def rejected_at(answerable: Sequence[RankedRequest], unanswerable: Sequence[RankedRequest]) -> float:
+    """Return the share of unanswerable requests under the highest cut that keeps 95 % of the answerable ones."""
     ordered = sorted(request.confidence for request in answerable)
-    cut = ordered[int((1 - kept_share) * len(ordered) + 1e-9)]
+    cut = ordered[int(0.05 * len(ordered) + 1e-9)]
     return fmean(request.confidence < cut for request in unanswerable)
 
 

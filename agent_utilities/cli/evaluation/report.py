@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ from rich.markup import escape
 
 from agent_utilities.cli.evaluation.data import write_rows
 from agent_utilities.cli.evaluation.measures import RankedRequest
-from agent_utilities.errors import AgentUtilitiesError
+from agent_utilities.errors import AgentUtilitiesError, InputError
 from agent_utilities.mcp.command_line.tables import NamesTable
 
 _COUNTS = ("queries", "negatives", "tools", "sessions", "next tools")
@@ -27,11 +29,18 @@ class PlotError(AgentUtilitiesError, RuntimeError):
     """A plot can't be made."""
 
 
-def print_tables(title: str, measures: Mapping[str, float], ablation: Mapping[str, Figures]) -> None:
-    """Print measures, shares in percent, and what each part of what was learned is worth.
+def print_report(
+    title: str, ranker: str, cause: str, measures: Figures, ablation: Mapping[str, Figures], *, as_json: bool
+) -> None:
+    """Print measures, and what each part of what was learned is worth, as tables or in JSON.
 
-    That is told in percent, and in points more than by words alone, which come first.
+    Tables have shares in percent, and worth in points more than by words alone, which come first.
     """
+    if as_json:
+        print(
+            json.dumps({"ranker": ranker, "cause": cause, **measures, **({"ablation": ablation} if ablation else {})})
+        )
+        return
     table = NamesTable(escape(title), "measure", "value")
     for name, value in measures.items():
         table.add_row(name, _format(name, value))
@@ -55,23 +64,17 @@ def _format(name: str, value: float) -> str:
 
 def write_ranks(path: Path, requests: Sequence[RankedRequest]) -> None:
     """Write a JSON line for each request."""
-    ranks = [
-        {
-            "id": ranked.request.id,
-            "ranked": ranked.ranked,
-            "scores": ranked.scores,
-            "abstained": ranked.abstained,
-            "ms": round(ranked.ms, 4),
-        }
-        for ranked in requests
-    ]
-    write_rows(path, ranks, "--ranks-out")
+    ranks = [{"id": each.request.id, **asdict(each), "ms": round(each.ms, 4)} for each in requests]
+    left_out = ("request", "n_claimed")
+    write_rows(path, [{key: row[key] for key in row if key not in left_out} for row in ranks], "--ranks-out")
 
 
 def plot_ranks(
     path: Path, title: str, answerable: Sequence[RankedRequest], unanswerable: Sequence[RankedRequest], n_ranked: int
 ) -> None:
     """Draw recall by how many tools are shown, and what each cut keeps and rejects; the suffix decides the format."""
+    if not answerable:
+        raise InputError("no requests to plot", str(path), "--plot", "give --queries")
     try:
         figure = import_module("matplotlib.figure").Figure(figsize=(11, 4.5), layout="constrained")
     except ImportError:

@@ -56,19 +56,17 @@ def route_messages(folder: Path, rows_file: Path | None, out: Path | None, *, by
 def measured(messages: Sequence[Message], routes: Sequence[Route]) -> list[str]:
     """Return how often routes are right where that is known, a line each for people; nothing where it never is."""
     pairs = list(zip(messages, routes, strict=True))
-    calls = [(each.label, route) for each, route in pairs if each.label]
-    others = [route for each, route in pairs if "label" in each.model_fields_set and not each.label]
-    told = []
-    if calls:
-        n_best = sum(bool(route.scores) and route.scores[0][0] == label for label, route in calls)
-        n_hits = sum(route.activated == label for label, route in calls)
-        n_wrong = sum(route.activated not in (label, None) for label, route in calls)
-        told.append(_share("top-1", n_best, len(calls)))
-        told.append(_share("hit by the gate", n_hits, len(calls)))
-        told.append(_share("another activated", n_wrong, len(calls)))
-    if others:
-        told.append(_share("abstained by the gate", sum(route.activated is None for route in others), len(others)))
-    return told
+    calls = [(message.label, route) for message, route in pairs if message.label]
+    others = [route for message, route in pairs if "label" in message.model_fields_set and not message.label]
+    outcomes = {
+        "top-1": [bool(route.scores) and route.scores[0][0] == label for label, route in calls],
+        "hit by the gate": [route.activated == label for label, route in calls],
+        "another activated": [route.activated not in (label, None) for label, route in calls],
+        "abstained by the gate": [route.activated is None for route in others],
+    }
+    return [
+        f"{what:24}{sum(held) / len(held):.3f}  ({sum(held)} of {len(held)})" for what, held in outcomes.items() if held
+    ]
 
 
 async def _route_all(
@@ -83,7 +81,3 @@ async def _route_all(
         return router.cause, routes
     finally:
         router.close()
-
-
-def _share(what: str, n: int, n_all: int) -> str:
-    return f"{what:24}{n / n_all:.3f}  ({n} of {n_all})"

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any
@@ -16,6 +15,7 @@ from rich.console import Console
 
 from agent_utilities.cli.asking import list_tools
 from agent_utilities.cli.evaluation.data import (
+    COUNTS,
     Request,
     Session,
     Tool,
@@ -27,7 +27,7 @@ from agent_utilities.cli.evaluation.data import (
     together,
 )
 from agent_utilities.cli.evaluation.measures import RankedRequest, measure
-from agent_utilities.cli.evaluation.report import Figures, plot_ranks, print_tables, write_ranks
+from agent_utilities.cli.evaluation.report import Figures, plot_ranks, print_report, write_ranks
 from agent_utilities.cli.evaluation.routes import route_messages
 from agent_utilities.cli.terminal import AsJson, in_event_loop
 from agent_utilities.errors import InputError
@@ -87,8 +87,7 @@ def evaluate(
         usage: Past requests and the tools that answered them, or a server's usage log.
         sessions: JSON lines of sessions: id, query, calls (tool ids in order); asks each for its next tools.
         without: Leave out past_requests, recency, used_with or followed_by; may be repeated.
-        capabilities: A folder of capabilities: route the messages of --queries (intent, label) to them instead, and
-            say how often the best and the gate are right.
+        capabilities: A folder of capabilities: say how well the messages of --queries (intent, label) lead to them.
         ranker: lexical, embedding or hybrid.
         provider: minilm, fastembed[:MODEL], or an endpoint as URL#MODEL.
         cache: A file to keep vectors in between runs.
@@ -100,39 +99,26 @@ def evaluate(
         route_messages(capabilities, queries, ranks_out, by_words=ranker == "lexical")
         return
     parts, catalog = _parts_left(without or ()), _read_catalog(tools, server)
-    asked = _read_asked(queries, negatives, sessions, catalog)
-    evaluation = Evaluation(catalog, open_ranker(ranker, provider, cache), read_usage(usage, catalog), asked)
+    requests, unanswerable, past = _read_asked(queries, negatives, sessions, catalog)
+    evaluation = Evaluation(catalog, open_ranker(ranker, provider, cache), read_usage(usage, catalog), past)
+    ranked, rejected = evaluation.rank(requests, parts), evaluation.rank(unanswerable, parts)
     name, file = "lexical" if evaluation.cause else ranker, queries or sessions
     title = f"{name} on {tools.parent.name if tools else server}/{file.stem if file else ''}"
-    measures, rows = _measured(evaluation, parts, top_k, title, ranks_out, plot), evaluation.ablation(parts)
-    if as_json:
-        learned = {"ablation": rows} if rows else {}
-        print(json.dumps({"ranker": name, "cause": evaluation.cause, **measures, **learned}))
-    else:
-        print_tables(title, measures, rows)
-
-
-def _measured(
-    evaluation: Evaluation, parts: frozenset[str], top_k: int, title: str, ranks_out: Path | None, plot: Path | None
-) -> dict[str, float]:
-    """Return all measures by name, after what requests were ranked like is written and drawn."""
-    asked = evaluation.asked
-    answerable, unanswerable = (evaluation.rank(requests, parts) for requests in (asked.requests, asked.negatives))
     if ranks_out:
-        write_ranks(ranks_out, [*answerable, *unanswerable])
-    if plot and not asked.requests:
-        raise InputError("no requests to plot", str(plot), "--plot", "give --queries")
+        write_ranks(ranks_out, [*ranked, *rejected])
     if plot:
-        plot_ranks(plot, title, answerable, unanswerable, N_RANKED)
-    return measure(answerable, unanswerable, evaluation.tools, top_k) | evaluation.next_tools(parts)
+        plot_ranks(plot, title, ranked, rejected, N_RANKED)
+    measures = measure(ranked, rejected, catalog, top_k) | evaluation.next_tools(parts)
+    print_report(title, name, evaluation.cause, measures, evaluation.ablation(parts, requests), as_json=as_json)
 
 
-def _parts_left(without: Iterable[str]) -> frozenset[str]:
+def _parts_left(without: Sequence[str]) -> frozenset[str]:
     """Return the parts of what usage teaches that are left over."""
-    for name in sorted(set(without) - PARTS.keys()):
-        near = nearest(name, PARTS)
-        hint = f"did you mean {near}? " if near else ""
-        raise InputError("nothing that is learned has this name", name, "--without", f"{hint}one of {', '.join(PARTS)}")
+    for name in without:
+        if name not in PARTS:
+            near = nearest(name, PARTS)
+            hint = (f"did you mean {near}? " if near else "") + f"one of {', '.join(PARTS)}"
+            raise InputError("nothing that is learned has this name", name, "--without", hint)
     return frozenset(PARTS).difference(without)
 
 
@@ -145,30 +131,24 @@ def _read_catalog(tools: Path | None, server: str | None) -> list[Tool]:
     return catalog
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What is asked of a catalog: requests that tools answer, others that none need answer, sessions' next tools."""
-
-    requests: Sequence[Request]
-    negatives: Sequence[Request]
-    sessions: Sequence[Session]
-
-
-def _read_asked(queries: Path | None, negatives: Path | None, sessions: Path | None, tools: Sequence[Tool]) -> Asked:
+def _read_asked(
+    queries: Path | None, negatives: Path | None, sessions: Path | None, tools: Sequence[Tool]
+) -> tuple[list[Request], list[Request], list[Session]]:
+    """Return requests that tools answer, those that none need answer, and sessions."""
     if queries is None and sessions is None:
         raise InputError("nothing to ask", "", "command line", "give --queries, --sessions or both")
-    return Asked(
-        read_requests(queries, tools) if queries else (),
-        read_requests(negatives) if negatives else (),
-        read_sessions(sessions, tools) if sessions else (),
+    return (
+        read_requests(queries, tools) if queries else [],
+        read_requests(negatives) if negatives else [],
+        read_sessions(sessions, tools) if sessions else [],
     )
 
 
 class Evaluation:
-    """Tools, and what is asked of them, ranked with as much of what was learned as is asked for."""
+    """Tools, ranked with as much of what was learned, and of what sessions teach, as is asked for."""
 
-    def __init__(self, tools: Sequence[Tool], ranker: Ranker, learned: Learned, asked: Asked) -> None:
-        self.tools, self.asked, self._learned = tools, asked, learned
+    def __init__(self, tools: Sequence[Tool], ranker: Ranker, learned: Learned, sessions: Sequence[Session]) -> None:
+        self._tools, self._learned, self._sessions = tools, learned, sessions
         self._ids = frozenset(tool.id for tool in tools)
         notes = Console(stderr=True)
         with notes.status(f"indexing {len(tools)} tools"):
@@ -190,46 +170,41 @@ class Evaluation:
         for request in requests:
             started = time.perf_counter()
             ranking = index.rank(request.query, limit=N_RANKED)
-            tools = self._moved(self._named(ranking), ranking.n_claimed, prior)
+            tools, n = self._named(ranking), ranking.n_claimed
+            if prior.uses:  # those that are claimed are moved among themselves, and so are the others
+                parted = (tuple(tools[:n]), tuple(tools[n:]))
+                moved = [with_prior(Resolution("ranked", part), prior, self._ids, len(part)) for part in parted]
+                tools = [tool for each in moved for tool in each.tools]
             ms = 1000 * (time.perf_counter() - started)
             ids, scores = tuple(tool.name for tool in tools), tuple(tool.score or 0.0 for tool in tools)
-            ranked.append(RankedRequest(request, ids, scores, ranking.abstained, ms, n_claimed=ranking.n_claimed))
+            ranked.append(RankedRequest(request, ids, scores, ranking.abstained, ms, n))
         return ranked
-
-    def _moved(self, tools: list[RankedTool], n_claimed: int, prior: Prior) -> list[RankedTool]:
-        """Return ranked tools moved by a prior: those that are claimed among themselves, and so the others."""
-        if not prior.uses:
-            return tools
-        moved: list[RankedTool] = []
-        for part in (tools[:n_claimed], tools[n_claimed:]):
-            moved += with_prior(Resolution("ranked", tuple(part)), prior, self._ids, len(part)).tools
-        return moved
 
     def _named(self, ranking: Ranking) -> list[RankedTool]:
         places = zip(ranking.indexes, ranking.scores, strict=True)
-        return [RankedTool(self.tools[place].id, score) for place, score in places]
+        return [RankedTool(self._tools[place].id, score) for place, score in places]
 
     def next_tools(self, parts: frozenset[str]) -> Figures:
         """Return how often the next tool of a session is found, taught by all others and by nothing of its own.
 
         Asked are those that have words and several tools. Linked is a tool that went with one called before elsewhere.
         """
-        if not self.asked.sessions:
+        if not self._sessions:
             return {}
-        asked = [session for session in self.asked.sessions if session.query and session.steps]
-        taught = together([self._learned, taught_by(self.asked.sessions)])
+        asked = [session for session in self._sessions if session.query and session.steps]
+        taught = together([self._learned, taught_by(self._sessions)])
         left_out: dict[str, Any] = {field: {} for part, field in PARTS.items() if part not in parts}
         index = self._taught if "past_requests" in parts else self._index
         n_steps = n_hits = n_linked = 0
         for session in asked:
             learned = replace(taught_without(session, taught), **left_out)
-            edges, prior = _edges(learned), Prior(learned.uses)
+            edges = [edge for edge in _edges(learned) if edge.of in session.calls]
+            prior = Prior(learned.uses)
             tools = tuple(self._named(index.rank(session.query, limit=N_RANKED + N_FOUND)))
             found = Resolution("ranked" if tools else "no_match", tools)  # what `tool_search` finds, before it is cut
             for called, wanted in session.steps:
                 near = tuple(dict.fromkeys(reversed(called)))[:N_NEAR]  # as a session's trail has them
-                neighbours = [edge for name in near for edge in edges.get(name, ())]
-                shares = neighbour_shares(neighbours, near, self._ids)
+                shares = neighbour_shares(edges, near, self._ids)
                 answer = with_prior(replace(found, neighbours=shares), prior, self._ids, N_FOUND)
                 n_steps += 1
                 n_hits += wanted in [name for name in answer.names if name not in called][:N_NEXT]
@@ -237,13 +212,13 @@ class Evaluation:
         shares_of = {"of them linked": n_linked / max(1, n_steps), NEXT_TOOL: n_hits / max(1, n_steps)}
         return {"sessions": float(len(asked)), "next tools": float(n_steps), **shares_of}
 
-    def ablation(self, parts: frozenset[str]) -> dict[str, Figures]:
+    def ablation(self, parts: frozenset[str], requests: Sequence[Request]) -> dict[str, Figures]:
         """Return the figures by words alone, with each part of what was learned alone, with all, with all but each.
 
         Nothing where nothing was learned, or all of it is left out.
         """
         taught = {part for part, field in PARTS.items() if getattr(self._learned, field)}
-        taught = taught | {"recency", *_OF_SESSIONS} if self.asked.sessions else taught - _OF_SESSIONS
+        taught = taught | {"recency", *_OF_SESSIONS} if self._sessions else taught - _OF_SESSIONS
         whole = [part for part in PARTS if part in taught & parts]
         if not whole:
             return {}
@@ -253,15 +228,15 @@ class Evaluation:
         wanted["words and all parts" if len(whole) > 1 else f"words and {whole[0]}"] = set(whole)
         if len(whole) > 2:
             wanted |= {f"all without {part}": {*whole} - {part} for part in whole}
-        return {name: self._figures(frozenset(chosen)) for name, chosen in wanted.items()}
+        return {name: self._figures(frozenset(chosen), requests) for name, chosen in wanted.items()}
 
-    def _figures(self, parts: frozenset[str]) -> Figures:
+    def _figures(self, parts: frozenset[str], requests: Sequence[Request]) -> Figures:
         figures: Figures = {}
-        if self.asked.requests:
-            ranked = self.rank(self.asked.requests, parts)
+        if requests:
+            ranked = self.rank(requests, parts)
             figures["hit@1"] = fmean(request.reciprocal_rank(1) for request in ranked)
             figures["recall@5"] = fmean(request.recall(5) for request in ranked)
-        if self.asked.sessions:
+        if self._sessions:
             figures[NEXT_TOOL] = self.next_tools(parts)[NEXT_TOOL]
         return figures
 
@@ -275,20 +250,13 @@ def taught_by(sessions: Sequence[Session]) -> Learned:
 def taught_without(session: Session, taught: Learned) -> Learned:
     """Return what is left of what was taught without one of the sessions that taught it."""
     own = taught_by([session])
-    return replace(
-        taught,
-        uses=Counter(taught.uses) - Counter(own.uses),
-        used_with=Counter(taught.used_with) - Counter(own.used_with),
-        followed_by=Counter(taught.followed_by) - Counter(own.followed_by),
-    )
+    left: dict[str, Any] = {name: Counter(getattr(taught, name)) - Counter(getattr(own, name)) for name in COUNTS}
+    return replace(taught, **left)
 
 
-def _edges(learned: Learned) -> dict[str, list[Neighbour]]:
-    """Return what went with each tool, by its name; pairs that were used together go both ways."""
-    edges: dict[str, list[Neighbour]] = {}
-    for (first, second), n in learned.used_with.items():
-        edges.setdefault(first, []).append(Neighbour(first, second, "used_with", n))
-        edges.setdefault(second, []).append(Neighbour(second, first, "used_with", n))
-    for (first, second), n in learned.followed_by.items():
-        edges.setdefault(first, []).append(Neighbour(first, second, "followed_by", n))
-    return edges
+def _edges(learned: Learned) -> list[Neighbour]:
+    """Return what went with each tool; pairs that were used together go both ways."""
+    together = [(*pair, n) for pair, n in learned.used_with.items()]
+    edges = [Neighbour(first, second, "used_with", n) for first, second, n in together]
+    edges += [Neighbour(second, first, "used_with", n) for first, second, n in together]
+    return edges + [Neighbour(*pair, "followed_by", n) for pair, n in learned.followed_by.items()]
