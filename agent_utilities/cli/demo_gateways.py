@@ -39,28 +39,8 @@ _CALLS: dict[str, tuple[str, dict[str, Any]]] = {
     "git": ("git_git_status", {}),
     "logs": ("logs_count_by_level", {"path": "app.log"}),
 }
-_DESKS = {"billing": "invoices", "calendar": "meetings", "shipping": "shipments"}
-"""By capability, the toolset of the demo's office that it brings."""
-_TRIGGERS = {
-    "billing": (
-        "write an invoice for a customer",
-        "write an invoice for last month",
-        "write a new invoice",
-        "who has not paid the invoice?",
-    ),
-    "calendar": (
-        "find a slot for a meeting",
-        "book a meeting next week",
-        "find a time for a meeting next week",
-        "when is everybody free?",
-    ),
-    "shipping": (
-        "where is the parcel?",
-        "track the parcel for a customer",
-        "where is the parcel for a customer?",
-        "print a label",
-    ),
-}
+_TAP = Path(__file__).with_name("demo_tap")
+"""Three capabilities, each of which brings one toolset of the demo's office."""
 _CALL = "billing_create_invoice"
 _SAID = (
     "good morning, how are you?",
@@ -149,29 +129,18 @@ def _upstreams(pid: int) -> list[psutil.Process]:
 
 async def three_capabilities(folder: Path) -> AsyncIterator[NamesTable]:
     """Serve three capabilities of which two may be on, and tell of a conversation with them."""
-    environ = demo_environment(MCP_GATEWAY_FOLDER=str(folder / "gateway"), MCP_GRAPH="off")
+    environ = demo_environment(MCP_GATEWAY_FOLDER=str(folder / "gateway"), MCP_GRAPH="off", DEMO_PYTHON=sys.executable)
+    config = folder / "mcp.json"
+    config.write_text('{"mcpServers": {}}', encoding="utf-8")
+    command = [*_MAIN, str(config), "--capabilities", str(_TAP), "--max-capabilities", "2"]
     steps = Steps(3)
     steps.begin("starting a gateway of three capabilities: --max-capabilities 2")
-    async with serving("the demo's gateway", _three_desks(folder), environ) as (base, _):
+    async with serving("the demo's gateway", command, environ) as (base, _):
         steps.begin("a conversation in a session")
         session, value = await _session(base)
         yield session
         steps.begin("requests that stand alone: one brings nothing, one what the session had on")
         yield await _alone(base, value)
-
-
-def _three_desks(folder: Path) -> list[str]:
-    """Write a tap of three capabilities; return the command of a gateway that has it, and no other server."""
-    for name, toolset in _DESKS.items():
-        bundle = folder / "tap" / "capabilities" / name
-        bundle.mkdir(parents=True)
-        (bundle / "config.toml").write_text(f"triggers = {json.dumps(_TRIGGERS[name])}\n", encoding="utf-8")
-        args = json.dumps(["-P", "-m", "agent_utilities.cli.demo_office", "--toolsets", toolset])
-        server = f'[[mcp.servers]]\nname = "{name}"\ncommand = {json.dumps(sys.executable)}\nargs = {args}\n'
-        (bundle / "office.toml").write_text(f"# Title: {name}\n{server}", encoding="utf-8")
-    config = folder / "mcp.json"
-    config.write_text('{"mcpServers": {}}', encoding="utf-8")
-    return [*_MAIN, str(config), "--capabilities", str(folder / "tap"), "--max-capabilities", "2"]
 
 
 async def _session(base: str) -> tuple[NamesTable, str]:
