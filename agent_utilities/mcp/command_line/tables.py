@@ -17,7 +17,7 @@ from agent_utilities.upstream.configuration.config_text import shown
 _GAP = 2
 """Columns of a terminal between two columns of a table."""
 _NARROW = 8
-"""What a column of texts keeps as long as there are names that may give way."""
+"""What every column of texts keeps where names are kept whole."""
 _NUMBER = re.compile(r"([-+]?[\d,.]+( ?%| ms)?( +[-+][\d.]+)?)?")
 
 
@@ -34,7 +34,7 @@ class NamesTable:
     Args:
         title: what stands over it, as markup; empty for nothing.
         headings: of its columns. One without a heading is of charts, and left out where they would need others' room.
-        n_names: how many columns, the first ones, have names, which are broken last.
+        n_names: how many columns, the first ones, have names, kept whole where that leaves room for the others.
     """
 
     def __init__(self, title: str, *headings: str, n_names: int = 1) -> None:
@@ -63,30 +63,15 @@ class NamesTable:
         if sum(_wanted(column) + _GAP for column in columns) - _GAP > options.max_width:
             columns = [column for column in columns if column[0].plain]
         table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-        room = options.max_width - _GAP * (len(columns) - 1)
-        for column, width in zip(columns, _widths(columns, room, self._n_names), strict=True):
+        room = options.max_width - sum(min(_wanted(column), _NARROW) + _GAP for column in columns[self._n_names :])
+        names_fit = sum(_wanted(column) + _GAP for column in columns[: self._n_names]) - _GAP <= room
+        for place, column in enumerate(columns):
             is_number = all(_NUMBER.fullmatch(cell.plain) for cell in column[1:])
-            table.add_column(column[0], justify="right" if is_number else "left", overflow="fold", width=width)
+            is_whole = names_fit and place < self._n_names
+            table.add_column(column[0], justify="right" if is_number else "left", overflow="fold", no_wrap=is_whole)
         for i, cells in enumerate(zip(*(column[1:] for column in columns), strict=True)):
             table.add_row(*cells, end_section=i in self._lines)
         yield table
-
-
-def _widths(columns: Sequence[Sequence[Text]], room: int, n_names: int) -> list[int]:
-    """Return how wide each column is: as its longest word, and of what is left a share of what its texts would take."""
-    wanted = list(map(_wanted, columns))
-    if sum(wanted) <= room:
-        return wanted
-    widths = [max(cell_len(word) for cell in column for word in cell.plain.split() or [""]) for column in columns]
-    while sum(widths) > room and max(widths) > 1:
-        # Texts give way before names do.
-        narrowed = max(range(len(widths)), key=lambda i: (i >= n_names and widths[i] > _NARROW, widths[i]))
-        widths[narrowed] -= 1
-    while sum(widths) < room:
-        # The narrowest grows first: short texts stay on a line beside long ones.
-        grown = min((i for i in range(len(widths)) if widths[i] < wanted[i]), key=lambda i: widths[i])
-        widths[grown] += 1
-    return widths
 
 
 def _wanted(column: Sequence[Text]) -> int:
