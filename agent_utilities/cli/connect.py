@@ -219,18 +219,13 @@ def _left_behind(server: str, chosen: Mapping[str, str], environ: Mapping[str, s
 
 
 def _taken(file: Path, chosen: Mapping[str, str], environ: Mapping[str, str]) -> list[str]:
-    """Return the variables of this shell that a config file takes, and that its client does not give it."""
-    from agent_utilities.upstream.configuration.config_files import read_unfilled
+    """Return the variables of this shell that a config file names, and that its client does not give it."""
     from agent_utilities.upstream.configuration.config_text import read_bytes
     from agent_utilities.upstream.configuration.variables import names_in
 
-    taken = set()
-    for upstream in read_unfilled(file, read_bytes(file), environ):
-        secrets = (*upstream.args, *upstream.env.values(), upstream.url, *upstream.headers.values(), upstream.auth)
-        texts = [upstream.command, upstream.cwd, upstream.env_file]
-        texts += [secret.get_secret_value() for secret in secrets if secret is not None]
-        taken |= {name for text in texts if text is not None for name in names_in(text)}
-    return sorted(name for name in taken if name in environ and name not in {*chosen, *_PASSED_ON})
+    text = read_bytes(file).decode(errors="replace")
+    named = {*names_in(text), *re.findall(r"\$(\w+)", text)}  # Gemini's files have them without braces
+    return sorted(name for name in named if name in environ and name not in {*chosen, *_PASSED_ON})
 
 
 def add_entry(path: Path, key: str, name: str, entry: dict[str, Any], *, replace: bool) -> Path | None:

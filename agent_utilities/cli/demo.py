@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import tempfile
-from collections.abc import AsyncIterator, Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Literal
@@ -18,14 +17,13 @@ from agent_utilities.mcp.command_line.tables import NamesTable
 
 app = typer.Typer(add_completion=False)
 
-Demo = Callable[[Path], AsyncIterator[NamesTable | str]]
-"""Runs in a folder of its own, and yields what it comes to, for a console."""
 _DEMOS = {
     "server": ("demo_server", "one_server"),
     "gateway": ("demo_gateways", "killed_server"),
     "tool-search": ("demo_tool_search", "sixty_tools"),
     "capabilities": ("demo_gateways", "three_capabilities"),
 }
+"""The module and function of each, which runs in a folder of its own, and yields what it comes to, for a console."""
 
 
 @app.command()
@@ -39,7 +37,7 @@ async def show_demo(
         what: One server, three behind a gateway, sixty deferred tools, or three capabilities.
     """
     module, function = _DEMOS[what]
-    show: Demo = getattr(import_module(f"agent_utilities.cli.{module}"), function)
+    show = getattr(import_module(f"agent_utilities.cli.{module}"), function)
     console = Console()
     with tempfile.TemporaryDirectory(prefix="agent-utilities-demo-") as folder:
         async for shown in show(Path(folder)):

@@ -18,7 +18,6 @@ from mcp_types import PaginatedRequestParams
 
 from agent_utilities.cli.demo_server import (
     START_S,
-    DemoError,
     caller,
     demo_environment,
     installed,
@@ -164,13 +163,12 @@ async def _session(base: str) -> tuple[NamesTable, str]:
 
 async def _list_once_there(client: Client[Any], said: str, names: Sequence[str]) -> Any:
     """Return a list that has the tools of these capabilities, whose servers have just been started."""
-    with anyio.move_on_after(START_S):
+    with anyio.fail_after(START_S):
         while True:
             listed = await _list(client, query=said)
             if all(any(tool.name.startswith(f"{name}_") for tool in listed.tools) for name in names):
                 return listed
             await anyio.sleep(0.02)
-    raise DemoError(f"the tools of {', '.join(names)} did not come within {START_S} s")
 
 
 async def _alone(base: str, value: str) -> NamesTable:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -39,7 +39,7 @@ def office_server() -> AgentServer:
     """Return a server of 60 tools that say what they would do."""
     server = create_mcp_server("office", instructions="Run an office: sales, support, people.")
     for thing, about in _THINGS.items():
-        for verb, function in _functions(thing):
+        for verb, function in _functions(thing).items():
             plural = f"{thing}s"
             tags = {plural, "read" if verb in _READS else "write"}
             name = f"{verb}_{plural if verb in ('list', 'export') else thing}"
@@ -48,8 +48,8 @@ def office_server() -> AgentServer:
     return server
 
 
-def _functions(thing: str) -> Iterator[tuple[str, Callable[..., str]]]:
-    """Yield a verb and what it does to one kind of thing, for each of the six."""
+def _functions(thing: str) -> dict[str, Callable[..., str]]:
+    """Return what is done to one kind of thing, by its verb."""
 
     def list_all(limit: Limit = 20, status: Status = None) -> str:
         return f"{limit} {thing}s{f' that are {status}' if status else ''}"
@@ -69,11 +69,8 @@ def _functions(thing: str) -> Iterator[tuple[str, Callable[..., str]]]:
     def export(format: Format = "csv", status: Status = None) -> str:
         return f"{thing}s.{format}{f' of those that are {status}' if status else ''}"
 
-    yield from zip(
-        ("list", "get", "create", "update", "delete", "export"),
-        (list_all, get, create, update, delete, export),
-        strict=True,
-    )
+    functions = (get, create, update, delete, export)
+    return {"list": list_all, **{each.__name__: each for each in functions}}
 
 
 if __name__ == "__main__":

@@ -213,16 +213,18 @@ async def _words(base: str) -> NamesTable:
 
 async def _hostile_caller(base: str) -> NamesTable:
     table = NamesTable("3. A caller that tries to widen what --disabled-tags write,delete left", "tries", "gets")
-    tries: dict[str, dict[str, list[str]]] = {
-        "x-mcp-enabled-tools: all": {"tools": ["all"]},
-        "x-mcp-enabled-tools: delete_log,rotate_log": {"tools": ["delete_log", "rotate_log"]},
-        "x-mcp-enabled-tags: write,delete": {"tags": ["write", "delete"]},
-        "x-mcp-disabled-tags: none": {"disabled_tags": []},
-    }
-    for label, asked in tries.items():
-        names = [tool.name for tool in await listed(caller(base, **asked))]
-        gained = sorted({"delete_log", "rotate_log"} & set(names))
-        table.add_row(label, f"{len(names)} tools, {', '.join(gained) if gained else 'none that writes'}")
+    writing = ["delete_log", "rotate_log"]
+    tries: list[dict[str, Any]] = [
+        {"tools": ["all"]},
+        {"tools": writing},
+        {"tags": ["write", "delete"]},
+        {"disabled_tags": []},
+    ]
+    for asked in tries:
+        ((header, value),) = selection_headers(**asked).items()
+        seen = [tool.name for tool in await listed(caller(base, **asked))]
+        gained = [name for name in writing if name in seen]
+        table.add_row(f"{header}: {value}", f"{len(seen)} tools, {', '.join(gained) if gained else 'none that writes'}")
     async with caller(base, tools=["all"]) as client:
         for name in ("delete_log", "no_such_tool"):
             answer = await client.call_tool(name, {"path": "app.log"}, raise_on_error=False)

@@ -44,22 +44,25 @@ def make_package(name: str, directory: Path) -> Path:
     module = name.replace("-", "_")
     if not _NAME.fullmatch(name) or keyword.iskeyword(module) or len(name) > 64:
         raise InputError("not a package name", name, "argument NAME", "use lower-case words, such as weather-agent")
-    folder = directory / name
-    if folder.exists():
-        raise InputError("already there", str(folder), "argument NAME", "choose another name or --directory")
-    _fill(folder, _LAYOUT, name=name, module=module)
-    return folder
+    return _filled(directory / name, _LAYOUT, "--directory", name=name, module=module)
 
 
-def _fill(folder: Path, layout: Mapping[str, str], **words: str) -> None:
-    """Make a folder, and write templates with words put in, each to the file that it is for."""
+def _filled(folder: Path, layout: Mapping[str, str], option: str, **words: str) -> Path:
+    """Return a new folder, with templates in which words are put in, each in the file that it is for."""
+    if os.path.lexists(folder):
+        raise InputError("already there", str(folder), "argument NAME", f"choose another name or {option}")
     templates = files("agent_utilities.cli") / "templates"
-    folder.mkdir(parents=True)
-    for target, source in layout.items():
-        path = folder / target.format(**words)
-        path.parent.mkdir(exist_ok=True)
-        text = Template((templates / f"{source}.tmpl").read_text(encoding="utf-8"))
-        path.write_text(text.substitute(words), encoding="utf-8")
+    try:
+        folder.mkdir(parents=True)
+        for target, source in layout.items():
+            path = folder / target.format(**words)
+            path.parent.mkdir(exist_ok=True)
+            text = Template((templates / f"{source}.tmpl").read_text(encoding="utf-8"))
+            path.write_text(text.substitute(words), encoding="utf-8")
+    except OSError as error:
+        what = f"can't be written ({(error.strerror or str(error)).lower()})"
+        raise InputError(what, str(folder), f"option {option}", "name another folder") from None
+    return folder
 
 
 _TEMPLATES = {"config.toml": "capability_config.toml", "{name}.toml": "capability_provider.toml"}
@@ -75,13 +78,4 @@ def make_capability(name: str, folder: Path | None) -> Path:
         raise InputError("not a capability's name", name, "argument NAME", hint)
     bundles = user_folder() / "capabilities" if folder is None else folder
     bundles = bundles / BUNDLES if (bundles / BUNDLES).is_dir() else bundles
-    bundle = bundles / name
-    if os.path.lexists(bundle):
-        raise InputError("already there", str(bundle), "argument NAME", "choose another name or --folder")
-    try:
-        _fill(bundle, _TEMPLATES, name=name)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        what = f"can't be written ({reason})"
-        raise InputError(what, str(bundle), "option --folder", "name another folder") from None
-    return bundle
+    return _filled(bundles / name, _TEMPLATES, "--folder", name=name)

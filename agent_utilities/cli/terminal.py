@@ -6,23 +6,21 @@ import math
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial, wraps
-from typing import Annotated, ParamSpec, TypeVar
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from agent_utilities.mcp.command_line.tables import plain
 
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def in_event_loop(command: Callable[_P, Awaitable[_T]]) -> Callable[_P, _T]:
+def in_event_loop(command: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
     """Return a command that runs an asynchronous one to its end."""
 
     @wraps(command)
-    def run(*args: _P.args, **options: _P.kwargs) -> _T:
+    def run(*args: Any, **options: Any) -> Any:
         import anyio
 
         return anyio.run(partial(command, *args, **options))
