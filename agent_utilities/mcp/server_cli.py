@@ -6,8 +6,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -32,26 +31,6 @@ if TYPE_CHECKING:  # the command line is read before anything of FastMCP is load
 
 
 _EPILOG = "Callers narrow this further by URL query (?tools=…) and headers (x-mcp-enabled-tools: …)."
-
-
-@contextmanager
-def _quiet_for_gone_reader() -> Iterator[None]:
-    """End with code 1 and without a word where whoever read the output has gone; around all that a command does."""
-    has_gone = False
-    try:
-        try:
-            yield
-        finally:
-            if sys.stdout is not None:  # which may be closed from the start
-                sys.stdout.flush()
-    except* BrokenPipeError:  # alone, or as a stdio server's tasks raise it
-        has_gone = True
-    if has_gone:
-        # The interpreter flushes once more as it ends; what is left then goes nowhere.
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        for stream in (sys.stdout, sys.stderr):
-            os.dup2(nowhere, stream.fileno())
-        sys.exit(1)
 
 
 def server_command(name: str, place: str) -> Callable[..., NoReturn]:
@@ -100,28 +79,43 @@ def _run(program: Any, load: Callable[[], AgentServer], argv: Sequence[str] | No
     run_and_exit(parse_and_launch)
 
 
-@_quiet_for_gone_reader()
 def run_and_exit(command: Callable[[], object]) -> NoReturn:
     """Run a command and exit, with one line on stderr where something is wrong.
 
-    The code is the one that the command returns, 0 where that is none; 2 for bad input, 1 where the other end failed or
-    has gone, 130 when interrupted.
+    The code is the one that the command returns, 0 where that is none; 2 for bad input, 1 where the other end failed,
+    130 when interrupted; 1 without a word where whoever read the output has gone.
     """
+    try:
+        try:
+            code = _code_of(command)
+        finally:
+            if sys.stdout is not None:  # which may be closed from the start
+                sys.stdout.flush()
+    except* BrokenPipeError:  # alone, or as a stdio server's tasks raise it
+        # The interpreter flushes once more as it ends; what is left then goes nowhere.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(nowhere, stream.fileno())
+        code = 1
+    sys.exit(code)
+
+
+def _code_of(command: Callable[[], object]) -> int:
     try:
         code = command()
     except typer.TyperException as error:
-        _refuse(message_of(error), 2)
+        return _refused(message_of(error), 2)
     except AgentUtilitiesError as error:
-        _refuse(str(error), 2 if isinstance(error, InputError) else 1)
+        return _refused(str(error), 2 if isinstance(error, InputError) else 1)
     except (KeyboardInterrupt, typer.Abort):
-        sys.exit(130)
-    sys.exit(code if isinstance(code, int) else 0)
+        return 130
+    return code if isinstance(code, int) else 0
 
 
-def _refuse(message: str, code: int) -> NoReturn:
+def _refused(message: str, code: int) -> int:
     if message:
         print(f"error: {' '.join(message.split())}", file=sys.stderr)
-    sys.exit(code)
+    return code
 
 
 def launch(load: Callable[[], AgentServer], options: Options) -> None:
