@@ -91,12 +91,11 @@ async def list_tools(url: str) -> tuple[list[dict[str, Any]], str]:
     """Return the tools of a server that any URL of it names, as `tools/list` has them, and its name."""
     from fastmcp import Client
 
+    place = mcp_url(url)
     try:
-        async with Client(mcp_url(url)) as client:
+        async with Client(place) as client:
             tools = [tool.model_dump(mode="json", by_alias=True) for tool in await client.list_tools()]
             return tools, client.server_info.name if client.server_info else ""
-    except InputError:
-        raise
     except Exception as error:
         told = error or type(error).__name__
         raise ServerError(f"can't list the tools of {url!r}: {told}; is the server running?") from None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -38,6 +36,8 @@ _CALLS: dict[str, tuple[str, dict[str, Any]]] = {
     "git": ("git_git_status", {}),
     "logs": ("logs_count_by_level", {"path": "app.log"}),
 }
+_CONFIG = Path(__file__).with_name("demo_servers.json")
+"""Three agents, whose folder and programs are variables."""
 _TAP = Path(__file__).with_name("demo_tap")
 """Three capabilities, each of which brings one toolset of the demo's office."""
 _CALL = "billing_create_invoice"
@@ -52,11 +52,13 @@ _SAID = (
 
 async def killed_server(folder: Path) -> AsyncIterator[NamesTable]:
     """Serve three agents behind one endpoint, kill one, and tell what callers see."""
-    config, steps = _three_agents(folder), Steps(5)
+    (folder / "app.log").write_text("2026-07-28T12:00:01Z ERROR upstream timed out after 3000 ms\n", encoding="utf-8")
+    await anyio.run_process(["git", "init", "-q", str(folder)])
+    steps = Steps(5)
     title = "5. Three servers behind one endpoint, and one of them is killed"
     table = NamesTable(title, "what happens", "tools", "listed in", *_CALLS)
     steps.begin("starting the gateway for the first time: its servers have never been seen")
-    async with _gateway(config, folder) as (client, pid):
+    async with _gateway(folder) as (client, pid):
         steps.begin("listing at once, which waits for all three, and a call to two of them")
         await _row(table, "the first start ever", client)
         steps.begin(f"killing the process of {_KILLED!r}, and listing at once")
@@ -68,30 +70,20 @@ async def killed_server(folder: Path) -> AsyncIterator[NamesTable]:
         took_s = await _recovery_s(client)
         await _row(table, f"{took_s:.1f} s later: it was started again", client)
     steps.begin("starting the gateway again: its servers are known")
-    async with _gateway(config, folder) as (client, pid):
+    async with _gateway(folder) as (client, pid):
         await _row(table, f"started again, {len(_upstreams(pid))} of 3 servers running", client)
     yield table
 
 
-def _three_agents(folder: Path) -> Path:
-    (folder / "app.log").write_text("2026-07-28T12:00:01Z ERROR upstream timed out after 3000 ms\n", encoding="utf-8")
-    subprocess.run(["git", "init", "-q", str(folder)], check=True)
-    env = {"LOGS_AGENT_ROOTS": str(folder), "FILESYSTEM_AGENT_ROOTS": str(folder), "GIT_AGENT_ROOTS": str(folder)}
-    servers = {
-        name: {"command": installed(program), "cwd": str(folder), "env": env} for name, program in _SERVERS.items()
-    }
-    path = folder / "mcp.json"
-    path.write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
-    return path
-
-
 @asynccontextmanager
-async def _gateway(config: Path, folder: Path) -> AsyncIterator[tuple[Client[Any], int]]:
+async def _gateway(folder: Path) -> AsyncIterator[tuple[Client[Any], int]]:
     """Serve the gateway; yield a client of it and its process, as soon as it answers."""
+    programs = {f"DEMO_{name.upper()}": installed(program) for name, program in _SERVERS.items()}
     environ = demo_environment(MCP_GATEWAY_FOLDER=str(folder / "gateway"), MCP_GRAPH="off", MCP_RANKER="off")
+    environ |= {"DEMO_FOLDER": str(folder), **programs}
     environ["MCP_FIRST_LIST_S"] = str(START_S)  # nobody gives up here, however busy the machine is
     async with (
-        serving("the gateway", [*_MAIN, str(config)], environ, "/health") as (base, pid),
+        serving("the gateway", [*_MAIN, str(_CONFIG)], environ, "/health") as (base, pid),
         caller(base) as client,
     ):
         yield client, pid
@@ -129,9 +121,7 @@ def _upstreams(pid: int) -> list[psutil.Process]:
 async def three_capabilities(folder: Path) -> AsyncIterator[NamesTable]:
     """Serve three capabilities of which two may be on, and tell of a conversation with them."""
     environ = demo_environment(MCP_GATEWAY_FOLDER=str(folder / "gateway"), MCP_GRAPH="off", DEMO_PYTHON=sys.executable)
-    config = folder / "mcp.json"
-    config.write_text('{"mcpServers": {}}', encoding="utf-8")
-    command = [*_MAIN, str(config), "--capabilities", str(_TAP), "--max-capabilities", "2"]
+    command = [*_MAIN, str(_TAP / "mcp.json"), "--capabilities", str(_TAP), "--max-capabilities", "2"]
     steps = Steps(3)
     steps.begin("starting a gateway of three capabilities: --max-capabilities 2")
     async with serving("the demo's gateway", command, environ) as (base, _):

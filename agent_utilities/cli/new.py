@@ -5,8 +5,6 @@ from __future__ import annotations
 import keyword
 import os
 import re
-from collections.abc import Mapping
-from importlib.resources import files
 from pathlib import Path
 from string import Template
 
@@ -17,14 +15,6 @@ from agent_utilities.errors import InputError
 app = typer.Typer(add_completion=False)
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
-_LAYOUT = {
-    "pyproject.toml": "pyproject.toml",
-    "README.md": "README.md",
-    "{module}/__init__.py": "init.py",
-    "{module}/__main__.py": "main.py",
-    "{module}/server.py": "server.py",
-    "tests/test_{module}.py": "test.py",
-}
 
 
 @app.command()
@@ -44,28 +34,25 @@ def make_package(name: str, directory: Path) -> Path:
     module = name.replace("-", "_")
     if not _NAME.fullmatch(name) or keyword.iskeyword(module) or len(name) > 64:
         raise InputError("not a package name", name, "argument NAME", "use lower-case words, such as weather-agent")
-    return _filled(directory / name, _LAYOUT, "--directory", name=name, module=module)
+    return _filled(directory / name, "package", "--directory", name=name, module=module)
 
 
-def _filled(folder: Path, layout: Mapping[str, str], option: str, **words: str) -> Path:
-    """Return a new folder, with templates in which words are put in, each in the file that it is for."""
+def _filled(folder: Path, kind: str, option: str, **words: str) -> Path:
+    """Return a new folder, with the templates of a kind, words put in: in their names, and in what they have."""
     if os.path.lexists(folder):
         raise InputError("already there", str(folder), "argument NAME", f"choose another name or {option}")
-    templates = files("agent_utilities.cli") / "templates"
+    templates = Path(__file__).with_name("templates") / kind
     try:
         folder.mkdir(parents=True)
-        for target, source in layout.items():
-            path = folder / target.format(**words)
+        for template in templates.rglob("*.tmpl"):
+            path = folder / str(template.relative_to(templates)).removesuffix(".tmpl").format(**words)
             path.parent.mkdir(exist_ok=True)
-            text = Template((templates / f"{source}.tmpl").read_text(encoding="utf-8"))
-            path.write_text(text.substitute(words), encoding="utf-8")
+            text = Template(template.read_text(encoding="utf-8")).substitute(words)
+            path.write_text(text, encoding="utf-8")
     except OSError as error:
         what = f"can't be written ({(error.strerror or str(error)).lower()})"
         raise InputError(what, str(folder), f"option {option}", "name another folder") from None
     return folder
-
-
-_TEMPLATES = {"config.toml": "capability_config.toml", "{name}.toml": "capability_provider.toml"}
 
 
 def make_capability(name: str, folder: Path | None) -> Path:
@@ -78,4 +65,4 @@ def make_capability(name: str, folder: Path | None) -> Path:
         raise InputError("not a capability's name", name, "argument NAME", hint)
     bundles = user_folder() / "capabilities" if folder is None else folder
     bundles = bundles / BUNDLES if (bundles / BUNDLES).is_dir() else bundles
-    return _filled(bundles / name, _TEMPLATES, "--folder", name=name)
+    return _filled(bundles / name, "capability", "--folder", name=name)
