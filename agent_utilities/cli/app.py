@@ -45,14 +45,16 @@ for _name, (_, _help) in COMMANDS.items():
 
 @app.callback()
 def describe(
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version and exit.", callback=print_version, is_eager=True)
-    ] = False,
+    version: Annotated[bool, typer.Option("--version", callback=print_version, is_eager=True)] = False,
 ) -> None:
-    """Make an MCP server's tool surface small, right and bounded."""
+    """Make an MCP server's tool surface small, right and bounded.
+
+    Args:
+        version: Print the version and exit.
+    """
 
 
 def main() -> None:
     """Run the command and exit: 0 when done, 1 when the other end failed or has gone, 2 for bad input."""
     program = SimpleNamespace(name="agent-utilities", version=installed_version("agent-utilities"))
-    run_and_exit(lambda: app(standalone_mode=False, obj=program))
+    run_and_exit(lambda: documented(typer.main.get_command(app))(standalone_mode=False, obj=program))

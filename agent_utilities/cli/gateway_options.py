@@ -24,12 +24,10 @@ Files = Annotated[
         show_default=False,
     ),
 ]
-Yes = Annotated[
-    bool, option("--yes", "-y", help="Start what a file that was merely found in a folder names.", metavar="")
-]
+Yes = Annotated[bool, option("--yes", "-y", help="Start what a file that was merely found in a folder names.")]
 
 
-_of_capabilities = partial(option, help="", panel=CAPABILITIES)
+_of_capabilities = partial(option, panel=CAPABILITIES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,16 +46,11 @@ class GatewayOptions(Options):
 
     files: Files = None
     yes: Yes = False
-    name: Annotated[str, option("--name", help="", metavar="NAME")] = GATEWAY_NAME
-    capabilities: Annotated[
-        list[str] | None, _of_capabilities("--capabilities", metavar="DIR", env="MCP_CAPABILITY_FOLDERS")
-    ] = None
-    capability: Annotated[
-        list[str] | None, _of_capabilities("--capability", metavar="NAME", env="MCP_BOOT_CAPABILITIES")
-    ] = None
-    skills: Annotated[list[Path] | None, _of_capabilities("--skills", metavar="DIR")] = None
+    name: Annotated[str, option(metavar="NAME")] = GATEWAY_NAME
+    capabilities: Annotated[list[str] | None, _of_capabilities(metavar="DIR", env="MCP_CAPABILITY_FOLDERS")] = None
+    capability: Annotated[list[str] | None, _of_capabilities(metavar="NAME", env="MCP_BOOT_CAPABILITIES")] = None
+    skills: Annotated[list[Path] | None, _of_capabilities(metavar="DIR")] = None
     max_capabilities: Annotated[
-        int | None,
-        _of_capabilities("--max-capabilities", min=0, max=64, metavar="N", env="MCP_MAX_CAPABILITIES", few=True),
+        int | None, _of_capabilities(min=0, max=64, metavar="N", env="MCP_MAX_CAPABILITIES", few=True)
     ] = None
-    allow_install: Annotated[bool, _of_capabilities("--allow-install", env="MCP_ALLOW_INSTALL", metavar="")] = False
+    allow_install: Annotated[bool, _of_capabilities(env="MCP_ALLOW_INSTALL")] = False

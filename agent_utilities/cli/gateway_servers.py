@@ -31,7 +31,7 @@ from agent_utilities.upstream.supervision.supervisor import Upstream
 from agent_utilities.upstream.supervision.upstreams import Upstreams, reach
 
 _STYLE = {"ready": "green", "idle": "green", "off": "dim", "failing": "red"}
-_REMEDIES: dict[Cause | None, str] = {
+_REMEDIES: dict[Cause, str] = {
     "not found": "install it, or give its whole path as `command`",
     "did not start": "run the command by hand; what it says is in `agent-utilities gateway logs NAME`",
     "did not answer": "give it longer by `startTimeoutSeconds`, or see `agent-utilities gateway logs NAME`",
@@ -102,14 +102,14 @@ async def _reach(upstream: Upstream) -> Checked:
     took_s = time.perf_counter() - began
     state, seen = upstream.state, upstream.snapshot
     tools = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in (seen.tools if seen else ())]
-    problems = list(seen.problems) if seen is not None else []
-    if seen is not None and seen.n_absent:
-        problems.append(f"a gateway, which has not reached {seen.n_absent} of its own servers; their tools are missing")
-    wrong = f"{state.cause}: {state.detail}" if state.cause else "; ".join(problems)
-    remedy = _REMEDIES.get(state.cause, "")
-    name = remedy.replace("NAME", config.name)
+    wrong = remedy = ""
+    if state.cause:
+        wrong, remedy = f"{state.cause}: {state.detail}", _REMEDIES.get(state.cause, "").replace("NAME", config.name)
+    elif seen is not None:
+        absent = f"a gateway, which has not reached {seen.n_absent} of its own servers; their tools are missing"
+        wrong = "; ".join([*seen.problems, *([absent] if seen.n_absent else [])])
     n = sum(map(n_tokens, tools))
-    return Checked(config.name, config.transport, state.name, len(tools), n, round(took_s, 2), wrong, name)
+    return Checked(config.name, config.transport, state.name, len(tools), n, round(took_s, 2), wrong, remedy)
 
 
 def _print(rows: list[Checked], config: GatewayConfig) -> None:

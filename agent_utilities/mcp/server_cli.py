@@ -7,8 +7,8 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -44,13 +44,8 @@ def server_command(name: str, place: str) -> Callable[..., NoReturn]:
         place: where the server is: `weather_agent.server:mcp`.
     """
 
-    def load() -> AgentServer:
-        module, _, attribute = place.partition(":")
-        server: AgentServer = getattr(import_module(module), attribute or "mcp")
-        return server
-
     def command(argv: Sequence[str] | None = None) -> NoReturn:
-        _run(SimpleNamespace(name=name, version=installed_version(name)), load, argv)
+        _run(SimpleNamespace(name=name, version=installed_version(name)), lambda: resolve_name(place), argv)
 
     return command
 
@@ -160,7 +155,12 @@ def _serve(server: AgentServer, options: Options) -> None:
     if options.transport != "stdio":
         run |= {"host": options.host, "port": options.port}
         if not is_loopback(options.host) and server.auth is None:
-            _warn_open(options.host, options.port)
+            print(
+                f"WARNING: {Path(sys.argv[0]).name} binds {options.host}:{options.port} without auth: anyone who can "
+                "reach this address can call every permitted tool. Bind 127.0.0.1, pass auth= to create_mcp_server, or "
+                "put an authenticating proxy before it.",
+                file=sys.stderr,
+            )
     elif sys.platform != "win32":  # which can't wait for pipes
         server.stopping.end_input = EndableStdin().end
 
@@ -186,12 +186,3 @@ def _log_to_stderr(level: str) -> None:
     package.addHandler(handler)
     package.setLevel(level.upper())
     package.propagate = False
-
-
-def _warn_open(host: str, port: int) -> None:
-    program = Path(sys.argv[0]).name
-    print(
-        f"WARNING: {program} binds {host}:{port} without auth: anyone who can reach this address can call every "
-        "permitted tool. Bind 127.0.0.1, pass auth= to create_mcp_server, or put an authenticating proxy before it.",
-        file=sys.stderr,
-    )

@@ -44,8 +44,15 @@ async def print_listing(host: AgentServer, as_json: bool) -> None:
     decisions = {kind: host.surface.decide(kind, there[kind], verdict) for kind in KINDS}
     rows = [row for kind in KINDS for row in _rows(kind, there[kind], decisions[kind])]
     tools = [row for row in rows if row["kind"] == "tool"]
-    totals = _totals(tools, entry_tools)
     shown = [row for row in tools if row["verdict"] == "visible"]
+    totals = {  # entry tools are counted apart, and cost too
+        "tools": len(tools),
+        "permitted": sum(row["verdict"] != "denied" for row in tools),
+        "visible": len(shown),
+        "entry_tools": len(entry_tools),
+        "tokens": sum(row["tokens"] for row in tools),
+        "visible_tokens": sum(row["tokens"] for row in (*entry_tools, *shown)),
+    }
     warning, line = _size(shown, decisions["tool"], verdict)
     resolution = verdict.preferences.resolution
     query = status_text(resolution.status, resolution.cause, resolution.n_left_out)
@@ -58,27 +65,11 @@ async def print_listing(host: AgentServer, as_json: bool) -> None:
         print()
         return
     _print_table(host.name, rows, totals, query, unknown)
-    for told in (line, *notices):
-        if told:
-            print(told)
-    if warning:
-        Console(emoji=False).print(f"[yellow]{plain(warning)}[/]", highlight=False, soft_wrap=True)
-    if absent:
-        console = Console(emoji=False)
-        console.print(f"not listed, since never reached: {plain(', '.join(absent))}", highlight=False, soft_wrap=True)
-
-
-def _totals(tools: Sequence[dict[str, Any]], entry_tools: Sequence[dict[str, Any]]) -> dict[str, int]:
-    """Return how many the server's own tools are, and what they cost; entry tools are counted apart, and cost too."""
-    shown = [row for row in tools if row["verdict"] == "visible"]
-    return {
-        "tools": len(tools),
-        "permitted": sum(row["verdict"] != "denied" for row in tools),
-        "visible": len(shown),
-        "entry_tools": len(entry_tools),
-        "tokens": sum(row["tokens"] for row in tools),
-        "visible_tokens": sum(row["tokens"] for row in (*entry_tools, *shown)),
-    }
+    notes = [plain(told) for told in (line, *notices) if told]
+    notes += [f"[yellow]{plain(warning)}[/]"] if warning else []
+    notes += [f"not listed, since never reached: {plain(', '.join(absent))}"] if absent else []
+    for note in notes:
+        Console(emoji=False).print(note, highlight=False, soft_wrap=True)
 
 
 async def _own_rows(host: AgentServer, request: Request) -> list[dict[str, Any]]:

@@ -49,26 +49,21 @@ def print_version(context: typer.Context, asked: bool) -> None:
 
 def _print_help_all(context: typer.Context, asked: bool) -> None:
     if asked and isinstance(context.command, BriefHelp):
-        for parameter in context.command.params:
-            if isinstance(parameter, TyperOption):
-                parameter.hidden = False
-        context.command.format_all(context, context.make_formatter())
+        context.command.format_help(context, context.make_formatter(), is_brief=False)
         raise typer.Exit
 
 
 class BriefHelp(TyperCommand):
     """A command whose `--help` is one screen: what few set, and where else it may be set, is left to `--help-all`."""
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Print the options that are not hidden, without their variables."""
+    def format_help(self, ctx: Any, formatter: Any, *, is_brief: bool = True) -> None:
+        """Print the options by who needs them: in brief those that are not hidden, without their variables."""
         for parameter in self.params:
-            if isinstance(parameter, TyperOption) and parameter.help:
-                parameter.help = _VARIABLE.sub("", parameter.help)
+            if isinstance(parameter, TyperOption) and is_brief:
+                parameter.help = _VARIABLE.sub("", parameter.help or "")
                 parameter.hidden |= parameter.name in ("install_completion", "show_completion")
-        self.format_all(ctx, formatter)
-
-    def format_all(self, ctx: Any, formatter: Any) -> None:
-        """Print every option that is not hidden, by who needs it."""
+            elif isinstance(parameter, TyperOption):
+                parameter.hidden = False
         self.params.sort(key=lambda parameter: _PANELS.index(getattr(parameter, "rich_help_panel", None)))
         super().format_help(ctx, formatter)
 
