@@ -24,7 +24,12 @@ Files = Annotated[
         show_default=False,
     ),
 ]
+"""The files that a command of the gateway reads.
+
+What is named is agreed to with whatever it says; what is found in the working folder is asked about once, or `--yes`.
+"""
 Yes = Annotated[bool, option("--yes", "-y", help="Start what a file that was merely found in a folder names.")]
+"""The user's consent to a config that was found, in place of their answer on a terminal."""
 
 
 _of_capabilities = partial(option, panel=CAPABILITIES)
