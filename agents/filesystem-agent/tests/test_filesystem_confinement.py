@@ -45,180 +45,120 @@ DIRECTORY_CALLS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
+@every(
+    "path",
+    [
+        "../outside/secret.txt",
+        "a/../../outside/secret.txt",
+        "{outside}/secret.txt",
+        "{root}/../outside/secret.txt",
+        pytest.param("{twin}/secret.txt", id="a directory whose name starts like the root's"),
+    ],
+)
 @every(("tool", "arguments"), [*ONE_PATH_CALLS, ("file_info", {})])
-class TestPathsThatLeave:
-    def test_dot_dot_is_refused(self, call: Call, outside: Path, tool: str, arguments: dict[str, Any]) -> None:
-        with pytest.raises(ToolError, match=r"outside the allowed roots|contains '\.\.'"):
-            call(tool, path="../outside/secret.txt", **arguments)
-
-    def test_dot_dot_below_a_directory_is_refused(
-        self, call: Call, root: Path, outside: Path, tool: str, arguments: dict[str, Any]
-    ) -> None:
-        (root / "a").mkdir(exist_ok=True)
-        with pytest.raises(ToolError, match=r"outside the allowed roots|contains '\.\.'"):
-            call(tool, path="a/../../outside/secret.txt", **arguments)
-
-    def test_an_absolute_path_is_refused(self, call: Call, outside: Path, tool: str, arguments: dict[str, Any]) -> None:
-        with pytest.raises(ToolError, match=r"outside the allowed roots"):
-            call(tool, path=str(outside / "secret.txt"), **arguments)
-
-    def test_an_absolute_path_that_climbs_out_of_the_root_is_refused(
-        self, call: Call, root: Path, outside: Path, tool: str, arguments: dict[str, Any]
-    ) -> None:
-        with pytest.raises(ToolError, match=r"outside the allowed roots|contains '\.\.'"):
-            call(tool, path=f"{root}/../outside/secret.txt", **arguments)
-
-    def test_a_directory_whose_name_starts_like_the_root_is_refused(
-        self, call: Call, root: Path, tool: str, arguments: dict[str, Any]
-    ) -> None:
-        twin = root.with_name("inside2")
-        twin.mkdir(exist_ok=True)
-        (twin / "secret.txt").write_text("SECRET")
-        with pytest.raises(ToolError, match=r"outside the allowed roots"):
-            call(tool, path=str(twin / "secret.txt"), **arguments)
-        assert (twin / "secret.txt").read_text() == "SECRET"
+def test_no_tool_takes_a_path_that_leaves(
+    call: Call, root: Path, outside: Path, path: str, tool: str, arguments: dict[str, Any]
+) -> None:
+    (root / "a").mkdir(exist_ok=True)
+    twin = root.with_name("inside2")
+    twin.mkdir(exist_ok=True)
+    (twin / "secret.txt").write_text("SECRET")
+    with pytest.raises(ToolError, match=r"outside the allowed roots|contains '\.\.'"):
+        call(tool, path=path.format(root=root, outside=outside, twin=twin), **arguments)
+    assert (twin / "secret.txt").read_text() == "SECRET"
 
 
-@every(("tool", "arguments"), [*ONE_PATH_CALLS[:-1], ("file_info", {"with_sha256": True})])
 @every("is_relative", [True, False])
-class TestSymlinksThatLeave:
-    def test_a_link_in_the_middle_is_refused(
-        self, call: Call, root: Path, outside: Path, tool: str, arguments: dict[str, Any], is_relative: bool
-    ) -> None:
-        link(root / "door", "../outside" if is_relative else outside)
-        with pytest.raises(ToolError, match=r"symlink|outside the allowed roots"):
-            call(tool, path="door/secret.txt", **arguments)
-
-    def test_a_link_to_a_link_is_refused(
-        self, call: Call, root: Path, outside: Path, tool: str, arguments: dict[str, Any], is_relative: bool
-    ) -> None:
-        link(root / "door", "../outside" if is_relative else outside)
-        link(root / "porch", "door")
-        with pytest.raises(ToolError, match=r"symlink|outside the allowed roots"):
-            call(tool, path="porch/secret.txt", **arguments)
-
-    def test_a_dangling_link_in_the_middle_is_refused(
-        self, call: Call, root: Path, outside: Path, tool: str, arguments: dict[str, Any], is_relative: bool
-    ) -> None:
-        link(root / "door", "../outside/new" if is_relative else outside / "new")
-        with pytest.raises(ToolError, match=r"symlink|outside the allowed roots"):
-            call(tool, path="door/secret.txt", **arguments)
+@every(("tool", "arguments"), [*ONE_PATH_CALLS[:-1], ("file_info", {"with_sha256": True})])
+@every("path", ["door/secret.txt", "porch/secret.txt", "dangling/secret.txt"])
+def test_no_tool_goes_through_a_link_that_leaves(
+    call: Call, root: Path, outside: Path, path: str, tool: str, arguments: dict[str, Any], is_relative: bool
+) -> None:
+    link(root / "door", "../outside" if is_relative else outside)
+    link(root / "porch", "door")
+    link(root / "dangling", "../outside/new" if is_relative else outside / "new")
+    with pytest.raises(ToolError, match=r"symlink|outside the allowed roots"):
+        call(tool, path=path, **arguments)
 
 
 @every(("tool", "arguments"), ONE_PATH_CALLS[:-1])
-class TestLastSymlinks:
-    def test_a_last_link_that_leaves_is_refused(
-        self, call: Call, root: Path, outside: Path, tool: str, arguments: dict[str, Any]
-    ) -> None:
-        link(root / "paper", outside / "secret.txt")
-        with pytest.raises(ToolError, match=r"symlink"):
-            call(tool, path="paper", **arguments)
-
-    def test_a_dangling_last_link_that_leaves_is_refused(
-        self, call: Call, root: Path, outside: Path, tool: str, arguments: dict[str, Any]
-    ) -> None:
-        link(root / "paper", outside / "new.txt")
-        with pytest.raises(ToolError, match=r"symlink"):
-            call(tool, path="paper", **arguments)
-
-    def test_a_refusal_does_not_tell_where_a_link_leads(
-        self, call: Call, root: Path, outside: Path, tool: str, arguments: dict[str, Any]
-    ) -> None:
-        link(root / "paper", outside / "secret.txt")
-        with pytest.raises(ToolError) as caught:
-            call(tool, path="paper", **arguments)
-        assert "secret" not in str(caught.value)
-
-    def test_a_loop_of_links_is_refused(self, call: Call, root: Path, tool: str, arguments: dict[str, Any]) -> None:
-        link(root / "a", "b")
-        link(root / "b", "a")
-        with pytest.raises(ToolError, match=r"symlink"):
-            call(tool, path="a", **arguments)
+@every("path", ["paper", "dangling", "loop"])
+def test_no_tool_uses_a_file_that_is_a_link_that_leaves_or_tells_where_it_leads(
+    call: Call, root: Path, outside: Path, path: str, tool: str, arguments: dict[str, Any]
+) -> None:
+    link(root / "paper", outside / "secret.txt")
+    link(root / "dangling", outside / "secretly_new.txt")
+    link(root / "loop", "pool")
+    link(root / "pool", "loop")
+    with pytest.raises(ToolError, match=r"symlink") as caught:
+        call(tool, path=path, **arguments)
+    assert "secret" not in str(caught.value)
 
 
+@every(("path", "told"), [("door", r"symlink"), ("..", r"outside the allowed roots|contains '\.\.'")])
 @every(("tool", "arguments"), DIRECTORY_CALLS)
-class TestDirectoriesThatLeave:
-    def test_a_linked_directory_outside_is_refused(
-        self, call: Call, root: Path, outside: Path, tool: str, arguments: dict[str, Any]
-    ) -> None:
-        link(root / "door", outside)
-        with pytest.raises(ToolError, match=r"symlink"):
-            call(tool, path="door", **arguments)
-
-    def test_the_parent_of_the_root_is_refused(self, call: Call, tool: str, arguments: dict[str, Any]) -> None:
-        with pytest.raises(ToolError, match=r"outside the allowed roots|contains '\.\.'"):
-            call(tool, path="..", **arguments)
+def test_no_tool_enters_a_directory_outside(
+    call: Call, root: Path, outside: Path, path: str, told: str, tool: str, arguments: dict[str, Any]
+) -> None:
+    link(root / "door", outside)
+    with pytest.raises(ToolError, match=told):
+        call(tool, path=path, **arguments)
 
 
-class TestWalks:
-    def test_a_search_does_not_enter_linked_directories(self, call: Call, root: Path, outside: Path) -> None:
-        (root / "door").symlink_to(outside)
-        assert call("search_files", pattern="SECRET")["matches"] == []
-
-    def test_a_search_does_not_read_linked_files(self, call: Call, root: Path, outside: Path) -> None:
-        (root / "paper").symlink_to(outside / "secret.txt")
-        assert call("search_files", pattern="SECRET")["matches"] == []
-
-    def test_finding_does_not_enter_linked_directories(self, call: Call, root: Path, outside: Path) -> None:
-        (root / "door").symlink_to(outside)
-        assert call("find_files", pattern="**", kind="any")["paths"] == ["door"]
-
-    def test_a_deep_listing_shows_a_link_but_not_what_is_behind(self, call: Call, root: Path, outside: Path) -> None:
-        (root / "door").symlink_to(outside)
-        assert [entry["path"] for entry in call("list_directories", depth=5)["entries"]] == ["door"]
+def test_walks_show_links_but_nothing_behind_them(call: Call, root: Path, outside: Path) -> None:
+    (root / "door").symlink_to(outside)
+    (root / "paper").symlink_to(outside / "secret.txt")
+    assert call("search_files", pattern="SECRET")["matches"] == []
+    assert call("find_files", pattern="**", kind="any")["paths"] == ["door", "paper"]
+    assert [entry["path"] for entry in call("list_directories", depth=5)["entries"]] == ["door", "paper"]
 
 
 class TestMoves:
-    @every("name", ["../outside/x", "door/x", "{outside}/x"])
-    def test_a_move_out_is_refused(self, call: Call, root: Path, outside: Path, name: str) -> None:
+    @every("place", ["../outside", "door", "{outside}"])
+    def test_no_move_leads_out_or_in(self, call: Call, root: Path, outside: Path, place: str) -> None:
         link(root / "door", outside)
         (root / "mine").write_text("mine")
+        place = place.format(outside=outside)
         with pytest.raises(ToolError):
-            call("move_file", source="mine", destination=name.format(outside=outside))
+            call("move_file", source="mine", destination=f"{place}/x")
+        with pytest.raises(ToolError):
+            call("move_file", source=f"{place}/secret.txt", destination="taken")
         assert (root / "mine").read_text() == "mine"
-
-    @every("name", ["../outside/secret.txt", "door/secret.txt", "{outside}/secret.txt"])
-    def test_a_move_in_is_refused(self, call: Call, root: Path, outside: Path, name: str) -> None:
-        link(root / "door", outside)
-        with pytest.raises(ToolError):
-            call("move_file", source=name.format(outside=outside), destination="taken")
         assert not (root / "taken").exists()
 
-    def test_a_move_onto_a_link_replaces_nothing_outside(self, call: Call, root: Path, outside: Path) -> None:
+    def test_a_link_is_not_moved_onto_and_no_directory_made_behind_it(
+        self, call: Call, root: Path, outside: Path
+    ) -> None:
         (root / "mine").write_text("mine")
         (root / "paper").symlink_to(outside / "secret.txt")
+        (root / "door").symlink_to(outside)
         with pytest.raises(ToolError, match=r"only a file can replace a file"):
             call("move_file", source="mine", destination="paper", overwrite=True)
-
-    def test_directories_are_not_made_behind_a_link(self, call: Call, root: Path, outside: Path) -> None:
-        (root / "door").symlink_to(outside)
         with pytest.raises(ToolError, match=r"symlink"):
             call("create_directory", path="door/new")
 
     @every("path", [".", "", "/", "{root}"])
-    def test_the_root_itself_is_not_deleted(self, call: Call, root: Path, path: str) -> None:
+    def test_the_root_itself_is_neither_deleted_nor_moved(self, call: Call, root: Path, path: str) -> None:
         with pytest.raises(ToolError):
             call("delete_file", path=path.format(root=root), empty_directory=True)
+        with pytest.raises(ToolError):
+            call("move_file", source=path.format(root=root), destination="x")
         assert root.is_dir()
 
 
 class TestLinksThatStay:
-    def test_a_link_inside_is_followed_for_reading(self, call: Call, root: Path) -> None:
-        (root / "real").mkdir()
+    @every("path", ["latest/a.txt", "b.txt", "x/y/up", "x/../real/a.txt"])
+    def test_they_are_followed_for_reading_and_the_result_names_the_real_path(
+        self, call: Call, root: Path, path: str
+    ) -> None:
+        (root / "real").mkdir(exist_ok=True)
         (root / "real/a.txt").write_text("text")
-        (root / "latest").symlink_to("real")
-        assert call("view_file", path="latest/a.txt")["text"] == "text"
-
-    def test_the_result_names_the_real_path(self, call: Call, root: Path) -> None:
-        (root / "a.txt").write_text("text")
-        (root / "b.txt").symlink_to(root / "a.txt")
-        assert call("view_file", path="b.txt")["path"] == "a.txt"
-
-    def test_a_link_that_climbs_but_stays_inside_is_followed(self, call: Call, root: Path) -> None:
-        (root / "x/y").mkdir(parents=True)
-        (root / "a.txt").write_text("text")
-        (root / "x/y/up").symlink_to("../../a.txt")
-        assert call("tail_file", path="x/y/up")["text"] == "text"
+        (root / "x/y").mkdir(parents=True, exist_ok=True)
+        link(root / "latest", "real")
+        link(root / "b.txt", root / "real/a.txt")
+        link(root / "x/y/up", "../../real/a.txt")
+        view = call("view_file", path=path)
+        assert (view["text"], view["path"]) == ("text", "real/a.txt")
 
     def test_a_link_inside_is_not_followed_for_writing(self, call: Call, root: Path) -> None:
         (root / "real").mkdir()
@@ -238,19 +178,14 @@ class TestLinksThatStay:
         assert call("delete_file", path="paper")["kind"] == "symlink"
         assert not (root / "paper").is_symlink()
 
-    def test_info_on_a_link_that_leaves_tells_no_target(self, call: Call, root: Path, outside: Path) -> None:
-        (root / "paper").symlink_to(outside / "secret.txt")
-        assert call("file_info", path="paper")["link_target"] is None
-
-    def test_info_on_a_link_that_stays_tells_its_target(self, call: Call, root: Path) -> None:
+    def test_info_tells_the_target_of_a_link_that_stays_and_of_no_other(
+        self, call: Call, root: Path, outside: Path
+    ) -> None:
         (root / "a.txt").write_text("")
         (root / "b.txt").symlink_to("a.txt")
+        (root / "paper").symlink_to(outside / "secret.txt")
         assert call("file_info", path="b.txt")["link_target"] == "a.txt"
-
-    def test_dot_dot_inside_the_root_is_fine_for_reading(self, call: Call, root: Path) -> None:
-        (root / "x").mkdir()
-        (root / "a.txt").write_text("text")
-        assert call("view_file", path="x/../a.txt")["path"] == "a.txt"
+        assert call("file_info", path="paper")["link_target"] is None
 
 
 class TestHardLinks:
@@ -266,24 +201,20 @@ class TestHardLinks:
 
 @every(("tool", "arguments"), [*ONE_PATH_CALLS[:7], ("search_files", {"pattern": "x"}), ("delete_file", {})])
 class TestSpecialFiles:
-    def test_a_fifo_is_refused_without_blocking(
-        self, call: Call, root: Path, tool: str, arguments: dict[str, Any]
-    ) -> None:
-        if not (root / "pipe").exists():
-            os.mkfifo(root / "pipe")
-        with pytest.raises(ToolError, match=r"fifo"):
-            call(tool, path="pipe", **arguments)
-        assert stat.S_ISFIFO((root / "pipe").stat().st_mode)
-
-    def test_a_socket_is_refused(
+    def test_a_fifo_or_a_socket_is_refused_without_blocking(
         self, call: Call, root: Path, tool: str, arguments: dict[str, Any], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.chdir(root)
+        if not (root / "pipe").exists():
+            os.mkfifo(root / "pipe")
         (root / "s").unlink(missing_ok=True)
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind("s")
+            with pytest.raises(ToolError, match=r"fifo"):
+                call(tool, path="pipe", **arguments)
             with pytest.raises(ToolError, match=r"socket"):
                 call(tool, path="s", **arguments)
+        assert stat.S_ISFIFO((root / "pipe").stat().st_mode)
 
     @pytest.mark.skipif(os.geteuid() != 0, reason="making a device needs root")
     def test_a_device_is_refused(self, call: Call, root: Path, tool: str, arguments: dict[str, Any]) -> None:
@@ -296,20 +227,13 @@ class TestSpecialFiles:
             call(tool, path="zero", **arguments)
 
 
-class TestSpecialFilesInWalks:
-    def test_a_search_passes_by_a_fifo(self, call: Call, root: Path) -> None:
-        os.mkfifo(root / "pipe")
-        (root / "a.txt").write_text("needle")
-        assert [match["path"] for match in call("search_files", pattern="needle")["matches"]] == ["a.txt"]
-
-    def test_a_listing_names_the_kind(self, call: Call, root: Path) -> None:
-        os.mkfifo(root / "pipe")
-        assert call("list_directories")["entries"][0]["kind"] == "fifo"
-
-    def test_a_move_of_a_fifo_is_refused(self, call: Call, root: Path) -> None:
-        os.mkfifo(root / "pipe")
-        with pytest.raises(ToolError, match=r"only files and directories are moved"):
-            call("move_file", source="pipe", destination="pipe2")
+def test_a_fifo_is_listed_passed_by_in_a_search_and_not_moved(call: Call, root: Path) -> None:
+    os.mkfifo(root / "pipe")
+    (root / "a.txt").write_text("needle")
+    assert [match["path"] for match in call("search_files", pattern="needle")["matches"]] == ["a.txt"]
+    assert [entry["kind"] for entry in call("list_directories")["entries"]] == ["file", "fifo"]
+    with pytest.raises(ToolError, match=r"only files and directories are moved"):
+        call("move_file", source="pipe", destination="pipe2")
 
 
 HOSTILE_NAMES = {
@@ -341,29 +265,22 @@ class TestHostileNames:
 
 
 class TestHostileNamesOnDisk:
-    def test_they_are_listed_escaped_and_marked(self, call: Call, root: Path) -> None:
-        names = (b"a\nb", b"\xff\xfe", b"\x1b]0;x\x07", "a\u202eb".encode(), b"caf\xe9")
+    def test_they_are_listed_escaped_marked_and_counted(self, call: Call, root: Path) -> None:
+        names = (b"a\nb", b"\xff\xfe", b"\x1b]0;x\x07", "a\u202eb".encode(), b"caf\xe9", b"a\xff.txt")
         for name in names:
             with open(os.path.join(os.fsencode(root), name), "wb"):
                 pass
         entries = call("list_directories")["entries"]
         assert len(entries) == len(names)
         assert all(entry["path"].isprintable() and entry["is_addressable"] is False for entry in entries)
-
-    def test_finding_counts_what_no_tool_accepts(self, call: Call, root: Path) -> None:
-        with open(os.path.join(os.fsencode(root), b"a\xff.txt"), "wb"):
-            pass
         found = call("find_files", pattern="*.txt")
         assert (found["paths"], found["n_unaddressable"]) == (["a\\xff.txt"], 1)
 
-    def test_a_name_that_only_looks_like_an_option_is_fine(self, call: Call, root: Path) -> None:
-        call("write_file", path="-rf *", content="x")
-        assert (root / "-rf *").read_text() == "x"
-
-    def test_a_name_of_many_scripts_is_fine(self, call: Call, root: Path) -> None:
-        name = "naïve-日本語-👩‍👩‍👧.txt"
+    @every("name", ["-rf *", "naïve-日本語-👩‍👩‍👧.txt"])
+    def test_odd_names_that_harm_nobody_are_fine(self, call: Call, root: Path, name: str) -> None:
         call("write_file", path=name, content="x")
-        assert call("find_files", pattern="*.txt")["paths"] == [name]
+        assert (root / name).read_text() == "x"
+        assert name in call("find_files", pattern="*")["paths"]
 
     def test_a_nearest_name_is_never_one_that_deceives(self, call: Call, root: Path) -> None:
         (root / "note\x1b.txt").write_text("")
@@ -373,32 +290,23 @@ class TestHostileNamesOnDisk:
 
 
 class TestRoots:
-    def test_the_default_is_the_current_directory(
-        self, make_call: Callable[..., Call], root: Path, monkeypatch: pytest.MonkeyPatch
+    def test_they_come_from_the_environment_or_are_the_current_directory(
+        self, make_call: Callable[..., Call], root: Path, outside: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         (root / "a.txt").write_text("text")
         monkeypatch.chdir(root)
         monkeypatch.delenv("FILESYSTEM_AGENT_ROOTS", raising=False)
         assert make_call()("view_file", path="a.txt")["text"] == "text"
-
-    def test_they_come_from_the_environment(
-        self, make_call: Callable[..., Call], root: Path, outside: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
         monkeypatch.setenv("FILESYSTEM_AGENT_ROOTS", f"{root}{os.pathsep}{outside}")
-        assert make_call()("view_file", path=f"{outside}/secret.txt")["text"] == "SECRET\n"
-
-    def test_a_path_in_a_second_root_is_shown_as_it_must_be_given(
-        self, make_call: Callable[..., Call], root: Path, outside: Path
-    ) -> None:
-        call = make_call(roots=(root, outside))
+        call = make_call()
         (path,) = call("find_files", pattern="*", path=str(outside))["paths"]
         assert call("view_file", path=path)["text"] == "SECRET\n"
 
-    def test_a_missing_root_is_named_with_its_variable(self, make_call: Callable[..., Call], root: Path) -> None:
+    def test_one_that_is_missing_or_a_file_is_refused_with_its_variable(
+        self, make_call: Callable[..., Call], root: Path, outside: Path
+    ) -> None:
         with pytest.raises(ToolError, match=r"root can't be opened.*FILESYSTEM_AGENT_ROOTS"):
             make_call(roots=(root / "nope",))("list_directories")
-
-    def test_a_root_that_is_a_file_is_refused(self, make_call: Callable[..., Call], outside: Path) -> None:
         with pytest.raises(ToolError, match=r"it is not a directory"):
             make_call(roots=(outside / "secret.txt",))("list_directories")
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from filesystem_agent.replacing import replace_text
 from filesystem_agent.text import split_lines
 from filesystem_agent.unified import NO_NEWLINE, find_changes, unified_diff
+from tests.every import every
 
 Call = Callable[..., dict[str, Any]]
 
@@ -54,23 +55,21 @@ def apply(diff: str, old: str) -> str:
 
 
 class TestFiles:
-    def test_a_change_is_shown(self, call: Call, root: Path) -> None:
-        (root / "a.txt").write_text("one\ntwo\n")
-        (root / "b.txt").write_text("one\nzwei\n")
+    @every(
+        ("old", "new", "shown"),
+        [
+            (b"one\ntwo\n", b"one\nzwei\n", "--- a.txt\n+++ b.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+zwei\n"),
+            (b"one\n", b"one\r\n", "--- a.txt\n+++ b.txt\n@@ -1 +1 @@\n-one\n+one\r\n"),
+            (b"one\n", b"one\n", ""),
+        ],
+    )
+    def test_changes_are_shown_even_of_line_ends_and_equal_files_have_none(
+        self, call: Call, root: Path, old: bytes, new: bytes, shown: str
+    ) -> None:
+        (root / "a.txt").write_bytes(old)
+        (root / "b.txt").write_bytes(new)
         diff = call("diff_files", old_path="a.txt", new_path="b.txt")
-        assert diff["diff"] == "--- a.txt\n+++ b.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+zwei\n"
-
-    def test_equal_files_are_identical(self, call: Call, root: Path) -> None:
-        (root / "a.txt").write_text("one\n")
-        (root / "b.txt").write_text("one\n")
-        diff = call("diff_files", old_path="a.txt", new_path="b.txt")
-        assert (diff["are_identical"], diff["diff"]) == (True, "")
-
-    def test_files_that_differ_only_in_line_ends_are_not_identical(self, call: Call, root: Path) -> None:
-        (root / "a.txt").write_bytes(b"one\n")
-        (root / "b.txt").write_bytes(b"one\r\n")
-        diff = call("diff_files", old_path="a.txt", new_path="b.txt")
-        assert (diff["are_identical"], diff["diff"].endswith("-one\n+one\r\n")) == (False, True)
+        assert (diff["diff"], diff["are_identical"]) == (shown, old == new)
 
     def test_binary_files_are_compared_but_not_shown(self, call: Call, root: Path) -> None:
         (root / "a.bin").write_bytes(b"\0a")
@@ -83,16 +82,15 @@ class TestFiles:
         with pytest.raises(ToolError, match=r"no such file or directory: 'b.txt'"):
             call("diff_files", old_path="a.txt", new_path="b.txt")
 
-    def test_a_long_diff_is_cut(self, make_call: Callable[..., Call], root: Path) -> None:
+    def test_a_long_diff_is_cut_and_a_file_over_the_limit_refused(
+        self, make_call: Callable[..., Call], root: Path
+    ) -> None:
         (root / "a.txt").write_text("x\n" * 3_000)
         (root / "b.txt").write_text("y\n" * 3_000)
         diff = make_call(roots=(root,), max_result_chars=1_000)("diff_files", old_path="a.txt", new_path="b.txt")
         assert (len(diff["diff"]), diff["truncated"]) == (1_000, True)
-
-    def test_a_file_over_the_limit_is_refused(self, make_call: Callable[..., Call], root: Path) -> None:
-        (root / "a.txt").write_text("x" * 100)
-        with pytest.raises(ToolError, match=r"file is larger than 99 bytes"):
-            make_call(roots=(root,), max_read_bytes=99)("diff_files", old_path="a.txt", new_path="a.txt")
+        with pytest.raises(ToolError, match=r"file is larger than 5999 bytes"):
+            make_call(roots=(root,), max_read_bytes=5_999)("diff_files", old_path="a.txt", new_path="b.txt")
 
 
 class TestHostileInput:
@@ -103,17 +101,14 @@ class TestHostileInput:
         assert is_minimal is False
         assert len(changes) == 1
 
-    def test_texts_too_long_to_compare_become_a_rough_one_at_once(self) -> None:
-        old = ["same\n", *(f"{number}\n" for number in range(50_000)), "same\n"]
-        new = ["same\n", *(f"-{number}\n" for number in range(50_000)), "same\n"]
-        changes, is_minimal = find_changes(old, new, time.monotonic() + 60)
-        assert (len(changes), changes[0].old_start, changes[0].old_end, is_minimal) == (1, 1, 50_001, False)
-
-    def test_a_small_change_in_a_long_text_is_found(self) -> None:
+    def test_texts_too_long_to_compare_become_a_rough_one_at_once_unless_the_change_is_small(self) -> None:
         old = [f"{number}\n" for number in range(100_000)]
-        new = [*old[:50_000], "new\n", *old[50_000:]]
-        changes, is_minimal = find_changes(old, new, time.monotonic() + 60)
-        assert (len(changes), is_minimal) == (1, True)
+        for new, expected in (
+            ([old[0], *(f"-{number}\n" for number in range(99_998)), old[-1]], (1, 99_999, False)),
+            ([*old[:50_000], "new\n", *old[50_000:]], (50_000, 50_000, True)),
+        ):
+            (change,), is_minimal = find_changes(old, new, time.monotonic() + 60)
+            assert (change.old_start, change.old_end, is_minimal) == expected
 
 
 class TestLaws:

@@ -42,27 +42,18 @@ def tree(root: Path) -> Path:
 
 
 class TestListing:
-    def test_entries_come_in_name_order(self, call: Call, tree: Path) -> None:
-        assert [entry["path"] for entry in call("list_directories")["entries"]] == [
-            ".git",
-            "README.md",
-            "docs",
-            "node_modules",
-            "src",
-        ]
-
-    def test_depth_shows_what_is_below(self, call: Call, tree: Path) -> None:
-        listing = call("list_directories", path="src", depth=2)
-        assert [entry["path"] for entry in listing["entries"]] == [
-            "src/main.py",
-            "src/pkg",
-            "src/pkg/deep",
-            "src/pkg/units.py",
-        ]
-
-    def test_files_can_be_left_out(self, call: Call, tree: Path) -> None:
-        listing = call("list_directories", path="src", depth=9, directories_only=True)
-        assert [entry["path"] for entry in listing["entries"]] == ["src/pkg", "src/pkg/deep"]
+    @every(
+        ("arguments", "expected"),
+        [
+            ({}, [".git", "README.md", "docs", "node_modules", "src"]),
+            ({"path": "src", "depth": 2}, ["src/main.py", "src/pkg", "src/pkg/deep", "src/pkg/units.py"]),
+            ({"path": "src", "depth": 9, "directories_only": True}, ["src/pkg", "src/pkg/deep"]),
+        ],
+    )
+    def test_entries_come_in_name_order_as_deep_as_asked(
+        self, call: Call, tree: Path, arguments: dict[str, Any], expected: list[str]
+    ) -> None:
+        assert [entry["path"] for entry in call("list_directories", **arguments)["entries"]] == expected
 
     def test_a_file_has_a_size_and_a_time(self, call: Call, root: Path) -> None:
         (root / "a.txt").write_text("12345")
@@ -70,22 +61,17 @@ class TestListing:
         assert (entry["kind"], entry["size_bytes"]) == ("file", 5)
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", entry["modified"])
 
-    def test_a_cut_list_names_its_limit(self, make_call: Callable[..., Call], tree: Path) -> None:
-        listing = make_call(roots=(tree,), max_entries=2)("list_directories")
-        assert (len(listing["entries"]), listing["truncated"], listing["stopped_at"]) == (
-            2,
-            True,
-            "limit of 2 entries",
-        )
+    @every(("limit", "n", "stopped_at"), [(2, 2, "limit of 2 entries"), (5, 5, None)])
+    def test_only_a_list_longer_than_its_limit_is_cut_and_names_it(
+        self, make_call: Callable[..., Call], tree: Path, limit: int, n: int, stopped_at: str | None
+    ) -> None:
+        listing = make_call(roots=(tree,), max_entries=limit)("list_directories")
+        assert (len(listing["entries"]), listing["stopped_at"]) == (n, stopped_at)
+        assert listing["truncated"] is (stopped_at is not None)
 
-    def test_a_list_as_long_as_the_limit_is_not_cut(self, make_call: Callable[..., Call], tree: Path) -> None:
-        assert make_call(roots=(tree,), max_entries=5)("list_directories")["truncated"] is False
-
-    def test_a_file_is_no_directory(self, call: Call, tree: Path) -> None:
+    def test_a_file_is_no_directory_and_a_missing_one_is_named_with_the_nearest(self, call: Call, tree: Path) -> None:
         with pytest.raises(ToolError, match=r"it is not a directory but a file: 'README.md'"):
             call("list_directories", path="README.md")
-
-    def test_a_missing_directory_is_named_with_the_nearest(self, call: Call, tree: Path) -> None:
         with pytest.raises(ToolError, match=r"no such file or directory: 'src/pgk'; nearest: 'src/pkg'"):
             call("list_directories", path="src/pgk")
 
@@ -104,55 +90,43 @@ class TestInfo:
         )
         assert info["sha256"] == "982d9e3eb996f559e633f4d194def3761d909f5a3b647d1a851fead67c32c9d1"
 
-    def test_the_root_is_described(self, call: Call) -> None:
+    def test_the_root_is_described_and_a_missing_path_named(self, call: Call) -> None:
         assert call("file_info", path=".")["kind"] == "directory"
-
-    def test_a_missing_path_is_named(self, call: Call) -> None:
         with pytest.raises(ToolError, match=r"no such file or directory: 'nope'"):
             call("file_info", path="nope")
 
 
 class TestFinding:
     @every(
-        ("pattern", "expected"),
+        ("pattern", "arguments", "expected"),
         [
-            ("*.py", ["src/main.py", "src/pkg/deep/more.py", "src/pkg/units.py"]),
-            ("src/*.py", ["src/main.py"]),
-            ("src/**/*.py", ["src/main.py", "src/pkg/deep/more.py", "src/pkg/units.py"]),
-            ("**/pkg/**", ["src/pkg/deep/more.py", "src/pkg/units.py"]),
-            ("src/*/units.py", ["src/pkg/units.py"]),
-            ("[mu]*.py", ["src/main.py", "src/pkg/deep/more.py", "src/pkg/units.py"]),
-            ("m???.py", ["src/main.py", "src/pkg/deep/more.py"]),
-            ("./src/main.py", ["src/main.py"]),
-            ("*.PY", []),
+            ("*.py", {}, ["src/main.py", "src/pkg/deep/more.py", "src/pkg/units.py"]),
+            ("src/*.py", {}, ["src/main.py"]),
+            ("src/**/*.py", {}, ["src/main.py", "src/pkg/deep/more.py", "src/pkg/units.py"]),
+            ("**/pkg/**", {}, ["src/pkg/deep/more.py", "src/pkg/units.py"]),
+            ("src/*/units.py", {}, ["src/pkg/units.py"]),
+            ("[mu]*.py", {}, ["src/main.py", "src/pkg/deep/more.py", "src/pkg/units.py"]),
+            ("m???.py", {}, ["src/main.py", "src/pkg/deep/more.py"]),
+            ("./src/main.py", {}, ["src/main.py"]),
+            ("*.PY", {}, []),
+            ("*/more.py", {"path": "src/pkg"}, ["src/pkg/deep/more.py"]),
+            ("p*", {"kind": "directory"}, ["src/pkg"]),
+            ("*.py", {"exclude": ["src/pkg/deep"]}, ["src/main.py", "src/pkg/units.py"]),
         ],
     )
-    def test_a_pattern_finds_its_files(self, call: Call, tree: Path, pattern: str, expected: list[str]) -> None:
-        assert call("find_files", pattern=pattern)["paths"] == expected
+    def test_a_pattern_finds_its_files_below_the_path(
+        self, call: Call, tree: Path, pattern: str, arguments: dict[str, Any], expected: list[str]
+    ) -> None:
+        assert call("find_files", pattern=pattern, **arguments)["paths"] == expected
 
-    def test_the_pattern_is_relative_to_the_path(self, call: Call, tree: Path) -> None:
-        assert call("find_files", pattern="*/more.py", path="src/pkg")["paths"] == ["src/pkg/deep/more.py"]
-
-    def test_directories_can_be_found(self, call: Call, tree: Path) -> None:
-        assert call("find_files", pattern="p*", kind="directory")["paths"] == ["src/pkg"]
-
-    def test_what_is_excluded_is_counted(self, call: Call, tree: Path) -> None:
-        assert call("find_files", pattern="config")["n_excluded"] == 2
-
-    def test_nothing_is_excluded_when_told_so(self, call: Call, tree: Path) -> None:
+    def test_what_is_excluded_is_counted_and_nothing_is_when_told_so(self, call: Call, tree: Path) -> None:
+        found = call("find_files", pattern="config")
+        assert (found["paths"], found["n_excluded"]) == ([], 2)
         assert call("find_files", pattern="config", exclude=[])["paths"] == [".git/config"]
 
-    def test_exclusion_by_path_is_possible(self, call: Call, tree: Path) -> None:
-        assert call("find_files", pattern="*.py", exclude=["src/pkg/deep"])["paths"] == [
-            "src/main.py",
-            "src/pkg/units.py",
-        ]
-
-    def test_a_cut_result_names_its_limit(self, call: Call, tree: Path) -> None:
-        found = call("find_files", pattern="*.py", max_results=2)
+    def test_a_cut_result_names_its_limit(self, make_call: Callable[..., Call], tree: Path) -> None:
+        found = make_call(roots=(tree,))("find_files", pattern="*.py", max_results=2)
         assert (len(found["paths"]), found["truncated"], found["stopped_at"]) == (2, True, "limit of 2 paths")
-
-    def test_a_scan_limit_is_kept_and_named(self, make_call: Callable[..., Call], tree: Path) -> None:
         found = make_call(roots=(tree,), max_scanned_entries=3)("find_files", pattern="*.py")
         assert found["stopped_at"] == "limit of scanned entries"
 
@@ -204,43 +178,48 @@ class TestSearching:
             ("src/main.py", 4, 7, "print(needle)"),
         ]
 
-    def test_case_can_be_ignored(self, call: Call, tree: Path) -> None:
-        found = call("search_files", pattern="needle", ignore_case=True, path="src/pkg")
-        assert [match["path"] for match in found["matches"]] == ["src/pkg/deep/more.py"]
+    def test_case_can_be_ignored_beyond_ascii_too(self, call: Call, root: Path) -> None:
+        (root / "a.txt").write_text("NEEDLE\nGRÜSSE\n")
+        for number, pattern in enumerate(("needle", "grüsse"), 1):
+            assert call("search_files", pattern=pattern)["matches"] == [], pattern
+            found = call("search_files", pattern=pattern, ignore_case=True)
+            assert [match["line"] for match in found["matches"]] == [number], pattern
 
-    def test_a_glob_limits_the_files(self, call: Call, tree: Path) -> None:
+    def test_a_glob_or_the_path_of_one_file_limits_what_is_searched(self, call: Call, tree: Path) -> None:
         found = call("search_files", pattern="needle", glob="*.md")
         assert {match["path"] for match in found["matches"]} == {"README.md", "docs/a.md"}
-
-    def test_one_file_can_be_searched(self, call: Call, tree: Path) -> None:
         found = call("search_files", pattern="os", path="src/main.py")
         assert (len(found["matches"]), found["n_files_searched"]) == (1, 1)
 
-    def test_a_pattern_is_literal_by_default(self, call: Call, root: Path) -> None:
-        (root / "a.txt").write_text("axb\na.b\n")
-        assert [match["line"] for match in call("search_files", pattern="a.b")["matches"]] == [2]
+    @every(
+        ("pattern", "is_regex", "lines"),
+        [
+            ("a.b", False, [2]),
+            ("a.b", True, [1, 2]),
+            (r"^\w+\d{2}$", True, [3]),
+            pytest.param("two$", True, [4], id="a dollar before crlf"),
+            pytest.param(r"a.b\s+ab12", True, [], id="no match spans lines"),
+        ],
+    )
+    def test_a_pattern_is_literal_unless_asked_and_matches_within_a_line(
+        self, call: Call, root: Path, pattern: str, is_regex: bool, lines: list[int]
+    ) -> None:
+        (root / "a.txt").write_bytes(b"axb\na.b\nab12\ntwo\r\n")
+        found = call("search_files", pattern=pattern, is_regex=is_regex)
+        assert [match["line"] for match in found["matches"]] == lines
 
-    def test_a_regular_expression_is_matched_when_asked(self, call: Call, root: Path) -> None:
-        (root / "a.txt").write_text("ab12\nab\ncd34\n")
-        found = call("search_files", pattern=r"^\w+\d{2}$", is_regex=True)
-        assert [match["line"] for match in found["matches"]] == [1, 3]
-
-    def test_a_dollar_matches_before_crlf(self, call: Call, root: Path) -> None:
-        (root / "a.txt").write_bytes(b"one\r\ntwo\r\n")
-        assert len(call("search_files", pattern="two$", is_regex=True)["matches"]) == 1
-
-    def test_no_match_spans_lines(self, call: Call, root: Path) -> None:
-        (root / "a.txt").write_text("a\nb\n")
-        assert call("search_files", pattern=r"a\s+b", is_regex=True)["matches"] == []
-
-    @every("pattern", ["(", r"(a)\1", "(?=a)", "a{1001}", "*"])
-    def test_an_expression_that_is_not_valid_is_refused(self, call: Call, pattern: str) -> None:
-        with pytest.raises(ToolError, match=r"not a valid RE2 regular expression"):
+    @every(
+        ("pattern", "told"),
+        [
+            *((pattern, "not a valid RE2 regular expression") for pattern in ("(", r"(a)\1", "(?=a)", "a{1001}", "*")),
+            ("[ab]{1000}" * 50, "too large once its repetitions are counted out"),
+        ],
+    )
+    def test_an_expression_that_is_not_valid_or_grows_too_large_is_refused(
+        self, call: Call, pattern: str, told: str
+    ) -> None:
+        with pytest.raises(ToolError, match=told):
             call("search_files", pattern=pattern, is_regex=True)
-
-    def test_an_expression_that_grows_too_large_is_refused(self, call: Call) -> None:
-        with pytest.raises(ToolError, match=r"too large once its repetitions are counted out"):
-            call("search_files", pattern="[ab]{1000}" * 50, is_regex=True)
 
     @every("pattern", ["(.*){1000}", "(a?){1000}a{1000}b", "(a?){1000}(a?){1000}(a?){1000}b"])
     def test_one_block_is_matched_in_a_short_time_however_large_the_pattern(self, pattern: str) -> None:
@@ -279,37 +258,24 @@ class TestSearching:
         found = make_call(roots=(root,), time_limit_s=30)("search_files", pattern=pattern, is_regex=True)
         assert found["stopped_at"] is None
 
-    def test_binary_files_are_skipped_and_counted(self, call: Call, root: Path) -> None:
+    def test_utf_16_is_searched_and_binary_files_are_skipped_and_counted(self, call: Call, root: Path) -> None:
+        (root / "a.txt").write_bytes("one\nneedle\n".encode("utf-16"))
         (root / "a.bin").write_bytes(b"\0needle")
         found = call("search_files", pattern="needle")
-        assert (found["matches"], found["n_binary"], found["n_files_searched"]) == ([], 1, 0)
+        assert [(match["path"], match["line"]) for match in found["matches"]] == [("a.txt", 2)]
+        assert (found["n_binary"], found["n_files_searched"]) == (1, 1)
 
-    def test_a_cut_result_names_its_limit(self, call: Call, root: Path) -> None:
-        (root / "a.txt").write_text("x\n" * 10)
-        found = call("search_files", pattern="x", max_results=3)
-        assert (len(found["matches"]), found["truncated"], found["stopped_at"]) == (3, True, "limit of 3 lines")
-
-    def test_a_result_is_bounded_in_size(self, make_call: Callable[..., Call], root: Path) -> None:
+    def test_a_cut_result_names_its_limit(self, make_call: Callable[..., Call], root: Path) -> None:
         (root / "a.txt").write_text(("x" * 200 + "\n") * 50)
+        found = make_call(roots=(root,))("search_files", pattern="x", max_results=3)
+        assert (len(found["matches"]), found["truncated"], found["stopped_at"]) == (3, True, "limit of 3 lines")
         found = make_call(roots=(root,), max_result_chars=1_000)("search_files", pattern="x")
         assert (len(found["matches"]), found["stopped_at"]) == (4, "limit of result size")
 
-    def test_a_long_line_is_shown_around_its_match(self, call: Call, root: Path) -> None:
-        (root / "a.txt").write_text("a" * 5_000 + "needle" + "b" * 5_000)
+    def test_a_column_counts_characters_and_a_long_line_is_shown_around_its_match(self, call: Call, root: Path) -> None:
+        (root / "a.txt").write_text("日" * 5_000 + "needle" + "b" * 5_000)
         (match,) = call("search_files", pattern="needle")["matches"]
         assert (match["column"], len(match["text"]) <= 301, "needle" in match["text"]) == (5_001, True, True)
-
-    def test_a_column_counts_characters(self, call: Call, root: Path) -> None:
-        (root / "a.txt").write_text("日本 needle\n")
-        assert call("search_files", pattern="needle")["matches"][0]["column"] == 4
-
-    def test_text_beyond_ascii_is_found_whatever_its_case(self, call: Call, root: Path) -> None:
-        (root / "a.txt").write_text("GRÜSSE\n")
-        assert len(call("search_files", pattern="grüsse", ignore_case=True)["matches"]) == 1
-
-    def test_utf_16_is_searched(self, call: Call, root: Path) -> None:
-        (root / "a.txt").write_bytes("one\nneedle\n".encode("utf-16"))
-        assert [match["line"] for match in call("search_files", pattern="needle")["matches"]] == [2]
 
     def test_the_time_limit_is_kept_and_named(self, make_call: Callable[..., Call], root: Path) -> None:
         with (root / "a.txt").open("wb") as file:

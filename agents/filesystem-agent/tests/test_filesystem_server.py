@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -51,15 +50,13 @@ def tools() -> dict[str, Tool]:
 
 
 class TestSurface:
-    def test_the_tools_are_the_twelve(self, tools: dict[str, Tool]) -> None:
-        assert list(tools) == NAMES
-
-    @every("name", NAMES)
-    def test_a_tool_is_tagged_with_its_domain_and_one_of_read_and_write(
-        self, tools: dict[str, Tool], name: str
+    def test_the_twelve_tools_are_tagged_with_domain_and_read_or_write_and_deleting_with_delete(
+        self, tools: dict[str, Tool]
     ) -> None:
-        assert "filesystem" in tools[name].tags
-        assert len(tools[name].tags & {"read", "write"}) == 1
+        assert list(tools) == NAMES
+        assert [name for name, tool in tools.items() if "filesystem" not in tool.tags] == []
+        assert [name for name, tool in tools.items() if len(tool.tags & {"read", "write"}) != 1] == []
+        assert [name for name, tool in tools.items() if "delete" in tool.tags] == ["delete_file"]
 
     @every("name", NAMES)
     def test_the_hints_are_all_given_and_agree_with_the_tags(self, tools: dict[str, Tool], name: str) -> None:
@@ -70,11 +67,8 @@ class TestSurface:
         assert None not in (hints.destructive_hint, hints.idempotent_hint, hints.open_world_hint)
         assert not (hints.read_only_hint and hints.destructive_hint)
 
-    def test_only_deleting_is_tagged_delete(self, tools: dict[str, Tool]) -> None:
-        assert [name for name, tool in tools.items() if "delete" in tool.tags] == ["delete_file"]
-
     @every("name", NAMES)
-    def test_every_parameter_is_described(self, tools: dict[str, Tool], name: str) -> None:
+    def test_every_parameter_is_described_and_the_workspace_is_none(self, tools: dict[str, Tool], name: str) -> None:
         properties = tools[name].parameters["properties"]
         assert [key for key, schema in properties.items() if not schema.get("description")] == []
         assert "workspace" not in properties
@@ -109,32 +103,24 @@ class TestReadme:
         ]
 
 
-class TestImport:
+class TestProcess:
     @pytest.mark.outside
-    def test_it_opens_no_root_and_loads_no_pattern_library(self, tmp_path: Path) -> None:
-        script = "import sys, filesystem_agent.server; print('re2' in sys.modules)"
-        done = subprocess.run(
-            [sys.executable, "-c", script],
-            env=os.environ | {"FILESYSTEM_AGENT_ROOTS": str(tmp_path / "missing")},
-            capture_output=True,
-            text=True,
-            timeout=60,
+    def test_it_serves_over_stdio_and_needs_neither_root_nor_pattern_library_to_start(
+        self, root: Path, outside: Path
+    ) -> None:
+        root.rmdir()
+        script = (
+            "import sys\nfrom filesystem_agent.__main__ import main\n"
+            "import filesystem_agent.server\nassert 're2' not in sys.modules\nmain()"
         )
-        assert done.stdout == "False\n", done.stderr
-
-
-class TestStdio:
-    @pytest.mark.outside
-    def test_a_real_server_serves_a_real_client(self, root: Path, outside: Path) -> None:
-        (root / "a.txt").write_text("one\n")
 
         async def session() -> list[str]:
             transport = StdioTransport(
-                sys.executable,
-                ["-c", "from filesystem_agent.__main__ import main; main()"],
-                env={**os.environ, "FILESYSTEM_AGENT_ROOTS": str(root)},
+                sys.executable, ["-c", script], env={**os.environ, "FILESYSTEM_AGENT_ROOTS": str(root)}
             )
             async with Client(transport) as client:
+                await anyio.Path(root).mkdir()
+                (root / "a.txt").write_text("one\n")
                 edited = await client.call_tool("edit_file", {"path": "a.txt", "old_text": "one", "new_text": "two"})
                 assert edited.structured_content is not None
                 viewed = await client.call_tool("view_file", {"path": "a.txt"})

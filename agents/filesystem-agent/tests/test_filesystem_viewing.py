@@ -22,39 +22,37 @@ Call = Callable[..., dict[str, Any]]
 
 
 class TestLines:
-    def test_a_whole_file_is_shown(self, call: Call, root: Path) -> None:
-        (root / "a.txt").write_text("one\ntwo\n")
+    @every(("text", "n_lines"), [("one\ntwo\n", 2), ("", 0)])
+    def test_a_whole_file_is_shown(self, call: Call, root: Path, text: str, n_lines: int) -> None:
+        (root / "a.txt").write_text(text)
         view = call("view_file", path="a.txt")
-        assert (view["text"], view["n_total_lines"], view["truncated"]) == ("one\ntwo\n", 2, False)
+        assert (view["text"], view["n_total_lines"], view["truncated"]) == (text, n_lines, False)
 
-    def test_an_empty_file_is_shown_as_empty(self, call: Call, root: Path) -> None:
-        (root / "a.txt").write_text("")
-        view = call("view_file", path="a.txt")
-        assert (view["text"], view["n_total_lines"], view["truncated"]) == ("", 0, False)
-
-    def test_a_range_is_shown_and_where_to_go_on(self, call: Call, root: Path) -> None:
+    @every(
+        ("start", "n_lines", "text", "next_line"), [(2, 2, "2\n3\n", 4), (4, 5, "4\n", None), (3, 2, "3\n4\n", None)]
+    )
+    def test_a_range_is_shown_with_where_to_go_on_and_the_hash_of_the_whole(
+        self, call: Call, root: Path, start: int, n_lines: int, text: str, next_line: int | None
+    ) -> None:
         (root / "a.txt").write_text("1\n2\n3\n4\n")
-        view = call("view_file", path="a.txt", start_line=2, n_lines=2)
-        assert (view["text"], view["truncated"], view["next_line"]) == ("2\n3\n", True, 4)
+        view = call("view_file", path="a.txt", start_line=start, n_lines=n_lines)
+        assert (view["text"], view["next_line"], view["truncated"]) == (text, next_line, next_line is not None)
+        assert view["sha256"] == hashlib.sha256(b"1\n2\n3\n4\n").hexdigest()
 
-    def test_a_range_to_the_end_is_not_truncated(self, call: Call, root: Path) -> None:
-        (root / "a.txt").write_text("1\n2\n3\n")
-        view = call("view_file", path="a.txt", start_line=3, n_lines=5)
-        assert (view["text"], view["truncated"], view["next_line"]) == ("3\n", False, None)
-
-    def test_a_start_past_the_end_is_refused_with_the_number_of_lines(self, call: Call, root: Path) -> None:
-        (root / "a.txt").write_text("1\n2\n")
-        with pytest.raises(ToolError, match=r"past the end of the file: 3; the file has 2 lines"):
-            call("view_file", path="a.txt", start_line=3)
+    @every(
+        ("max_read_bytes", "hint"), [(1_000_000, "the file has 2000 lines"), (1_000, "tail_file shows the last lines")]
+    )
+    def test_a_start_past_the_end_is_refused_with_where_the_end_is(
+        self, make_call: Callable[..., Call], root: Path, max_read_bytes: int, hint: str
+    ) -> None:
+        (root / "a.txt").write_text("1\n" * 2_000)
+        call = make_call(roots=(root,), max_read_bytes=max_read_bytes)
+        with pytest.raises(ToolError, match=f"past the end of the file: 3000; {hint}"):
+            call("view_file", path="a.txt", start_line=3_000)
 
     def test_only_a_line_feed_ends_a_line(self, call: Call, root: Path) -> None:
         (root / "a.txt").write_text("a\u2028b\x0cc\x85d\n", newline="")
         assert call("view_file", path="a.txt")["n_total_lines"] == 1
-
-    def test_the_hash_is_that_of_the_whole_file(self, call: Call, root: Path) -> None:
-        (root / "a.txt").write_text("1\n2\n3\n")
-        view = call("view_file", path="a.txt", n_lines=1)
-        assert view["sha256"] == hashlib.sha256(b"1\n2\n3\n").hexdigest()
 
     def test_a_directory_is_refused(self, call: Call, root: Path) -> None:
         (root / "x").mkdir()
@@ -69,28 +67,25 @@ class TestLines:
 
 
 class TestBounds:
-    def test_text_over_the_limit_ends_at_a_whole_line(self, make_call: Callable[..., Call], root: Path) -> None:
-        (root / "a.txt").write_text("12345678\n" * 1_000)
+    @every(
+        ("text", "shown", "next_line"),
+        [("12345678\n" * 1_000, "12345678\n" * 111, 112), ("x" * 5_000, "x" * 1_000, None)],
+    )
+    def test_text_over_the_limit_ends_at_a_whole_line_where_there_is_one(
+        self, make_call: Callable[..., Call], root: Path, text: str, shown: str, next_line: int | None
+    ) -> None:
+        (root / "a.txt").write_text(text)
         view = make_call(roots=(root,), max_result_chars=1_000)("view_file", path="a.txt")
-        assert (len(view["text"]), view["truncated"], view["next_line"]) == (999, True, 112)
+        assert (view["text"], view["truncated"], view["next_line"]) == (shown, True, next_line)
 
-    def test_a_single_long_line_is_cut(self, make_call: Callable[..., Call], root: Path) -> None:
-        (root / "a.txt").write_text("x" * 5_000)
-        view = make_call(roots=(root,), max_result_chars=1_000)("view_file", path="a.txt")
-        assert (view["text"], view["truncated"]) == ("x" * 1_000, True)
-
-    @every("start", [1, 2, 4_000, 10_000])
-    def test_a_file_too_large_to_hold_is_still_shown_by_line(
-        self, make_call: Callable[..., Call], root: Path, start: int
+    def test_a_file_too_large_to_hold_is_still_shown_by_line_and_page(
+        self, make_call: Callable[..., Call], root: Path
     ) -> None:
         (root / "a.txt").write_text("".join(f"{number}\n" for number in range(1, 10_001)))
-        call = make_call(roots=(root,), max_read_bytes=1_000)
-        view = call("view_file", path="a.txt", start_line=start, n_lines=1)
-        assert (view["text"], view["sha256"]) == (f"{start}\n", None)
-
-    def test_a_large_file_tells_where_to_go_on(self, make_call: Callable[..., Call], root: Path) -> None:
-        (root / "a.txt").write_text("".join(f"{number}\n" for number in range(1, 10_001)))
-        call = make_call(roots=(root,), max_read_bytes=1_000, max_result_chars=1_000)
+        call = make_call(roots=(root,), max_read_bytes=1_000, max_result_chars=10_000)
+        for start in (1, 2, 4_000, 10_000):
+            view = call("view_file", path="a.txt", start_line=start, n_lines=1)
+            assert (view["text"], view["sha256"]) == (f"{start}\n", None)
         seen = ""
         line: int | None = 1
         while line is not None:
@@ -98,11 +93,6 @@ class TestBounds:
             seen += view["text"]
             line = view["next_line"]
         assert seen == (root / "a.txt").read_text()
-
-    def test_a_start_past_the_end_of_a_large_file_is_refused(self, make_call: Callable[..., Call], root: Path) -> None:
-        (root / "a.txt").write_text("1\n" * 2_000)
-        with pytest.raises(ToolError, match=r"past the end"):
-            make_call(roots=(root,), max_read_bytes=1_000)("view_file", path="a.txt", start_line=3_000)
 
     def test_counting_lines_stops_at_the_time_limit(self, make_call: Callable[..., Call], root: Path) -> None:
         with (root / "a.txt").open("wb") as file:
@@ -114,15 +104,16 @@ class TestBounds:
 
 
 class TestEncodings:
-    def test_crlf_is_shown_as_line_feeds_and_told(self, call: Call, root: Path) -> None:
-        (root / "a.txt").write_bytes(b"one\r\ntwo\r\n")
+    @every(
+        ("data", "text", "line_ending"),
+        [(b"one\r\ntwo\r\n", "one\ntwo\n", "crlf"), (b"one\r\ntwo\n", "one\r\ntwo\n", "mixed")],
+    )
+    def test_crlf_is_shown_as_line_feeds_and_mixed_line_ends_as_they_are(
+        self, call: Call, root: Path, data: bytes, text: str, line_ending: str
+    ) -> None:
+        (root / "a.txt").write_bytes(data)
         view = call("view_file", path="a.txt")
-        assert (view["text"], view["line_ending"]) == ("one\ntwo\n", "crlf")
-
-    def test_mixed_line_ends_are_shown_as_they_are(self, call: Call, root: Path) -> None:
-        (root / "a.txt").write_bytes(b"one\r\ntwo\n")
-        view = call("view_file", path="a.txt")
-        assert (view["text"], view["line_ending"]) == ("one\r\ntwo\n", "mixed")
+        assert (view["text"], view["line_ending"]) == (text, line_ending)
 
     @every("encoding", ["utf-8-sig", "utf-16", "utf-32"])
     def test_a_byte_order_mark_is_obeyed_and_not_shown(self, call: Call, root: Path, encoding: str) -> None:
@@ -145,15 +136,19 @@ class TestEncodings:
         with pytest.raises(ToolError, match=r"file is binary: 'a.bin'; use view_file with as_base64"):
             call("view_file", path="a.bin")
 
-    def test_malformed_utf_16_is_refused(self, call: Call, root: Path) -> None:
+    @every(
+        ("arguments", "told"),
+        [
+            ({}, r"not valid text in this encoding"),
+            ({"encoding": "klingon"}, r"unknown text encoding: 'klingon'; one of: ascii, big5"),
+        ],
+    )
+    def test_malformed_utf_16_and_an_unknown_encoding_are_refused(
+        self, call: Call, root: Path, arguments: dict[str, str], told: str
+    ) -> None:
         (root / "a.txt").write_bytes(b"\xff\xfea\x00\x00\xd8")
-        with pytest.raises(ToolError, match=r"not valid text in this encoding"):
-            call("view_file", path="a.txt")
-
-    def test_an_unknown_encoding_is_refused(self, call: Call, root: Path) -> None:
-        (root / "a.txt").write_text("x")
-        with pytest.raises(ToolError, match=r"unknown text encoding: 'klingon'; one of: ascii, big5"):
-            call("view_file", path="a.txt", encoding="klingon")
+        with pytest.raises(ToolError, match=told):
+            call("view_file", path="a.txt", **arguments)
 
     def test_a_multibyte_character_at_the_sample_edge_does_not_make_a_file_binary(self, call: Call, root: Path) -> None:
         (root / "a.txt").write_text("x" * 8191 + "é" * 10)
@@ -161,16 +156,12 @@ class TestEncodings:
 
 
 class TestBase64:
-    def test_bytes_come_back_whole(self, call: Call, root: Path) -> None:
-        data = bytes(range(256)) * 3
-        (root / "a.bin").write_bytes(data)
-        view = call("view_file", path="a.bin", as_base64=True)
-        assert base64.b64decode(view["text"]) == data
-        assert view["sha256"] == hashlib.sha256(data).hexdigest()
-
-    def test_a_large_file_is_read_in_parts(self, make_call: Callable[..., Call], root: Path) -> None:
+    def test_bytes_come_back_whole_or_in_parts(self, make_call: Callable[..., Call], root: Path) -> None:
         data = os.urandom(5_000)
         (root / "a.bin").write_bytes(data)
+        whole = make_call(roots=(root,))("view_file", path="a.bin", as_base64=True)
+        assert (base64.b64decode(whole["text"]), whole["next_offset_bytes"]) == (data, None)
+        assert whole["sha256"] == hashlib.sha256(data).hexdigest()
         call = make_call(roots=(root,), max_result_chars=1_000)
         seen = b""
         offset: int | None = 0
@@ -187,22 +178,20 @@ class TestBase64:
 
 
 class TestTail:
-    def test_the_last_lines_are_shown(self, call: Call, root: Path) -> None:
-        (root / "a.log").write_text("1\n2\n3\n")
-        assert call("tail_file", path="a.log", n_lines=2)["text"] == "2\n3\n"
-
-    def test_a_last_line_without_an_end_counts(self, call: Call, root: Path) -> None:
-        (root / "a.log").write_text("1\n2\n3")
-        assert call("tail_file", path="a.log", n_lines=2)["text"] == "2\n3"
-
-    def test_a_shorter_file_is_shown_whole(self, call: Call, root: Path) -> None:
-        (root / "a.log").write_text("1\n2\n")
-        tail = call("tail_file", path="a.log", n_lines=50)
-        assert (tail["text"], tail["n_lines"], tail["truncated"]) == ("1\n2\n", 2, False)
-
-    def test_an_empty_file_has_an_empty_tail(self, call: Call, root: Path) -> None:
-        (root / "a.log").write_text("")
-        assert call("tail_file", path="a.log")["text"] == ""
+    @every(
+        ("data", "n_lines", "text"),
+        [
+            (b"1\n2\n3\n", 2, "2\n3\n"),
+            (b"1\n2\n3", 2, "2\n3"),
+            (b"1\n2\n", 50, "1\n2\n"),
+            (b"", 50, ""),
+            ("1\n2\n日\n".encode("utf-16"), 1, "日\n"),
+        ],
+    )
+    def test_the_last_lines_are_shown(self, call: Call, root: Path, data: bytes, n_lines: int, text: str) -> None:
+        (root / "a.log").write_bytes(data)
+        tail = call("tail_file", path="a.log", n_lines=n_lines)
+        assert (tail["text"], tail["n_lines"], tail["truncated"]) == (text, len(text.splitlines()), False)
 
     def test_a_huge_file_costs_no_more_than_its_tail(self, call: Call, root: Path) -> None:
         with (root / "a.log").open("wb") as file:
@@ -222,10 +211,6 @@ class TestTail:
         (root / "a.bin").write_bytes(b"\0" * 100)
         with pytest.raises(ToolError, match=r"file is binary"):
             call("tail_file", path="a.bin")
-
-    def test_utf_16_is_understood(self, call: Call, root: Path) -> None:
-        (root / "a.log").write_bytes("1\n2\n日\n".encode("utf-16"))
-        assert call("tail_file", path="a.log", n_lines=1)["text"] == "日\n"
 
     @settings(deadline=None)
     @given(data=st.text("ab\n", max_size=30), n_lines=st.integers(1, 9), n_block=st.integers(1, 7))
