@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tests.every import every
+
 
 class TestRevision:
     def test_is_no_search_by_an_expression_of_gits_own(self, repo, refusal):
@@ -11,39 +13,30 @@ class TestRevision:
 
 
 class TestLog:
-    def test_an_empty_repository_has_no_commits(self, repo, call):
+    def test_an_empty_repository_has_no_commits_and_nothing_to_show(self, repo, call, refusal):
         assert call("git_log", repo="repo") == {"commits": [], "truncated": False}
+        assert "no commits yet" in refusal("git_show", repo="repo")
 
-    def test_commits_come_newest_first(self, repo, call):
-        repo.commit(message="one")
-        repo.commit(text="x", message="two")
-        assert [c["message"] for c in call("git_log", repo="repo")["commits"]] == ["two", "one"]
+    @every(
+        ("arguments", "messages", "truncated"),
+        [
+            ({}, ["two", "one"], False),
+            ({"max_count": 1}, ["two"], True),
+            ({"max_count": 1, "skip": 1}, ["one"], False),
+            ({"revision": "HEAD~1..HEAD"}, ["two"], False),
+        ],
+    )
+    def test_commits_come_newest_first_by_page_or_range(self, repo, call, arguments, messages, truncated):
+        if not (repo.path / "a.txt").exists():
+            repo.commit(message="one")
+            repo.commit(text="x", message="two")
+        log = call("git_log", repo="repo", **arguments)
+        assert ([c["message"] for c in log["commits"]], log["truncated"]) == (messages, truncated)
 
-    def test_more_commits_than_asked_are_truncated(self, repo, call):
-        repo.commit(message="one")
-        repo.commit(text="x", message="two")
-        log = call("git_log", repo="repo", max_count=1)
-        assert (len(log["commits"]), log["truncated"]) == (1, True)
-
-    def test_skip_pages_on(self, repo, call):
-        repo.commit(message="one")
-        repo.commit(text="x", message="two")
-        log = call("git_log", repo="repo", max_count=1, skip=1)
-        assert ([c["message"] for c in log["commits"]], log["truncated"]) == (["one"], False)
-
-    def test_a_range_leaves_out_its_start(self, repo, call):
-        repo.commit(message="one")
-        repo.commit(text="x", message="two")
-        log = call("git_log", repo="repo", revision="HEAD~1..HEAD")
-        assert [c["message"] for c in log["commits"]] == ["two"]
-
-    def test_paths_narrow_it(self, repo, call):
+    def test_paths_narrow_it_and_are_no_patterns(self, repo, call):
         repo.commit("a.txt", message="one")
         repo.commit("b.txt", message="two")
         assert [c["message"] for c in call("git_log", repo="repo", paths=["a.txt"])["commits"]] == ["one"]
-
-    def test_paths_are_literal_and_no_patterns(self, repo, call):
-        repo.commit("a.txt")
         assert call("git_log", repo="repo", paths=["*.txt"])["commits"] == []
 
     def test_author_text_is_no_pattern(self, repo, call):
@@ -51,18 +44,15 @@ class TestLog:
         found = [len(call("git_log", repo="repo", author=text)["commits"]) for text in ("ada", "A.a", "--all")]
         assert found == [1, 0, 0]
 
-    def test_a_latin1_message_arrives_as_text(self, repo, call):
+    def test_a_message_in_latin1_arrives_as_text_and_one_in_no_encoding_escaped(self, repo, call):
         repo.write("a.txt")
         repo.git("add", ".")
         repo.git("-c", "i18n.commitEncoding=ISO-8859-1", "commit", "-q", "-F", "-", data=b"caf\xe9")
         assert call("git_log", repo="repo")["commits"][0]["message"] == "café"
-
-    def test_a_message_in_no_encoding_shows_escaped(self, repo, call):
         tree = repo.git("write-tree")
         author = b"author A\xff <a@b> 0 +0000\ncommitter A <a@b> 0 +0000\n"
         raw = b"tree " + tree.encode() + b"\n" + author + b"\nbad \xff\n"
-        oid = repo.git("hash-object", "-t", "commit", "-w", "--stdin", data=raw)
-        repo.git("update-ref", "HEAD", oid)
+        repo.git("update-ref", "HEAD", repo.git("hash-object", "-t", "commit", "-w", "--stdin", data=raw))
         commit = call("git_log", repo="repo")["commits"][0]
         assert (commit["author"], commit["message"]) == ("A\\xff", "bad \\xff")
 
@@ -73,22 +63,23 @@ class TestLog:
 
 
 class TestShow:
-    def test_a_commit_comes_with_message_and_patch(self, repo, call):
-        repo.commit("a.txt", "hello\n", message="subject\n\nbody")
-        shown = call("git_show", repo="repo")
-        assert shown["commit"]["message"] == "subject\n\nbody"
-        assert "+hello" in shown["patch"]
+    def test_a_commit_or_a_tag_of_it_comes_with_message_and_patch(self, repo, call):
+        oid = repo.commit("a.txt", "hello\n", message="subject\n\nbody")
+        repo.git("tag", "-a", "v1", "-m", "release")
+        for shown in (call("git_show", repo="repo"), call("git_show", repo="repo", revision="v1")):
+            assert (shown["commit"]["hash"], shown["commit"]["message"]) == (oid, "subject\n\nbody")
+            assert "+hello" in shown["patch"]
 
-    def test_a_file_is_shown_as_of_the_commit(self, repo, call):
+    def test_a_file_is_shown_as_of_the_commit_and_a_binary_one_without_content(self, repo, call, refusal):
         repo.commit("d/a.txt", "old\n")
         repo.commit("d/a.txt", "new\n")
         shown = call("git_show", repo="repo", revision="HEAD~1", path="d/a.txt")
         assert (shown["content"], shown["size_bytes"], shown["patch"]) == ("old\n", 4, None)
-
-    def test_a_tag_shows_its_commit(self, repo, call):
-        oid = repo.commit()
-        repo.git("tag", "-a", "v1", "-m", "release")
-        assert call("git_show", repo="repo", revision="v1")["commit"]["hash"] == oid
+        repo.commit("a.bin", b"\0\1\2")
+        shown = call("git_show", repo="repo", path="a.bin")
+        assert (shown["content"], shown["binary"], shown["size_bytes"]) == (None, True, 3)
+        for path, what in (("d", "is a folder"), ("nope", "does not exist")):
+            assert f"path {what}" in refusal("git_show", repo="repo", path=path)
 
     def test_a_merge_lists_its_conflict_resolution(self, conflicted, call):
         conflicted.commit("a.txt", "both\n", "merge")
@@ -96,63 +87,39 @@ class TestShow:
         assert len(shown["commit"]["parents"]) == 2
         assert "both" in shown["patch"]
 
-    def test_a_binary_file_has_no_content(self, repo, call):
-        repo.commit("a.bin", b"\0\1\2")
-        shown = call("git_show", repo="repo", path="a.bin")
-        assert (shown["content"], shown["binary"], shown["size_bytes"]) == (None, True, 3)
-
-    def test_a_long_file_is_cut_at_a_line(self, repo, call):
-        repo.commit("a.txt", "0123456789\n" * 1000)
-        shown = call("git_show", repo="repo", path="a.txt", max_bytes=1000)
-        assert (len(shown["content"]), shown["truncated"]) == (990, True)
-
-    def test_a_file_of_just_that_length_is_whole(self, repo, call):
-        repo.commit("a.txt", "x" * 1000)
-        shown = call("git_show", repo="repo", path="a.txt", max_bytes=1000)
-        assert (len(shown["content"]), shown["truncated"]) == (1000, False)
-
-    def test_what_is_no_file_is_said(self, repo, refusal):
-        repo.commit("d/a.txt")
-        for path, what in (("d", "is a folder"), ("nope", "does not exist")):
-            assert f"path {what}" in refusal("git_show", repo="repo", path=path)
-
-    def test_an_empty_repository_has_nothing_to_show(self, repo, refusal):
-        assert "no commits yet" in refusal("git_show", repo="repo")
+    def test_a_file_is_cut_at_a_line_when_longer_than_asked(self, repo, call):
+        repo.commit("a.txt", "0123456789\n" * 100)
+        for max_bytes, n_bytes, truncated in ((1000, 990, True), (1100, 1100, False)):
+            shown = call("git_show", repo="repo", path="a.txt", max_bytes=max_bytes)
+            assert (len(shown["content"]), shown["truncated"]) == (n_bytes, truncated), max_bytes
 
 
 class TestDiff:
-    def test_unstaged_changes_are_counted_by_line(self, repo, call):
+    def test_unstaged_and_staged_changes_are_apart_and_counted_by_line(self, repo, call):
         repo.commit("a.txt", "one\n")
+        nothing = {"files": [], "patch": "", "truncated": False}
+        assert call("git_diff", repo="repo") == nothing
         repo.write("a.txt", "two\nthree\n")
-        diff = call("git_diff", repo="repo")
-        assert (diff["files"][0]["lines_added"], diff["files"][0]["lines_deleted"]) == (2, 1)
-
-    def test_staged_changes_are_apart(self, repo, call):
-        repo.commit("a.txt", "one\n")
-        repo.write("a.txt", "two\n")
+        assert call("git_diff", repo="repo", staged=True) == nothing
+        (file,) = call("git_diff", repo="repo")["files"]
+        assert (file["lines_added"], file["lines_deleted"]) == (2, 1)
         repo.git("add", ".")
-        sizes = [len(call("git_diff", repo="repo", staged=staged)["files"]) for staged in (False, True)]
-        assert sizes == [0, 1]
+        assert call("git_diff", repo="repo") == nothing
+        assert call("git_diff", repo="repo", staged=True)["files"] == [file]
 
-    def test_an_empty_repository_shows_what_is_staged(self, repo, call):
-        repo.write("a.txt")
-        repo.git("add", ".")
-        assert call("git_diff", repo="repo", staged=True)["files"][0]["change"] == "added"
-
-    def test_two_commits_are_compared(self, repo, call):
+    def test_two_commits_are_compared_and_target_alone_is_refused(self, repo, call, refusal):
         repo.commit("a.txt", "one\n")
         repo.commit("b.txt", "two\n")
         diff = call("git_diff", repo="repo", base="HEAD~1", target="HEAD")
         assert [f["path"] for f in diff["files"]] == ["b.txt"]
+        assert "target needs base" in refusal("git_diff", repo="repo", target="HEAD")
 
-    def test_a_rename_is_one_change(self, repo, call):
+    def test_a_rename_is_one_change_and_a_binary_one_has_no_line_counts(self, repo, call):
         repo.commit("a.txt", "one\ntwo\nthree\n")
+        repo.commit("a.bin", b"\0\1")
         repo.git("mv", "a.txt", "b.txt")
         (change,) = call("git_diff", repo="repo", staged=True)["files"]
         assert (change["change"], change["old_path"], change["path"]) == ("renamed", "a.txt", "b.txt")
-
-    def test_a_binary_change_has_no_line_counts(self, repo, call):
-        repo.commit("a.bin", b"\0\1")
         repo.write("a.bin", b"\0\2")
         diff = call("git_diff", repo="repo")
         assert (diff["files"][0]["lines_added"], "Binary files" in diff["patch"]) == (None, True)
@@ -167,20 +134,11 @@ class TestDiff:
             True,
         )
 
-    def test_latin1_text_shows_escaped(self, repo, call):
-        repo.commit("a.txt", b"caf\xe9\n")
-        assert "+caf\\xe9" in call("git_show", repo="repo")["patch"]
-
-    def test_a_name_with_a_newline_is_reported_whole(self, repo, call):
-        repo.commit("a\nb\tc.txt")
-        assert call("git_show", repo="repo")["files"][0]["path"] == "a\nb\tc.txt"
-
-    def test_target_alone_is_refused(self, repo, refusal):
-        assert "target needs base" in refusal("git_diff", repo="repo", target="HEAD")
-
-    def test_no_changes_are_an_empty_patch(self, repo, call):
-        repo.commit()
-        assert call("git_diff", repo="repo") == {"files": [], "patch": "", "truncated": False}
+    def test_latin1_text_shows_escaped_and_a_name_with_a_newline_whole(self, repo, call):
+        repo.commit("a\nb\tc.txt", b"caf\xe9\n")
+        shown = call("git_show", repo="repo")
+        assert shown["files"][0]["path"] == "a\nb\tc.txt"
+        assert "+caf\\xe9" in shown["patch"]
 
 
 class TestBlame:
@@ -198,20 +156,14 @@ class TestBlame:
         blame = call("git_blame", repo="repo", path="a.txt", start_line=3, max_lines=2)
         assert ([h["lines"] for h in blame["hunks"]], blame["truncated"]) == ([["2", "3"]], True)
 
-    def test_a_start_past_the_end_is_said(self, repo, refusal):
+    def test_a_start_past_the_end_and_a_missing_file_are_said(self, repo, refusal):
         repo.commit("a.txt", "one\n")
         message = refusal("git_blame", repo="repo", path="a.txt", start_line=9)
         assert message == "start_line is past the end of 'a.txt': 9"
-
-    def test_a_missing_file_is_said(self, repo, refusal):
-        repo.commit()
         assert refusal("git_blame", repo="repo", path="no.txt") == "not a file at 'HEAD': 'no.txt'"
 
-    def test_a_very_long_line_is_cut(self, repo, call):
-        repo.commit("a.txt", "x" * 10_000)
+    def test_a_very_long_line_is_cut_and_a_carriage_return_stays_in_its_line(self, repo, call):
+        repo.commit("a.txt", b"one\r\ntwo\x0c\n" + b"x" * 10_000)
         blame = call("git_blame", repo="repo", path="a.txt")
-        assert (len(blame["hunks"][0]["lines"][0]) < 3000, blame["truncated"]) == (True, True)
-
-    def test_a_carriage_return_stays_in_its_line(self, repo, call):
-        repo.commit("a.txt", b"one\r\ntwo\x0c\n")
-        assert call("git_blame", repo="repo", path="a.txt")["hunks"][0]["lines"] == ["one\r", "two\x0c"]
+        *short, long = blame["hunks"][0]["lines"]
+        assert (short, len(long) < 3000, blame["truncated"]) == (["one\r", "two\x0c"], True, True)

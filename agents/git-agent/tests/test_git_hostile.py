@@ -112,24 +112,20 @@ class TestConfigOfTheRepository:
         assert "'core.fsmonitor'" in refusal(tool, repo="repo", **arguments)
         assert silent()
 
-    def test_of_one_worktree_is_looked_over(self, repo, canary, refusal):
-        repo.git("config", "extensions.worktreeConfig", "true")
-        repo.git("config", "--worktree", "core.fsmonitor", str(canary))
-        assert "'core.fsmonitor'" in refusal("git_status", repo="repo")
-
-    def test_shared_by_worktrees_is_looked_over(self, repo, root, canary, refusal):
-        repo.commit()
-        repo.git("worktree", "add", "-q", "-b", "side", str(root / "side"))
-        repo.git("config", "core.fsmonitor", str(canary))
+    def test_of_one_worktree_or_shared_by_worktrees_is_looked_over(self, make_repo, root, canary, refusal):
+        make_repo("one").git("config", "extensions.worktreeConfig", "true")
+        make_repo("one").git("config", "--worktree", "core.fsmonitor", str(canary))
+        assert "'core.fsmonitor'" in refusal("git_status", repo="one")
+        make_repo("shared").commit()
+        make_repo("shared").git("worktree", "add", "-q", "-b", "side", str(root / "side"))
+        make_repo("shared").git("config", "core.fsmonitor", str(canary))
         assert "'core.fsmonitor'" in refusal("git_status", repo="side")
 
-    def test_in_odd_spelling_is_understood_as_git_does(self, repo, canary, refusal):
+    def test_in_odd_spelling_is_understood_as_git_does_and_refused_where_git_cannot(self, repo, canary, refusal):
         config = repo.path / ".git" / "config"
         config.write_text(config.read_text() + f'[CoRe] bare=false\n\tFSMONITOR = "{canary}"\n')
         assert "'core.fsmonitor'" in refusal("git_status", repo="repo")
-
-    def test_that_git_cannot_read_is_refused(self, repo, refusal):
-        (repo.path / ".git" / "config").write_text("[core\n")
+        config.write_text("[core\n")
         assert "bad config" in refusal("git_status", repo="repo")
 
     def test_that_ordinary_work_leaves_behind_is_accepted(self, busy, call):
@@ -198,28 +194,20 @@ class TestHooks:
         call(tool, repo="repo", **arguments)
         assert silent()
 
-    def test_of_the_repository_pushed_to_do_not_run(self, busy, root, canary, call, silent):
-        hooks = root / "up.git" / "hooks"
-        hooks.mkdir(exist_ok=True)
-        for name in (
-            "pre-receive",
-            "update",
-            "post-receive",
-            "post-update",
-            "reference-transaction",
-            "proc-receive",
+    def test_of_the_repository_pushed_to_or_cloned_do_not_run(self, busy, root, canary, call, silent):
+        for folder, names in (
+            (
+                root / "up.git",
+                ("pre-receive", "update", "post-receive", "post-update", "reference-transaction", "proc-receive"),
+            ),
+            (busy.path / ".git", ("post-checkout", "reference-transaction")),
         ):
-            (hooks / name).write_text(canary.read_text())
-            (hooks / name).chmod(0o755)
+            (folder / "hooks").mkdir(exist_ok=True)
+            for name in names:
+                (folder / "hooks" / name).write_text(canary.read_text())
+                (folder / "hooks" / name).chmod(0o755)
         assert call("git_push", repo="repo")["outcome"] == "created"
         assert silent()
-
-    def test_of_the_repository_cloned_do_not_run(self, busy, canary, call, silent):
-        hooks = busy.path / ".git" / "hooks"
-        hooks.mkdir(exist_ok=True)
-        for name in ("post-checkout", "reference-transaction"):
-            (hooks / name).write_text(canary.read_text())
-            (hooks / name).chmod(0o755)
         call("clone_repo", url="repo", path="copy")
         assert silent()
 
@@ -235,12 +223,9 @@ class TestHooks:
 
 
 class TestOtherRepositories:
-    def test_pushed_to_are_looked_over(self, busy, make_repo, canary, refusal, silent):
+    def test_pushed_to_or_cloned_are_looked_over(self, busy, make_repo, canary, refusal, silent):
         make_repo("up.git", bare=True).git("config", "core.alternateRefsCommand", str(canary))
         assert "'core.alternaterefscommand'" in refusal("git_push", repo="repo")
-        assert silent()
-
-    def test_cloned_are_looked_over(self, busy, canary, refusal, silent):
         busy.git("config", "core.fsmonitor", str(canary))
         assert "'core.fsmonitor'" in refusal("clone_repo", url="repo", path="copy")
         assert silent()
@@ -257,25 +242,19 @@ class TestOtherRepositories:
                 assert "'filter.evil.clean'" in refusal(tool, repo="repo", **arguments)
                 assert silent()
 
-    def test_used_as_submodules_may_be_ordinary(self, busy, make_repo, call):
+    def test_used_as_submodules_are_not_fetched_by_a_clone_and_must_lie_inside(
+        self, busy, make_repo, outside, root, call, refusal
+    ):
         make_repo("part").commit()
         busy.git("submodule", "--quiet", "add", "../part", "part")
         assert "part" in [c["path"] for c in call("git_status", repo="repo")["staged"]]
-
-    def test_used_as_submodules_must_lie_inside(self, busy, make_repo, outside, refusal):
-        foreign = make_repo(outside / "foreign")
-        foreign.commit()
-        make_repo("part").commit()
-        busy.git("submodule", "--quiet", "add", "../part", "part")
-        (busy.path / "part" / ".git").write_text(f"gitdir: {foreign.path}/.git\n")
-        assert "its .git file points outside" in refusal("git_status", repo="repo")
-
-    def test_are_not_fetched_as_submodules_of_a_clone(self, busy, make_repo, root, call):
-        make_repo("part").commit()
-        busy.git("submodule", "--quiet", "add", "../part", "part")
         busy.git("commit", "-q", "-m", "part")
         call("clone_repo", url="repo", path="copy")
         assert list((root / "copy" / "part").iterdir()) == []
+        foreign = make_repo(outside / "foreign")
+        foreign.commit()
+        (busy.path / "part" / ".git").write_text(f"gitdir: {foreign.path}/.git\n")
+        assert "its .git file points outside" in refusal("git_status", repo="repo")
 
 
 class TestOptions:
@@ -298,13 +277,15 @@ class TestOptions:
         place = {"repo": "repo"} if tool != "clone_repo" else {"url": "repo", "path": "copy"}
         assert "must not start with a dash" in refusal(tool, **{**place, name: value})
 
-    @every("value", ["HEAD..--output=x", "--output=x..HEAD", "HEAD...-p"])
-    def test_within_a_range_are_refused(self, repo, refusal, value):
-        assert "must not start with a dash" in refusal("git_log", repo="repo", revision=value)
-
-    @every("value", ["HEAD\0", "HEAD\n--all", "a\x07", "\u2028", "", "a\x85"])
-    def test_hidden_behind_control_characters_are_refused(self, repo, refusal, value):
-        assert refusal("git_log", repo="repo", revision=value)
+    @every(
+        ("value", "told"),
+        [
+            *((value, "must not start with a dash") for value in ("HEAD..--output=x", "--output=x..HEAD", "HEAD...-p")),
+            *((value, "") for value in ("HEAD\0", "HEAD\n--all", "a\x07", "\u2028", "", "a\x85")),
+        ],
+    )
+    def test_within_a_range_or_behind_control_characters_are_refused(self, repo, refusal, value, told):
+        assert told in refusal("git_log", repo="repo", revision=value)
 
     def test_in_a_stash_message_are_text(self, busy, call):
         stash = call("git_stash", repo="repo", action="push", message="--all")
@@ -400,18 +381,17 @@ class TestTransports:
         message = refusal("clone_repo", url="https://evil.org/x.git", path="copy")
         assert message == "host is not allowed: 'evil.org'; allowed: github.com, *.example.org"
 
-    def test_of_a_remote_are_checked_before_a_push(self, repo, refusal, silent):
+    def test_of_a_remote_are_checked_before_a_push_as_the_operators_config_rewrites_them(
+        self, repo, root, refusal, silent
+    ):
         repo.commit()
         repo.git("remote", "add", "origin", "ext::sh -c touch% sung")
         assert "remote helpers are not allowed" in refusal("git_push", repo="repo")
-        assert silent()
-
-    def test_rewritten_by_the_operators_config_are_checked_as_rewritten(self, repo, root, refusal):
-        repo.commit()
-        repo.git("remote", "add", "origin", "https://example.org/x.git")
+        repo.git("remote", "set-url", "origin", "https://example.org/x.git")
         with (root.parent / "home" / ".gitconfig").open("a") as file:
             file.write('[url "ext::id "]\n\tinsteadOf = https://example.org/\n')
         assert "remote helpers are not allowed" in refusal("git_push", repo="repo")
+        assert silent()
 
     def test_rewritten_by_the_operators_config_stay_what_was_checked(self, root, canary, refusal, silent):
         with (root.parent / "home" / ".gitconfig").open("a") as file:
@@ -450,16 +430,15 @@ class TestTheEnvironment:
         assert call("git_log", repo="repo")["commits"][0]["message"] == "mine"
         assert not (root / "sung").exists()
 
-    def test_without_git_says_so(self, repo, refusal, monkeypatch, tmp_path):
-        monkeypatch.setenv("PATH", str(tmp_path))
-        assert "git was not found" in refusal("git_status", repo="repo")
-
-    def test_with_a_relative_path_finds_no_git_in_a_repository(self, repo, refusal, monkeypatch, canary, silent):
+    def test_without_git_says_so_and_finds_none_in_a_repository(
+        self, repo, refusal, monkeypatch, tmp_path, canary, silent
+    ):
         (repo.path / "git").write_bytes(canary.read_bytes())
         (repo.path / "git").chmod(0o755)
         monkeypatch.chdir(repo.path)
-        monkeypatch.setenv("PATH", ".")
-        assert "git was not found" in refusal("git_status", repo="repo")
+        for folder in (str(tmp_path), "."):
+            monkeypatch.setenv("PATH", folder)
+            assert "git was not found" in refusal("git_status", repo="repo"), folder
         assert silent()
 
     def test_with_a_git_that_hangs_runs_out_of_time(self, repo, refusal, monkeypatch, tmp_path):

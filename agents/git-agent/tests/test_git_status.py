@@ -7,29 +7,22 @@ from pathlib import Path
 
 
 class TestAnEmptyRepository:
-    def test_has_a_branch_but_no_head(self, repo, call):
+    def test_has_a_branch_but_no_head_and_lists_its_first_staged_file(self, repo, call):
         status = call("git_status", repo="repo")
         assert (status["branch"], status["head"], status["clean"]) == ("main", None, True)
-
-    def test_lists_its_first_staged_file(self, repo, call):
         repo.write("a.txt")
         repo.git("add", "a.txt")
         assert call("git_status", repo="repo")["staged"][0]["change"] == "added"
+        assert call("git_diff", repo="repo", staged=True)["files"][0]["change"] == "added"
 
 
 class TestChanges:
-    def test_a_clean_tree_is_clean(self, repo, call):
-        repo.commit()
+    def test_an_edit_of_a_clean_tree_is_unstaged_and_then_staged(self, repo, call):
+        repo.commit("a.txt")
         assert call("git_status", repo="repo")["clean"] is True
-
-    def test_an_edit_is_unstaged(self, repo, call):
-        repo.commit("a.txt")
         repo.write("a.txt", "other\n")
-        assert [c["path"] for c in call("git_status", repo="repo")["unstaged"]] == ["a.txt"]
-
-    def test_a_staged_edit_is_staged(self, repo, call):
-        repo.commit("a.txt")
-        repo.write("a.txt", "other\n")
+        status = call("git_status", repo="repo")
+        assert (status["clean"], status["staged"], [c["path"] for c in status["unstaged"]]) == (False, [], ["a.txt"])
         repo.git("add", "a.txt")
         status = call("git_status", repo="repo")
         assert ([c["change"] for c in status["staged"]], status["unstaged"]) == (["modified"], [])
@@ -44,28 +37,14 @@ class TestChanges:
             "old name.txt",
         )
 
-    def test_untracked_files_are_listed(self, repo, call):
+    def test_untracked_files_are_listed_unless_left_out_or_too_many(self, repo, call):
         repo.write("dir/new.txt")
-        assert call("git_status", repo="repo")["untracked"] == ["dir/new.txt"]
-
-    def test_untracked_files_can_be_left_out(self, repo, call):
-        repo.write("new.txt")
-        assert call("git_status", repo="repo", untracked=False)["untracked"] == []
-
-    def test_too_many_files_are_cut_and_say_so(self, repo, call):
-        for n in range(5):
-            repo.write(f"{n}.txt")
-        status = call("git_status", repo="repo", max_files=3)
-        assert (len(status["untracked"]), status["truncated"]) == (3, True)
-
-    def test_exactly_as_many_files_as_asked_are_not_truncated(self, repo, call):
-        for n in range(3):
-            repo.write(f"{n}.txt")
-        assert call("git_status", repo="repo", max_files=3)["truncated"] is False
-
-    def test_a_name_that_is_not_utf8_shows_escaped(self, repo, call):
         Path(os.fsdecode(os.fsencode(repo.path) + b"/caf\xe9.txt")).touch()
-        assert call("git_status", repo="repo")["untracked"] == ["caf\\xe9.txt"]
+        assert call("git_status", repo="repo")["untracked"] == ["caf\\xe9.txt", "dir/new.txt"]
+        assert call("git_status", repo="repo", untracked=False)["untracked"] == []
+        for max_files, n, truncated in ((1, 1, True), (2, 2, False)):
+            status = call("git_status", repo="repo", max_files=max_files)
+            assert (len(status["untracked"]), status["truncated"]) == (n, truncated), max_files
 
 
 class TestWhereHeadIs:
@@ -86,11 +65,9 @@ class TestWhereHeadIs:
 
 
 class TestConflicts:
-    def test_a_merge_conflict_is_named_with_its_operation(self, conflicted, call):
+    def test_a_merge_conflict_is_named_with_its_operation_and_once_in_the_diff(self, conflicted, call):
         status = call("git_status", repo="repo")
         assert (status["operation"], status["conflicted"]) == ("merge", ["a.txt"])
-
-    def test_a_conflicted_file_appears_once_in_the_diff(self, conflicted, call):
         diff = call("git_diff", repo="repo")
         assert [(f["path"], f["change"]) for f in diff["files"]] == [("a.txt", "conflicted")]
 

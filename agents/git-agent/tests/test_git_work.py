@@ -6,85 +6,66 @@ from tests.every import every
 
 
 class TestAdd:
-    def test_it_stages_the_named_file(self, repo, call):
+    def test_it_stages_the_named_file_or_all_and_deletions_too(self, repo, call):
+        repo.commit("gone.txt", "what was here\n")
+        (repo.path / "gone.txt").unlink()
         repo.write("a.txt")
         repo.write("b.txt")
         assert [c["path"] for c in call("git_add", repo="repo", paths=["a.txt"])["staged"]] == ["a.txt"]
+        staged = call("git_add", repo="repo", all=True)["staged"]
+        assert {c["path"]: c["change"] for c in staged} == {"a.txt": "added", "b.txt": "added", "gone.txt": "deleted"}
 
-    def test_all_stages_deletions_too(self, repo, call):
-        repo.commit("a.txt")
-        (repo.path / "a.txt").unlink()
-        assert call("git_add", repo="repo", all=True)["staged"][0]["change"] == "deleted"
-
-    def test_a_name_that_looks_like_a_pattern_is_literal(self, repo, call):
-        repo.write("[ab].txt")
+    @every(("path", "name"), [("[ab].txt", "[ab].txt"), (":(top)a.txt", ":(top)a.txt"), ("./-rf", "-rf")])
+    def test_a_name_like_a_pattern_magic_or_an_option_is_literal(self, repo, call, path, name):
+        repo.git("read-tree", "--empty")
         repo.write("a.txt")
-        assert [c["path"] for c in call("git_add", repo="repo", paths=["[ab].txt"])["staged"]] == ["[ab].txt"]
+        repo.write(name)
+        assert [c["path"] for c in call("git_add", repo="repo", paths=[path])["staged"]] == [name]
 
-    def test_a_name_that_looks_like_pathspec_magic_is_literal(self, repo, call):
-        repo.write(":(top)a.txt")
-        assert call("git_add", repo="repo", paths=[":(top)a.txt"])["staged"][0]["path"] == ":(top)a.txt"
-
-    def test_a_name_with_a_dash_is_reached_from_the_top(self, repo, call):
-        repo.write("-rf")
-        assert call("git_add", repo="repo", paths=["./-rf"])["staged"][0]["path"] == "-rf"
-
-    def test_a_missing_file_is_said(self, repo, refusal):
-        assert "'nope' did not match any files" in refusal("git_add", repo="repo", paths=["nope"])
-
-    def test_an_ignored_file_is_said(self, repo, refusal):
+    @every(
+        ("arguments", "told"),
+        [
+            ({"paths": ["nope"]}, "'nope' did not match any files"),
+            ({"paths": ["secret"]}, "ignored"),
+            ({"paths": ["inner"]}, "is a repository of its own"),
+            *((odd, "pass either paths or all=true") for odd in ({}, {"paths": []}, {"paths": ["a"], "all": True})),
+        ],
+    )
+    def test_what_can_not_be_added_is_said(self, repo, make_repo, refusal, arguments, told):
         repo.write(".gitignore", "secret\n")
         repo.write("secret")
-        assert "ignored" in refusal("git_add", repo="repo", paths=["secret"])
-
-    @every("arguments", [{}, {"paths": []}, {"paths": ["a"], "all": True}])
-    def test_paths_or_all_must_be_chosen(self, repo, refusal, arguments):
-        assert refusal("git_add", repo="repo", **arguments) == "pass either paths or all=true"
-
-    def test_a_repository_of_its_own_is_refused(self, repo, make_repo, refusal):
-        make_repo("repo/inner").commit()
-        assert "is a repository of its own" in refusal("git_add", repo="repo", paths=["inner"])
+        if not (repo.path / "inner").exists():
+            make_repo("repo/inner").commit()
+        assert told in refusal("git_add", repo="repo", **arguments)
 
 
 class TestCommit:
-    def test_it_records_what_is_staged(self, repo, call):
+    def test_it_records_what_is_staged_under_a_message_that_is_no_option(self, repo, call):
         repo.write("a.txt")
         repo.git("add", ".")
-        done = call("git_commit", repo="repo", message="first\n\nbody")
-        assert (done["hash"], done["subject"]) == (repo.git("rev-parse", "HEAD"), "first")
-        assert repo.git("log", "-1", "--format=%B") == "first\n\nbody"
-
-    def test_a_message_like_an_option_is_a_message(self, repo, call):
-        repo.write("a.txt")
-        repo.git("add", ".")
-        call("git_commit", repo="repo", message="--amend # not a comment")
-        assert repo.git("log", "--format=%s") == "--amend # not a comment"
+        message = "--amend # not a comment\n\nbody"
+        done = call("git_commit", repo="repo", message=message)
+        assert (done["hash"], done["subject"]) == (repo.git("rev-parse", "HEAD"), "--amend # not a comment")
+        assert repo.git("log", "-1", "--format=%B") == message
 
     def test_all_stages_tracked_changes(self, repo, call):
         repo.commit("a.txt")
         repo.write("a.txt", "new\n")
         assert call("git_commit", repo="repo", message="m", all=True)["files"][0]["change"] == "modified"
 
-    def test_nothing_staged_is_said(self, repo, refusal):
-        repo.commit()
+    def test_with_nothing_staged_it_is_made_only_when_asked_for(self, repo, call, refusal):
         assert "nothing is staged" in refusal("git_commit", repo="repo", message="m")
-
-    def test_an_empty_repository_with_nothing_staged_is_said(self, repo, refusal):
-        assert "nothing is staged" in refusal("git_commit", repo="repo", message="m")
-
-    def test_an_empty_commit_can_be_asked_for(self, repo, call):
         assert call("git_commit", repo="repo", message="m", allow_empty=True)["files"] == []
+        assert "nothing is staged" in refusal("git_commit", repo="repo", message="m")
+        repo.git("checkout", "-q", "--detach")
+        assert call("git_commit", repo="repo", message="m", allow_empty=True)["branch"] is None
 
-    def test_a_blank_message_is_refused(self, repo, refusal):
+    def test_a_message_that_is_blank_or_has_a_nul_is_refused(self, repo, refusal):
         assert "message must not be empty" in refusal("git_commit", repo="repo", message=" \n")
-
-    def test_a_message_with_a_nul_is_refused(self, repo, refusal):
         assert "refused character '\\x00'" in refusal("git_commit", repo="repo", message="a\0b")
 
-    def test_open_conflicts_are_named(self, conflicted, refusal):
+    def test_open_conflicts_are_named_and_a_resolved_merge_is_concluded(self, conflicted, call, refusal):
         assert "unresolved conflicts in ['a.txt']" in refusal("git_commit", repo="repo", message="m")
-
-    def test_a_resolved_merge_is_concluded(self, conflicted, call):
         conflicted.write("a.txt", "ours\n")
         conflicted.git("add", "a.txt")
         call("git_commit", repo="repo", message="merged")
@@ -96,38 +77,24 @@ class TestCommit:
         repo.git("add", ".")
         assert "user.name" in refusal("git_commit", repo="repo", message="m")
 
-    def test_a_detached_head_commits_without_a_branch(self, repo, call):
-        repo.commit()
-        repo.git("checkout", "-q", "--detach")
-        assert call("git_commit", repo="repo", message="m", allow_empty=True)["branch"] is None
-
 
 class TestStash:
     def test_push_sets_changes_aside_and_pop_brings_them_back(self, repo, call):
         repo.commit("a.txt", "old\n")
-        path = repo.write("a.txt", "new\n")
+        path, new = repo.write("a.txt", "new\n"), repo.write("new.txt")
         pushed = call("git_stash", repo="repo", action="push", message="wip")
-        assert (path.read_text(), pushed["entries"][0]["message"]) == ("old\n", "On main: wip")
+        assert (path.read_text(), new.exists(), pushed["entries"][0]["message"]) == ("old\n", True, "On main: wip")
         popped = call("git_stash", repo="repo", action="pop")
         assert (path.read_text(), popped["entries"]) == ("new\n", [])
-
-    def test_untracked_files_go_along_when_asked(self, repo, call):
-        repo.commit()
-        path = repo.write("new.txt")
         call("git_stash", repo="repo", action="push", include_untracked=True)
-        gone = not path.exists()
+        assert not new.exists()
         call("git_stash", repo="repo", action="pop")
-        assert (gone, path.exists()) == (True, True)
+        assert (path.read_text(), new.exists()) == ("new\n", True)
 
-    def test_nothing_to_stash_changes_nothing(self, repo, call):
+    def test_nothing_to_stash_and_an_unknown_index_are_said(self, repo, call, refusal):
+        assert "no commits yet" in refusal("git_stash", repo="repo", action="push")
         repo.commit()
         assert call("git_stash", repo="repo", action="push")["changed"] is False
-
-    def test_an_empty_repository_cannot_stash(self, repo, refusal):
-        assert "no commits yet" in refusal("git_stash", repo="repo", action="push")
-
-    def test_an_unknown_index_is_said(self, repo, refusal):
-        repo.commit()
         message = refusal("git_stash", repo="repo", action="drop", index=3)
         assert message == "no such stash: 3; there are 0, counted from 0"
 
@@ -156,11 +123,9 @@ class TestStash:
 
 
 class TestBranches:
-    def test_an_empty_repository_has_only_a_current_name(self, repo, call):
+    def test_local_branches_are_listed_with_their_tips_as_many_as_asked(self, repo, call):
         branches = call("git_branches", repo="repo")
         assert (branches["current"], branches["local"]) == ("main", [])
-
-    def test_local_branches_are_listed_with_their_tips(self, repo, call):
         oid = repo.commit(message="subject")
         repo.git("branch", "feature/x")
         local = call("git_branches", repo="repo", scope="local")["local"]
@@ -168,10 +133,6 @@ class TestBranches:
             "main": (oid, "subject"),
             "feature/x": (oid, "subject"),
         }
-
-    def test_too_many_are_cut_and_say_so(self, repo, call):
-        repo.commit()
-        repo.git("branch", "b")
         branches = call("git_branches", repo="repo", max_count=1)
         assert (len(branches["local"]), branches["truncated"]) == (1, True)
 
@@ -183,24 +144,14 @@ class TestBranches:
 
 
 class TestCheckout:
-    def test_it_switches_to_a_branch(self, repo, call):
-        repo.commit()
-        repo.git("branch", "other")
-        assert call("git_checkout", repo="repo", revision="other")["branch"] == "other"
-
-    def test_a_branch_wins_over_a_tag_and_a_file_of_its_name(self, repo, call):
-        repo.commit("same")
+    def test_it_switches_to_a_branch_or_a_commit_or_creates_a_branch_where_asked(self, repo, call):
+        first = repo.commit("same")
+        second = repo.commit("same", text="x")
         repo.git("branch", "same")
         repo.git("tag", "same")
-        assert call("git_checkout", repo="repo", revision="same")["branch"] == "same"
-
-    def test_a_commit_detaches(self, repo, call):
-        oid = repo.commit()
-        assert call("git_checkout", repo="repo", revision=oid) == {"branch": None, "head": oid}
-
-    def test_create_makes_the_branch_where_asked(self, repo, call):
-        first = repo.commit()
-        repo.commit(text="x")
+        assert call("git_checkout", repo="repo", revision="same") == {"branch": "same", "head": second}
+        assert call("git_checkout", repo="repo", revision=first) == {"branch": None, "head": first}
+        assert call("git_checkout", repo="repo", revision="main") == {"branch": "main", "head": second}
         head = call("git_checkout", repo="repo", revision="new", create=True, start="HEAD~1")
         assert head == {"branch": "new", "head": first}
 
@@ -210,14 +161,21 @@ class TestCheckout:
             "head": None,
         }
 
-    def test_an_existing_branch_is_not_created_again(self, repo, refusal):
-        repo.commit()
-        assert "branch exists already" in refusal("git_checkout", repo="repo", revision="main", create=True)
-
-    def test_a_name_git_does_not_allow_is_said(self, repo, refusal):
-        repo.commit()
-        for name in ("a..b", "a b", "HEAD", "a.lock", "@{-1}", "a~1"):
-            assert "not a branch name" in refusal("git_checkout", repo="repo", revision=name, create=True)
+    @every(
+        ("place", "revision", "told"),
+        [
+            ("repo", "main", "branch exists already"),
+            *(("repo", name, "not a branch name") for name in ("a..b", "a b", "HEAD", "a.lock", "@{-1}", "a~1")),
+            ("b.git", "main", "has no working tree"),
+        ],
+    )
+    def test_a_branch_that_exists_or_git_does_not_allow_is_not_created_nor_any_in_a_bare_repository(
+        self, repo, make_repo, refusal, place, revision, told
+    ):
+        if not (repo.path / "a.txt").exists():
+            repo.commit()
+        make_repo("b.git", bare=True)
+        assert told in refusal("git_checkout", repo=place, revision=revision, create=True)
 
     def test_a_branch_only_the_remote_has_is_hinted_at_and_then_tracked(self, repo, make_repo, call, refusal):
         make_repo("up.git", bare=True)
@@ -234,7 +192,3 @@ class TestCheckout:
         repo.commit("a.txt", "2\n")
         repo.write("a.txt", "3\n")
         assert "would be overwritten" in refusal("git_checkout", repo="repo", revision="main")
-
-    def test_a_bare_repository_has_nothing_to_check_out(self, make_repo, refusal):
-        make_repo("b.git", bare=True)
-        assert "has no working tree" in refusal("git_checkout", repo="b.git", revision="main")
